@@ -1,0 +1,28 @@
+"""Operator Lab: take an operator from PyTorch to ONNX and run it in ONNX Runtime.
+
+Importing this package is cheap. The names below load what they need when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from oplab.errors import OplabError
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "lesson": "oplab.lesson",
+    "raises": "oplab.lesson",
+    "show": "oplab.viewer",
+    "session": "oplab.ops",
+    "todo": "oplab.stubs",
+}
+__all__ = ["OplabError", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'oplab' has no attribute {name!r}")

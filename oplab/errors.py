@@ -1,0 +1,17 @@
+"""The one kind of error that is shown to a user as a sentence instead of a traceback."""
+
+from __future__ import annotations
+
+
+class OplabError(Exception):
+    """Something the user did, or something the machine lacks.
+
+    Args:
+        message: one sentence that names what is wrong.
+        fix: one sentence, or one command, that mends it; may be empty.
+    """
+
+    def __init__(self, message: str, fix: str = ""):
+        super().__init__(message if not fix else f"{message}\n{fix}")
+        self.message = message
+        self.fix = fix

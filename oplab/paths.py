@@ -1,0 +1,58 @@
+"""Where the course lives on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from oplab.errors import OplabError
+
+TRACKS = ("exercises", "solutions")
+
+
+def root() -> Path:
+    """The course's folder: the one that holds ``course.toml``.
+
+    Looked for in ``OPLAB_ROOT``, in the current folder and its parents, then beside this package (an editable install).
+    So a notebook may be started from anywhere.
+    """
+    named = os.environ.get("OPLAB_ROOT")
+    if named:
+        folder = Path(named).expanduser().resolve()
+        if (folder / "course.toml").is_file():
+            return folder
+        raise OplabError(
+            f"OPLAB_ROOT is set to {folder}, but there is no course.toml in it.",
+            "Set OPLAB_ROOT to the folder of the course, or unset it.",
+        )
+    here = Path.cwd().resolve()
+    for folder in (here, *here.parents, Path(__file__).resolve().parent.parent):
+        if (folder / "course.toml").is_file():
+            return folder
+    raise OplabError(
+        f"No course was found: neither {here} nor a folder above it holds course.toml.",
+        "Change to the folder of the course, or set OPLAB_ROOT to it.",
+    )
+
+
+def build_dir() -> Path:
+    """``build/`` in the course's folder, made if it is missing. Everything that the course writes goes there."""
+    folder = root() / "build"
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OplabError(
+            f"The folder {folder} cannot be made: {error.strerror}.",
+            "Make the course's folder writable, or copy the course to a folder of your own.",
+        ) from None
+    return folder
+
+
+def track() -> str:
+    """Whose answers are in use: ``exercises`` (the learner's, the default) or ``solutions`` (``OPLAB_TRACK``)."""
+    name = os.environ.get("OPLAB_TRACK") or "exercises"
+    if name not in TRACKS:
+        raise OplabError(
+            f"OPLAB_TRACK is {name!r}; it can be {' or '.join(TRACKS)}.", "Unset OPLAB_TRACK to use your exercises."
+        )
+    return name
