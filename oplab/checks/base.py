@@ -1,0 +1,377 @@
+"""The two halves of a check: what :class:`Collect` writes in the learner's process, :class:`Verdict` reads in another.
+
+Between them lie files only: one JSON file, one ``.npz`` without pickles, and plain files. Nothing that a learner's process writes is
+unpickled or evaluated, and every size is capped before it is read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import traceback
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from oplab.parity import Wrong, describe
+from oplab.stubs import Todo
+
+MAX_ITEMS = 400
+MAX_JSON = 2 << 20
+MAX_ARRAYS = 256 << 20
+MAX_FILE = 64 << 20
+_PLAIN_DTYPES = frozenset("?bBhHiIlLqQefdFD")
+
+
+class LearnerError(Wrong):
+    """The learner's code raised an exception; the message has its file and line."""
+
+
+def rng_for(seed: int, id: str) -> np.random.Generator:
+    """The generator of one exercise's inputs: both halves make the same inputs from the same seed."""
+    return np.random.default_rng([seed, zlib.crc32(id.encode())])
+
+
+def learner_line(error: BaseException, file: Path) -> str:
+    """``file.py, line 12`` of the deepest frame in the learner's file, or an empty string."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, SyntaxError) and error.filename and Path(error.filename) == file:
+            return f"{file.name}, line {error.lineno}"
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
+        if lines:
+            return f"{file.name}, line {lines[-1]}"
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def find_todo(error: BaseException) -> Todo | None:
+    """The stub's own exception, also when an exporter has wrapped it in one of its own."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, Todo):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def first_line(error: BaseException, limit: int = 400) -> str:
+    """``Type: first line of the message``, shortened."""
+    text = str(error).strip().split("\n\n")[0].strip()
+    text = " ".join(text.split())
+    if len(text) > limit:
+        text = text[:limit] + " …"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+class Collect:
+    """What a ``collect_…`` function works with. It gathers evidence and knows no expected value.
+
+    Attributes:
+        module: the learner's module, already imported (None for a C++ exercise).
+        library: the learner's compiled library (C++ exercises only).
+        rng: the generator of this exercise's inputs.
+        scratch: an empty folder for files; it is deleted afterwards.
+    """
+
+    def __init__(self, module: ModuleType | None, file: Path, library: Path | None, rng: Any, scratch: Path, out: Path):
+        self.module, self.file_of_learner, self.library = module, file, library
+        self.rng, self.scratch, self._out = rng, scratch, out
+        self._items: dict[str, dict[str, Any]] = {}
+        self._arrays: dict[str, np.ndarray] = {}
+        self._bytes = 0
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """The learner's function ``name``.
+
+        Raises:
+            Wrong: it is missing or cannot be called.
+        """
+        found = getattr(self.module, name, None)
+        if found is None:
+            raise Wrong(f"The function {name} is missing from {self.file_of_learner.name}.")
+        if not callable(found):
+            raise Wrong(f"{name} in {self.file_of_learner.name} is a {type(found).__name__}, not a function.")
+        return found
+
+    def attempt(self, name: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call something that may fail. An exception becomes evidence under ``name``; the result is None then.
+
+        The stub's own exception passes through, and so do MemoryError, SystemExit and KeyboardInterrupt.
+        """
+        try:
+            return call(*args, **kwargs)
+        except MemoryError:
+            raise
+        except Exception as error:
+            if find_todo(error):
+                raise
+            self._items[name] = {
+                "kind": "error",
+                "type": type(error).__name__,
+                "message": first_line(error),
+                "where": learner_line(error, self.file_of_learner),
+            }
+            return None
+
+    def value(self, name: str, value: Any) -> None:
+        """Record what the learner's code returned: a tensor or array, a number, a text, a bool or None, or a tuple or list of these."""
+        if self._failed(name):
+            return
+        self._items[name] = self._encode(name, value)
+
+    def file(self, name: str, path: Path | str) -> None:
+        """Record the bytes of a file that the learner's code was to write."""
+        if self._failed(name):
+            return
+        path = Path(path)
+        if not path.is_file():
+            self._items[name] = {"kind": "missing", "file": path.name}
+            return
+        size = path.stat().st_size
+        if size > MAX_FILE:
+            self._items[name] = {"kind": "large", "file": path.name, "size": size}
+            return
+        copy = f"f{len(self._items)}.bin"
+        (self._out / copy).write_bytes(path.read_bytes())
+        self._items[name] = {"kind": "file", "file": copy}
+
+    def finish(self) -> None:
+        """Write the evidence."""
+        with open(self._out / "arrays.npz", "wb") as stream:
+            np.savez(stream, **self._arrays)
+        (self._out / "evidence.json").write_text(json.dumps({"version": 1, "items": self._items}), encoding="utf-8")
+
+    def _failed(self, name: str) -> bool:
+        return self._items.get(name, {}).get("kind") == "error"
+
+    def _encode(self, name: str, value: Any) -> dict[str, Any]:
+        kind = type(value)  # exact types: a subclass could answer for itself
+        if value is None:
+            return {"kind": "none"}
+        if kind is bool or kind is np.bool_:
+            return {"kind": "bool", "value": bool(value)}
+        if kind is int and abs(value) < 1 << 63:
+            return {"kind": "int", "value": value}
+        if kind is float or (isinstance(value, np.generic) and value.dtype.kind in "iuf"):
+            return {"kind": "float", "value": repr(float(value))}
+        if kind is str and len(value) <= 100_000:
+            return {"kind": "text", "value": value}
+        if kind in (tuple, list) and len(value) <= 64:
+            return {"kind": "list", "items": [self._encode(f"{name}.{i}", entry) for i, entry in enumerate(value)]}
+        array = _as_array(value)
+        if array is not None and array.dtype.char in _PLAIN_DTYPES:
+            self._bytes += array.nbytes
+            if self._bytes > MAX_ARRAYS:
+                return {"kind": "large", "file": describe(array), "size": self._bytes}
+            key = f"a{len(self._arrays)}"
+            self._arrays[key] = array
+            return {"kind": "array", "array": key}
+        return {"kind": "strange", "type": kind.__name__}
+
+
+def _as_array(value: Any) -> np.ndarray | None:
+    import torch
+
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        tensor = value.detach().cpu()
+        if tensor.dtype is torch.bfloat16 or tensor.layout is not torch.strided:
+            return None
+        return np.ascontiguousarray(tensor.numpy()).reshape(tuple(tensor.shape))
+    if type(value) is np.ndarray:
+        return np.ascontiguousarray(value).reshape(value.shape)
+    return None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An exception that :meth:`Collect.attempt` wrote down."""
+
+    type: str
+    message: str
+    where: str
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One named check of an exercise. ``raised`` is set when the learner's own code failed, not its answer."""
+
+    name: str
+    passed: bool
+    message: str
+    raised: bool = False
+
+
+class Verdict:
+    """What a ``judge_…`` function works with: the evidence, the same inputs, and a list of named checks.
+
+    Attributes:
+        rng: a generator in the same state as the one that collect had.
+        results: the checks so far.
+    """
+
+    def __init__(self, folder: Path, rng: np.random.Generator):
+        self.rng = rng
+        self.results: list[CheckResult] = []
+        self._folder = folder
+        self._items = _read_items(folder)
+        self._arrays: dict[str, np.ndarray] | None = None
+
+    @contextmanager
+    def check(self, name: str) -> Iterator[None]:
+        """One named check: it fails when the block raises :class:`Wrong`. Any other exception is the grader's own fault."""
+        try:
+            yield
+        except LearnerError as error:
+            self.results.append(CheckResult(name, False, str(error), raised=True))
+        except Wrong as error:
+            self.results.append(CheckResult(name, False, str(error)))
+        else:
+            self.results.append(CheckResult(name, True, ""))
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check so far has passed: later checks that need it can be left out."""
+        return all(result.passed for result in self.results)
+
+    def error(self, name: str) -> Recorded | None:
+        """The exception recorded under ``name``, or None."""
+        item = self._items.get(name, {})
+        if item.get("kind") != "error":
+            return None
+        return Recorded(*(str(item.get(key, ""))[:2000] for key in ("type", "message", "where")))
+
+    def array(self, name: str) -> np.ndarray:
+        """The tensor or array under ``name``.
+
+        Raises:
+            Wrong: something else was returned, or nothing.
+        """
+        value = self.value(name)
+        if type(value) is not np.ndarray:
+            shown = "nothing (None)" if value is None else f"a {type(value).__name__}"
+            raise Wrong(f"{name}: expected a tensor, got {shown}.")
+        return value
+
+    def value(self, name: str) -> Any:
+        """The recorded value under ``name``: an array, number, text, bool, None, or a list of these."""
+        return self._decode(name, self._item(name))
+
+    def bytes(self, name: str) -> bytes:
+        """The recorded file under ``name``."""
+        item = self._item(name)
+        if item.get("kind") == "missing":
+            raise Wrong(f"{name}: the file {str(item.get('file'))[:200]} was not written.")
+        file = str(item.get("file", ""))
+        path = self._folder / file
+        if item.get("kind") != "file" or "/" in file or not file.endswith(".bin") or path.is_symlink():
+            raise Wrong(f"{name}: expected a file.")
+        if not path.is_file() or path.stat().st_size > MAX_FILE:
+            raise Wrong(f"{name}: the file is missing or larger than {MAX_FILE >> 20} MB.")
+        return path.read_bytes()
+
+    def model(self, name: str) -> Any:
+        """The ONNX model in the file recorded under ``name``, complete in itself (no weights in other files)."""
+        from oplab.checks.graphs import parse
+
+        return parse(self.bytes(name), name)
+
+    def _item(self, name: str) -> dict[str, Any]:
+        if name not in self._items:
+            raise Wrong(f"{name}: there is no such result.")
+        item = self._items[name]
+        kind = item.get("kind")
+        if kind == "error":
+            error = self.error(name)
+            where = f" ({error.where})" if error.where else ""
+            raise (LearnerError if error.where else Wrong)(f"{name}: {error.message}{where}")
+        if kind == "large":
+            raise Wrong(f"{name}: {str(item.get('file'))[:100]} is too large to be graded.")
+        if kind == "strange":
+            raise Wrong(f"{name}: expected a tensor, a number or a text, got a {str(item.get('type'))[:100]}.")
+        return item
+
+    def _decode(self, name: str, item: dict[str, Any]) -> Any:
+        kind, value = item.get("kind"), item.get("value")
+        if kind == "none":
+            return None
+        if kind == "bool" and type(value) is bool:
+            return value
+        if kind == "int" and type(value) is int:
+            return value
+        if kind == "float" and type(value) is str and len(value) < 64:
+            try:
+                return float(value)
+            except ValueError:
+                return math.nan
+        if kind == "text" and type(value) is str:
+            return value
+        if kind == "list" and type(item.get("items")) is list and len(item["items"]) <= 64:
+            return [self._decode(f"{name}[{i}]", entry) for i, entry in enumerate(item["items"]) if type(entry) is dict]
+        if kind == "array":
+            if self._arrays is None:
+                self._arrays = _read_arrays(self._folder / "arrays.npz")
+            if item.get("array") in self._arrays:
+                return self._arrays[item["array"]]
+        if kind in ("large", "strange"):
+            raise Wrong(f"{name}: expected a tensor, a number or a text, got a {str(item.get('type', 'huge array'))[:100]}.")
+        raise Wrong(f"{name}: the evidence is not what was expected.")
+
+
+def _read_items(folder: Path) -> dict[str, dict[str, Any]]:
+    path = folder / "evidence.json"
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_JSON:
+        raise Wrong("The exercise's run left no evidence behind.")
+    try:
+        items = json.loads(path.read_text(encoding="utf-8"))["items"]
+    except (ValueError, KeyError, TypeError, RecursionError, UnicodeDecodeError):
+        raise Wrong("The evidence of the exercise's run cannot be read.") from None
+    if type(items) is not dict or len(items) > MAX_ITEMS or not all(type(item) is dict for item in items.values()):
+        raise Wrong("The evidence of the exercise's run cannot be read.")
+    return items
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    if path.is_symlink() or not path.is_file():
+        raise Wrong("The exercise's run left no arrays behind.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            if len(entries) > MAX_ITEMS * 64 or sum(entry.file_size for entry in entries) > MAX_ARRAYS + (1 << 20):
+                raise Wrong("The arrays of the exercise's run are too large.")
+            arrays = {}
+            for entry in entries:
+                if not entry.filename.endswith(".npy"):
+                    continue
+                with archive.open(entry) as stream:
+                    raw = stream.read(entry.file_size + 1)  # the stated size binds: a bomb states a small one
+                if len(raw) != entry.file_size:
+                    raise Wrong("The arrays of the exercise's run cannot be read.")
+                arrays[entry.filename[:-4]] = _load_npy(raw)
+            return arrays
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError, zlib.error, NotImplementedError, RuntimeError):
+        raise Wrong("The arrays of the exercise's run cannot be read.") from None
+
+
+def _load_npy(raw: bytes) -> np.ndarray:
+    stream = io.BytesIO(raw)
+    version = np.lib.format.read_magic(stream)
+    if version != (1, 0):
+        raise ValueError("unexpected version")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=10_000)
+    if dtype.char not in _PLAIN_DTYPES or dtype.hasobject:
+        raise ValueError("unexpected dtype")
+    if math.prod(shape) * dtype.itemsize != len(raw) - stream.tell():
+        raise ValueError("the shape does not fit the data")  # else a header could ask for 100 GB
+    stream.seek(0)
+    return np.load(stream, allow_pickle=False)

@@ -1,0 +1,159 @@
+"""What judges ask of an ONNX model. Each function raises :class:`oplab.parity.Wrong` with a sentence for the learner."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+
+from oplab.parity import Wrong
+
+
+def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:
+    """An ONNX model that is complete in one file."""
+    try:
+        model = onnx.load_model_from_string(data)
+    except Exception:
+        raise Wrong(f"{name}: these {len(data)} bytes are not an ONNX model.") from None
+    if not model.HasField("graph") or not model.graph.output:
+        raise Wrong(f"{name}: these {len(data)} bytes hold no ONNX graph with an output.")
+    for tensor in tensors(model):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+            place = next((entry.value for entry in tensor.external_data if entry.key == "location"), "another file")
+            raise Wrong(
+                f"{name}: the weights of {tensor.name!r} are not in the file but in {place!r}; "
+                "without that file the model cannot be loaded."
+            )
+    return model
+
+
+def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """The main graph and the bodies of If, Loop and Scan."""
+    waiting = [model.graph]
+    while waiting:
+        graph = waiting.pop()
+        yield graph
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    waiting.append(attribute.g)
+                waiting.extend(attribute.graphs)
+
+
+def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Every node, also those in bodies and in model-local functions."""
+    for graph in graphs(model):
+        yield from graph.node
+    for function in model.functions:
+        yield from function.node
+
+
+def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every constant tensor: initialisers and attributes."""
+    for graph in graphs(model):
+        yield from graph.initializer
+        yield from (part for sparse in graph.sparse_initializer for part in (sparse.values, sparse.indices))
+    for node in nodes(model):
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+
+
+def ops(model: onnx.ModelProto) -> Counter[str]:
+    """How often each operator is used; custom ones as ``domain::Type``."""
+    return Counter(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}" for node in nodes(model))
+
+
+def opset(model: onnx.ModelProto, domain: str = "") -> int | None:
+    """The version that the model imports of a domain, or None."""
+    same = ("", "ai.onnx") if domain in ("", "ai.onnx") else (domain,)
+    return next((entry.version for entry in model.opset_import if entry.domain in same), None)
+
+
+def expect_opset(model: onnx.ModelProto, version: int, domain: str = "") -> None:
+    found = opset(model, domain)
+    if found != version:
+        raise Wrong(f"Expected opset {version} of domain {domain or 'ai.onnx'}, the model imports {found or 'none'}.")
+
+
+def expect_inputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    """Demand exactly these graph inputs, in this order: an input that vanished was baked into the graph."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    found = [value.name for value in model.graph.input if value.name not in constants]
+    missing = [name for name in names if name not in found]
+    if missing and len(found) < len(names):
+        raise Wrong(
+            f"Expected the graph inputs {list(names)}, got {found}: {', '.join(missing)} is missing. "
+            "A missing input was baked into the graph as a constant."
+        )
+    if found != list(names):
+        raise Wrong(f"Expected the graph inputs {list(names)}, got {found}.")
+
+
+def expect_outputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    found = [value.name for value in model.graph.output]
+    if found != list(names):
+        raise Wrong(f"Expected the graph outputs {list(names)}, got {found}.")
+
+
+def expect_ops(model: onnx.ModelProto, wanted: Mapping[str, int]) -> None:
+    """Demand these operators, each this many times. Others may be there too."""
+    found = ops(model)
+    for name, count in wanted.items():
+        if found[name] != count:
+            near = [other for other in found if other.lower() == name.lower() and other != name]
+            hint = f" {near[0]} is spelled differently: names of operators are case-sensitive." if near else ""
+            raise Wrong(f"Expected {count} × {name} in the graph, found {found[name]}; it has {_list(found)}.{hint}")
+
+
+def expect_valid(model: onnx.ModelProto) -> None:
+    """Demand that onnx.checker accepts the model, with full shape inference."""
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:
+        text = " ".join(str(error).split("\n\n")[0].split())
+        raise Wrong(f"onnx.checker rejects the model: {text[:400]}") from None
+
+
+def expect_dynamic(model: onnx.ModelProto, name: str, axes: Sequence[int]) -> None:
+    """Demand that these axes of a graph input have a name instead of a fixed size."""
+    for value in model.graph.input:
+        if value.name == name:
+            dims = value.type.tensor_type.shape.dim
+            fixed = [axis for axis in axes if axis >= len(dims) or dims[axis].HasField("dim_value")]
+            if fixed:
+                shape = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims]
+                raise Wrong(f"Input {name!r} has the shape {shape}: axis {fixed[0]} is fixed, so only that size can be run.")
+            return
+    raise Wrong(f"The graph has no input {name!r}.")
+
+
+def run(model: onnx.ModelProto | bytes, feeds: Mapping[str, np.ndarray], what: str = "ONNX Runtime") -> list[np.ndarray]:
+    """Run a model in ONNX Runtime, one thread, and return its outputs."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    data = model if isinstance(model, bytes) else model.SerializeToString()
+    try:
+        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise Wrong(f"{what} cannot load the model: {_tidy(error)}") from None
+    try:
+        return session.run(None, dict(feeds))
+    except Exception as error:
+        shapes = ", ".join(f"{name} {value.dtype}{list(value.shape)}" for name, value in feeds.items())
+        raise Wrong(f"{what} cannot run the model on {shapes}: {_tidy(error)}") from None
+
+
+def _tidy(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 400 else text[:400] + " …"
+
+
+def _list(found: Counter[str]) -> str:
+    return ", ".join(f"{count} × {name}" for name, count in sorted(found.items())) or "no nodes"

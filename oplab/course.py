@@ -1,0 +1,304 @@
+"""The manifest ``course.toml`` as typed, validated objects.
+
+Each chapter has a *stem* (``04_aten_symbolic``) and each exercise an id (``c04.asinh``). Every other place in the course is
+derived from these two; :class:`Chapter` says how.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from oplab.errors import OplabError
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    import tomli as tomllib
+
+KINDS = ("python", "ort", "torch")
+PRELOADS = ("dynamo",)
+_STEM = re.compile(r"(\d\d)_[a-z0-9_]+")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run of a learner's code may use.
+
+    Attributes:
+        wall: seconds on the clock.
+        cpu: seconds of processor time.
+        memory_mb: megabytes of memory beyond what the preloaded libraries take.
+        output_kb: kilobytes printed to stdout and stderr together.
+        files: open files.
+    """
+
+    wall: float = 20.0
+    cpu: float = 20.0
+    memory_mb: int = 4096
+    output_kb: int = 1024
+    files: int = 256
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One thing that a learner writes.
+
+    Attributes:
+        name: the function's name (``asinh``), for C++ the last part of the file's name.
+        chapter: the chapter's stem.
+        goal: one line that says what the code has to do.
+        points: what it is worth.
+        difficulty: 1 (read and fill in) to 5 (an afternoon).
+        minutes: how long it takes most learners.
+        hints: two or more, each more concrete than the one before.
+        kind: ``python``, or for C++ ``ort`` (ONNX Runtime kernel) or ``torch`` (stable-ABI operator).
+        preload: what the grading server warms up before it starts, for example ``dynamo``.
+        limits: what one run may use.
+    """
+
+    name: str
+    chapter: str
+    goal: str
+    points: int
+    difficulty: int
+    minutes: int
+    hints: tuple[str, ...]
+    kind: str = "python"
+    preload: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def id(self) -> str:
+        return f"c{self.chapter[:2]}.{self.name}"
+
+    @property
+    def file(self) -> str:
+        """The learner's file, relative to ``exercises/``, ``solutions/`` or a submission."""
+        if self.kind == "python":
+            return f"c{self.chapter}.py"
+        return f"csrc/c{self.chapter[:2]}_{self.name}.cpp"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    stem: str
+    title: str
+    minutes: int
+    exercises: tuple[Exercise, ...]
+
+    @property
+    def id(self) -> str:
+        return f"c{self.stem[:2]}"
+
+    @property
+    def module(self) -> str:
+        """The name that the chapter's exercises, solutions and checks share: ``c04_aten_symbolic``."""
+        return f"c{self.stem}"
+
+    @property
+    def notebook(self) -> str:
+        return f"notebooks/{self.stem}.ipynb"
+
+    @property
+    def points(self) -> int:
+        return sum(exercise.points for exercise in self.exercises)
+
+
+@dataclass(frozen=True)
+class Course:
+    root: Path
+    title: str
+    chapters: tuple[Chapter, ...]
+
+    @property
+    def exercises(self) -> tuple[Exercise, ...]:
+        return tuple(exercise for chapter in self.chapters for exercise in chapter.exercises)
+
+    def chapter(self, name: str) -> Chapter:
+        """The chapter with this stem (``04_aten_symbolic``) or id (``c04``)."""
+        for chapter in self.chapters:
+            if name in (chapter.stem, chapter.id, chapter.module):
+                return chapter
+        raise _unknown("chapter", name, [chapter.stem for chapter in self.chapters])
+
+    def exercise(self, id: str) -> Exercise:
+        for exercise in self.exercises:
+            if exercise.id == id:
+                return exercise
+        raise _unknown("exercise", id, [exercise.id for exercise in self.exercises])
+
+    def select(self, ids: Iterable[str]) -> tuple[Exercise, ...]:
+        """The exercises that ids name, in the course's order; nothing means all. ``c04`` is a whole chapter."""
+        ids = list(ids)
+        if not ids:
+            return self.exercises
+        chosen = set()
+        for id in ids:
+            if "." in id:
+                chosen.add(self.exercise(id).id)
+            else:
+                chosen.update(exercise.id for exercise in self.chapter(id).exercises)
+        return tuple(exercise for exercise in self.exercises if exercise.id in chosen)
+
+    def checks_file(self, exercise: Exercise) -> Path:
+        return self.root / "oplab" / "checks" / f"c{exercise.chapter}.py"
+
+
+def load(root: Path) -> Course:
+    """Read ``course.toml`` in ``root``.
+
+    Raises:
+        OplabError: the manifest is missing or broken; the message has the file and, where it can be told, the line.
+    """
+    path = root / "course.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise OplabError(f"{path} cannot be read: {error.strerror}.", "Get the file back from the repository.") from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise OplabError(f"{path} is not valid TOML: {error}.", "Mend that line.") from None
+    return _Reader(path, text).course(data)
+
+
+def _unknown(what: str, name: str, known: list[str]) -> OplabError:
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    if not near and "." in name:  # the part after the dot may be right in another chapter
+        near = [id for id in known if id.split(".")[-1] == name.split(".")[-1]]
+    fix = f"Did you mean {' or '.join(near)}?" if near else "`oplab list` shows all of them."
+    return OplabError(f"There is no {what} {name}.", fix)
+
+
+class _Reader:
+    """Turns parsed TOML into objects and knows on which line of the file each part stands."""
+
+    def __init__(self, path: Path, text: str):
+        self.path = path
+        self.lines = text.splitlines()
+
+    def course(self, data: dict[str, Any]) -> Course:
+        self._keys(data, {"title", "limits", "chapter"}, "the course", (None, None))
+        defaults = self._limits(data.get("limits", {}), Limits(), (None, None))
+        chapters = []
+        for number, item in enumerate(self._list(data, "chapter", (None, None))):
+            chapters.append(self._chapter(item, defaults, number))
+        stems = [chapter.stem for chapter in chapters]
+        if stems != sorted(stems) or len({stem[:2] for stem in stems}) != len(stems):
+            self._fail("the chapters have to be in the order of their numbers, each number once", (None, None))
+        return Course(self.path.parent, self._get(data, "title", str, (None, None)), tuple(chapters))
+
+    def _chapter(self, item: dict[str, Any], defaults: Limits, number: int) -> Chapter:
+        where = (number, None)
+        self._keys(item, {"stem", "title", "minutes", "exercise"}, "a chapter", where)
+        stem = self._get(item, "stem", str, where)
+        if not _STEM.fullmatch(stem):
+            self._fail(f"stem = {stem!r} has to look like 04_aten_symbolic", where, "stem")
+        exercises = tuple(
+            self._exercise(entry, stem, defaults, (number, index))
+            for index, entry in enumerate(self._list(item, "exercise", where))
+        )
+        names = [exercise.name for exercise in exercises]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                self._fail(f"the exercise {name!r} is there twice", (number, index), "name")
+        return Chapter(
+            stem, self._get(item, "title", str, where), self._number(item, "minutes", where, 1, 600), exercises
+        )
+
+    def _exercise(self, item: dict[str, Any], stem: str, defaults: Limits, where: tuple) -> Exercise:
+        known = {"name", "goal", "points", "difficulty", "minutes", "hints", "kind", "preload", "limits"}
+        self._keys(item, known, "an exercise", where)
+        name = self._get(item, "name", str, where)
+        if not _NAME.fullmatch(name):
+            self._fail(f"name = {name!r} has to be a function's name in lower case", where, "name")
+        kind = item.get("kind", "python")
+        if kind not in KINDS:
+            self._fail(f"kind = {kind!r} has to be one of {', '.join(KINDS)}", where, "kind")
+        return Exercise(
+            name=name,
+            chapter=stem,
+            goal=self._get(item, "goal", str, where),
+            points=self._number(item, "points", where, 1, 100),
+            difficulty=self._number(item, "difficulty", where, 1, 5),
+            minutes=self._number(item, "minutes", where, 1, 600),
+            hints=self._strings(item, "hints", where),
+            kind=kind,
+            preload=self._strings(item, "preload", where, PRELOADS) if "preload" in item else (),
+            limits=self._limits(item.get("limits", {}), defaults, where),
+        )
+
+    def _limits(self, item: Any, defaults: Limits, where: tuple) -> Limits:
+        names = {limit.name for limit in fields(Limits)}
+        if not isinstance(item, dict):
+            self._fail("limits has to be a table", where, "limits")
+        self._keys(item, names, "limits", where)
+        values = {}
+        for key, value in item.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+                self._fail(f"{key} = {value!r} has to be a number above 0", where, key)
+            values[key] = type(getattr(defaults, key))(value)
+        return replace(defaults, **values)
+
+    def _list(self, item: dict[str, Any], key: str, where: tuple) -> list[dict[str, Any]]:
+        value = item.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+            self._fail(f"{key} has to be a list of tables", where, key)
+        return value
+
+    def _strings(self, item: dict[str, Any], key: str, where: tuple, known: tuple[str, ...] = ()) -> tuple[str, ...]:
+        value = self._get(item, key, list, where)
+        if not value or not all(isinstance(entry, str) and entry for entry in value):
+            self._fail(f"{key} has to be a list of texts", where, key)
+        if known and not set(value) <= set(known):
+            self._fail(f"{key} can hold {', '.join(known)}", where, key)
+        return tuple(value)
+
+    def _number(self, item: dict[str, Any], key: str, where: tuple, low: int, high: int) -> int:
+        value = self._get(item, key, int, where)
+        if isinstance(value, bool) or not low <= value <= high:
+            self._fail(f"{key} = {value!r} has to be a whole number from {low} to {high}", where, key)
+        return value
+
+    def _get(self, item: dict[str, Any], key: str, kind: type, where: tuple) -> Any:
+        if key not in item:
+            self._fail(f"the key {key!r} is missing", where)
+        if not isinstance(item[key], kind) or item[key] == "":
+            self._fail(f"{key} = {item[key]!r} is not what belongs there (a {kind.__name__})", where, key)
+        return item[key]
+
+    def _keys(self, item: dict[str, Any], known: set[str], what: str, where: tuple) -> None:
+        for key in item:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(known))}"
+                self._fail(f"{what} has no key {key!r}{hint}", where, key)
+
+    def _fail(self, message: str, where: tuple, key: str | None = None) -> None:
+        raise OplabError(f"{self.path.name}, line {self._line(where, key)}: {message}.", "Mend that line.")
+
+    def _line(self, where: tuple, key: str | None) -> int:
+        """The line of a key in the chapter and exercise numbered ``where``; the table's header if the key is not there."""
+        chapter = exercise = -1
+        header = 1
+        inside = where == (None, None)
+        for number, line in enumerate(self.lines, start=1):
+            text = line.strip()
+            if text.startswith("[[chapter]]"):
+                chapter, exercise = chapter + 1, -1
+            elif text.startswith("[[chapter.exercise]]"):
+                exercise += 1
+            if text.startswith("["):
+                here = (None if chapter < 0 else chapter, None if exercise < 0 else exercise)
+                inside = here == where
+                if inside:
+                    header = number
+            if inside and key and re.match(rf"[\"']?{re.escape(key)}[\"']?\s*=|.*\{{.*\b{re.escape(key)}\s*=", text):
+                return number
+        return header

@@ -1,0 +1,159 @@
+"""The other end of the fork server: starts it, hands it jobs, and starts it again if something has killed it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from oplab.errors import OplabError
+
+START_LIMIT = 120.0
+
+
+class Server:
+    """A fork server that is started when it is first needed. Methods may be called from several threads.
+
+    Args:
+        preload: what to warm up, see :data:`oplab.course.PRELOADS`.
+        env: variables to add, for example those of a sanitizer.
+    """
+
+    def __init__(self, preload: Sequence[str] = (), env: Mapping[str, str] | None = None):
+        self.preload, self.env = tuple(preload), dict(env or {})
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._open: set[socket.socket] = set()
+        self._closed = False
+        self._log: Any = None
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Start the server if it is not running, and wait until it is warm."""
+        with self._lock:
+            self._start()
+
+    def run(self, job: dict[str, Any]) -> dict[str, Any]:
+        """Run one job and wait for its answer. An answer with ``{"lost": True}`` means that the job's supervisor was killed."""
+        for _ in range(2):
+            with self._lock:
+                self._start()
+                mine, theirs = socket.socketpair()
+                self._open.add(mine)
+                try:
+                    socket.send_fds(self._control, [b"j"], [theirs.fileno()])
+                except OSError:  # the server has been killed since: once more with a new one
+                    self._open.discard(mine)
+                    mine.close()
+                    self._stop()
+                    continue
+                finally:
+                    theirs.close()
+            try:
+                with contextlib.suppress(OSError):
+                    mine.sendall(json.dumps(job).encode() + b"\n")
+                return _answer(mine)
+            finally:
+                with self._lock:
+                    self._open.discard(mine)
+                mine.close()
+        return {"lost": True}
+
+    def cancel(self) -> None:
+        """End all running jobs: their sockets are closed, and each supervisor then ends its worker."""
+        with self._lock:
+            for conn in self._open:
+                with contextlib.suppress(OSError):
+                    conn.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Cancel everything and end the server. Repeating it does no harm."""
+        self.cancel()
+        with self._lock:
+            self._closed = True
+            self._stop()
+
+    def _start(self) -> None:
+        if self._closed:
+            raise RuntimeError("the grading server is closed")
+        if self._process is not None and self._process.poll() is None:
+            return
+        self._stop()
+        mine, theirs = socket.socketpair()
+        self._log = tempfile.TemporaryFile()
+        env = {**os.environ, **self.env, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+        env.setdefault("OBJC_DISABLE_INITIALIZE_FORK_SAFETY", "YES")  # macOS refuses a fork after torch is loaded otherwise
+        env["OMP_NUM_THREADS"] = "1"
+        env.pop("PYTHONSTARTUP", None)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "oplab.grading.server", str(theirs.fileno()), ",".join(self.preload)],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env=env,
+            start_new_session=True,  # Ctrl-C in a terminal is for the client, which then closes the socket
+            cwd=Path(__file__).resolve().parents[2],
+        )
+        theirs.close()
+        mine.settimeout(START_LIMIT)
+        started = time.monotonic()
+        try:
+            ready = mine.recv(1)
+        except TimeoutError:
+            ready = b""
+        if not ready:
+            self._log.seek(0)
+            log = self._log.read().decode("utf-8", "replace").strip().splitlines()
+            waited = time.monotonic() - started
+            mine.close()
+            self._stop()
+            raise OplabError(
+                f"The grading server did not start (waited {waited:.0f} s): {log[-1] if log else 'it printed nothing'}",
+                "`oplab doctor` shows what is missing; `make setup` installs it.",
+            )
+        mine.settimeout(None)
+        self._control = mine
+
+    def _stop(self) -> None:
+        if self._control is not None:
+            self._control.close()  # the server sees the end of the stream, ends its workers and itself
+            self._control = None
+        if self._process is not None:
+            try:
+                self._process.wait(3)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+def _answer(conn: socket.socket) -> dict[str, Any]:
+    data = bytearray()
+    while not data.endswith(b"\n"):
+        try:
+            part = conn.recv(1 << 16)
+        except OSError:
+            part = b""
+        if not part:
+            return {"lost": True}
+        data += part
+    return json.loads(data)

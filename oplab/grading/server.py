@@ -1,0 +1,325 @@
+"""The fork server: it has torch, onnx, onnxruntime and, where asked for, the exporter loaded, and forks one worker per job.
+
+Three kinds of process take part. The *server* loads the libraries once and never runs a learner's code. For each job it forks a
+*supervisor*, which forks the *worker*, watches its limits and ends everything that the worker started. A job arrives with a socket of
+its own over which the supervisor answers, so there is no path or port that a learner's code could talk to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from oplab.course import Limits
+from oplab.grading import limits as limiting
+from oplab.grading import worker
+
+KEEP_OUTPUT = 16 << 10
+_EXIT_GRACE = 0.2
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    preload = [name for name in sys.argv[2].split(",") if name]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole foreground group: the client decides
+    limiting.adopt_orphans()
+    warm(preload)
+    control.sendall(b"r")
+    serve(control)
+
+
+def warm(preload: list[str]) -> None:
+    """Import what checks need. One thread only: a thread pool made here would be dead in every fork."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    import onnx  # noqa: F401
+    import onnx.checker  # noqa: F401
+    import onnxruntime  # noqa: F401
+    import torch
+
+    import oplab.checks.graphs  # noqa: F401
+
+    torch.set_num_threads(1)
+    if "dynamo" in preload:
+        warm_exporter()
+
+
+def warm_exporter() -> None:
+    """Export one toy model, so that the exporter's modules and its registry's functions are imported before the first fork."""
+    import io
+    import logging
+    import warnings
+
+    import torch
+
+    class Toy(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+    logging.disable(logging.CRITICAL)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        torch.onnx.export(Toy(), (torch.zeros(2, 3),), dynamo=True, verbose=False)
+    logging.disable(logging.NOTSET)
+
+
+def serve(control: socket.socket) -> None:
+    """Fork a supervisor for each socket that arrives; return when the client has gone."""
+    supervisors: set[int] = set()
+    control.settimeout(0.5)
+    while True:
+        _reap(supervisors)
+        try:
+            data, fds, _, _ = socket.recv_fds(control, 1, 1)
+        except TimeoutError:
+            continue
+        except OSError:
+            data, fds = b"", []
+        if not data:
+            for pid in supervisors:
+                _kill(pid)
+            _end_family()
+            os._exit(0)
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            try:
+                supervise(socket.socket(fileno=fds[0]))
+            finally:
+                os._exit(0)
+        supervisors.add(pid)
+        for fd in fds:
+            os.close(fd)
+
+
+def _reap(supervisors: set[int]) -> None:
+    """Collect ended children. A supervisor that was killed leaves its worker to us: that is ended too."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            break
+        supervisors.discard(pid)
+    for pid in _children(os.getpid()):
+        if pid not in supervisors:
+            _kill(pid)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as stream:
+            return [int(part) for part in stream.read().split()]
+    except (OSError, ValueError):
+        return []
+
+
+def supervise(conn: socket.socket) -> None:
+    """Run one job: read it from ``conn``, run the worker under its limits, answer, and leave no process behind."""
+    job = json.loads(_receive(conn))
+    limits = Limits(**job["limits"])
+    limiting.adopt_orphans()
+    out_read, out_write = os.pipe()
+    report_read, report_write = os.pipe()
+    started = time.monotonic()
+    me = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            conn.close()
+            os.close(out_read)
+            os.close(report_read)
+            become_worker(job, limits, out_write, report_write, me)
+        finally:
+            os._exit(0)
+    os.close(out_write)
+    os.close(report_write)
+    answer = _watch(pid, conn, out_read, report_read, limits, started)
+    answer["seconds"] = round(time.monotonic() - started, 4)
+    with contextlib.suppress(OSError):
+        conn.sendall(json.dumps(answer).encode() + b"\n")
+    conn.close()
+
+
+def become_worker(job: dict[str, Any], limits: Limits, out: int, report: int, parent: int) -> None:
+    limiting.die_with_parent(parent)
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.close(null)
+    os.close(out)
+    sys.stdin = open(0, closefd=False)
+    sys.stdout = open(1, "w", buffering=1, closefd=False, errors="replace")
+    sys.stderr = open(2, "w", buffering=1, closefd=False, errors="replace")
+    for number in (signal.SIGINT, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGINT else signal.SIG_IGN)
+    signal.set_wakeup_fd(-1)
+    os.chdir(job["scratch"])
+    os.environ.update({"TMPDIR": job["scratch"], "HOME": job["scratch"], **job.get("env", {})})
+    import tempfile
+
+    tempfile.tempdir = None
+    limiting.apply(limits, sanitized=bool(job.get("sanitized")))
+    worker.run(job, report)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(0)  # not sys.exit: the learner's atexit functions and threads have no say
+
+
+def _watch(pid: int, conn: socket.socket, out: int, report: int, limits: Limits, started: float) -> dict[str, Any]:
+    picker = selectors.DefaultSelector()
+    for source, kind in ((out, "out"), (report, "report")):
+        os.set_blocking(source, False)
+        picker.register(source, selectors.EVENT_READ, kind)
+    picker.register(conn, selectors.EVENT_READ, "conn")
+    output, reported, printed = bytearray(), bytearray(), 0
+    killed: str | None = None
+    status: int | None = None
+    usage = None
+    finished_at = None
+    while True:
+        if status is None:
+            done, code, seen = os.wait4(pid, os.WNOHANG)
+            if done:
+                status, usage, finished_at = code, seen, time.monotonic()
+                # Descendants may hold the pipes open: end them, then read what is left.
+                left = _end_family(pid)
+        if status is not None and (not picker.get_map().keys() - {conn.fileno()} or time.monotonic() - finished_at > _EXIT_GRACE):
+            break
+        now = time.monotonic()
+        if status is None and killed is None and now - started > limits.wall:
+            killed = "wall"
+            _kill(pid)  # the group may not exist yet
+            _end_family(pid)
+            continue
+        # Without SIGCHLD in the selector a short poll is the simplest thing that is never late by more than it.
+        for key, _ in picker.select(0.005 if now - started < 1 else 0.02):
+            if key.data == "conn":
+                if not conn.recv(1):  # the client has gone
+                    if status is None:
+                        _kill(pid)
+                    _end_family(pid)
+                    os._exit(0)
+                continue
+            data = _read(key.fd)
+            if data is None:
+                continue
+            if data == b"":
+                picker.unregister(key.fd)
+            elif key.data == "out":
+                printed += len(data)
+                output += data
+                if len(output) > 4 * KEEP_OUTPUT:
+                    del output[KEEP_OUTPUT : len(output) - KEEP_OUTPUT]
+                if printed > limits.output_kb << 10 and killed is None and status is None:
+                    killed = "output"
+                    _kill(pid)
+                    _end_family(pid)
+            elif len(reported) <= worker.MAX_REPORT * 2:
+                reported += data
+    left += _end_family(pid)
+    phases, result = _parse_report(bytes(reported))
+    return {
+        "exit": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+        "signal": _signal_name(os.WTERMSIG(status)) if os.WIFSIGNALED(status) else None,
+        "killed": killed,
+        "phase": phases[-1] if phases else "starting",
+        "report": result,
+        "printed": printed,
+        "output": bytes(output[-KEEP_OUTPUT:]).decode("utf-8", "replace"),
+        "left_behind": left,
+        "max_rss_kb": usage.ru_maxrss if usage else 0,
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3) if usage else 0.0,
+    }
+
+
+def _end_family(worker_pid: int | None = None) -> int:
+    """Kill the worker's group and every descendant of this process, also those that have left the group. How many were there.
+
+    Repeated until none is left: a process that forks while we look is seen the next time. Stopped first, so that it cannot.
+    """
+    ended: set[int] = set()
+    if worker_pid is not None:
+        with contextlib.suppress(OSError):
+            os.killpg(worker_pid, signal.SIGKILL)
+    for _ in range(200):
+        family = [pid for pid in limiting.descendants(os.getpid()) if pid != worker_pid]
+        if not family:
+            break
+        for pid in family:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGSTOP)
+        for pid in family:
+            ended.add(pid)
+            _kill(pid)
+        time.sleep(0.001)
+        _reap_orphans(worker_pid)
+    return len(ended)
+
+
+def _reap_orphans(worker_pid: int | None) -> None:
+    for pid in _children(os.getpid()):
+        if pid != worker_pid:
+            with contextlib.suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _read(fd: int) -> bytes | None:
+    try:
+        return os.read(fd, 1 << 16)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def _receive(conn: socket.socket) -> bytes:
+    data = bytearray()
+    while not data.endswith(b"\n"):
+        part = conn.recv(1 << 16)
+        if not part:
+            os._exit(0)
+        data += part
+    return bytes(data)
+
+
+def _parse_report(data: bytes) -> tuple[list[str], dict[str, Any] | None]:
+    """Phases and the result. A worker's code could have written here: anything that is not a plain report is no report."""
+    phases, result = [], None
+    for line in data.split(b"\n"):
+        if line in (b"importing", b"running"):
+            phases.append(line.decode())
+        elif line.startswith(b"{"):
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(found, dict) and isinstance(found.get("outcome"), str):
+                result = found
+    return phases, result
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""What happens in a forked worker: one half of one check, and a report of how it went."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from oplab.checks.base import Collect, Verdict, find_todo, first_line, learner_line, rng_for
+from oplab.parity import Wrong
+
+MAX_REPORT = 256 << 10
+
+
+def run(job: dict[str, Any], report_fd: int) -> None:
+    """Run the half that ``job["half"]`` names and write a JSON report to ``report_fd``.
+
+    The first line of the report is ``importing`` while the learner's file is imported, then ``running``: where a limit was hit is
+    read from it.
+    """
+    tell = _Report(report_fd)
+    try:
+        result = collect(job, tell) if job["half"] == "collect" else judge(job)
+    except BaseException as error:  # SystemExit and KeyboardInterrupt of the learner's code are answers too
+        result = explain(error, job)
+    tell.last(result)
+
+
+def collect(job: dict[str, Any], tell: _Report) -> dict[str, Any]:
+    """Import the learner's file and call ``collect_NAME``; leave the evidence in ``job["evidence"]``."""
+    file = Path(job["file"])
+    tell.phase("importing")
+    module = None
+    if job["library"] is None:
+        module = import_file(file, f"learner_{file.stem}")
+    tell.phase("running")
+    half = getattr(import_checks(job), f"collect_{job['name']}")
+    scratch = Path(job["scratch"])
+    library = Path(job["library"]) if job["library"] else None
+    helper = Collect(module, file, library, rng_for(job["seed"], job["id"]), scratch, Path(job["evidence"]))
+    half(helper)
+    helper.finish()
+    return {"outcome": "collected"}
+
+
+def judge(job: dict[str, Any]) -> dict[str, Any]:
+    """Call ``judge_NAME`` on the evidence. The learner's file is never imported here."""
+    half = getattr(import_checks(job), f"judge_{job['name']}")
+    try:
+        verdict = Verdict(Path(job["evidence"]), rng_for(job["seed"], job["id"]))
+        with contextlib.redirect_stdout(sys.stderr):
+            half(verdict)
+    except Wrong as error:  # outside of a named check: evidence that cannot be read
+        return {"outcome": "judged", "checks": [{"name": "evidence", "passed": False, "message": str(error), "raised": False}]}
+    checks = [
+        {"name": check.name, "passed": check.passed, "message": check.message[:4000], "raised": check.raised}
+        for check in verdict.results
+    ]
+    return {"outcome": "judged", "checks": checks}
+
+
+def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
+    """Turn an exception into an outcome: whose is it, and where."""
+    unwritten = find_todo(error)
+    if job["half"] == "collect":
+        if unwritten is not None:
+            if unwritten.id == job["id"]:
+                return {"outcome": "todo", "message": str(unwritten)}
+            return {"outcome": "error", "message": f"It needs {unwritten.id}, and {unwritten}"}
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+            limit = job["limits"]["memory_mb"]
+            return {"outcome": "error", "message": f"Out of memory: more than the limit of {limit} MB was asked for.{_at(error, job)}"}
+        if isinstance(error, SystemExit):
+            return {"outcome": "error", "message": f"The code ended the process with sys.exit({error.code!r}).{_at(error, job)}"}
+        if isinstance(error, Wrong):
+            return {"outcome": "wrong", "message": str(error)}
+        if isinstance(error, SyntaxError) and error.filename == job["file"]:
+            quoted = f": {error.text.strip()}" if error.text else ""
+            return {"outcome": "error", "message": f"{type(error).__name__}: {error.msg}{_at(error, job)}{quoted}"}
+        if learner_line(error, Path(job["file"])):
+            return {"outcome": "error", "message": f"{first_line(error)}{_at(error, job)}"}
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return {"outcome": "grader_error", "message": f"{first_line(error)} (in the grader's own code)", "trace": trace[-4000:]}
+
+
+def import_file(path: Path, name: str) -> ModuleType:
+    """Import a file as the module ``name``. Nothing is cached beside it: the folder may be read-only."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.dont_write_bytecode = True
+    spec.loader.exec_module(module)
+    return module
+
+
+def import_checks(job: dict[str, Any]) -> ModuleType:
+    return import_file(Path(job["checks"]), f"checks_{Path(job['checks']).stem}")
+
+
+def _at(error: BaseException, job: dict[str, Any]) -> str:
+    where = learner_line(error, Path(job["file"]))
+    return f" ({where})" if where else ""
+
+
+class _Report:
+    def __init__(self, fd: int):
+        self._fd, self._pid = fd, os.getpid()
+
+    def phase(self, name: str) -> None:
+        self._write(name.encode() + b"\n")
+
+    def last(self, result: dict[str, Any]) -> None:
+        text = json.dumps(result, ensure_ascii=True)
+        self._write((text if len(text) < MAX_REPORT else json.dumps({"outcome": "error", "message": "…"})).encode() + b"\n")
+
+    def _write(self, data: bytes) -> None:
+        if os.getpid() != self._pid:  # a fork of the learner's code came back through our frames
+            os._exit(0)
+        with contextlib.suppress(OSError):
+            while data:
+                data = data[os.write(self._fd, data) :]

@@ -1,0 +1,133 @@
+"""Comparisons of arrays that can fail, and that say what a learner needs to know when they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# Relative and absolute tolerance by dtype: a few rounding errors of a short chain of operations.
+TOLERANCE = {
+    "float16": (1e-2, 1e-3),
+    "float32": (1e-4, 1e-5),
+    "float64": (1e-9, 1e-10),
+}
+
+
+class Wrong(AssertionError):
+    """An answer is not right. The message is written for the learner."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far two arrays of one shape and dtype are apart.
+
+    Attributes:
+        max_abs: largest absolute difference; inf where one is finite and the other is not.
+        max_rel: largest absolute difference divided by the expected magnitude.
+        bad: how many elements are outside the tolerance.
+        total: how many elements there are.
+        first: index of the first bad element, or None.
+    """
+
+    max_abs: float
+    max_rel: float
+    bad: int
+    total: int
+    first: tuple[int, ...] | None
+
+
+def difference(expected: np.ndarray, got: np.ndarray, rtol: float, atol: float) -> Difference:
+    """Measure two arrays of one shape: an element is bad when ``|got - expected| > atol + rtol * |expected|``.
+
+    NaN equals NaN here only because the caller has decided that NaN is expected; infinities are equal when their signs are.
+    """
+    if expected.shape != got.shape:
+        raise ValueError(f"shapes differ: {expected.shape} and {got.shape}")
+    total = expected.size
+    if total == 0:
+        return Difference(0.0, 0.0, 0, 0, None)
+    if expected.dtype.kind not in "fc":
+        bad_mask = expected != got
+        gap = np.abs(expected.astype(np.float64) - got.astype(np.float64)) if expected.dtype.kind in "iub" else bad_mask * 1.0
+        scale = np.maximum(np.abs(expected.astype(np.float64)), 1.0) if expected.dtype.kind in "iub" else 1.0
+    else:
+        wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+        left, right = expected.astype(wide), got.astype(wide)
+        same = (left == right) | (np.isnan(left) & np.isnan(right))
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.where(same, 0.0, np.abs(left - right))
+        gap = np.where(np.isnan(gap), np.inf, gap)
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            scale = np.where(np.isfinite(left), np.abs(left), 1.0)
+            bad_mask = gap > atol + rtol * scale
+        scale = np.maximum(scale, np.finfo(np.float64).tiny)
+    bad = int(bad_mask.sum())
+    first = tuple(int(i) for i in np.argwhere(bad_mask)[0]) if bad else None
+    with np.errstate(over="ignore"):
+        max_rel = float((gap / scale).max())
+    return Difference(float(gap.max()), max_rel, bad, total, first)
+
+
+def describe(value: Any) -> str:
+    """``float32[2, 3]`` for an array or tensor, the type's name for anything else."""
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    if dtype is None or shape is None:
+        return type(value).__name__
+    return f"{str(dtype).replace('torch.', '')}{list(shape)}"
+
+
+def expect_close(
+    got: np.ndarray,
+    expected: np.ndarray,
+    *,
+    name: str = "the result",
+    rtol: float | None = None,
+    atol: float | None = None,
+    likely: dict[str, np.ndarray] | None = None,
+) -> Difference:
+    """Demand that ``got`` equals ``expected``: dtype and shape exactly, values within a tolerance.
+
+    Args:
+        got: what the learner's answer gave.
+        expected: what is right. NaN is only accepted where this is NaN.
+        name: what the arrays are, for the message.
+        rtol, atol: tolerances; by default those of :data:`TOLERANCE` for the dtype, 0 for integers and booleans.
+        likely: known wrong answers by their cause. A cause is added to the message when its array equals ``got``.
+
+    Raises:
+        Wrong: with what was expected, what came, and where.
+    """
+    if got.dtype != expected.dtype or got.shape != expected.shape:
+        raise Wrong(f"{name}: expected {describe(expected)}, got {describe(got)}.{_cause(got, likely, rtol, atol)}")
+    default = TOLERANCE.get(str(expected.dtype), (0.0, 0.0))
+    rtol, atol = default[0] if rtol is None else rtol, default[1] if atol is None else atol
+    found = difference(expected, got, rtol, atol)
+    if found.bad:
+        index = found.first
+        at = f"at {list(index)} " if index else ""
+        raise Wrong(
+            f"{name}: {found.bad} of {found.total} elements differ; first {at}expected {_number(expected[index])}, "
+            f"got {_number(got[index])}. Largest error {found.max_abs:.3g} absolute, {found.max_rel:.3g} relative "
+            f"(allowed {atol:.0e} + {rtol:.0e} of the value).{_cause(got, likely, rtol, atol)}"
+        )
+    return found
+
+
+def _cause(got: np.ndarray, likely: dict[str, np.ndarray] | None, rtol: float | None, atol: float | None) -> str:
+    for cause, array in (likely or {}).items():
+        if array.shape == got.shape and got.size:
+            tolerance = TOLERANCE.get(str(got.dtype), (1e-6, 1e-6))
+            left, right = np.asarray(array, np.float64), np.asarray(got, np.float64)
+            if difference(left, right, rtol or tolerance[0], atol or tolerance[1]).bad == 0:
+                return f" {cause}"
+    return ""
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, (np.bool_, bool)):
+        return str(bool(value))
+    if np.issubdtype(np.asarray(value).dtype, np.integer):
+        return str(int(value))
+    return f"{value:.7g}" if not np.iscomplexobj(value) else str(value)

@@ -1,0 +1,131 @@
+"""Stubs are made from solutions, so that the two cannot drift apart and a stub can always be restored.
+
+A solution marks what the learner has to write::
+
+    # ANSWER c04.asinh: map torch.asinh to ONNX from opset 9 on
+    torch.onnx.register_custom_op_symbolic(...)
+    # END
+
+In the stub the block becomes one TODO with the same goal. A block whose first line has no goal (``# ANSWER c04.asinh``) is a helper
+of the solution and leaves nothing behind. C++ files use ``//``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+
+from oplab.errors import OplabError
+
+_ANSWER = re.compile(r"^(?P<indent>\s*)(?P<mark>#|//) ANSWER (?P<id>c\d\d\.[a-z0-9_]+)(?:: (?P<goal>.+))?$")
+_END = re.compile(r"^\s*(?:#|//) END$")
+
+
+class Todo(NotImplementedError):
+    """Raised by a stub. The grader takes it for `todo`, and a notebook shows its sentence without a traceback."""
+
+    def __init__(self, id: str, where: str):
+        super().__init__(f"{id} is not written yet: {where}. `oplab hint {id}` helps.")
+        self.id = id
+
+    def _render_traceback_(self) -> list[str]:  # IPython calls this instead of printing its own traceback
+        return [str(self)]
+
+
+def todo(id: str) -> Todo:
+    """The exception that a stub raises: ``raise todo("c04.asinh")``. It names the exercise, the file and the line."""
+    frame = sys._getframe(1)
+    file = frame.f_code.co_filename.replace("\\", "/")
+    short = "/".join(file.split("/")[-2:])
+    return Todo(id, f"{short}, line {frame.f_lineno}")
+
+
+def make_stub(solution: str, name: str) -> str:
+    """The stub's text for a solution's text.
+
+    Args:
+        solution: text of a file in ``solutions/``.
+        name: the file's name, for messages.
+
+    Raises:
+        OplabError: a block is opened twice or never closed.
+    """
+    lines: list[str] = []
+    opened: int | None = None
+    for number, line in enumerate(solution.splitlines(), start=1):
+        match = _ANSWER.match(line)
+        if match:
+            if opened is not None:
+                raise OplabError(f"{name}, line {number}: the ANSWER of line {opened} has no END yet.")
+            opened = number
+            if match["goal"]:
+                lines.append(f"{match['indent']}{match['mark']} TODO {match['id']}: {match['goal']}")
+                if match["mark"] == "#":
+                    lines.append(f'{match["indent"]}raise todo("{match["id"]}")')
+                else:
+                    lines.append(f'#error "{match["id"]} is not written yet"')
+        elif _END.match(line):
+            if opened is None:
+                raise OplabError(f"{name}, line {number}: END without an ANSWER before it.")
+            opened = None
+        elif opened is None:
+            lines.append(line)
+    if opened is not None:
+        raise OplabError(f"{name}, line {opened}: this ANSWER has no END.")
+    text = "\n".join(lines) + "\n"
+    return re.sub(r"\n{4,}", "\n\n\n", text)  # a dropped helper leaves the blank lines of both its sides
+
+
+def function_span(text: str, name: str) -> tuple[int, int] | None:
+    """First and last line (from 1, both included) of the top-level function ``name``, with its decorators; None if absent.
+
+    Raises:
+        SyntaxError: the text is not valid Python.
+    """
+    found = None
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.name == name:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            found = (first, node.end_lineno or node.lineno)  # the last definition wins, as in Python
+    return found
+
+
+def function_text(text: str, name: str) -> str | None:
+    """The source of the top-level function or class ``name``, or None. Raises SyntaxError as :func:`function_span`."""
+    span = function_span(text, name)
+    if span is None:
+        return None
+    return "\n".join(text.splitlines()[span[0] - 1 : span[1]])
+
+
+def is_untouched(text: str, stub: str, name: str | None) -> bool:
+    """Whether the learner's text still holds the stub. ``name`` is the function; None compares whole files (C++).
+
+    Blank lines and trailing blanks do not count. Raises SyntaxError when the learner's text is not valid Python.
+    """
+    if name is None:
+        return _plain(text) == _plain(stub)
+    mine, original = function_text(text, name), function_text(stub, name)
+    return mine is not None and original is not None and _plain(mine) == _plain(original)
+
+
+def restore(text: str, stub: str, name: str) -> str:
+    """``text`` with the function ``name`` put back to its stub. Everything else is kept.
+
+    Raises:
+        SyntaxError: the learner's text is not valid Python.
+        OplabError: the stub has no such function.
+    """
+    original = function_text(stub, name)
+    if original is None:
+        raise OplabError(f"The stub has no function {name}.")
+    span = function_span(text, name)
+    lines = text.splitlines()
+    if span is None:
+        return "\n".join([*lines, "", "", *original.splitlines()]) + "\n"
+    return "\n".join([*lines[: span[0] - 1], *original.splitlines(), *lines[span[1] :]]) + "\n"
+
+
+def _plain(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
