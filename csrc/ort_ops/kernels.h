@@ -1,0 +1,10 @@
+// One function per operator: it adds the operator's kernels, one for each type, to the domain.
+#pragma once
+
+#include <onnxruntime_cxx_api.h>
+
+namespace oplab {
+
+void add_my_add(Ort::CustomOpDomain& domain);  // my_add.cpp
+
+}  // namespace oplab

@@ -1,0 +1,24 @@
+// The domain `oplab` of ONNX Runtime: the table of contents.
+#include "kernels.h"
+
+static Ort::CustomOpDomain oplab_domain() {
+  Ort::CustomOpDomain domain{"oplab"};
+  oplab::add_my_add(domain);
+  return domain;
+}
+
+// ONNX Runtime looks this function up by its name and calls it once for each SessionOptions.
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  if (api == nullptr) {  // the runtime is older than the headers; version 1 of the API can still carry the sentence
+    return base->GetApi(1)->CreateStatus(
+        ORT_FAIL, "oplab's kernels were compiled with headers newer than this ONNX Runtime. Compile them again.");
+  }
+  try {
+    // The domain and its operators must outlive every session, so they live as long as this library.
+    static const Ort::CustomOpDomain domain = (Ort::InitApi(api), oplab_domain());
+    return api->AddCustomOpDomain(options, domain);
+  } catch (const std::exception& error) {
+    return api->CreateStatus(ORT_FAIL, error.what());
+  }
+}

@@ -1,0 +1,13 @@
+// torch.ops.oplab: the table of contents. Each operator has its schema here, its CPU kernel in a file of its own, and its
+// fake and its backward in oplab/ops.py.
+#include <torch/csrc/stable/library.h>
+
+#include "operators.h"
+
+STABLE_TORCH_LIBRARY(oplab, m) {
+  m.def("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(oplab, CPU, m) {
+  m.impl("my_add", TORCH_BOX(&oplab::my_add));
+}

@@ -1,0 +1,201 @@
+"""The course's compiled operators: ``load()`` for PyTorch, ``session()`` for ONNX Runtime.
+
+Importing this module imports neither torch nor onnxruntime; each function imports what it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oplab.errors import OplabError
+from oplab.toolchain.build import library_path
+
+if TYPE_CHECKING:
+    import onnx
+    import onnxruntime
+    import torch
+
+__all__ = ["load", "ort_library", "session"]
+
+_load_lock = threading.Lock()
+_loaded = False
+
+
+def load() -> None:
+    """Makes ``torch.ops.oplab`` available, with fakes and backwards. Calling it again does nothing.
+
+    Raises:
+        OplabError: the operators are not compiled, or were compiled for another PyTorch.
+    """
+    global _loaded
+    with _load_lock:
+        if _loaded:
+            return
+        import torch
+
+        library = _compiled("torch")
+        try:
+            torch.ops.load_library(str(library))
+        except OSError as error:
+            raise OplabError(
+                f"{library} cannot be loaded into PyTorch {torch.__version__}: {error.__cause__ or error}.",
+                "Run `make setup` in the course's folder to compile the operators again.",
+            ) from None
+        _register_my_add()
+        _loaded = True
+
+
+def ort_library() -> Path:
+    """The shared library with the course's ONNX Runtime kernels, for ``SessionOptions.register_custom_ops_library``.
+
+    Raises:
+        OplabError: it is not compiled.
+    """
+    return _compiled("ort")
+
+
+def session(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto | torch.onnx.ONNXProgram,
+    *,
+    providers: Sequence[str] | None = None,
+    threads: int | None = None,
+    libraries: Sequence[str | os.PathLike[str]] = (),
+) -> onnxruntime.InferenceSession:
+    """An ONNX Runtime session that knows the kernels of the domain ``oplab``.
+
+    ONNX Runtime prints nothing: what it has to say about a failure is in the exception.
+
+    Args:
+        model: a path (weights in files beside it are found), serialized bytes, a ModelProto, or what ``torch.onnx.export``
+            returns.
+        providers: execution providers in order of preference; the CPU alone by default.
+        threads: threads inside one operator; ONNX Runtime chooses by default.
+        libraries: further custom-op libraries. One that registers the domain ``oplab`` too, as an exercise does, replaces the
+            course's kernels in this session: ONNX Runtime takes each domain from one library only.
+
+    Raises:
+        OplabError: the operators are not compiled, or a file or a provider is missing.
+        Exception: whatever ONNX Runtime raises for a model that it rejects.
+    """
+    import onnxruntime
+
+    source = _model_source(model)
+    chosen = list(providers) if providers is not None else ["CPUExecutionProvider"]
+    available = onnxruntime.get_available_providers()
+    for provider in chosen:
+        name = provider if isinstance(provider, str) else provider[0]
+        if name not in available:
+            raise OplabError(
+                f"This ONNX Runtime has no {name}.",
+                f"Choose among {', '.join(available)}, or install a build that has it.",
+            )
+    own = [] if libraries else [ort_library()]
+    extra = [_existing(library) for library in libraries]
+
+    def create(registered: Sequence[Path]) -> onnxruntime.InferenceSession:
+        # A new SessionOptions each time: one that is used twice would register the domain twice.
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        if threads is not None:
+            options.intra_op_num_threads = threads
+        for library in registered:
+            options.register_custom_ops_library(str(library))
+        return onnxruntime.InferenceSession(source, options, providers=chosen)
+
+    if not extra:
+        return create(own)
+    try:
+        return create([*extra, ort_library()])
+    except Exception as error:
+        if not _names_a_domain_twice(error):
+            raise
+    try:
+        return create(extra)  # the library brings the domain `oplab` itself
+    except Exception as error:
+        if not _names_a_domain_twice(error):
+            raise
+        names = ", ".join(library.name for library in extra)
+        raise OplabError(
+            f"Two of the libraries {names} register the same domain.",
+            "ONNX Runtime takes each domain from one library: give one of them, or rename a domain.",
+        ) from None
+
+
+def _names_a_domain_twice(error: Exception) -> bool:
+    return "Domain already set in registry" in str(error)
+
+
+def _model_source(model: Any) -> str | bytes:
+    if isinstance(model, (str, os.PathLike)):
+        path = Path(model)
+        if not path.is_file():
+            raise OplabError(f"There is no model {path}.", "Correct the path, or run the cell that exports the model.")
+        return str(path)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    proto = getattr(model, "model_proto", model)  # an ONNXProgram
+    if not hasattr(proto, "SerializeToString"):
+        raise OplabError(
+            f"A model is a path, bytes, a ModelProto or an ONNXProgram, not {type(model).__name__}.",
+            "Export it first: `torch.onnx.export(module, inputs, dynamo=True)`.",
+        )
+    if any(tensor.data_location == tensor.EXTERNAL for tensor in proto.graph.initializer):
+        raise OplabError(
+            "This ModelProto keeps its weights in a file beside the model, and does not say in which folder.",
+            "Give the path of the .onnx file instead.",
+        )
+    try:
+        return proto.SerializeToString()
+    except Exception as error:
+        raise OplabError(
+            f"The model cannot be turned into bytes: {error}.",
+            "Models over 2 GB go through a file: save it with external data and give its path.",
+        ) from None
+
+
+def _existing(library: str | os.PathLike[str]) -> Path:
+    path = Path(library)
+    if not path.is_file():
+        raise OplabError(f"There is no library {path}.", "Compile it first, or correct the path.")
+    return path.resolve()
+
+
+def _compiled(kind: Any) -> Path:
+    library = library_path(kind)
+    if not library.is_file():
+        raise OplabError(
+            f"The course's operators are not compiled: {library} is missing.",
+            "Run `make setup` in the course's folder.",
+        )
+    return library
+
+
+# What PyTorch needs beside a kernel, operator by operator: a fake (shapes and dtypes without data, for export and
+# torch.compile) and a backward.
+
+
+def _register_my_add() -> None:
+    import torch
+
+    @torch.library.register_fake("oplab::my_add")
+    def fake(a: torch.Tensor, b: torch.Tensor, alpha: float = 3.0, beta: float = 2.0) -> torch.Tensor:
+        torch._check(
+            a.dim() == b.dim() and all(m == n for m, n in zip(a.shape, b.shape, strict=True)),
+            lambda: f"a and b must have the same shape, but a is {list(a.shape)} and b is {list(b.shape)}.",
+        )
+        torch._check(
+            a.dtype == b.dtype, lambda: f"a and b must have the same dtype, but a is {a.dtype} and b is {b.dtype}."
+        )
+        return torch.empty_like(a, memory_format=torch.contiguous_format)
+
+    def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        _, _, ctx.alpha, ctx.beta = inputs
+
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
+        return grad * ctx.alpha, grad * ctx.beta, None, None
+
+    torch.library.register_autograd("oplab::my_add", backward, setup_context=setup_context)

@@ -1,0 +1,309 @@
+"""Compiles the course's operators (``python -m oplab.toolchain.build``) and learners' C++ exercises.
+
+Nothing here imports torch or onnxruntime: a build that has nothing to do ends in a fraction of a second. What is made is put
+in its place by one rename, so a build that is killed leaves what was there before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from oplab import paths
+from oplab.errors import OplabError
+from oplab.toolchain.compiler import Compiler, Outcome, find_compiler, run
+from oplab.toolchain.diagnostics import BuildFailed, build_failed, shown
+from oplab.toolchain.recipes import KINDS, SUFFIX, Kind, Recipe, recipe, source_folder
+from oplab.toolchain.sanitizer import sanitizer_env
+
+__all__ = ["BuildFailed", "build_all", "compile_exercise", "library_path", "main", "sanitizer_env"]
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
+_FORMAT = "1"  # part of every cache key: raise it when the meaning of a key changes
+_KEEP = 200  # compiled exercises that the cache holds
+
+
+def library_path(kind: Kind) -> Path:
+    """Where the course's own library of one kind is, or will be: ``build/lib/oplab_torch_ops.so``."""
+    return paths.build_dir() / "lib" / f"oplab_{kind}_ops{SUFFIX}"
+
+
+def compile_exercise(
+    source: Path, kind: Kind, *, sanitize: bool = False, cache: Path | None = None, timeout: float = 90.0
+) -> Path:
+    """The shared library made from a one-file C++ exercise; compiled once for each content.
+
+    Args:
+        source: the C++ file. It may include the headers of ``csrc/torch_ops`` or ``csrc/ort_ops`` and its neighbours.
+        kind: ``torch`` for an operator library on PyTorch's stable ABI, ``ort`` for a custom-op library of ONNX Runtime.
+        sanitize: compile with AddressSanitizer and UndefinedBehaviorSanitizer. The process that loads the library must be
+            started with :func:`sanitizer_env`.
+        cache: where libraries are kept; ``build/cache/exercises`` by default. Several processes may share it.
+        timeout: seconds that the compiler may take.
+
+    Raises:
+        BuildFailed: the file does not compile or link, or takes longer than ``timeout``.
+        OplabError: there is no file, no compiler, or no headers.
+    """
+    source = Path(source)
+    if not source.is_file():
+        raise OplabError(
+            f"There is no C++ file {shown(source)}.", "Restore it with `oplab reset`, or correct the path."
+        )
+    compiler, how = find_compiler(), recipe(kind)
+    key = _key(compiler, how, [source], sanitize=sanitize)
+    folder = _folder(cache or paths.build_dir() / "cache" / "exercises")
+    library = folder / f"{source.stem}-{key}{SUFFIX}"
+    if library.is_file():
+        with contextlib.suppress(OSError):
+            os.utime(library)  # the oldest go first when the cache is trimmed
+        return library
+    with _scratch(folder) as scratch:
+        made = scratch / library.name
+        # Messages name the file alone, so that the same content gives the same library wherever it lies.
+        near = [] if sanitize else [f"-fmacro-prefix-map={source.resolve().parent}/="]
+        command = [
+            *how.compile_command(compiler, sanitize=sanitize),
+            *near,
+            str(source.resolve()),
+            "-o",
+            str(made),
+            *how.link_flags(compiler, sanitize=sanitize),
+        ]
+        _must_succeed(run(command, timeout=timeout, cwd=scratch), source, timeout)
+        os.replace(made, library)
+    _trim(folder)
+    return library
+
+
+def build_all(*, say=print) -> bool:
+    """Compiles ``csrc/torch_ops`` and ``csrc/ort_ops`` into ``build/lib`` where something changed.
+
+    Args:
+        say: called with each line of progress.
+
+    Returns:
+        True if something was compiled.
+
+    Raises:
+        OplabError: the compiler, a header or a source file is at fault.
+    """
+    folder = _folder(paths.build_dir() / "lib")
+    with _lock(folder / ".lock", say):
+        compiler = find_compiler()
+        stale = []
+        for kind in KINDS:
+            how = recipe(kind)
+            key = _key(compiler, how, sorted(source_folder(kind).glob("*")), sanitize=False)
+            if not _is_current(kind, key):
+                stale.append((how, key))
+        if not stale:
+            say("The operators in build/lib are up to date.")
+            return False
+        say(f"Compiling with {compiler}")
+        for how, key in stale:
+            start = time.monotonic()
+            way = _build_library(how, compiler, folder)
+            _stamp(how.kind).write_text(json.dumps({"key": key, "size": library_path(how.kind).stat().st_size}))
+            say(f"  csrc/{how.kind}_ops -> {shown(library_path(how.kind))}  {time.monotonic() - start:.1f} s  ({way})")
+        return True
+
+
+def _build_library(how: Recipe, compiler: Compiler, folder: Path, timeout: float = 300.0) -> str:
+    cmake = _cmake() if how.kind == "ort" else None
+    with _scratch(folder) as scratch:
+        made = scratch / library_path(how.kind).name
+        if cmake:
+            _with_cmake(cmake, how, compiler, scratch, made, timeout)
+        else:
+            _directly(how, compiler, scratch, made, timeout)
+        os.replace(made, library_path(how.kind))
+    return "CMake" if cmake else "one compiler call for each file"
+
+
+def _directly(how: Recipe, compiler: Compiler, scratch: Path, made: Path, timeout: float) -> None:
+    sources = sorted(source_folder(how.kind).glob("*.cpp"))
+    near = f"-fmacro-prefix-map={paths.root()}/="
+
+    def one(source: Path) -> Path:
+        made = scratch / f"{source.stem}.o"
+        command = [*how.compile_command(compiler), near, "-c", str(source), "-o", str(made)]
+        _must_succeed(run(command, timeout=timeout, cwd=scratch), source, timeout)
+        return made
+
+    with ThreadPoolExecutor(min(len(sources), os.cpu_count() or 1, 4)) as pool:
+        objects = list(pool.map(one, sources))
+    command = [*compiler.command, *map(str, objects), "-o", str(made), *how.link_flags(compiler)]
+    _must_succeed(run(command, timeout=timeout, cwd=scratch), sources[0], timeout)
+
+
+def _with_cmake(cmake: str, how: Recipe, compiler: Compiler, scratch: Path, made: Path, timeout: float) -> None:
+    headers = next(flag.removeprefix("-isystem") for flag in how.flags if flag.startswith("-isystem"))
+    configure = [
+        cmake,
+        "-S",
+        str(source_folder(how.kind)),
+        "-B",
+        str(scratch / "cmake"),
+        f"-DORT_INCLUDE_DIR={headers}",
+        f"-DCMAKE_CXX_COMPILER={';'.join(compiler.command)}",
+    ]
+    jobs = str(min(os.cpu_count() or 1, 4))
+    for command in (configure, [cmake, "--build", str(scratch / "cmake"), "--parallel", jobs]):
+        done = run(command, timeout=timeout, cwd=scratch, limited=False)
+        _must_succeed(done, source_folder(how.kind) / "register.cpp", timeout)
+    built = scratch / "cmake" / f"oplab_ort_ops{SUFFIX}"
+    os.replace(built, made)
+
+
+def _cmake() -> str | None:
+    """CMake from the PATH, or the one that pip put beside this Python."""
+    return shutil.which("cmake") or shutil.which("cmake", path=str(Path(sys.executable).parent))
+
+
+def _must_succeed(done: Outcome, source: Path, timeout: float) -> None:
+    if done.returncode is None:
+        raise BuildFailed(
+            f"{shown(source)}: the compiler did not finish within {timeout:g} s and was ended",
+            source,
+            None,
+            "",
+            done.log,
+        )
+    if done.returncode:
+        if "No space left on device" in done.log:
+            raise OplabError(
+                "The disk is full: the compiler could not write its output.", "Free some space and try again."
+            )
+        raise build_failed(done.log, source)
+
+
+def _key(compiler: Compiler, how: Recipe, sources: Sequence[Path], *, sanitize: bool) -> str:
+    digest = hashlib.sha256()
+
+    def add(*parts: str | bytes) -> None:
+        for part in parts:
+            data = part.encode() if isinstance(part, str) else part
+            digest.update(len(data).to_bytes(8, "little") + data)
+
+    add(_FORMAT, compiler.identity, how.versions, str(sanitize))
+    add(*how.compile_command(compiler, sanitize=sanitize), *how.link_flags(compiler, sanitize=sanitize))
+    if sanitize:
+        add(*(str(source.resolve()) for source in sources))  # a report names the file with its path
+    for file in _with_headers(sources, how.includes):
+        add(file.name, file.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _with_headers(sources: Sequence[Path], includes: Sequence[Path]) -> list[Path]:
+    """The sources and every header of the project that they include, directly or through another."""
+    seen: dict[Path, None] = {}
+    waiting = [source.resolve() for source in sources if source.is_file()]
+    while waiting:
+        file = waiting.pop(0)
+        if file in seen:
+            continue
+        seen[file] = None
+        for name in _INCLUDE.findall(file.read_text(errors="replace")):
+            for folder in (file.parent, *includes):
+                header = (folder / name).resolve()
+                if header.is_file():
+                    waiting.append(header)
+                    break
+    return list(seen)
+
+
+def _stamp(kind: Kind) -> Path:
+    return library_path(kind).with_suffix(".json")
+
+
+def _is_current(kind: Kind, key: str) -> bool:
+    try:
+        stamp = json.loads(_stamp(kind).read_text())
+        return stamp["key"] == key and stamp["size"] == library_path(kind).stat().st_size
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _folder(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OplabError(
+            f"The folder {folder} cannot be made: {error.strerror}.",
+            "Make the course's folder writable, or copy the course to a folder of your own.",
+        ) from None
+    return folder
+
+
+@contextlib.contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """A folder for half-made files, on the same disk as where the result goes. One left by a killed build is removed."""
+    for old in folder.glob(".making-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - old.stat().st_mtime > 3600:
+                shutil.rmtree(old, ignore_errors=True)
+    try:
+        scratch = Path(tempfile.mkdtemp(prefix=".making-", dir=folder))
+    except OSError as error:
+        raise OplabError(
+            f"{folder} cannot be written to: {error.strerror}.", "Make it writable, or free some space on the disk."
+        ) from None
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _lock(file: Path, say) -> Iterator[None]:
+    """One build at a time. The system frees the lock when its holder ends, however it ends."""
+    try:
+        handle = open(file, "w")
+    except OSError as error:
+        raise OplabError(f"{file} cannot be written: {error.strerror}.", "Make the folder writable.") from None
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("Another build is running; waiting for it to end.")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _trim(folder: Path) -> None:
+    """Keeps the cache small: the libraries that were used longest ago go, never one that was used today."""
+    try:
+        used = sorted((file.stat().st_mtime, file) for file in folder.glob(f"*{SUFFIX}"))
+    except OSError:
+        return  # another process is trimming
+    for when, file in used[: max(0, len(used) - _KEEP)]:
+        if time.time() - when > 24 * 3600:
+            file.unlink(missing_ok=True)
+
+
+def main() -> int:
+    try:
+        build_all(say=lambda line: print(line, flush=True))
+    except OplabError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("Interrupted. What was compiled before is untouched; the same command goes on.", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

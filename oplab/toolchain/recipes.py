@@ -1,0 +1,144 @@
+"""How each kind of library is compiled: flags, include folders, what it is linked with.
+
+The flags themselves stand in ``csrc/*/compile_flags.txt``, one a line. CMake, this module and clangd (the language server of
+most editors) all read that file, so that an exercise is compiled exactly as the course's own operators are.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from oplab import paths
+from oplab.errors import OplabError
+from oplab.toolchain.compiler import Compiler, is_macos
+
+Kind = Literal["torch", "ort"]
+KINDS: tuple[Kind, ...] = ("torch", "ort")
+SUFFIX = ".dylib" if is_macos() else ".so"
+# -O1 keeps the report's line numbers true; vptr checks would need type information across libraries.
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-omit-frame-pointer", "-g", "-O1")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything but the source that decides what the compiler makes.
+
+    Attributes:
+        kind: ``torch`` (stable ABI operators) or ``ort`` (custom-op library of ONNX Runtime).
+        flags: from ``compile_flags.txt``, with the include folders.
+        link: what follows the sources when a shared library is linked.
+        includes: the project's own header folders, whose content is part of a cache key.
+        versions: the library whose headers are used, with its version.
+    """
+
+    kind: Kind
+    flags: tuple[str, ...]
+    link: tuple[str, ...]
+    includes: tuple[Path, ...]
+    versions: str
+
+    def compile_command(self, compiler: Compiler, *, sanitize: bool = False) -> list[str]:
+        """The command up to the sources."""
+        few_errors = "-fmax-errors=5" if compiler.family == "gcc" else "-ferror-limit=5"
+        plain = ["-fdiagnostics-color=never", few_errors]
+        return [*compiler.command, *self.flags, *(SANITIZE if sanitize else ()), *plain]
+
+    def link_flags(self, compiler: Compiler, *, sanitize: bool = False) -> list[str]:
+        if not sanitize:
+            return list(self.link)
+        # clang links its sanitizer statically unless told otherwise, and a library cannot bring its own.
+        shared = ["-shared-libsan"] if compiler.family == "clang" else []
+        return [*self.link, *SANITIZE[:2], *shared]
+
+
+def source_folder(kind: Kind) -> Path:
+    return paths.root() / "csrc" / f"{kind}_ops"
+
+
+def recipe(kind: Kind) -> Recipe:
+    """The recipe for one kind.
+
+    Raises:
+        OplabError: PyTorch or ONNX Runtime's headers are missing.
+    """
+    return {"torch": _torch, "ort": _ort}[kind]()
+
+
+def _flags(kind: Kind) -> tuple[str, ...]:
+    file = source_folder(kind) / "compile_flags.txt"
+    try:
+        lines = file.read_text().splitlines()
+    except OSError as error:
+        raise OplabError(f"{file} cannot be read: {error.strerror}.", "Restore it: `git checkout csrc`.") from None
+    return tuple(line.strip() for line in lines if line.strip())
+
+
+def torch_folder() -> Path:
+    """Where PyTorch is installed, found without importing it (which takes more than a second)."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise OplabError("PyTorch is not installed for this Python.", "Run `make setup` in the course's folder.")
+    return Path(spec.origin).parent
+
+
+def _torch() -> Recipe:
+    torch, own = torch_folder(), source_folder("torch")
+    # -isystem: warnings in PyTorch's headers are not the reader's business.
+    flags = (
+        *_flags("torch"),
+        f"-I{own}",
+        f"-isystem{torch / 'include'}",
+        f"-isystem{torch / 'include/torch/csrc/api/include'}",
+    )
+    if is_macos():
+        link: tuple[str, ...] = ("-dynamiclib", f"-L{torch / 'lib'}", "-ltorch_cpu", f"-Wl,-rpath,{torch / 'lib'}")
+    else:
+        # -z defs: a function that is declared and never defined is an error now, not when the library is loaded.
+        link = ("-shared", f"-L{torch / 'lib'}", "-ltorch_cpu", "-Wl,-z,defs")
+    return Recipe("torch", flags, link, (own,), f"torch {importlib.metadata.version('torch')}")
+
+
+def _ort() -> Recipe:
+    headers, own = _headers(), source_folder("ort")
+    flags = (*_flags("ort"), f"-I{own}", f"-isystem{headers}")
+    # Only the entry point is visible: two libraries may then each have a class MyAdd without mixing them up. The lite API
+    # reaches ONNX Runtime through a table of functions, so nothing of it is linked and every symbol must be defined.
+    if is_macos():
+        link: tuple[str, ...] = (
+            "-dynamiclib",
+            "-Wl,-exported_symbol,_RegisterCustomOps",
+            "-Wl,-u,_RegisterCustomOps",
+        )
+    else:
+        link = (
+            "-shared",
+            "-Wl,-z,defs",
+            f"-Wl,--version-script={own / 'exports.map'}",
+            "-Wl,--require-defined=RegisterCustomOps",
+        )
+    return Recipe("ort", flags, link, (own,), f"ORT API {ort_api_version(headers)}")
+
+
+def ort_api_version(headers: Path) -> int:
+    """``ORT_API_VERSION`` of the headers in a folder: 21 for ONNX Runtime 1.21."""
+    header = headers / "onnxruntime_c_api.h"
+    found = re.search(r"#define\s+ORT_API_VERSION\s+(\d+)", header.read_text(errors="replace"))
+    if not found:
+        raise OplabError(
+            f"{header} does not say which version of ONNX Runtime it belongs to.", "Run `make setup` again."
+        )
+    return int(found[1])
+
+
+def _headers() -> Path:
+    try:
+        from oplab.toolchain.headers import ort_include
+    except ImportError:  # until headers.py is there
+        return Path(os.environ.get("ORT_INCLUDE_DIR") or paths.build_dir() / "cache/onnxruntime-fallback")
+    return ort_include()

@@ -1,0 +1,56 @@
+"""Running a library that was compiled with AddressSanitizer and UndefinedBehaviorSanitizer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from oplab.errors import OplabError
+from oplab.toolchain.compiler import Compiler, find_compiler, is_macos, run
+
+
+def sanitizer_env(base: dict[str, str] | None = None) -> dict[str, str]:
+    """The environment for a Python process that loads a library compiled with ``sanitize=True``.
+
+    AddressSanitizer replaces ``malloc``, so it has to be there before anything else: in a process that was started without it,
+    loading such a library ends the process. Start a new one with this environment.
+
+    Args:
+        base: the environment to add to; this process's own by default.
+
+    Raises:
+        OplabError: the compiler has no sanitizer's runtime.
+    """
+    compiler = find_compiler()
+    env = dict(os.environ if base is None else base)
+    preload = "DYLD_INSERT_LIBRARIES" if is_macos() else "LD_PRELOAD"
+    separator = ":" if is_macos() else " "
+    env[preload] = separator.join([str(file) for file in _runtimes(compiler)] + [env[preload]] * bool(env.get(preload)))
+    # Python and PyTorch leave memory to the system when they end, which is no leak of the kernel's. abort_on_error turns a
+    # finding into a signal, so that no handler in between can swallow it.
+    env["ASAN_OPTIONS"] = "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:strict_init_order=1"
+    env["UBSAN_OPTIONS"] = "halt_on_error=1:abort_on_error=1:print_stacktrace=1"
+    return env
+
+
+def _runtimes(compiler: Compiler) -> list[Path]:
+    if compiler.family == "gcc":
+        # libstdc++ too: AddressSanitizer looks for __cxa_throw when it starts, before Python has loaded any C++.
+        names = ["libasan.so", "libstdc++.so.6"]
+    elif compiler.family == "clang":
+        machine = os.uname().machine
+        names = [f"libclang_rt.asan-{machine}.so", "libstdc++.so.6"]
+    else:
+        names = ["libclang_rt.asan_osx_dynamic.dylib"]
+    found = []
+    for name in names:
+        where = run([*compiler.command, f"-print-file-name={name}"], timeout=30).log.strip()
+        if Path(where).is_absolute() and Path(where).exists():
+            found.append(Path(where).resolve())
+        elif "asan" in name:
+            raise OplabError(
+                f"{compiler} has no AddressSanitizer: {name} was not found.",
+                "Install it: `sudo dnf install libasan libubsan` (Fedora), `sudo apt install g++` (Debian, Ubuntu), or set "
+                "CXX to another compiler.",
+            )
+    return found
