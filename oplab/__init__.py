@@ -13,8 +13,8 @@ from oplab.errors import OplabError
 __version__ = "0.1.0"
 
 _HOMES = {
-    "lesson": "oplab.lesson",
-    "raises": "oplab.lesson",
+    "lesson": "oplab.lessons",
+    "raises": "oplab.lessons",
     "show": "oplab.viewer",
     "session": "oplab.ops",
     "todo": "oplab.stubs",
@@ -24,5 +24,6 @@ __all__ = ["OplabError", *_HOMES]
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+        return found
     raise AttributeError(f"module 'oplab' has no attribute {name!r}")

@@ -160,7 +160,9 @@ def load(root: Path) -> Course:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise OplabError(f"{path} cannot be read: {error.strerror}.", "Get the file back from the repository.") from None
+        raise OplabError(
+            f"{path} cannot be read: {error.strerror}.", "Get the file back from the repository."
+        ) from None
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

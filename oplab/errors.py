@@ -15,3 +15,6 @@ class OplabError(Exception):
         super().__init__(message if not fix else f"{message}\n{fix}")
         self.message = message
         self.fix = fix
+
+    def _render_traceback_(self) -> list[str]:  # IPython calls this instead of printing its own traceback
+        return [str(self)]

@@ -50,7 +50,11 @@ def difference(expected: np.ndarray, got: np.ndarray, rtol: float, atol: float) 
         return Difference(0.0, 0.0, 0, 0, None)
     if expected.dtype.kind not in "fc":
         bad_mask = expected != got
-        gap = np.abs(expected.astype(np.float64) - got.astype(np.float64)) if expected.dtype.kind in "iub" else bad_mask * 1.0
+        gap = (
+            np.abs(expected.astype(np.float64) - got.astype(np.float64))
+            if expected.dtype.kind in "iub"
+            else bad_mask * 1.0
+        )
         scale = np.maximum(np.abs(expected.astype(np.float64)), 1.0) if expected.dtype.kind in "iub" else 1.0
     else:
         wide = np.complex128 if expected.dtype.kind == "c" else np.float64

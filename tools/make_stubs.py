@@ -27,7 +27,11 @@ def main() -> int:
             if not only_check:
                 exercise.parent.mkdir(parents=True, exist_ok=True)
                 exercise.write_text(stub, encoding="utf-8")
-    print(f"{len(differ)} stubs {'differ' if only_check else 'written'}: {', '.join(differ)}" if differ else "All stubs agree.")
+    print(
+        f"{len(differ)} stubs {'differ' if only_check else 'written'}: {', '.join(differ)}"
+        if differ
+        else "All stubs agree."
+    )
     return 1 if differ and only_check else 0
 
 

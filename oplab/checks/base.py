@@ -324,7 +324,9 @@ class Verdict:
             if item.get("array") in self._arrays:
                 return self._arrays[item["array"]]
         if kind in ("large", "strange"):
-            raise Wrong(f"{name}: expected a tensor, a number or a text, got a {str(item.get('type', 'huge array'))[:100]}.")
+            raise Wrong(
+                f"{name}: expected a tensor, a number or a text, got a {str(item.get('type', 'huge array'))[:100]}."
+            )
         raise Wrong(f"{name}: the evidence is not what was expected.")
 
 

@@ -64,7 +64,9 @@ def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 def ops(model: onnx.ModelProto) -> Counter[str]:
     """How often each operator is used; custom ones as ``domain::Type``."""
-    return Counter(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}" for node in nodes(model))
+    return Counter(
+        node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}" for node in nodes(model)
+    )
 
 
 def opset(model: onnx.ModelProto, domain: str = "") -> int | None:
@@ -126,12 +128,16 @@ def expect_dynamic(model: onnx.ModelProto, name: str, axes: Sequence[int]) -> No
             fixed = [axis for axis in axes if axis >= len(dims) or dims[axis].HasField("dim_value")]
             if fixed:
                 shape = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims]
-                raise Wrong(f"Input {name!r} has the shape {shape}: axis {fixed[0]} is fixed, so only that size can be run.")
+                raise Wrong(
+                    f"Input {name!r} has the shape {shape}: axis {fixed[0]} is fixed, so only that size can be run."
+                )
             return
     raise Wrong(f"The graph has no input {name!r}.")
 
 
-def run(model: onnx.ModelProto | bytes, feeds: Mapping[str, np.ndarray], what: str = "ONNX Runtime") -> list[np.ndarray]:
+def run(
+    model: onnx.ModelProto | bytes, feeds: Mapping[str, np.ndarray], what: str = "ONNX Runtime"
+) -> list[np.ndarray]:
     """Run a model in ONNX Runtime, one thread, and return its outputs."""
     import onnxruntime
 

@@ -97,7 +97,9 @@ class Server:
         mine, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()
         env = {**os.environ, **self.env, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
-        env.setdefault("OBJC_DISABLE_INITIALIZE_FORK_SAFETY", "YES")  # macOS refuses a fork after torch is loaded otherwise
+        env.setdefault(
+            "OBJC_DISABLE_INITIALIZE_FORK_SAFETY", "YES"
+        )  # macOS refuses a fork after torch is loaded otherwise
         env["OMP_NUM_THREADS"] = "1"
         env.pop("PYTHONSTARTUP", None)
         self._process = subprocess.Popen(

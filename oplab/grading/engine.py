@@ -114,7 +114,9 @@ class _Grader:
             line = getattr(error, "lineno", None)
             quoted = f": {error.text.strip()}" if getattr(error, "text", None) else ""
             what = f"{type(error).__name__}: {getattr(error, 'msg', error)}"
-            return _outcome(exercise, "error", f"{what} ({file.name}, line {line}){quoted}" if line else f"{what} ({file.name})")
+            return _outcome(
+                exercise, "error", f"{what} ({file.name}, line {line}){quoted}" if line else f"{what} ({file.name})"
+            )
         except (RecursionError, MemoryError):
             return _outcome(exercise, "error", f"{file.name} is nested too deeply for Python to read.")
         if stub is not None and stubs.is_untouched(text, stub, exercise.name):
@@ -183,15 +185,23 @@ class _Grader:
 def _from_collect(exercise: Exercise, answer: dict[str, Any], sanitize: bool) -> Outcome | None:
     """The outcome if the learner's half settles it, else None: then the evidence is judged."""
     if answer.get("lost"):
-        return _outcome(exercise, "crashed", "The process that ran the exercise was killed from outside. Does the code send signals?")
+        return _outcome(
+            exercise,
+            "crashed",
+            "The process that ran the exercise was killed from outside. Does the code send signals?",
+        )
     limits, report = exercise.limits, answer.get("report")
     during = " while the file was imported" if answer.get("phase") == "importing" else ""
     if answer["killed"] == "wall":
-        return _outcome(exercise, "timeout", f"It ran longer than {limits.wall:g} s{during} and was stopped. Does a loop never end?")
+        return _outcome(
+            exercise, "timeout", f"It ran longer than {limits.wall:g} s{during} and was stopped. Does a loop never end?"
+        )
     if answer["killed"] == "output":
         return _outcome(exercise, "error", f"It printed more than {limits.output_kb} kB{during} and was stopped.")
     if answer["signal"] == "SIGXCPU" or (answer["signal"] == "SIGKILL" and answer["cpu_seconds"] >= limits.cpu):
-        return _outcome(exercise, "timeout", f"It used more than {limits.cpu:g} s of processor time{during} and was stopped.")
+        return _outcome(
+            exercise, "timeout", f"It used more than {limits.cpu:g} s of processor time{during} and was stopped."
+        )
     if answer["signal"]:
         hint = ""
         if exercise.kind != "python" and not sanitize:
@@ -230,7 +240,11 @@ def _from_judge(exercise: Exercise, answer: dict[str, Any]) -> Outcome:
     if report.get("outcome") == "grader_error":
         return _outcome(exercise, "grader_error", f"{report.get('message')}\n{report.get('trace', '')}".strip())
     if answer.get("killed") == "wall" or answer.get("signal") in ("SIGXCPU", "SIGKILL"):
-        return _outcome(exercise, "failed", "Judging the result took longer than the exercise may: the model or arrays are too heavy.")
+        return _outcome(
+            exercise,
+            "failed",
+            "Judging the result took longer than the exercise may: the model or arrays are too heavy.",
+        )
     died = answer.get("signal") or f"exit code {answer.get('exit')}"
     return _outcome(exercise, "failed", f"ONNX Runtime or the checker died on the result ({died}).")
 
@@ -251,7 +265,9 @@ def _left_behind(answer: dict[str, Any]) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or ("it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error))
+    return getattr(error, "strerror", None) or (
+        "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+    )
 
 
 def _sanitizer_env() -> dict[str, str]:
@@ -264,6 +280,13 @@ def _sanitizer_summary(output: str) -> str:
     lines = output.splitlines()
     for index, line in enumerate(lines):
         if "ERROR: AddressSanitizer" in line or "runtime error:" in line:
-            frame = next((entry.strip() for entry in lines[index + 1 :] if "exercises" in entry or "/c" in entry and ".cpp:" in entry), "")
+            frame = next(
+                (
+                    entry.strip()
+                    for entry in lines[index + 1 :]
+                    if "exercises" in entry or "/c" in entry and ".cpp:" in entry
+                ),
+                "",
+            )
             return " " + line.split("==")[-1].strip() + (f" at {frame.split(' in ')[-1]}" if frame else "")
     return ""

@@ -38,7 +38,7 @@ def main() -> None:
 def warm(preload: list[str]) -> None:
     """Import what checks need. One thread only: a thread pool made here would be dead in every fork."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    import onnx  # noqa: F401
+    import onnx
     import onnx.checker  # noqa: F401
     import onnxruntime  # noqa: F401
     import torch
@@ -63,7 +63,11 @@ def warm_exporter() -> None:
             return x + 1
 
     logging.disable(logging.CRITICAL)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         warnings.simplefilter("ignore")
         torch.onnx.export(Toy(), (torch.zeros(2, 3),), dynamo=True, verbose=False)
     logging.disable(logging.NOTSET)
@@ -194,7 +198,9 @@ def _watch(pid: int, conn: socket.socket, out: int, report: int, limits: Limits,
                 status, usage, finished_at = code, seen, time.monotonic()
                 # Descendants may hold the pipes open: end them, then read what is left.
                 left = _end_family(pid)
-        if status is not None and (not picker.get_map().keys() - {conn.fileno()} or time.monotonic() - finished_at > _EXIT_GRACE):
+        if status is not None and (
+            not picker.get_map().keys() - {conn.fileno()} or time.monotonic() - finished_at > _EXIT_GRACE
+        ):
             break
         now = time.monotonic()
         if status is None and killed is None and now - started > limits.wall:

@@ -57,7 +57,10 @@ def judge(job: dict[str, Any]) -> dict[str, Any]:
         with contextlib.redirect_stdout(sys.stderr):
             half(verdict)
     except Wrong as error:  # outside of a named check: evidence that cannot be read
-        return {"outcome": "judged", "checks": [{"name": "evidence", "passed": False, "message": str(error), "raised": False}]}
+        return {
+            "outcome": "judged",
+            "checks": [{"name": "evidence", "passed": False, "message": str(error), "raised": False}],
+        }
     checks = [
         {"name": check.name, "passed": check.passed, "message": check.message[:4000], "raised": check.raised}
         for check in verdict.results
@@ -75,9 +78,15 @@ def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
             return {"outcome": "error", "message": f"It needs {unwritten.id}, and {unwritten}"}
         if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
             limit = job["limits"]["memory_mb"]
-            return {"outcome": "error", "message": f"Out of memory: more than the limit of {limit} MB was asked for.{_at(error, job)}"}
+            return {
+                "outcome": "error",
+                "message": f"Out of memory: more than the limit of {limit} MB was asked for.{_at(error, job)}",
+            }
         if isinstance(error, SystemExit):
-            return {"outcome": "error", "message": f"The code ended the process with sys.exit({error.code!r}).{_at(error, job)}"}
+            return {
+                "outcome": "error",
+                "message": f"The code ended the process with sys.exit({error.code!r}).{_at(error, job)}",
+            }
         if isinstance(error, Wrong):
             return {"outcome": "wrong", "message": str(error)}
         if isinstance(error, SyntaxError) and error.filename == job["file"]:
@@ -86,7 +95,11 @@ def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
         if learner_line(error, Path(job["file"])):
             return {"outcome": "error", "message": f"{first_line(error)}{_at(error, job)}"}
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return {"outcome": "grader_error", "message": f"{first_line(error)} (in the grader's own code)", "trace": trace[-4000:]}
+    return {
+        "outcome": "grader_error",
+        "message": f"{first_line(error)} (in the grader's own code)",
+        "trace": trace[-4000:],
+    }
 
 
 def import_file(path: Path, name: str) -> ModuleType:
@@ -118,7 +131,9 @@ class _Report:
 
     def last(self, result: dict[str, Any]) -> None:
         text = json.dumps(result, ensure_ascii=True)
-        self._write((text if len(text) < MAX_REPORT else json.dumps({"outcome": "error", "message": "…"})).encode() + b"\n")
+        self._write(
+            (text if len(text) < MAX_REPORT else json.dumps({"outcome": "error", "message": "…"})).encode() + b"\n"
+        )
 
     def _write(self, data: bytes) -> None:
         if os.getpid() != self._pid:  # a fork of the learner's code came back through our frames

@@ -33,7 +33,9 @@ def _variants(kind: str) -> list:
     found = []
     for chapter in COURSE.chapters:
         for path in sorted((ROOT / "tests" / kind / chapter.module).glob("*__*.*")):
-            found.append(pytest.param(chapter.id + "." + path.name.split("__")[0], path, id=f"{chapter.id}.{path.stem}"))
+            found.append(
+                pytest.param(chapter.id + "." + path.name.split("__")[0], path, id=f"{chapter.id}.{path.stem}")
+            )
     return found
 
 
@@ -81,7 +83,9 @@ def test_stub_that_was_edited_elsewhere_still_says_todo(exercise, attempt):
     """The text no longer equals the stub, so the code runs, and its own NotImplementedError has to be recognised."""
     stub = make_stub(_solution(exercise), exercise.file)
     mark = "//" if exercise.file.endswith(".cpp") else "#"
-    edited = re.sub(rf"^(\s*){mark} TODO {re.escape(exercise.id)}: .*$", rf"\1{mark} where do I start", stub, flags=re.MULTILINE)
+    edited = re.sub(
+        rf"^(\s*){mark} TODO {re.escape(exercise.id)}: .*$", rf"\1{mark} where do I start", stub, flags=re.MULTILINE
+    )
     assert edited != stub
     outcome = attempt(exercise, edited)
     assert (outcome.status, outcome.points) == ("todo", 0), outcome.message

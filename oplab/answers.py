@@ -1,0 +1,95 @@
+"""The learner's files: reading, restoring and comparing them. Nothing here runs them."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+import time
+from pathlib import Path
+
+from oplab import stubs
+from oplab.course import Chapter, Course, Exercise
+from oplab.errors import OplabError
+from oplab.grading.results import write_atomically
+
+
+def stub_text(course: Course, exercise: Exercise) -> str:
+    """The stub of the exercise's file."""
+    return stubs.make_stub(_read(course.root / "solutions" / exercise.file), exercise.file)
+
+
+def reset(course: Course, target: Exercise | Chapter) -> list[tuple[Path, Path | None]]:
+    """Put one exercise, or all files of a chapter, back to the stub.
+
+    Returns:
+        (file, backup) for each file; backup is None where there was no file.
+
+    Raises:
+        OplabError: the file cannot be read as Python, so one function cannot be told from the rest, or it cannot be written.
+    """
+    exercises = target.exercises if isinstance(target, Chapter) else (target,)
+    folder = course.root / "build" / "backup" / time.strftime("%Y%m%d-%H%M%S")
+    done: list[tuple[Path, Path | None]] = []
+    try:
+        for name in dict.fromkeys(exercise.file for exercise in exercises):
+            exercise = next(entry for entry in exercises if entry.file == name)
+            file = course.root / "exercises" / name
+            stub = stub_text(course, exercise)
+            text = stub
+            if file.exists() and isinstance(target, Exercise) and target.kind == "python":
+                try:
+                    text = stubs.restore(_read(file), stub, target.name)
+                except SyntaxError as error:
+                    raise OplabError(
+                        f"{name} is not valid Python (line {error.lineno}: {error.msg}), so one function cannot be restored.",
+                        f"`oplab reset {target.id.split('.')[0]}` restores the whole file and keeps yours in build/backup/.",
+                    ) from None
+            backup = _backup(file, folder / name) if file.exists() else None
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, text)
+            done.append((file, backup))
+    except OSError as error:
+        raise OplabError(
+            f"{error.filename or course.root} cannot be written: {error.strerror}.",
+            "Make the course's folder writable.",
+        ) from None
+    return done
+
+
+def diff(course: Course, exercise: Exercise) -> list[str]:
+    """The learner's answer against the reference, as lines of a unified diff; empty when they are the same."""
+    mine = _answer(_read(course.root / "exercises" / exercise.file), exercise)
+    reference = _answer(_read(course.root / "solutions" / exercise.file), exercise)
+    kept = [line for line in reference if not line.strip().startswith(("# ANSWER", "# END", "// ANSWER", "// END"))]
+    return list(difflib.unified_diff(mine, kept, "yours", "reference", lineterm="", n=2))
+
+
+def _answer(text: str, exercise: Exercise) -> list[str]:
+    if exercise.kind != "python":
+        return text.splitlines()
+    try:
+        found = stubs.function_text(text, exercise.name)
+    except SyntaxError as error:
+        raise OplabError(f"{exercise.file} is not valid Python: line {error.lineno}, {error.msg}.") from None
+    return (found or "").splitlines()
+
+
+def _backup(file: Path, copy: Path) -> Path:
+    number = 1
+    while copy.exists():  # two resets within one second
+        number += 1
+        copy = copy.with_name(f"{file.stem}-{number}{file.suffix}")
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(file, copy)
+    return copy
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise OplabError(f"The file {path} is missing.", "Get it back from the repository.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise OplabError(
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}."
+        ) from None

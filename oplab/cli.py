@@ -1,0 +1,341 @@
+"""The ``oplab`` command. Exit codes: 0 all right, 1 not everything passed, 2 the call or the grader is at fault, 130 Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oplab import paths
+from oplab.course import Course, Exercise, load
+from oplab.errors import OplabError
+from oplab.grading import progress as progressing
+
+app = typer.Typer(
+    help="Operator Lab: grade your exercises, get hints, look at graphs.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+Ids = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID]...", help="c04.asinh, c04 for a chapter, nothing for all")
+]
+Id = Annotated[str, typer.Argument(metavar="ID", help="an exercise, for example c04.asinh")]
+
+
+def main() -> None:
+    """Entry point of the ``oplab`` command: a user's mistake is a sentence, never a traceback."""
+    try:
+        app(standalone_mode=True)
+    except OplabError as error:
+        print(f"oplab: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nStopped. Nothing was lost.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # `oplab list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
+
+
+@app.command("list")
+def list_(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
+    """Chapters and exercises with points, minutes and how far you are."""
+    course = _course()
+    reached = progressing.load(course.root / "build", _warn)
+    if as_json:
+        chapters = [
+            {
+                "stem": chapter.stem,
+                "title": chapter.title,
+                "minutes": chapter.minutes,
+                "notebook": chapter.notebook,
+                "exercises": [
+                    {
+                        "id": exercise.id,
+                        "goal": exercise.goal,
+                        "points": exercise.points,
+                        "difficulty": exercise.difficulty,
+                        "minutes": exercise.minutes,
+                        "file": f"exercises/{exercise.file}",
+                        "status": reached.entry(exercise.id).status,
+                    }
+                    for exercise in chapter.exercises
+                ],
+            }
+            for chapter in course.chapters
+        ]
+        print(json.dumps({"version": 1, "chapters": chapters}, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, justify in (
+        ("", "left"),
+        ("exercise", "left"),
+        ("goal", "left"),
+        ("points", "right"),
+        ("minutes", "right"),
+        ("level", "left"),
+    ):
+        table.add_column(name, justify=justify, overflow="fold")
+    from oplab.grading.text import MARKS
+
+    for chapter in course.chapters:
+        got = sum(reached.entry(exercise.id).points for exercise in chapter.exercises)
+        table.add_row(
+            "",
+            f"[bold]{chapter.id}[/]",
+            f"[bold]{chapter.title}[/]",
+            f"{got}/{chapter.points}",
+            str(chapter.minutes),
+            "",
+        )
+        for exercise in chapter.exercises:
+            entry = reached.entry(exercise.id)
+            level = "●" * exercise.difficulty + "○" * (5 - exercise.difficulty)
+            table.add_row(
+                MARKS[entry.status],
+                exercise.id,
+                exercise.goal,
+                f"{entry.points}/{exercise.points}",
+                str(exercise.minutes),
+                level,
+            )
+    Console().print(table)
+    done = sum(reached.entry(exercise.id).status == "passed" for exercise in course.exercises)
+    print(f"\n{done} of {len(course.exercises)} exercises passed.")
+
+
+@app.command()
+def check(
+    ids: Ids = None,
+    submission: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="grade this folder, laid out like exercises/")
+    ] = None,
+    track: Annotated[str | None, typer.Option(help="exercises (the default) or solutions")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="F", help="write the results as JSON to F, - for stdout")
+    ] = None,
+    sanitize: Annotated[bool, typer.Option(help="build C++ with AddressSanitizer and UBSan")] = False,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="how many exercises run at the same time")] = min(
+        2, os.cpu_count() or 1
+    ),
+    seed: Annotated[int | None, typer.Option(min=0, help="repeat the inputs of an earlier run")] = None,
+) -> None:
+    """Grade exercises: all of them, a chapter (c04) or one (c04.asinh)."""
+    if submission is not None and track is not None:
+        raise OplabError("--submission and --track exclude each other.", "Leave one of them out.")
+    if track is not None and track not in paths.TRACKS:
+        raise OplabError(f"There is no track {track}.", f"It can be {' or '.join(paths.TRACKS)}.")
+    course = _course()
+    exercises = course.select(_split(ids))
+    used = track or paths.track()
+    folder = submission if submission is not None else course.root / used
+    if json_file is not None and str(json_file) != "-" and not json_file.parent.is_dir():
+        raise OplabError(
+            f"{json_file} cannot be written: the folder {json_file.parent} does not exist.",
+            "Make it, or name another file.",
+        )
+    from oplab.grading.engine import grade
+    from oplab.grading.text import summary
+
+    out = sys.stderr if str(json_file) == "-" else sys.stdout
+    with _Display(len(exercises), out) as display:
+        results = grade(course, exercises, folder, jobs=jobs, seed=seed, sanitize=sanitize, listener=display)
+    print(f"\n{summary(results)}. Inputs: --seed {results.seed}", file=out)
+    if json_file is not None:
+        if str(json_file) == "-":
+            print(json.dumps(results.as_dict(), indent=1))
+        else:
+            try:
+                results.write(json_file)
+            except OSError as error:
+                raise OplabError(f"{json_file} cannot be written: {error.strerror}.") from None
+    if submission is None and used == "exercises":
+        _remember(course, results)
+        if results.exit_code == 1:
+            _suggest(course, out)
+    raise typer.Exit(results.exit_code)
+
+
+@app.command("next")
+def next_() -> None:
+    """The next exercise that has not passed yet."""
+    course = _course()
+    reached = progressing.load(course.root / "build", _warn)
+    exercise = _next(course, reached)
+    if exercise is None:
+        print("Every exercise has passed.")
+        return
+    chapter = course.chapter(exercise.chapter)
+    print(f"{exercise.id}: {exercise.goal}")
+    print(f"  {exercise.points} points, about {exercise.minutes} minutes, difficulty {exercise.difficulty} of 5")
+    print(f"  write it in exercises/{exercise.file}{_line(course, exercise)}")
+    print(f"  the lesson: {chapter.notebook}")
+    print(f"  then: oplab check {exercise.id}      help: oplab hint {exercise.id}")
+
+
+@app.command()
+def hint(id: Id) -> None:
+    """The next hint for an exercise. After a pass: all hints and the reference."""
+    course = _course()
+    exercise = course.exercise(id)
+    from oplab.lessons import hint_lines
+
+    print("\n".join(hint_lines(course, exercise)))
+
+
+@app.command()
+def diff(id: Id) -> None:
+    """How your answer differs from the reference, once it has passed."""
+    course = _course()
+    exercise = course.exercise(id)
+    if not progressing.load(course.root / "build", _warn).entry(id).passed_once:
+        print(
+            f"{id} has not passed yet. The reference is shown after a pass; `oplab hint {id}` helps until then.",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
+    from oplab import answers
+
+    lines = answers.diff(course, exercise)
+    print("\n".join(lines) if lines else "Your answer and the reference are the same.")
+
+
+@app.command()
+def reset(
+    id: Annotated[str, typer.Argument(metavar="ID", help="an exercise (c04.asinh) or a chapter's file (c04)")],
+) -> None:
+    """Restore the stub of an exercise. Your file is kept in build/backup/."""
+    course = _course()
+    from oplab import answers
+
+    target = course.exercise(id) if "." in id else course.chapter(id)
+    paths.build_dir()
+    for file, backup in answers.reset(course, target):
+        kept = f" Yours is kept as {backup.relative_to(course.root)}." if backup else ""
+        print(f"{file.relative_to(course.root)}: {id} is the stub again.{kept}")
+    ids = [exercise.id for exercise in course.select([id])]
+    with progressing.update(course.root / "build", _warn) as progress:
+        for name in ids:
+            if name in progress.exercises:
+                progress.exercises[name].status, progress.exercises[name].points = "todo", 0
+
+
+@app.command()
+def show(
+    models: Annotated[
+        list[Path], typer.Argument(metavar="MODEL.onnx [OTHER.onnx]", help="one model, or two to compare")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="F", help="write .svg, .png or .html instead")
+    ] = None,
+) -> None:
+    """Look at the graph of a model: in the browser, or as a file with -o."""
+    from oplab.viewer import cli_show
+
+    cli_show(models, output)
+
+
+@app.command()
+def doctor() -> None:
+    """Versions, compiler, headers, and what is missing."""
+    from oplab.doctor import main as examine
+
+    raise typer.Exit(examine())
+
+
+class _Display:
+    """Prints outcomes as they come; on a terminal it also shows what is running."""
+
+    def __init__(self, total: int, out: object):
+        from rich.console import Console
+
+        self._console = Console(file=out, highlight=False, markup=False, soft_wrap=True)
+        self._status = None
+        self._total, self._done, self._running = total, 0, dict[str, None]()
+
+    def __enter__(self) -> _Display:
+        if self._console.is_terminal:
+            self._status = self._console.status("loading torch, onnx and onnxruntime …")
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status:
+            self._status.stop()
+
+    def __call__(self, exercise: Exercise, outcome: object) -> None:
+        from oplab.grading.text import outcome_lines
+
+        if outcome is None:
+            self._running[exercise.id] = None
+        else:
+            self._running.pop(exercise.id, None)
+            self._done += 1
+            self._console.print("\n".join(outcome_lines(outcome, details=not outcome.passed)))
+        if self._status:
+            self._status.update(f"{self._done} of {self._total} · grading {', '.join(self._running)}")
+
+
+def _course() -> Course:
+    return load(paths.root())
+
+
+def _split(ids: Sequence[str] | None) -> list[str]:
+    return [part for id in ids or () for part in id.replace(",", " ").split()]
+
+
+def _remember(course: Course, results: object) -> None:
+    try:
+        folder = paths.build_dir()
+    except OplabError as error:
+        _warn(f"Progress is not remembered: {error.message}")
+        return
+    progressing.record(folder, results, _warn)
+
+
+def _next(course: Course, reached: progressing.Progress) -> Exercise | None:
+    for exercise in course.exercises:
+        if reached.entry(exercise.id).status != "passed":
+            return exercise
+    return None
+
+
+def _suggest(course: Course, out: object) -> None:
+    exercise = _next(course, progressing.load(course.root / "build"))
+    if exercise is not None:
+        print(
+            f"Next: {exercise.id} in exercises/{exercise.file}{_line(course, exercise)}. Help: oplab hint {exercise.id}",
+            file=out,
+        )
+
+
+def _line(course: Course, exercise: Exercise) -> str:
+    """``, line 12``: where the exercise's TODO or function stands in the learner's file."""
+    try:
+        text = (course.root / "exercises" / exercise.file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    for mark in (f"TODO {exercise.id}", f"def {exercise.name}("):
+        for number, line in enumerate(text.splitlines(), start=1):
+            if mark in line:
+                return f", line {number}"
+    return ""
+
+
+def _warn(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""What a learner has reached so far, in ``build/progress.json``. Nothing else depends on this file: it may be deleted."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from oplab.grading.results import STATES, Results, write_atomically
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, which goes through WSL
+    fcntl = None  # type: ignore[assignment]
+
+VERSION = 1
+
+
+@dataclass
+class Entry:
+    """One exercise: its last state, whether it has ever passed, and how many hints were shown."""
+
+    status: str = "todo"
+    points: int = 0
+    passed_once: bool = False
+    hints: int = 0
+
+
+@dataclass
+class Progress:
+    exercises: dict[str, Entry] = field(default_factory=dict)
+
+    def entry(self, id: str) -> Entry:
+        return self.exercises.get(id, Entry())
+
+
+def load(folder: Path, warn: Callable[[str], None] = lambda _: None) -> Progress:
+    """Read the progress in ``folder`` (the course's ``build/``). A broken or foreign file is set aside and ``warn`` is told."""
+    path = folder / "progress.json"
+    try:
+        return _parse(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return Progress()
+    except OSError as error:
+        warn(f"{path} cannot be read ({error.strerror}): your progress is not shown.")
+        return Progress()
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        aside = path.with_name(f"progress.broken-{time.strftime('%Y%m%d-%H%M%S')}.json")
+        try:
+            path.rename(aside)
+            warn(
+                f"build/progress.json could not be understood. It was set aside as build/{aside.name}; the count starts anew."
+            )
+        except OSError:
+            warn("build/progress.json could not be understood and is ignored.")
+        return Progress()
+
+
+@contextlib.contextmanager
+def update(folder: Path, warn: Callable[[str], None] = lambda _: None) -> Iterator[Progress]:
+    """Read, change, write: under a lock, so that two runs at once lose nothing. A folder that cannot be written is told to ``warn``."""
+    try:
+        lock = open(folder / "progress.lock", "w", encoding="utf-8")
+    except OSError as error:
+        warn(f"Progress is not remembered: {folder} cannot be written ({error.strerror}).")
+        yield Progress()
+        return
+    with lock:
+        if fcntl is not None:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        progress = load(folder, warn)
+        yield progress
+        data = {"version": VERSION, "exercises": {id: vars(entry) for id, entry in sorted(progress.exercises.items())}}
+        try:
+            write_atomically(folder / "progress.json", json.dumps(data, indent=1) + "\n")
+        except OSError as error:
+            warn(f"Progress is not remembered: {error.strerror}.")
+
+
+def record(folder: Path, results: Results, warn: Callable[[str], None] = lambda _: None) -> None:
+    """Remember the outcomes of a run. An error of the grader's own changes nothing."""
+    with update(folder, warn) as progress:
+        for outcome in results.exercises:
+            if outcome.status == "grader_error":
+                continue
+            entry = progress.exercises.setdefault(outcome.id, Entry())
+            entry.status, entry.points = outcome.status, outcome.points
+            entry.passed_once = entry.passed_once or outcome.passed
+
+
+def _parse(data: Any) -> Progress:
+    if data["version"] != VERSION:
+        raise ValueError("another version")
+    progress = Progress()
+    for id, entry in data["exercises"].items():
+        if entry["status"] not in STATES:
+            raise ValueError("unknown state")
+        progress.exercises[str(id)] = Entry(
+            entry["status"], int(entry["points"]), bool(entry["passed_once"]), int(entry["hints"])
+        )
+    return progress

@@ -1,0 +1,200 @@
+"""What a notebook uses: its chapter's exercises, the grader, hints and graphs."""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import importlib.metadata
+import importlib.util
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from oplab import answers, paths
+from oplab.course import Chapter, Exercise, load
+from oplab.errors import OplabError
+from oplab.grading import progress as progressing
+from oplab.grading.client import Server
+from oplab.grading.engine import grade
+from oplab.grading.text import outcome_lines
+
+_VERSIONS = ("torch", "onnx", "onnxruntime", "onnxscript")
+_servers: dict[tuple[str, ...], Server] = {}
+
+
+def lesson(stem: str) -> Lesson:
+    """Open a chapter in its notebook: prints the versions in use and the chapter's exercises.
+
+    Args:
+        stem: the notebook's name without its ending, for example ``"04_aten_symbolic"``.
+    """
+    return Lesson(stem)
+
+
+class Lesson:
+    """A chapter, seen from its notebook.
+
+    Attributes:
+        chapter: the chapter's entry in the manifest.
+        exercises: the learner's module, which is read again when its file was saved (``OPLAB_TRACK=solutions``: the reference).
+        build: a folder for the files that this notebook writes.
+    """
+
+    def __init__(self, stem: str):
+        self._root = paths.root()
+        self.course = load(self._root)
+        self.chapter: Chapter = self.course.chapter(stem)
+        self.exercises = Answers(self._root / paths.track() / f"{self.chapter.module}.py")
+        self.build = paths.build_dir() / "notebooks" / self.chapter.stem
+        self.build.mkdir(parents=True, exist_ok=True)
+        print(f"Operator Lab, chapter {self.chapter.stem[:2]}: {self.chapter.title}")
+        print("  ".join(f"{name} {_version(name)}" for name in _VERSIONS))
+        for exercise in self.chapter.exercises:
+            print(f"  {exercise.id:<20} {exercise.points} points, about {exercise.minutes} minutes: {exercise.goal}")
+
+    def check(self, name: str) -> None:
+        """Grade one exercise, in a process of its own, and print what the grader says."""
+        exercise = self._find(name)
+        results = grade(self.course, [exercise], self._root / paths.track(), jobs=1, server=_warm_server(self.chapter))
+        print("\n".join(outcome_lines(results.exercises[0])))
+        if not results.exercises[0].passed:
+            print(f'    Stuck? lab.hint("{name}")')
+        if paths.track() == "exercises":
+            progressing.record(paths.build_dir(), results, _warn)
+
+    def hint(self, name: str) -> None:
+        """Print the next hint. After a pass: all hints, and how the reference differs from your answer."""
+        exercise = self._find(name)
+        print("\n".join(hint_lines(self.course, exercise)))
+
+    def show(self, *models: Any, **options: Any) -> Any:
+        """The graph of a model, see :func:`oplab.viewer.show`."""
+        from oplab.viewer import show
+
+        return show(*models, **options)
+
+    def fresh(self, name: str) -> Path:
+        """An empty folder ``name`` in :attr:`build`, whatever an earlier run left there."""
+        folder = self.build / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+    def _find(self, name: str) -> Exercise:
+        return self.course.exercise(name if "." in name else f"{self.chapter.id}.{name}")
+
+
+class Answers:
+    """A module that is read again whenever its file has changed, so that ``ex.asinh`` is what was saved last."""
+
+    def __init__(self, file: Path):
+        self._file, self._stamp, self._module = file, None, None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        module = self._load()
+        if not hasattr(module, name):
+            raise OplabError(
+                f"{self._file.name} has no function {name}.",
+                f"`oplab reset c{self._file.stem[1:3]}.{name}` restores its stub.",
+            )
+        return getattr(module, name)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in dir(self._load()) if not name.startswith("_")]
+
+    def _load(self) -> ModuleType:
+        try:
+            seen = self._file.stat()
+            text = self._file.read_text(encoding="utf-8")
+        except OSError as error:
+            raise OplabError(
+                f"{self._file} cannot be read: {error.strerror}.", f"`oplab reset c{self._file.stem[1:3]}` restores it."
+            ) from None
+        stamp = (seen.st_mtime_ns, seen.st_size)
+        if stamp != self._stamp:
+            try:
+                ast.parse(text)
+            except SyntaxError as error:
+                raise OplabError(
+                    f"{self._file.name}, line {error.lineno}: {error.msg}.", "Mend that line and save the file."
+                ) from None
+            spec = importlib.util.spec_from_file_location(f"answers_{self._file.stem}", self._file)
+            assert spec is not None and spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[module.__name__] = module
+            exec(compile(text, str(self._file), "exec"), module.__dict__)  # not the loader: its cache is by the second
+            self._module, self._stamp = module, stamp
+        assert self._module is not None
+        return self._module
+
+
+def hint_lines(course: Any, exercise: Exercise) -> list[str]:
+    """The hints that are due, and count one more as shown."""
+    folder = paths.build_dir()
+    with progressing.update(folder, _warn) as progress:
+        entry = progress.exercises.setdefault(exercise.id, progressing.Entry())
+        total = len(exercise.hints)
+        if entry.passed_once:
+            lines = [f"Hint {number} of {total}: {text}" for number, text in enumerate(exercise.hints, start=1)]
+            changes = answers.diff(course, exercise)
+            lines += ["", *changes] if changes else ["", "Your answer and the reference are the same."]
+            return lines
+        shown = min(entry.hints, total - 1)
+        entry.hints = min(entry.hints + 1, total)
+    more = "" if entry.hints == total else "  (again for the next one)"
+    return [f"Hint {shown + 1} of {total}: {exercise.hints[shown]}{more}"]
+
+
+@contextmanager
+def raises(kind: type[BaseException] | tuple[type[BaseException], ...], words: str = "") -> Iterator[None]:
+    """Show a failure that a lesson is about, and make sure that it happens.
+
+    Prints the exception's type and the line of its message that holds ``words``.
+
+    Raises:
+        AssertionError: nothing was raised, or another type, or a message without ``words``.
+    """
+    names = " or ".join(entry.__name__ for entry in (kind if isinstance(kind, tuple) else (kind,)))
+    try:
+        yield
+    except kind as error:
+        text = str(error)
+        if words not in text:
+            raise AssertionError(
+                f"{type(error).__name__} was raised, but {words!r} is not in its message: {text}"
+            ) from error
+        line = next((line for line in text.splitlines() if words in line and line.strip()), "").strip()
+        if len(line) > 240:
+            start = max(0, line.find(words) - 80)
+            line = ("… " if start else "") + line[start : start + 220] + " …"
+        print(f"{type(error).__name__}: {line}")
+    except Exception as error:
+        raise AssertionError(f"{names} was expected; {type(error).__name__} came: {error}") from error
+    else:
+        raise AssertionError(f"{names} was expected; nothing was raised.")
+
+
+def _warm_server(chapter: Chapter) -> Server:
+    """One server for the life of the notebook's kernel: the second check takes a fraction of the first."""
+    key = tuple(sorted({name for exercise in chapter.exercises for name in exercise.preload}))
+    if key not in _servers:
+        _servers[key] = Server(key)
+        atexit.register(_servers[key].close)
+    return _servers[key]
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name).split("+")[0]  # a CPU build says +cpu
+    except importlib.metadata.PackageNotFoundError:
+        return "missing"
+
+
+def _warn(message: str) -> None:
+    print(message, file=sys.stderr)
