@@ -95,6 +95,33 @@ def expect_inputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
         raise Wrong(f"Expected the graph inputs {list(names)}, got {found}.")
 
 
+def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    """Demand that an output depends on each of these graph inputs: an unused one was baked in, although it is still declared."""
+    makers = {output: node for node in model.graph.node for output in node.output}
+    waiting, reached = [value.name for value in model.graph.output], set()
+    while waiting:
+        name = waiting.pop()
+        if name and name not in reached:
+            reached.add(name)
+            waiting.extend(_reads(makers[name]) if name in makers else ())
+    for name in names:
+        if name not in reached:
+            raise Wrong(
+                f"No output depends on the graph input {name!r}: what was computed from it at export stands in the graph as a constant, "
+                f"or it was left out. The graph has {_list(ops(model))}."
+            )
+
+
+def _reads(node: onnx.NodeProto) -> Iterator[str]:
+    """What a node reads, with what the bodies of If, Loop and Scan take from outside."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in [attribute.g, *attribute.graphs]:
+            yield from (value.name for value in graph.output)
+            for inner in graph.node:
+                yield from _reads(inner)
+
+
 def expect_outputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
     found = [value.name for value in model.graph.output]
     if found != list(names):
@@ -108,6 +135,9 @@ def expect_ops(model: onnx.ModelProto, wanted: Mapping[str, int]) -> None:
         if found[name] != count:
             near = [other for other in found if other.lower() == name.lower() and other != name]
             hint = f" {near[0]} is spelled differently: names of operators are case-sensitive." if near else ""
+            abroad = [other for other in found if other.endswith("::" + name)]
+            if abroad:
+                hint = f" {abroad[0]} is an operator of another domain: ONNX's own are written without one."
             raise Wrong(f"Expected {count} × {name} in the graph, found {found[name]}; it has {_list(found)}.{hint}")
 
 
