@@ -6,6 +6,8 @@ unpickled or evaluated, and every size is capped before it is read.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import io
 import json
 import math
@@ -94,6 +96,8 @@ class Collect:
     def function(self, name: str) -> Callable[..., Any]:
         """The learner's function ``name``.
 
+        Called with arguments that it does not take, it raises :class:`LearnerError`.
+
         Raises:
             Wrong: it is missing or cannot be called.
         """
@@ -102,7 +106,28 @@ class Collect:
             raise Wrong(f"The function {name} is missing from {self.file_of_learner.name}.")
         if not callable(found):
             raise Wrong(f"{name} in {self.file_of_learner.name} is a {type(found).__name__}, not a function.")
-        return found
+        return self._checked(name, found)
+
+    def _checked(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, with an error of its own when it does not take the arguments that the exercise promises."""
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):  # some builtins have none
+            return function
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                signature.bind(*args, **kwargs)
+            except TypeError as error:
+                count = len(args) + len(kwargs)
+                raise LearnerError(
+                    f"{name}{signature} is called with {count} argument{'s' * (count != 1)}: {error}. "
+                    f"Keep the stub's signature ({self.file_of_learner.name})."
+                ) from None
+            return function(*args, **kwargs)
+
+        return call
 
     def attempt(self, name: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call something that may fail. An exception becomes evidence under ``name``; the result is None then.
@@ -120,7 +145,8 @@ class Collect:
                 "kind": "error",
                 "type": type(error).__name__,
                 "message": first_line(error),
-                "where": learner_line(error, self.file_of_learner),
+                "where": learner_line(error, self.file_of_learner)
+                or (self.file_of_learner.name if isinstance(error, LearnerError) else ""),
             }
             return None
 

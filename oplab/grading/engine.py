@@ -208,7 +208,7 @@ def _from_collect(exercise: Exercise, answer: dict[str, Any], sanitize: bool) ->
             hint = f" `oplab check {exercise.id} --sanitize` finds the line."
         detail = _sanitizer_summary(answer["output"]) if sanitize else ""
         return _outcome(exercise, "crashed", f"The process crashed with {answer['signal']}{during}.{hint}{detail}")
-    if report is None:
+    if report is None or report["outcome"] not in ("collected", "wrong", "todo", "error", "grader_error"):
         if sanitize and (detail := _sanitizer_summary(answer["output"])):
             return _outcome(exercise, "crashed", f"The sanitizer stopped it.{detail}")
         return _outcome(

@@ -255,18 +255,18 @@ def _end_family(worker_pid: int | None = None) -> int:
     Repeated until none is left: a process that forks while we look is seen the next time. Stopped first, so that it cannot.
     """
     ended: set[int] = set()
-    if worker_pid is not None:
-        with contextlib.suppress(OSError):
-            os.killpg(worker_pid, signal.SIGKILL)
-    for _ in range(200):
+    for attempt in range(200):
         family = [pid for pid in limiting.descendants(os.getpid()) if pid != worker_pid]
+        ended.update(family)
+        if worker_pid is not None and attempt == 0:
+            with contextlib.suppress(OSError):
+                os.killpg(worker_pid, signal.SIGKILL)
         if not family:
             break
         for pid in family:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGSTOP)
         for pid in family:
-            ended.add(pid)
             _kill(pid)
         time.sleep(0.001)
         _reap_orphans(worker_pid)

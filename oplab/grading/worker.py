@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from oplab.checks.base import Collect, Verdict, find_todo, first_line, learner_line, rng_for
+from oplab.checks.base import Collect, LearnerError, Verdict, find_todo, first_line, learner_line, rng_for
 from oplab.parity import Wrong
 
 MAX_REPORT = 256 << 10
@@ -87,6 +87,8 @@ def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
                 "outcome": "error",
                 "message": f"The code ended the process with sys.exit({error.code!r}).{_at(error, job)}",
             }
+        if isinstance(error, LearnerError):
+            return {"outcome": "error", "message": str(error)}
         if isinstance(error, Wrong):
             return {"outcome": "wrong", "message": str(error)}
         if isinstance(error, SyntaxError) and error.filename == job["file"]:
