@@ -1,0 +1,52 @@
+# Operator Lab. `make` alone lists what there is. docs/setup.md explains each message of the set-up.
+#
+# Every target does the set-up that it needs first; what is done already costs a fraction of a second.
+
+PYTHON ?= python3
+RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
+	echo "Set-up stopped: there is no program $(PYTHON). Install Python 3.11 or newer, or add PYTHON=/path/to/python." >&2; exit 2; }; \
+	$(PYTHON) tools/bootstrap.py
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab check list next watch test notebooks lint lock doctor clean
+
+help: ## list the targets
+	@echo "make TARGET, where TARGET is"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+lab: ## open JupyterLab on the first lesson (LAB_ARGS="--no-browser --port 9000" goes to JupyterLab)
+	$(RUN) --quiet -- tools/lab.py $(LAB_ARGS)
+
+check: ## grade your exercises: all, or EX=c04, or EX=c04.asinh
+	$(RUN) --quiet -- -m oplab.cli check $(EX)
+
+list: ## chapters, exercises, points and what is done
+	$(RUN) --quiet -- -m oplab.cli list
+
+next: ## the next exercise
+	$(RUN) --quiet -- -m oplab.cli next
+
+watch: ## grade again whenever you save an exercise
+	$(RUN) --quiet -- -m oplab.cli watch
+
+setup: ## only the set-up: environment, packages, headers, operators
+	$(RUN)
+
+doctor: ## versions, compiler, headers, and what is missing
+	$(RUN) --as-is -- -m oplab.doctor
+
+test: ## everything that CI runs
+	$(RUN) --quiet -- tools/run_tests.py $(TEST_ARGS)
+
+notebooks: ## for authors: notebooks/src/*.py to executed notebooks (CH=04 for one chapter)
+	$(RUN) --quiet -- tools/notebooks.py $(CH)
+
+lint: ## for authors: the code's style
+	$(RUN) --quiet -- tools/run_tests.py lint
+
+lock: ## for authors: write requirements.lock from pyproject.toml
+	@$(PYTHON) tools/lock.py
+
+clean: ## remove what was built; never your backups or your progress
+	@if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name backup ! -name 'progress.json*' -exec rm -rf {} +; fi
+	@echo "build/ is clean; .venv/ stays (remove it by hand to set up from the start)."

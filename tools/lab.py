@@ -1,0 +1,48 @@
+"""``make lab``: JupyterLab on the first lesson, with the project's own settings. Arguments go to JupyterLab."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FIRST = "notebooks/00_first_round_trip.ipynb"
+
+
+def arguments(root: Path, uid: int) -> list[str]:
+    """JupyterLab's arguments: the lesson in front, the course in the file browser, no tabs of other work."""
+    own = root / "build" / "jupyter"
+    lesson = f"/lab/tree/{FIRST}" if (root / FIRST).is_file() else "/lab"
+    chosen = [
+        f"--ServerApp.root_dir={root}",
+        f"--LabApp.default_url={lesson}",
+        # no tabs of an earlier session or of another project
+        f"--LabApp.workspaces_dir={own / 'workspaces'}",
+        # the course's notebooks are signed there (tools/jupyter_settings.py)
+        f"--NotebookNotary.data_dir={own}",
+        # Ctrl-C stops it without a question
+        "--ServerApp.answer_yes=True",
+        "--LabApp.news_url=",
+    ]
+    if uid == 0:
+        chosen.append("--allow-root")
+    return chosen
+
+
+def main() -> int:
+    if not (ROOT / FIRST).is_file():
+        print(f"{FIRST} is missing; `make notebooks` makes it from notebooks/src.", file=sys.stderr)
+    if os.getuid() == 0:
+        print("You are root: JupyterLab runs with --allow-root.")
+    os.chdir(ROOT)
+    (ROOT / "build" / "jupyter" / "workspaces").mkdir(parents=True, exist_ok=True)
+    # the kernel of this environment, also where the user's home has one of the same name
+    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
+    command = [sys.executable, "-m", "jupyterlab", *arguments(ROOT, os.getuid()), *sys.argv[1:]]
+    sys.stdout.flush()
+    os.execv(sys.executable, command)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

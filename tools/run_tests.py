@@ -1,0 +1,138 @@
+"""``make test``: everything that CI runs. ``tools/run_tests.py [lint] [notebooks] [tests] [--no-browser]``.
+
+The last thing printed is pytest's own summary of the tests; the exit status tells whether every step passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = sys.executable
+STEPS = ("lint", "notebooks", "tests")
+
+
+class StepError(Exception):
+    """Why a step cannot even begin."""
+
+
+def pytest_command(*arguments: str) -> list[str]:
+    return [PYTHON, "-m", "pytest", "-p", "pytest_no_silent_skips", "--durations=5", *arguments]
+
+
+def run(command: list[str], **variables: str) -> int:
+    """Runs a command in the course's folder with tools/ importable; returns its exit status."""
+    env = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": str(ROOT / "tools"), **variables}
+    env.setdefault("OMP_NUM_THREADS", str(min(2, os.cpu_count() or 1)))
+    sys.stdout.flush()
+    return subprocess.run(command, cwd=ROOT, env=env).returncode
+
+
+def lint() -> int:
+    return run([PYTHON, "-m", "ruff", "check", "."]) or run([PYTHON, "-m", "ruff", "format", "--check", "."])
+
+
+def notebooks() -> int:
+    """All notebooks under nbval with the reference answers, two at a time, outputs compared."""
+    from oplab import course
+
+    stems = [chapter.stem for chapter in course.load(ROOT).chapters]
+    absent = [stem for stem in stems if not (ROOT / "notebooks" / f"{stem}.ipynb").is_file()]
+    if absent:
+        raise StepError(
+            f"course.toml lists chapters without a notebook: {', '.join(absent)}. `make notebooks` makes them."
+        )
+    found = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "notebooks").glob("*.ipynb"))
+    if not found:
+        print("There are no notebooks yet, and course.toml lists no chapter: nothing to run.")
+        return 0
+    command = pytest_command("--nbval", "--nbval-cell-timeout=120", "-n", "2", "--dist", "loadscope", *found)
+    return run(command, OPLAB_TRACK="solutions")
+
+
+def find_chromium() -> str | None:
+    from oplab.doctor import find_chromium
+
+    return find_chromium()
+
+
+def get_chromium() -> str:
+    """The path of Chromium; on Debian, as root, it is installed when it is missing."""
+    found = find_chromium()
+    if found:
+        return found
+    hint = "the browser tests need Chromium (Debian: sudo apt-get install chromium; macOS: brew install chromium)"
+    if not shutil.which("apt-get"):
+        raise StepError(f"{hint}, or leave them out: make test TEST_ARGS=--no-browser.")
+    if os.getuid() != 0:
+        raise StepError(
+            f"{hint}; you are not root, so it is not installed for you. Or: make test TEST_ARGS=--no-browser."
+        )
+    print("Chromium is missing; it is installed: apt-get install chromium", flush=True)
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update"], ["apt-get", "install", "--yes", "--no-install-recommends", "chromium"]):
+        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode != 0 and command[1] == "install":
+            raise StepError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+    found = find_chromium()
+    if not found:
+        raise StepError(f"Chromium was installed by apt-get, but is not on PATH; {hint}.")
+    return found
+
+
+def tests(browser: bool = True) -> int:
+    """All tests of ``tests/``; the browser's among them. The summary that this prints is the run's last word."""
+    variables = {}
+    chosen = ["tests"]
+    if not browser:
+        print("The browser tests are left out (--no-browser).")
+        chosen += ["--ignore", "tests/browser"]
+    elif any((ROOT / "tests" / "browser").glob("test_*.py")):
+        variables["OPLAB_CHROMIUM"] = get_chromium()
+    return run(pytest_command("-n", "2", "--dist", "loadscope", *chosen), **variables)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Runs what CI runs.")
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=f"{', '.join(STEPS)}; all if left out")
+    parser.add_argument("--no-browser", action="store_true", help="leave the browser tests out")
+    options = parser.parse_args()
+    unknown = [step for step in options.steps if step not in STEPS]
+    if unknown:
+        parser.error(f"there is no step {unknown[0]}; there are {', '.join(STEPS)}")
+    work: dict[str, Callable[[], int]] = {
+        "lint": lint,
+        "notebooks": notebooks,
+        "tests": lambda: tests(not options.no_browser),
+    }
+    chosen = [step for step in STEPS if step in (options.steps or STEPS)]
+    failed = []
+    for step in chosen:
+        print(f"\n==== {step}" + (f" (failed before: {', '.join(failed)})" if failed else ""), flush=True)
+        start = time.monotonic()
+        try:
+            code = work[step]()
+        except StepError as error:
+            print(f"{step}: {error}", file=sys.stderr, flush=True)
+            code = 2
+        except KeyboardInterrupt:
+            print("\nInterrupted.", file=sys.stderr)
+            return 130
+        if code:
+            failed.append(step)
+        if code or step != chosen[-1]:
+            print(f"==== {step}: {'FAILED' if code else 'passed'} in {time.monotonic() - start:.0f} s", flush=True)
+    if failed:
+        print(f"\nFAILED: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
