@@ -1,0 +1,433 @@
+"""Checks of chapter 00: an exported file, a comparison that can fail, and a model in one file.
+
+The networks and models that the exercises work on are made from the generator, in both halves alike. What the learner's code wrote is
+run at sizes that it never saw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from oplab.checks import graphs
+from oplab.checks.base import Collect, Verdict
+from oplab.parity import TOLERANCE, Wrong, describe, expect_close
+
+if TYPE_CHECKING:
+    import torch
+
+F32, F64 = TensorProto.FLOAT, TensorProto.DOUBLE
+
+# export ------------------------------------------------------------------------------------------------------------------------
+
+# For each network: the example that the learner's code gets, and the inputs that judge its file.
+SHAPES = {
+    "sharpen": ((1, 3, 20, 24), [(2, 3, 9, 13), (1, 3, 31, 7)]),
+    "double": ((2, 1, 14, 10), [(1, 1, 8, 15), (3, 1, 11, 6)]),
+}
+
+
+def network(kind: str, rng: np.random.Generator) -> torch.nn.Module:
+    """A small network with weights from ``rng``, in train mode.
+
+    ``sharpen`` keeps the size and has the two layers that train mode changes; ``double`` gives twice the height and width.
+    """
+    import torch
+    from torch import nn
+
+    class Sharpen(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv1, self.norm, self.drop = nn.Conv2d(3, 16, 5, padding=2), nn.BatchNorm2d(16), nn.Dropout(0.5)
+            self.conv2 = nn.Conv2d(16, 3, 3, padding=1)
+
+        def forward(self, image: torch.Tensor) -> torch.Tensor:
+            return image + self.conv2(self.drop(torch.relu(self.norm(self.conv1(image)))))
+
+    class Double(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(1, 4, 3, padding=1)
+
+        def forward(self, photo: torch.Tensor) -> torch.Tensor:
+            return nn.functional.pixel_shuffle(torch.tanh(self.conv(photo)), 2)
+
+    model = Sharpen() if kind == "sharpen" else Double()
+    with torch.no_grad():
+        for name, tensor in model.state_dict().items():
+            if tensor.is_floating_point():
+                low, high = (0.5, 1.5) if name.endswith("running_var") else (-0.4, 0.4)
+                tensor.copy_(torch.from_numpy(rng.uniform(low, high, tuple(tensor.shape)).astype(np.float32)))
+    return model.train()
+
+
+def image(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    return rng.uniform(0, 1, shape).astype(np.float32)
+
+
+def pack(path: Path, target: Path) -> None:
+    """Bring a model and the weights beside it into one file: an exporter may write either form."""
+    model = onnx.load(path, load_external_data=False)
+    for tensor in graphs.tensors(model):
+        place = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
+        if place is not None and not (path.parent / place).is_file():
+            raise Wrong(
+                f"{path.name} looks for the weights of {tensor.name!r} in the file {place} beside it, and that is missing."
+            )
+    target.write_bytes(onnx.load(path).SerializeToString())
+
+
+def collect_export(c: Collect) -> None:
+    import torch
+
+    function = c.function("export")
+    for kind, (shape, _) in SHAPES.items():
+        model, example = network(kind, c.rng), torch.from_numpy(image(shape, c.rng))
+        folder = c.scratch / kind
+        folder.mkdir()
+        path, packed = folder / "model.onnx", c.scratch / f"{kind}.onnx"
+        name = f"the exported {kind!r}"
+        c.attempt(name, function, model, example, path)
+        if path.is_file():
+            c.attempt(name, pack, path, packed)
+            c.file(name, packed)
+        else:
+            c.file(name, path)
+
+
+def judge_export(v: Verdict) -> None:
+    import torch
+
+    models = {}
+    for kind, (shape, _) in SHAPES.items():
+        models[kind] = network(kind, v.rng)
+        image(shape, v.rng)  # the example: drawn so that both halves stay in step
+    for kind, (_, shapes) in SHAPES.items():
+        net = models[kind].eval()
+        with v.check(f"{kind}: names"):
+            model = v.model(f"the exported {kind!r}")
+            graphs.expect_inputs(model, ["input"])
+            graphs.expect_outputs(model, ["output"])
+        if not v.ok:
+            return
+        with v.check(f"{kind}: batch, height and width are dynamic"):
+            graphs.expect_dynamic(model, "input", [0, 2, 3])
+            expect_own_names(model, [0, 2, 3])
+        with v.check(f"{kind}: for inference"):
+            expect_inference(model)
+            graphs.expect_valid(model)
+        if not v.ok:
+            return
+        for shape in shapes:
+            with v.check(f"{kind}: matches PyTorch at {list(shape)}"):
+                x = image(shape, v.rng)
+                with torch.no_grad():
+                    expected = net(torch.from_numpy(x)).numpy()
+                (got,) = graphs.run(model, {"input": x})
+                try:
+                    expect_close(got, expected, name=f"the output for an input of {list(shape)}")
+                except Wrong as error:
+                    raise Wrong(f"{error}{weights_cause(model, net)}") from None
+
+
+def expect_own_names(model: onnx.ModelProto, axes: list[int]) -> None:
+    """Demand that no two of these axes of the first input share a name: one name says that their sizes are always equal."""
+    dims = model.graph.input[0].type.tensor_type.shape.dim
+    names = [dims[axis].dim_param for axis in axes]
+    if len(set(names) - {""}) < len([name for name in names if name]):
+        raise Wrong(
+            f"The dynamic axes of 'input' are named {names}. Axes of one name always have the same size, so this file "
+            "promises square images only: give each axis a name of its own."
+        )
+
+
+def expect_inference(model: onnx.ModelProto) -> None:
+    for node in graphs.nodes(model):
+        training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
+        if node.op_type == "Dropout" or (node.op_type == "BatchNormalization" and training):
+            raise Wrong(
+                f"The graph has a {node.op_type} node for training: the model was exported in train mode. "
+                "The file is for inference, so the model has to be in eval mode."
+            )
+
+
+def weights_cause(model: onnx.ModelProto, net: torch.nn.Module) -> str:
+    """A sentence when the file does not hold the last layer's weights: it is another model then. A norm may be folded into the others."""
+    wanted = list(net.parameters())[-2].detach().numpy()
+    same = any(
+        tuple(t.dims) == wanted.shape and np.array_equal(numpy_helper.to_array(t), wanted)
+        for t in graphs.tensors(model)
+    )
+    return "" if same else " The weights in the file are not those of the model that was given."
+
+
+# compare -----------------------------------------------------------------------------------------------------------------------
+
+
+def pair(
+    kind: str, rng: np.random.Generator
+) -> tuple[Callable[[torch.Tensor], torch.Tensor], onnx.ModelProto, np.ndarray]:
+    """A PyTorch function, an ONNX model that is like it or nearly so, and an input on which they are to be compared."""
+    import torch
+
+    x = rng.uniform(1, 2, (6, 8)).astype(np.float32)
+    w = rng.uniform(-1, 1, (8, 5)).astype(np.float32)
+    weight, name = torch.from_numpy(w.copy()), "pixels"
+
+    def linear(t: torch.Tensor) -> torch.Tensor:
+        return t @ weight
+
+    if kind in ("equal", "wrong input"):
+        return linear, _model([_node("MatMul", [name, "w"])], {"w": w}, name), x
+    if kind == "not contiguous":
+        return linear, _model([_node("MatMul", [name, "w"])], {"w": w}, name), np.asfortranarray(x)
+    if kind == "weights 0.001 off":
+        return linear, _model([_node("MatMul", [name, "w"])], {"w": w + np.float32(1e-3)}, name), x
+    if kind == "one element off":
+        shift = np.zeros((60, 80), np.float32)
+        shift[rng.integers(60), rng.integers(80)] = 0.01
+        big = rng.uniform(-1, 1, (60, 80)).astype(np.float32)
+        return lambda t: t * 1, _model([_node("Add", [name, "c"])], {"c": shift}, name), big
+    if kind == "always too low":
+        return lambda t: t + 1, _model([_node("Add", [name, "c"])], {"c": np.float32(0.98)}, name), x
+    if kind == "rounding of large values":
+        return lambda t: t * 1000, _model([_node("Mul", [name, "c"])], {"c": np.float32(1000.03)}, name), x
+    if kind == "one row less":
+        same = np.repeat(x[:1], 6, axis=0)
+        nodes = [_node("MatMul", [name, "w"], "all"), _node("ReduceMean", ["all", "axes"], keepdims=1)]
+        return linear, _model(nodes, {"w": w, "axes": np.array([0], np.int64)}, name), same
+    if kind == "one axis less":
+        nodes = [_node("Squeeze", [name, "axes"])]
+        return lambda t: t * 1, _model(nodes, {"axes": np.array([0], np.int64)}, name), x[:1]
+    if kind == "double instead of float":
+        return (
+            lambda t: t * 2,
+            _model([_node("Add", [name, name], "f"), _node("Cast", ["f"], to=F64)], {}, name, F64),
+            x,
+        )
+    x[2, 3] = -1.0  # below zero: the square root is NaN there, and the logarithm too
+    if kind == "NaN in both":
+        return torch.sqrt, _model([_node("Sqrt", [name])], {}, name), x
+    if kind == "NaN in ONNX only":
+        return lambda t: torch.sqrt(torch.relu(t)), _model([_node("Sqrt", [name])], {}, name), x
+    if kind == "NaN in PyTorch only":
+        return torch.sqrt, _model([_node("Relu", [name], "r"), _node("Sqrt", ["r"])], {}, name), x
+    assert kind == "infinity in both"
+    x[2, 3] = 0.0
+    return lambda t: 1 / t, _model([_node("Reciprocal", [name])], {}, name), x
+
+
+AGREE = ("equal", "not contiguous", "rounding of large values")
+DIFFER = ("weights 0.001 off", "one element off", "always too low")
+NOT_COMPARABLE = (
+    "one row less",
+    "one axis less",
+    "double instead of float",
+    "NaN in both",
+    "NaN in ONNX only",
+    "NaN in PyTorch only",
+    "infinity in both",
+)
+# What each answer that is wrong about a pair most likely does.
+CAUSES = {
+    "equal": "Its input is named 'pixels': `session.get_inputs()[0].name` tells the name of any file's input.",
+    "weights 0.001 off": "Is the file loaded and run, and the PyTorch model too? Is the tolerance 1e-5, not more?",
+    "not contiguous": "The input is a transposed tensor.",
+    "rounding of large values": "The tolerance has a part that grows with the value, 1e-4 * |torch|.",
+    "one element off": "One element of 4800 is wrong: a mean hides it, the largest difference does not.",
+    "always too low": "Every ONNX value is below the PyTorch one: take the absolute value before the maximum.",
+    "one row less": "NumPy broadcasts [1, 5] to [6, 5] and finds every element equal: compare the shapes first.",
+    "one axis less": "NumPy broadcasts [8] to [1, 8] and finds every element equal: compare the shapes first.",
+    "double instead of float": "The values are equal but the file gives float64: compare the dtypes too.",
+    "NaN in both": "NaN in both places is no agreement: nobody knows what either model meant. `equal_nan` is for other cases.",
+    "NaN in ONNX only": "A NaN passes through many comparisons unseen: ask whether every value is finite.",
+    "NaN in PyTorch only": "A NaN passes through many comparisons unseen: ask whether every value is finite.",
+    "infinity in both": "infinity - infinity is NaN: ask whether every value is finite.",
+}
+
+
+def collect_compare(c: Collect) -> None:
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]):
+            super().__init__()
+            self.function = function
+            self.scale = torch.nn.Parameter(
+                torch.ones(())
+            )  # so that the output needs a gradient, as a real model's does
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.function(x) * self.scale
+
+    function = c.function("compare")
+    for number, kind in enumerate(CAUSES):
+        torch_half, onnx_half, x = pair(kind, c.rng)
+        path = c.scratch / f"{number}.onnx"
+        path.write_bytes(onnx_half.SerializeToString())
+        c.value(kind, c.attempt(kind, function, Model(torch_half).eval(), path, torch.from_numpy(x)))
+
+
+def judge_compare(v: Verdict) -> None:
+    import torch
+
+    for kind in CAUSES:
+        torch_half, onnx_half, x = pair(kind, v.rng)
+        expected = torch_half(torch.from_numpy(x)).numpy()
+        (actual,) = graphs.run(onnx_half, {"pixels": x})
+        with v.check(kind):
+            agrees, max_abs = answer(v, kind)
+            if agrees is not (kind in AGREE):
+                wanted, came = ("agree", "do not") if kind in AGREE else ("do not agree", "do")
+                raise Wrong(f"Pair {kind!r}: the two {wanted}, the answer is that they {came}. {CAUSES[kind]}")
+            if kind in NOT_COMPARABLE:
+                if max_abs != math.inf:
+                    raise Wrong(
+                        f"Pair {kind!r}: the two cannot be compared, so max_abs is inf; the answer is {max_abs:.3g}."
+                    )
+            else:
+                gap = float(np.abs(actual.astype(np.float64) - expected.astype(np.float64)).max())
+                noise = 2e-6 * max(1.0, float(np.abs(expected).max()))  # ORT and PyTorch may add in another order
+                if not abs(max_abs - gap) <= noise:
+                    raise Wrong(
+                        f"Pair {kind!r}: the largest difference is {gap:.3g}, the answer is {max_abs:.3g}. {CAUSES[kind]}"
+                    )
+
+
+def answer(v: Verdict, kind: str) -> tuple[bool, float]:
+    """The learner's ``(agrees, max_abs)`` for one pair."""
+    value = v.value(kind)
+    if type(value) is not list or len(value) != 2:
+        raise Wrong(f"Pair {kind!r}: expected two results, agrees and max_abs, got {_shown(value)}.")
+    agrees, max_abs = value
+    if type(agrees) is not bool:
+        raise Wrong(f"Pair {kind!r}: agrees has to be True or False, got {_shown(agrees)}.")
+    if type(max_abs) not in (float, int):
+        raise Wrong(f"Pair {kind!r}: max_abs has to be one float, got {_shown(max_abs)}.")
+    return agrees, float(max_abs)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array {describe(value)}"
+    return "nothing (None)" if value is None else f"a {type(value).__name__}"
+
+
+def _node(op: str, inputs: list[str], output: str = "y", **attributes: int) -> onnx.NodeProto:
+    return helper.make_node(op, inputs, [output], **attributes)
+
+
+def _model(
+    nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray], name: str, output: int = F32, opset: int = 18
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "pair",
+        [helper.make_tensor_value_info(name, F32, None)],
+        [helper.make_tensor_value_info("y", output, None)],
+        [numpy_helper.from_array(np.asarray(value), key) for key, value in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+# one_file ----------------------------------------------------------------------------------------------------------------------
+
+# Two models, so that no name and no size can be written down: file name, channels, and the folder of the target.
+FILES = (("net.onnx", 12, "release"), ("photo.v2.onnx", 7, "somewhere/else"))
+
+
+def stored(channels: int, rng: np.random.Generator) -> onnx.ModelProto:
+    """Two convolutions, as an exporter writes them: the weights are initialisers, the biases too small for a second file."""
+    draw = lambda *shape: rng.normal(0, 0.3, shape).astype(np.float32)  # noqa: E731
+    weights = {
+        "conv1.weight": draw(channels, 3, 5, 5),
+        "conv1.bias": draw(channels),
+        "conv2.weight": draw(3, channels, 3, 3),
+        "conv2.bias": draw(3),
+    }
+    nodes = [
+        helper.make_node("Conv", ["input", "conv1.weight", "conv1.bias"], ["a"], "node_conv2d", pads=[2, 2, 2, 2]),
+        helper.make_node("Relu", ["a"], ["b"], "node_relu"),
+        helper.make_node("Conv", ["b", "conv2.weight", "conv2.bias"], ["output"], "node_conv2d_1", pads=[1, 1, 1, 1]),
+    ]
+    sizes = ["batch", 3, "height", "width"]
+    graph = helper.make_graph(
+        nodes,
+        "main_graph",
+        [helper.make_tensor_value_info("input", F32, sizes)],
+        [helper.make_tensor_value_info("output", F32, sizes)],
+        [numpy_helper.from_array(value, key) for key, value in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def collect_one_file(c: Collect) -> None:
+    function = c.function("one_file")
+    for name, channels, place in FILES:
+        source, target = c.scratch / Path(name).stem / name, c.scratch / place / "one.onnx"
+        source.parent.mkdir()
+        target.parent.mkdir(parents=True)
+        onnx.save(
+            stored(channels, c.rng), source, save_as_external_data=True, location=f"{name}.data", size_threshold=256
+        )
+        before = {file.name: file.read_bytes() for file in source.parent.iterdir()}
+        c.attempt(name, function, source, target)
+        after = {file.name: file.read_bytes() for file in source.parent.iterdir() if file.is_file()}
+        c.value(f"{name}, source", [key for key, data in before.items() if after.get(key) != data])
+        c.file(name, target)
+
+
+def judge_one_file(v: Verdict) -> None:
+    originals = {name: stored(channels, v.rng) for name, channels, _ in FILES}  # all first: both halves stay in step
+    for name, wanted in originals.items():
+        with v.check(f"{name}: complete in one file"):
+            model = v.model(name)
+            graphs.expect_inputs(model, ["input"])
+            graphs.expect_outputs(model, ["output"])
+        if not v.ok:
+            return
+        with v.check(f"{name}: the same graph"):
+            graphs.expect_valid(model)
+            if graphs.ops(model) != graphs.ops(wanted):
+                raise Wrong(
+                    f"{name}: the source has the operators {dict(graphs.ops(wanted))}, the target {dict(graphs.ops(model))}."
+                )
+            graphs.expect_opset(model, 20)
+        with v.check(f"{name}: the same weights"):
+            expect_same_weights(model, wanted)
+        with v.check(f"{name}: runs"):
+            feeds = {"input": image((2, 3, 11, 9), v.rng)}
+            expect_close(graphs.run(model, feeds)[0], graphs.run(wanted, feeds)[0], name=f"the output of {name}")
+        with v.check(f"{name}: the source is untouched"):
+            changed = v.value(f"{name}, source")
+            if changed:
+                raise Wrong(
+                    f"{name}: the source has to stay as it is; {', '.join(map(str, changed))} was changed or deleted."
+                )
+
+
+def expect_same_weights(model: onnx.ModelProto, wanted: onnx.ModelProto) -> None:
+    """Demand the same initialisers: names, shapes, dtypes and every bit."""
+    found = {tensor.name: tensor for tensor in model.graph.initializer}
+    for tensor in wanted.graph.initializer:
+        if tensor.name not in found:
+            raise Wrong(f"The initialiser {tensor.name!r} is missing; the target has {sorted(found) or 'none'}.")
+        right, got = numpy_helper.to_array(tensor), numpy_helper.to_array(found[tensor.name])
+        if got.dtype != right.dtype or got.shape != right.shape:
+            raise Wrong(f"The weights of {tensor.name!r} were {describe(right)}, they are {describe(got)} now.")
+        if got.tobytes() != right.tobytes():
+            gap = float(np.abs(got - right).max())
+            close = (
+                " They were rounded on the way, for example to half precision."
+                if gap < 100 * TOLERANCE["float16"][0]
+                else ""
+            )
+            raise Wrong(
+                f"The weights of {tensor.name!r} have changed, by up to {gap:.3g}; every bit has to stay.{close}"
+            )

@@ -1,0 +1,87 @@
+"""Chapter 00: from a PyTorch model to an ONNX file, to ONNX Runtime, and a proof that both agree.
+
+Check one with ``make check EX=c00.export``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+
+from oplab import todo
+
+
+def export(model: torch.nn.Module, example: torch.Tensor, path: Path) -> None:
+    """Write ``model`` as an ONNX file.
+
+    Either exporter is right, and the weights may be in the file or beside it. The file
+
+    - has one input named ``"input"`` and one output named ``"output"``;
+    - takes any batch size, height and width: these three axes of the input are dynamic, each with a name of its own;
+    - computes what the model computes in eval mode, also when the model arrives in train mode.
+
+    Args:
+        model: any model of one image batch; the name of its forward's argument is not known.
+        example: float32 ``[N, C, H, W]``, one possible input.
+        path: the file to write.
+    """
+    # ANSWER c00.export: write the file, with named and dynamic inputs, for inference
+    torch.onnx.export(
+        model.eval(),
+        (example,),
+        path,
+        dynamo=True,
+        input_names=["input"],
+        output_names=["output"],
+        dynamic_shapes=({0: "batch", 2: "height", 3: "width"},),
+        verbose=False,
+    )
+    # END
+
+
+def compare(model: torch.nn.Module, path: Path, x: torch.Tensor) -> tuple[bool, float]:
+    """Run a PyTorch model and an ONNX file on the same input and say whether they agree.
+
+    They agree when both outputs have the same shape and the same dtype, every value is finite, and for every element
+    ``|onnx - torch| <= 1e-5 + 1e-4 * |torch|``.
+
+    Args:
+        model: a model of one tensor, in eval mode.
+        path: an ONNX file with one input of any name, and one output.
+        x: the input, float32, any shape, not always contiguous.
+
+    Returns:
+        ``(agrees, max_abs)``: a bool, and the largest ``|onnx - torch|`` as a float. Where the two cannot be compared (another
+        shape, another dtype, a value that is NaN or infinite) the answer is ``(False, inf)``.
+    """
+    # ANSWER c00.compare: run both on x and compare them in a way that can fail
+    with torch.no_grad():
+        expected = model(x).numpy()
+    session = onnxruntime.InferenceSession(path)
+    (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        return False, float("inf")
+    if not (np.isfinite(got).all() and np.isfinite(expected).all()):
+        return False, float("inf")
+    gap = np.abs(got - expected)
+    return bool((gap <= 1e-5 + 1e-4 * np.abs(expected)).all()), float(gap.max())
+    # END
+
+
+def one_file(source: Path, target: Path) -> None:
+    """Turn an ONNX model whose weights lie in a second file into one that is complete in itself.
+
+    ``source`` and everything beside it stay as they are. ``target`` holds the same graph and the same weights, bit for bit, and
+    needs no other file: it can be moved anywhere.
+
+    Args:
+        source: an ``.onnx`` file; the exporter has put its larger weights into ``source.onnx.data`` in the same folder.
+        target: the file to write, in another folder, which exists.
+    """
+    # ANSWER c00.one_file: write the model and its weights into the one file `target`
+    onnx.save(onnx.load(source), target)
+    # END
