@@ -30,14 +30,18 @@ Ids = Annotated[
 Id = Annotated[str, typer.Argument(metavar="ID", help="an exercise, for example c04.asinh")]
 
 
+class Stopped(Exception):
+    """Ctrl-C during a command: typer would swallow KeyboardInterrupt without a word."""
+
+
 def main() -> None:
     """Entry point of the ``oplab`` command: a user's mistake is a sentence, never a traceback."""
     try:
-        app(standalone_mode=True)
+        app()
     except OplabError as error:
         print(f"oplab: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped):
         print("\nStopped. Nothing was lost.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # `oplab list | head`
@@ -149,8 +153,11 @@ def check(
     from oplab.grading.text import summary
 
     out = sys.stderr if str(json_file) == "-" else sys.stdout
-    with _Display(len(exercises), out) as display:
-        results = grade(course, exercises, folder, jobs=jobs, seed=seed, sanitize=sanitize, listener=display)
+    try:
+        with _Display(len(exercises), out) as display:
+            results = grade(course, exercises, folder, jobs=jobs, seed=seed, sanitize=sanitize, listener=display)
+    except KeyboardInterrupt:
+        raise Stopped from None
     print(f"\n{summary(results)}. Inputs: --seed {results.seed}", file=out)
     if json_file is not None:
         if str(json_file) == "-":

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import jsonschema
 import pytest
+from conftest import ROOT, command, copy_course
 
-ROOT = Path(__file__).resolve().parents[2]
-FIXTURES = ROOT / "tests" / "fixtures" / "course"
 SCHEMA = ROOT / "oplab" / "grading" / "results.schema.json"
 
 EXPECTED = {
@@ -45,22 +41,15 @@ EXPECTED = {
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
     """A copy of the fixture course that the hostile ones may scribble on."""
-    folder = tmp_path_factory.mktemp("course")
-    shutil.copytree(FIXTURES, folder, dirs_exist_ok=True)
-    (folder / "build").mkdir()
-    for part in ("csrc", "build/lib", "build/cache"):  # compiled operators and headers are the course's own
-        (folder / part).symlink_to(ROOT / part)
-    return folder
+    return copy_course(tmp_path_factory.mktemp("course") / "course")
 
 
 @pytest.fixture(scope="module")
 def run(course):
     """The whole fixture course, graded once from the command line."""
     pids = course / "pids"
-    env = {**os.environ, "OPLAB_ROOT": str(course), "OPLAB_TEST_PIDS": str(pids)}
-    env.pop("OPLAB_TRACK", None)
-    command = [sys.executable, "-m", "oplab.cli", "check", "--json", str(course / "out.json")]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=180, cwd=course)
+    line, env = command(course, "check", "--json", str(course / "out.json"))
+    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=180, cwd=course)
     return done, json.loads((course / "out.json").read_text()), pids
 
 
@@ -106,8 +95,8 @@ def test_no_process_survives(run):
 
 
 def test_nothing_is_left_in_the_temporary_folder(tmp_path, course):
-    env = {**os.environ, "OPLAB_ROOT": str(course), "TMPDIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-m", "oplab.cli", "check", "c01.fails"], env=env, capture_output=True, timeout=60)
+    line, env = command(course, "check", "c01.fails")
+    subprocess.run(line, env={**env, "TMPDIR": str(tmp_path)}, capture_output=True, timeout=60)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("oplab")] == []
 
 
