@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "ort_library", "session"]
 
+# What ONNX Runtime 1.31 says; a test holds these words.
+_TWICE = "Domain already set in registry"
+_UNKNOWN = "is not a registered function/op"
+
 _load_lock = threading.Lock()
 _loaded = False
 
@@ -70,12 +74,13 @@ def session(
     ONNX Runtime prints nothing: what it has to say about a failure is in the exception.
 
     Args:
-        model: a path (weights in files beside it are found), serialized bytes, a ModelProto, or what ``torch.onnx.export``
-            returns.
+        model: a path (weights in files beside it are found), serialized bytes, a ModelProto, or what
+            ``torch.onnx.export`` returns.
         providers: execution providers in order of preference; the CPU alone by default.
         threads: threads inside one operator; ONNX Runtime chooses by default.
-        libraries: further custom-op libraries. One that registers the domain ``oplab`` too, as an exercise does, replaces the
-            course's kernels in this session: ONNX Runtime takes each domain from one library only.
+        libraries: further custom-op libraries, for example a compiled exercise. They come first: the course's kernels
+            are added only where the model needs more. A library that registers the domain ``oplab`` itself therefore
+            replaces the course's kernels, all of them: ONNX Runtime takes a domain from one library.
 
     Raises:
         OplabError: the operators are not compiled, or a file or a provider is missing.
@@ -93,40 +98,39 @@ def session(
                 f"This ONNX Runtime has no {name}.",
                 f"Choose among {', '.join(available)}, or install a build that has it.",
             )
-    own = [] if libraries else [ort_library()]
     extra = [_existing(library) for library in libraries]
 
     def create(registered: Sequence[Path]) -> onnxruntime.InferenceSession:
-        # A new SessionOptions each time: one that is used twice would register the domain twice.
+        # New options for each session: registering a library twice on the same ones is an error.
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         if threads is not None:
             options.intra_op_num_threads = threads
+        if os.environ.get("OPLAB_SANITIZE"):  # see oplab.toolchain.sanitizer
+            options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         for library in registered:
             options.register_custom_ops_library(str(library))
         return onnxruntime.InferenceSession(source, options, providers=chosen)
 
     if not extra:
-        return create(own)
+        return create([ort_library()])
+    try:
+        return create(extra)
+    except Exception as error:
+        if _TWICE in str(error):
+            names = ", ".join(library.name for library in extra)
+            raise OplabError(
+                f"Two of the libraries {names} register the same domain.",
+                "ONNX Runtime takes each domain from one library: give one of them, or rename a domain.",
+            ) from None
+        if _UNKNOWN not in str(error):
+            raise
+        unknown = error
     try:
         return create([*extra, ort_library()])
     except Exception as error:
-        if not _names_a_domain_twice(error):
-            raise
-    try:
-        return create(extra)  # the library brings the domain `oplab` itself
-    except Exception as error:
-        if not _names_a_domain_twice(error):
-            raise
-        names = ", ".join(library.name for library in extra)
-        raise OplabError(
-            f"Two of the libraries {names} register the same domain.",
-            "ONNX Runtime takes each domain from one library: give one of them, or rename a domain.",
-        ) from None
-
-
-def _names_a_domain_twice(error: Exception) -> bool:
-    return "Domain already set in registry" in str(error)
+        # The library has the domain `oplab` and lacks an operator of the model: the first answer says which.
+        raise (unknown if _TWICE in str(error) else error) from None
 
 
 def _model_source(model: Any) -> str | bytes:

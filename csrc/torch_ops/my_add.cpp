@@ -28,6 +28,11 @@ void weighted_sum(const Tensor& a, const Tensor& b, double alpha, double beta, T
   });
 }
 
+bool computes(ScalarType type) {
+  return type == ScalarType::Float || type == ScalarType::Double || type == ScalarType::Half ||
+         type == ScalarType::BFloat16;
+}
+
 }  // namespace
 
 Tensor my_add(const Tensor& a, const Tensor& b, double alpha, double beta) {
@@ -35,6 +40,8 @@ Tensor my_add(const Tensor& a, const Tensor& b, double alpha, double beta) {
                   shape_text(b), ".");
   STD_TORCH_CHECK(a.scalar_type() == b.scalar_type(), "a and b must have the same dtype, but a is ",
                   toString(a.scalar_type()), " and b is ", toString(b.scalar_type()), ".");
+  STD_TORCH_CHECK(computes(a.scalar_type()), "a and b must be Float, Double, Half or BFloat16, but they are ",
+                  toString(a.scalar_type()), ".");
 
   // The loop walks memory in order, so both inputs are made contiguous; what already is contiguous is not copied.
   const Tensor a_flat = torch::stable::contiguous(a);

@@ -1,7 +1,7 @@
 """Compiles the course's operators (``python -m oplab.toolchain.build``) and learners' C++ exercises.
 
-Nothing here imports torch or onnxruntime: a build that has nothing to do ends in a fraction of a second. What is made is put
-in its place by one rename, so a build that is killed leaves what was there before.
+Nothing here imports torch or onnxruntime: a build that has nothing to do ends in a fraction of a second. What is made is
+put in its place by one rename, so a build that is killed leaves what was there before.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from oplab import paths
 from oplab.errors import OplabError
 from oplab.toolchain.compiler import Compiler, Outcome, find_compiler, run
 from oplab.toolchain.diagnostics import BuildFailed, build_failed, shown
+from oplab.toolchain.headers import find as find_headers
 from oplab.toolchain.recipes import KINDS, SUFFIX, Kind, Recipe, recipe, source_folder
 from oplab.toolchain.sanitizer import sanitizer_env
 
@@ -46,9 +47,9 @@ def compile_exercise(
 
     Args:
         source: the C++ file. It may include the headers of ``csrc/torch_ops`` or ``csrc/ort_ops`` and its neighbours.
-        kind: ``torch`` for an operator library on PyTorch's stable ABI, ``ort`` for a custom-op library of ONNX Runtime.
-        sanitize: compile with AddressSanitizer and UndefinedBehaviorSanitizer. The process that loads the library must be
-            started with :func:`sanitizer_env`.
+        kind: ``torch`` for a library of operators on PyTorch's stable ABI, ``ort`` for one of kernels for ONNX Runtime.
+        sanitize: compile with AddressSanitizer and UndefinedBehaviorSanitizer. The process that loads the library must
+            be started with :func:`sanitizer_env`.
         cache: where libraries are kept; ``build/cache/exercises`` by default. Several processes may share it.
         timeout: seconds that the compiler may take.
 
@@ -102,6 +103,7 @@ def build_all(*, say=print) -> bool:
     folder = _folder(paths.build_dir() / "lib")
     with _lock(folder / ".lock", say):
         compiler = find_compiler()
+        find_headers(say=say)  # says what it does when they have to be fetched
         stale = []
         for kind in KINDS:
             how = recipe(kind)
@@ -111,28 +113,32 @@ def build_all(*, say=print) -> bool:
         if not stale:
             say("The operators in build/lib are up to date.")
             return False
-        say(f"Compiling with {compiler}")
-        for how, key in stale:
-            start = time.monotonic()
+        say(f"The compiler is {compiler}.")
+        for number, (how, key) in enumerate(stale, start=1):
+            library, start = library_path(how.kind), time.monotonic()
+            say(f"[{number}/{len(stale)}] Compiling csrc/{how.kind}_ops ...")
             way = _build_library(how, compiler, folder)
-            _stamp(how.kind).write_text(json.dumps({"key": key, "size": library_path(how.kind).stat().st_size}))
-            say(f"  csrc/{how.kind}_ops -> {shown(library_path(how.kind))}  {time.monotonic() - start:.1f} s  ({way})")
+            _stamp(how.kind).write_text(json.dumps({"key": key, "size": library.stat().st_size}))
+            say(f"[{number}/{len(stale)}] {shown(library)} is ready: {time.monotonic() - start:.1f} s, {way}.")
         return True
 
 
 def _build_library(how: Recipe, compiler: Compiler, folder: Path, timeout: float = 300.0) -> str:
+    """Compiles one folder of ``csrc`` and puts the library in its place. Returns how, for the reader."""
     cmake = _cmake() if how.kind == "ort" else None
     with _scratch(folder) as scratch:
         made = scratch / library_path(how.kind).name
-        if cmake:
-            _with_cmake(cmake, how, compiler, scratch, made, timeout)
+        if cmake and _configure(cmake, how, compiler, scratch, timeout):
+            _build_with_cmake(cmake, how, scratch, made, timeout)
+            way = "with CMake"
         else:
-            _directly(how, compiler, scratch, made, timeout)
+            _build_directly(how, compiler, scratch, made, timeout)
+            way = "one call of the compiler for each file"
         os.replace(made, library_path(how.kind))
-    return "CMake" if cmake else "one compiler call for each file"
+    return way
 
 
-def _directly(how: Recipe, compiler: Compiler, scratch: Path, made: Path, timeout: float) -> None:
+def _build_directly(how: Recipe, compiler: Compiler, scratch: Path, made: Path, timeout: float) -> None:
     sources = sorted(source_folder(how.kind).glob("*.cpp"))
     near = f"-fmacro-prefix-map={paths.root()}/="
 
@@ -148,23 +154,25 @@ def _directly(how: Recipe, compiler: Compiler, scratch: Path, made: Path, timeou
     _must_succeed(run(command, timeout=timeout, cwd=scratch), sources[0], timeout)
 
 
-def _with_cmake(cmake: str, how: Recipe, compiler: Compiler, scratch: Path, made: Path, timeout: float) -> None:
+def _configure(cmake: str, how: Recipe, compiler: Compiler, scratch: Path, timeout: float) -> bool:
+    """Whether CMake could set up its build. Where it cannot (no make, a broken CMake), the same flags work without it."""
     headers = next(flag.removeprefix("-isystem") for flag in how.flags if flag.startswith("-isystem"))
-    configure = [
+    command = [
         cmake,
-        "-S",
-        str(source_folder(how.kind)),
-        "-B",
-        str(scratch / "cmake"),
+        *("-S", str(source_folder(how.kind)), "-B", str(scratch / "cmake")),
         f"-DORT_INCLUDE_DIR={headers}",
         f"-DCMAKE_CXX_COMPILER={';'.join(compiler.command)}",
+        # Flags of the environment would make a library that its cache key does not describe.
+        *("-DCMAKE_CXX_FLAGS=", "-DCMAKE_SHARED_LINKER_FLAGS="),
     ]
-    jobs = str(min(os.cpu_count() or 1, 4))
-    for command in (configure, [cmake, "--build", str(scratch / "cmake"), "--parallel", jobs]):
-        done = run(command, timeout=timeout, cwd=scratch, limited=False)
-        _must_succeed(done, source_folder(how.kind) / "register.cpp", timeout)
-    built = scratch / "cmake" / f"oplab_ort_ops{SUFFIX}"
-    os.replace(built, made)
+    return run(command, timeout=timeout, cwd=scratch, limited=False).returncode == 0
+
+
+def _build_with_cmake(cmake: str, how: Recipe, scratch: Path, made: Path, timeout: float) -> None:
+    command = [cmake, "--build", str(scratch / "cmake"), "--parallel", str(min(os.cpu_count() or 1, 4))]
+    done = run(command, timeout=timeout, cwd=scratch, limited=False)
+    _must_succeed(done, source_folder(how.kind) / "register.cpp", timeout)
+    os.replace(scratch / "cmake" / f"oplab_{how.kind}_ops{SUFFIX}", made)
 
 
 def _cmake() -> str | None:
@@ -184,7 +192,7 @@ def _must_succeed(done: Outcome, source: Path, timeout: float) -> None:
     if done.returncode:
         if "No space left on device" in done.log:
             raise OplabError(
-                "The disk is full: the compiler could not write its output.", "Free some space and try again."
+                "The compiler could not write its output: No space left on device.", "Free some space and try again."
             )
         raise build_failed(done.log, source)
 
@@ -249,7 +257,7 @@ def _folder(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder for half-made files, on the same disk as where the result goes. One left by a killed build is removed."""
+    """A folder for half-made files, on the disk where the result goes. One that a killed build left is removed."""
     for old in folder.glob(".making-*"):
         with contextlib.suppress(OSError):
             if time.time() - old.stat().st_mtime > 3600:

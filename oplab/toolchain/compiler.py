@@ -135,7 +135,7 @@ def _checked(command: tuple[str, ...], macros: dict[str, str]) -> Compiler:
     oldest, name = OLDEST[family]
     if major < oldest:
         raise OplabError(
-            f"The C++ compiler is too old: {compiler}. PyTorch's headers need C++20, which is {name} {oldest} or newer.",
+            f"The C++ compiler is too old: {compiler}. PyTorch's headers need C++20: {name} {oldest} or newer.",
             f"{INSTALL} Or set CXX to a newer one that is already there.",
         )
     return compiler

@@ -9,19 +9,36 @@ from pathlib import Path
 
 from oplab.errors import OplabError
 
+_FILE = r"(?P<file>[^\s:][^:\n]*):(?P<line>\d+)"
 # g++ and clang++ agree on this form: FILE:LINE:COLUMN: error: SENTENCE
-_ERROR = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:(?P<column>\d+):)? (?:fatal )?error: (?P<text>.*)$")
-# Where a template of a library's header came from: the line of the learner that asked for it.
-_CONTEXT = re.compile(
-    r"^(?:In file included from |\s+from )?(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::(?P<column>\d+))?[:,]"
-)
+_ERROR = re.compile(rf"^{_FILE}:(?:(?P<column>\d+):)? (?:fatal )?error: (?P<text>.*)$")
+# Other lines that name a place: "In file included from FILE:LINE:", "FILE:LINE:COLUMN:   required from here".
+_MENTION = re.compile(rf"^(?:In file included from |\s+from )?{_FILE}(?::(?P<column>\d+))?[:,]")
+_ASKED_HERE = re.compile(r"required from here|requested here")
 _UNDEFINED = (
     re.compile(r"undefined reference to [`'](?P<name>.+)'"),  # GNU ld
     re.compile(r"undefined symbol: (?P<name>.+)$"),  # lld
     re.compile(r'^\s+"_?(?P<name>.+)", referenced from:'),  # Apple's ld
 )
 _NO_ENTRY = re.compile(
-    r"required symbol [`']?RegisterCustomOps|undefined.*: _?RegisterCustomOps|^\s+\"_RegisterCustomOps\""
+    r"required symbol [`']?RegisterCustomOps|symbol not defined: RegisterCustomOps|undefined.*RegisterCustomOps"
+    r'|^\s+"_RegisterCustomOps"',
+    re.MULTILINE,
+)
+_FORGOTTEN_HEADER = re.compile(r"(?:#include|include the header|header) ['\"]?(?:#include )?(<\w+(?:\.h)?>)")
+
+# Sentences of the lite API's templates that do not say what its user did.
+_TRANSLATIONS = (
+    (
+        re.compile(r"no matching (?:member )?function for call to '.*?ParseArgs<(?P<what>.*?)(?:>\s*\(|'|>')"),
+        "the lite API accepts no parameter of type {what} in Compute: an input is `const Ort::Custom::Tensor<T>&`, an output "
+        "`Ort::Custom::Tensor<T>&`, an optional one `std::optional<const Ort::Custom::Tensor<T>*>`",
+    ),
+    (
+        re.compile(r"no matching function for call to '.*ParseArgs'"),  # clang names the type only in its notes
+        "the lite API does not accept a parameter type of Compute: an input is `const Ort::Custom::Tensor<T>&`, an output "
+        "`Ort::Custom::Tensor<T>&`, an optional one `std::optional<const Ort::Custom::Tensor<T>*>`",
+    ),
 )
 
 
@@ -43,7 +60,7 @@ class BuildFailed(OplabError):
         self.quoted_source_line = quoted_source_line
         self.full_log = full_log
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple:  # it crosses process boundaries
         return type(self), (self.message, self.file, self.line, self.quoted_source_line, self.full_log)
 
 
@@ -66,15 +83,11 @@ def shown(file: Path) -> str:
         return str(file)
 
 
-def quote(source: Path, line: int, column: int | None) -> str:
+def quote(source: Path, line: int, column: int | None = None) -> str:
     """The source line with its number, and a caret under the column where it is known."""
-    try:
-        lines = source.read_text(errors="replace").splitlines()
-    except OSError:
+    text = _line(source, line)
+    if text is None:
         return ""
-    if not 1 <= line <= len(lines):
-        return ""
-    text = lines[line - 1].rstrip()[:200]
     quoted = f"{line:5d} | {text}"
     if column is None or column > len(text) + 1:
         return quoted
@@ -83,96 +96,143 @@ def quote(source: Path, line: int, column: int | None) -> str:
     return f"{quoted}\n      | {gap}^"
 
 
+def _lines(source: Path) -> list[str]:
+    try:
+        return source.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _line(source: Path, number: int) -> str | None:
+    lines = _lines(source)
+    return lines[number - 1].rstrip()[:200] if 1 <= number <= len(lines) else None
+
+
 def _is(name: str, source: Path) -> bool:
     return os.path.realpath(name) == os.path.realpath(source)
+
+
+def _place(found: re.Match[str]) -> _Place:
+    return _Place(int(found["line"]), int(found["column"]) if found["column"] else None)
 
 
 def _compile_error(log: str, source: Path) -> BuildFailed | None:
     lines = log.splitlines()
     errors = [(number, found) for number, text in enumerate(lines) if (found := _ERROR.match(text))]
-    elsewhere = None
     for position, (number, found) in enumerate(errors):
-        sentence = found["text"]
-        column = int(found["column"]) if found["column"] else None
-        if _is(found["file"], source):
-            return _failed(source, _Place(int(found["line"]), column), f"error: {sentence}", log)
-        # In a header: the learner's line stands in the lines around it, up to the neighbouring errors.
+        # What belongs to this error: the lines around it, up to its neighbours.
         start = errors[position - 1][0] + 1 if position else 0
         end = errors[position + 1][0] if position + 1 < len(errors) else len(lines)
-        place = _nearest(lines[start:end], source)
+        sentence = _plain(found["text"], lines[number:end])
+        if _is(found["file"], source):
+            return _failed(source, _place(found), sentence, log)
+        # The error is in a header, and one of these lines says which line of the source asked for it.
+        place = _asked_by(lines[start:end], source)
         if place:
-            where = f"{Path(found['file']).name}:{found['line']}"
-            return _failed(source, place, f"error: {sentence} (in {where}, which this line uses)", log)
-        elsewhere = elsewhere or found
-    if elsewhere is None:
-        return None
-    file, line = Path(elsewhere["file"]), int(elsewhere["line"])
-    column = int(elsewhere["column"]) if elsewhere["column"] else None
-    return _failed(file, _Place(line, column), f"error: {elsewhere['text']}", log)
+            if sentence == found["text"]:
+                sentence += f" (in {Path(found['file']).name}:{found['line']}, which this line uses)"
+            return _failed(source, place, sentence, log)
+    if errors:  # none of them has to do with the source: a header of the project is broken
+        found = errors[0][1]
+        return _failed(Path(found["file"]), _place(found), found["text"], log)
+    return None
 
 
-def _nearest(lines: list[str], source: Path) -> _Place | None:
-    """The last place in ``source`` that these lines name: the innermost "required from here" is the closest to it."""
-    place = None
+def _plain(sentence: str, notes: list[str]) -> str:
+    for pattern, translation in _TRANSLATIONS:
+        found = pattern.search(sentence)
+        if found:
+            return translation.format(**{name: _inner(value) for name, value in found.groupdict().items()})
+    if "did you mean" not in sentence:
+        for note in notes:
+            header = _FORGOTTEN_HEADER.search(note)
+            if header and "note:" in note:
+                return f"{sentence}; is `#include {header[1]}` missing?"
+    return sentence
+
+
+def _inner(types: str) -> str:
+    """The first of a list of template arguments, with its brackets closed."""
+    depth = 0
+    for position, character in enumerate(types):
+        depth += (character == "<") - (character == ">")
+        if character == "," and depth == 0:
+            return types[:position].strip()
+    return types.strip() + ">" * depth
+
+
+def _asked_by(lines: list[str], source: Path) -> _Place | None:
+    """The place in ``source`` that these lines name: where a template was asked for, else where a header was included."""
+    first = None
     for text in lines:
-        found = _CONTEXT.match(text)
+        found = _MENTION.match(text)
         if found and _is(found["file"], source):
-            here = _Place(int(found["line"]), int(found["column"]) if found["column"] else None)
-            if "required from here" in text or "requested here" in text:
-                return here
-            place = place or here
-    return place
+            if _ASKED_HERE.search(text):
+                return _place(found)
+            first = first or _place(found)
+    return first
 
 
 def _link_error(log: str, source: Path) -> BuildFailed | None:
     if _NO_ENTRY.search(log):
-        return BuildFailed(
-            f'{shown(source)}: error: the library has no extern "C" function RegisterCustomOps, which ONNX Runtime calls first',
-            source,
-            None,
-            "",
-            log,
-        )
+        what = "ONNX Runtime calls RegisterCustomOps first, and this library has no function of that name"
+        if any("RegisterCustomOps" in line for line in _lines(source)):
+            what += ' that is declared extern "C" and not static'
+        return BuildFailed(f"{shown(source)}: error: {what}", source, None, "", log)
     for text in log.splitlines():
         for pattern in _UNDEFINED:
             found = pattern.search(text)
             if found:
                 name = found["name"].strip()
-                sentence = f"error: {name} is declared and used, but not defined"
+                sentence = f"{name} is declared and used, but not defined"
                 place = _first_use(name, source)
                 if place:
                     return _failed(source, place, sentence, log)
-                return BuildFailed(f"{shown(source)}: {sentence}", source, None, "", log)
+                return BuildFailed(f"{shown(source)}: error: {sentence}", source, None, "", log)
     return None
 
 
 def _first_use(symbol: str, source: Path) -> _Place | None:
-    """Where a demangled symbol is used first: ``ns::f(int)`` is looked for as a call of ``f``."""
+    """Where a demangled symbol is used: ``ns::f(int)`` is looked for as ``f``; a line that only declares it comes last."""
     bare = re.split(r"[(<\[]", symbol, maxsplit=1)[0].split("::")[-1].strip()
     if not bare.isidentifier():
         return None
+    declaration = re.compile(rf"^\s*(?!return\b)(extern\s+)?[\w:<>*&]+[\s*&]+{bare}\s*\([^()]*\)[^=]*;\s*$")
     uses = []
-    for number, text in enumerate(source.read_text(errors="replace").splitlines(), start=1):
-        found = re.search(rf"\b{bare}\b", text.split("//")[0])
+    for number, text in enumerate(_lines(source), start=1):
+        code = text.split("//")[0]
+        found = re.search(rf"\b{bare}\b", code)
         if found:
-            declares = text.rstrip().endswith(";") and re.match(rf"^\s*(extern\s+)?[\w:<>*&]+[\s*&]+{bare}\s*\(", text)
-            is_return = text.lstrip().startswith("return ")
-            uses.append((bool(declares) and not is_return, number, found.start() + 1))
-    if not uses:
-        return None
-    _, line, column = min(uses)
-    return _Place(line, column)
+            uses.append((bool(declaration.match(code)), number, found.start() + 1))
+    return _Place(*min(uses)[1:]) if uses else None
 
 
 def _last_resort(log: str, source: Path) -> BuildFailed:
-    telling = [line.strip() for line in log.splitlines() if re.search(r"\berror\b|cannot|not found|ld: ", line)]
-    sentence = (
-        telling or [line.strip() for line in log.splitlines() if line.strip()] or ["the compiler said nothing"]
-    )[0]
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    telling = [line for line in lines if re.search(r"\berror\b|[Ee]rror:|cannot|not found|ld: |Killed", line)]
+    sentence = (telling or lines or ["the compiler failed and said nothing"])[0]
     return BuildFailed(f"{shown(source)}: {sentence[:300]}", source, None, "", log)
 
 
 def _failed(file: Path, place: _Place, sentence: str, log: str) -> BuildFailed:
+    quoted = quote(file, place.line, place.column)
+    before = _code_before(file, place)
+    if before and re.match(r"expected .*';'.* before", sentence):
+        # g++ points at the token that it did not expect; the semicolon belongs at the end of the line before.
+        sentence += f" (look at the end of line {before})"
+        quoted = f"{quote(file, before)}\n{quoted}"
     column = f":{place.column}" if place.column else ""
-    message = f"{shown(file)}:{place.line}{column}: {sentence[:400]}"
-    return BuildFailed(message, file, place.line, quote(file, place.line, place.column), log)
+    message = f"{shown(file)}:{place.line}{column}: error: {sentence[:400]}"
+    return BuildFailed(message, file, place.line, quoted, log)
+
+
+def _code_before(file: Path, place: _Place) -> int | None:
+    """The last line with code before a place that is the first on its own line; None where it is not."""
+    lines = _lines(file)
+    if not 1 <= place.line <= len(lines) or not place.column or lines[place.line - 1][: place.column - 1].strip():
+        return None
+    for number in range(place.line - 1, 0, -1):
+        code = lines[number - 1].split("//")[0].strip()
+        if code:
+            return number
+    return None

@@ -1,15 +1,13 @@
 """How each kind of library is compiled: flags, include folders, what it is linked with.
 
-The flags themselves stand in ``csrc/*/compile_flags.txt``, one a line. CMake, this module and clangd (the language server of
-most editors) all read that file, so that an exercise is compiled exactly as the course's own operators are.
+The flags themselves stand in ``csrc/*/compile_flags.txt``, one a line. CMake, this module and clangd (the language
+server of most editors) all read that file, so that an exercise is compiled exactly as the course's own operators are.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,6 +15,7 @@ from typing import Literal
 from oplab import paths
 from oplab.errors import OplabError
 from oplab.toolchain.compiler import Compiler, is_macos
+from oplab.toolchain.headers import api_version, ort_include
 
 Kind = Literal["torch", "ort"]
 KINDS: tuple[Kind, ...] = ("torch", "ort")
@@ -105,10 +104,10 @@ def _torch() -> Recipe:
 
 
 def _ort() -> Recipe:
-    headers, own = _headers(), source_folder("ort")
+    headers, own = ort_include(), source_folder("ort")
     flags = (*_flags("ort"), f"-I{own}", f"-isystem{headers}")
-    # Only the entry point is visible: two libraries may then each have a class MyAdd without mixing them up. The lite API
-    # reaches ONNX Runtime through a table of functions, so nothing of it is linked and every symbol must be defined.
+    # Only the entry point is visible: two libraries may then each have a class MyAdd without mixing them up. The lite
+    # API reaches ONNX Runtime through a table of functions, so nothing of it is linked and every symbol must be defined.
     if is_macos():
         link: tuple[str, ...] = (
             "-dynamiclib",
@@ -122,23 +121,4 @@ def _ort() -> Recipe:
             f"-Wl,--version-script={own / 'exports.map'}",
             "-Wl,--require-defined=RegisterCustomOps",
         )
-    return Recipe("ort", flags, link, (own,), f"ORT API {ort_api_version(headers)}")
-
-
-def ort_api_version(headers: Path) -> int:
-    """``ORT_API_VERSION`` of the headers in a folder: 21 for ONNX Runtime 1.21."""
-    header = headers / "onnxruntime_c_api.h"
-    found = re.search(r"#define\s+ORT_API_VERSION\s+(\d+)", header.read_text(errors="replace"))
-    if not found:
-        raise OplabError(
-            f"{header} does not say which version of ONNX Runtime it belongs to.", "Run `make setup` again."
-        )
-    return int(found[1])
-
-
-def _headers() -> Path:
-    try:
-        from oplab.toolchain.headers import ort_include
-    except ImportError:  # until headers.py is there
-        return Path(os.environ.get("ORT_INCLUDE_DIR") or paths.build_dir() / "cache/onnxruntime-fallback")
-    return ort_include()
+    return Recipe("ort", flags, link, (own,), f"ORT API {api_version(headers)}")

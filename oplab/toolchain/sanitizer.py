@@ -12,8 +12,11 @@ from oplab.toolchain.compiler import Compiler, find_compiler, is_macos, run
 def sanitizer_env(base: dict[str, str] | None = None) -> dict[str, str]:
     """The environment for a Python process that loads a library compiled with ``sanitize=True``.
 
-    AddressSanitizer replaces ``malloc``, so it has to be there before anything else: in a process that was started without it,
-    loading such a library ends the process. Start a new one with this environment.
+    AddressSanitizer replaces ``malloc``, so it has to be there before anything else: in a process that was started
+    without it, loading such a library ends the process. Start a new one with this environment.
+
+    It also sets ``OPLAB_SANITIZE``, at which ``oplab.session`` switches ONNX Runtime's memory arena off: a kernel that
+    writes past its output lands in the arena, where AddressSanitizer sees nothing wrong.
 
     Args:
         base: the environment to add to; this process's own by default.
@@ -25,11 +28,13 @@ def sanitizer_env(base: dict[str, str] | None = None) -> dict[str, str]:
     env = dict(os.environ if base is None else base)
     preload = "DYLD_INSERT_LIBRARIES" if is_macos() else "LD_PRELOAD"
     separator = ":" if is_macos() else " "
-    env[preload] = separator.join([str(file) for file in _runtimes(compiler)] + [env[preload]] * bool(env.get(preload)))
-    # Python and PyTorch leave memory to the system when they end, which is no leak of the kernel's. abort_on_error turns a
-    # finding into a signal, so that no handler in between can swallow it.
+    already = [env[preload]] if env.get(preload) else []
+    env[preload] = separator.join([*map(str, _runtimes(compiler)), *already])
+    # Python and PyTorch leave memory to the system when they end, which is no leak of the kernel's. abort_on_error turns
+    # a finding into a signal, so that no handler in between can swallow it.
     env["ASAN_OPTIONS"] = "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:strict_init_order=1"
     env["UBSAN_OPTIONS"] = "halt_on_error=1:abort_on_error=1:print_stacktrace=1"
+    env["OPLAB_SANITIZE"] = "1"
     return env
 
 
@@ -50,7 +55,7 @@ def _runtimes(compiler: Compiler) -> list[Path]:
         elif "asan" in name:
             raise OplabError(
                 f"{compiler} has no AddressSanitizer: {name} was not found.",
-                "Install it: `sudo dnf install libasan libubsan` (Fedora), `sudo apt install g++` (Debian, Ubuntu), or set "
-                "CXX to another compiler.",
+                "Install it: `sudo dnf install libasan libubsan` (Fedora), `sudo apt install g++` (Debian, Ubuntu); "
+                "or set CXX to another compiler.",
             )
     return found
