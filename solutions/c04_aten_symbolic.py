@@ -1,9 +1,17 @@
 """Chapter 04: symbolic functions for ATen operators that the TorchScript exporter lacks.
 
+Each function below takes nothing and returns nothing: it registers one mapping with
+``torch.onnx.register_custom_op_symbolic``. The grader calls it in a process of its own and then exports over the TorchScript
+path, ``torch.onnx.export(..., dynamo=False)``.
+
+In the specifications, ``export`` stands for that export, ``run`` for ONNX Runtime, and ``allclose`` compares with NumPy.
+
 Check one with ``make check EX=c04.asinh``.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 
@@ -11,9 +19,19 @@ from oplab import todo
 
 
 def asinh() -> None:
-    """Register a symbolic function for ``torch.asinh`` (its schema: ``aten::asinh(Tensor self) -> Tensor``).
+    """Map ``torch.asinh`` to one ONNX node.
 
-    After the call, ``torch.onnx.export(..., dynamo=False, opset_version=9)`` and later opsets write one ONNX ``Asinh`` node.
+    The operator's schema is ``aten::asinh(Tensor self) -> Tensor``. After the call, for a float32 ``x`` of any shape and
+    every opset from 9 on::
+
+        >>> asinh()
+        >>> model = export(torch.asinh, (x,), opset_version=9)
+        >>> [node.op_type for node in model.graph.node]
+        ['Asinh']
+        >>> allclose(run(model, x), np.arcsinh(x))
+        True
+
+    About 4 lines.
     """
 
     # ANSWER c04.asinh: register the mapping from aten::asinh to ONNX, valid from opset 9 on
@@ -21,4 +39,95 @@ def asinh() -> None:
         return g.op("Asinh", x)
 
     torch.onnx.register_custom_op_symbolic("aten::asinh", symbolic, 9)
+    # END
+
+
+def per_opset() -> None:
+    """Map ``torch.sinh``, schema ``aten::sinh(Tensor self) -> Tensor``, to what each opset has.
+
+    ONNX has ``Sinh`` since opset 9. Before that, ``sinh(x) = (e^x - e^-x) / 2`` has to be composed of older operators. After
+    the call, for a float32 ``x`` of any shape::
+
+        >>> per_opset()
+        >>> model = {n: export(torch.sinh, (x,), opset_version=n) for n in (7, 8, 9, 13, 20)}
+        >>> [n for n in model if "Sinh" in [node.op_type for node in model[n].graph.node]]
+        [9, 13, 20]
+        >>> all(allclose(run(model[n], x), np.sinh(x)) for n in model)
+        True
+
+    About 10 lines.
+    """
+
+    # ANSWER c04.per_opset: let opsets 7 and 8 write a composition, and every opset from 9 on the native Sinh
+    def composed(g, x):
+        half = g.op("Constant", value_t=torch.tensor(0.5))
+        difference = g.op("Sub", g.op("Exp", x), g.op("Exp", g.op("Neg", x)))
+        return g.op("Mul", difference, half)
+
+    def native(g, x):
+        return g.op("Sinh", x)
+
+    # Below 9 the look-up goes up: without an entry of its own, 8 would find the one at 9.
+    for version in (7, 8):
+        torch.onnx.register_custom_op_symbolic("aten::sinh", composed, version)
+    torch.onnx.register_custom_op_symbolic("aten::sinh", native, 9)
+    # END
+
+
+def sinc() -> None:
+    """Map ``torch.sinc``, schema ``aten::sinc(Tensor self) -> Tensor``, to standard ONNX operators.
+
+    ``sinc(x) = sin(pi x) / (pi x)``, and 1 where ``x`` is 0. After the call, for ``x`` of any shape in float16, float32 or
+    float64 and every opset from 9 on::
+
+        >>> sinc()
+        >>> model = export(torch.sinc, (x,), opset_version=9)
+        >>> y = run(model, x)
+        >>> y.dtype == x.dtype and allclose(y, np.sinc(x))  # for float64 within 1e-9
+        True
+        >>> run(model, np.float32([0, 0.5, 1.5]))
+        array([ 1.        ,  0.63661975, -0.21220659], dtype=float32)
+
+    (A float64 tensor without axes is left out: the exporter itself makes it a float32.) About 8 lines.
+    """
+
+    # ANSWER c04.sinc: write sin(pi x) / (pi x) with standard operators, 1 at x = 0, in the dtype of x, from opset 9 on
+    def symbolic(g, x):
+        # A float64 constant without axes: the exporter makes it the dtype of x, and no digit of pi is lost before.
+        pi = g.op("Constant", value_t=torch.tensor(math.pi, dtype=torch.float64))
+        one = g.op("Constant", value_t=torch.tensor(1.0, dtype=torch.float64))
+        scaled = g.op("Mul", x, pi)
+        # Not Equal(x, 0): Equal takes floats only since opset 11.
+        nonzero = g.op("Cast", x, to_i=torch.onnx.TensorProtoDataType.BOOL)
+        return g.op("Where", nonzero, g.op("Div", g.op("Sin", scaled), scaled), one)
+
+    torch.onnx.register_custom_op_symbolic("aten::sinc", symbolic, 9)
+    # END
+
+
+def hypot() -> None:
+    """Map ``torch.hypot``, schema ``aten::hypot(Tensor self, Tensor other) -> Tensor``, to standard ONNX operators.
+
+    ``hypot(x, y) = sqrt(x^2 + y^2)``, without leaving the range of the dtype on the way. After the call, for finite ``x`` and
+    ``y`` of one dtype, float32 or float64, whose shapes broadcast, and every opset from 9 on::
+
+        >>> hypot()
+        >>> model = export(torch.hypot, (x, y), opset_version=9)
+        >>> run(model, np.float32([3, 3e30, 3e-30, 0]), np.float32([-4, 4e30, 4e-30, 0]))
+        array([5.e+00, 5.e+30, 5.e-30, 0.e+00], dtype=float32)
+
+    With M and m the larger and the smaller of |x| and |y|: ``hypot(x, y) = M sqrt(1 + (m / M)^2)``. About 10 lines.
+    """
+
+    # ANSWER c04.hypot: write sqrt(x^2 + y^2) so that it neither overflows nor underflows and is 0 at (0, 0), from opset 9 on
+    def symbolic(g, x, y):
+        one = g.op("Constant", value_t=torch.tensor(1.0, dtype=torch.float64))
+        x, y = g.op("Abs", x), g.op("Abs", y)
+        large, small = g.op("Max", x, y), g.op("Min", x, y)
+        # At (0, 0) divide by 1 instead of 0.
+        divisor = g.op("Where", g.op("Cast", large, to_i=torch.onnx.TensorProtoDataType.BOOL), large, one)
+        ratio = g.op("Div", small, divisor)
+        return g.op("Mul", large, g.op("Sqrt", g.op("Add", g.op("Mul", ratio, ratio), one)))
+
+    torch.onnx.register_custom_op_symbolic("aten::hypot", symbolic, 9)
     # END
