@@ -93,7 +93,7 @@ def read_stamp(path: Path) -> dict[str, Any]:
     return stamp if isinstance(stamp, dict) else {}
 
 
-def write_stamp(path: Path, **facts: Any) -> None:
+def write_stamp(path: Path, facts: Mapping[str, Any]) -> None:
     write_atomically(path, json.dumps(facts, indent=1, sort_keys=True) + "\n")
 
 
@@ -302,7 +302,7 @@ def run_steps(steps: Sequence[Step], console: Console) -> int:
         try:
             stamp.unlink(missing_ok=True)
             facts = step.run()
-            write_stamp(stamp, inputs=step.inputs(), **facts)
+            write_stamp(stamp, {**facts, "inputs": step.inputs()})
         except OSError as error:
             raise explain_os_error(error) from error
         finally:

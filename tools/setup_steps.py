@@ -163,7 +163,7 @@ class PythonStep(Step):
 
     def inputs(self) -> str:
         # A folder that was moved has scripts with the old path in their first line: the environment is made anew.
-        return digest(self.env.kind, self.env.prefix)
+        return digest(self.env.kind, str(self.env.prefix))
 
     def intact(self, stamp: dict[str, Any]) -> bool:
         if not os.access(self.env.python, os.X_OK):
@@ -309,7 +309,7 @@ class PackagesStep(Step):
             have = packages.installed(sites)
         absent = packages.missing(pins, have)
         self.check_room(absent)
-        write_stamp(self.env.stamps() / "torch_index.json", index=self.index())
+        write_stamp(self.env.stamps() / "torch_index.json", {"index": self.index()})
         elsewhere = packages.TORCH if self.index() else ()
         own = [f"{name}=={version}" for name, version in absent.items() if name not in elsewhere]
         if own:
@@ -461,7 +461,7 @@ class OplabStep(Step):
         return self.env.stamps() / "oplab.json"
 
     def inputs(self) -> str:
-        return digest(self.context.root, self.context.root / "pyproject.toml", self.env.version)
+        return digest(str(self.context.root), self.context.root / "pyproject.toml", self.env.version)
 
     def intact(self, stamp: dict[str, Any]) -> bool:
         return any(True for site in self.env.sites() for _ in site.glob("oplab-*.dist-info/RECORD"))
@@ -576,7 +576,7 @@ class JupyterStep(Step):
         # Not the notebooks' content: that changes each time a learner saves one.
         sources = sorted((self.context.root / "notebooks" / "src").glob("*.py"))
         names = sorted(path.name for path in (self.context.root / "notebooks").glob("*.ipynb"))
-        return digest(self.script, self.env.prefix, *names, *sources)
+        return digest(self.script, str(self.env.prefix), *names, *sources)
 
     def intact(self, stamp: dict[str, Any]) -> bool:
         return (self.env.prefix / "share" / "jupyter" / "lab" / "settings" / "overrides.json").is_file()
