@@ -129,7 +129,7 @@ def check(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="F", help="write the results as JSON to F, - for stdout")
     ] = None,
-    sanitize: Annotated[bool, typer.Option(help="build C++ with AddressSanitizer and UBSan")] = False,
+    sanitize: Annotated[bool, typer.Option("--sanitize", help="build C++ with AddressSanitizer and UBSan")] = False,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="how many exercises run at the same time")] = min(
         2, os.cpu_count() or 1
     ),

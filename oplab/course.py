@@ -299,7 +299,7 @@ class _Reader:
             if text.startswith("["):
                 here = (None if chapter < 0 else chapter, None if exercise < 0 else exercise)
                 inside = here == where
-                if inside:
+                if inside and where != (None, None):
                     header = number
             if inside and key and re.match(rf"[\"']?{re.escape(key)}[\"']?\s*=|.*\{{.*\b{re.escape(key)}\s*=", text):
                 return number

@@ -1,0 +1,82 @@
+"""Comparisons must be able to fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oplab.parity import Wrong, difference, expect_close
+
+X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+
+
+def wrong(got, expected, **options):
+    with pytest.raises(Wrong) as caught:
+        expect_close(got, expected, **options)
+    return str(caught.value)
+
+
+def test_equal_arrays_pass_and_report_their_error():
+    assert expect_close(X.copy(), X).max_abs == 0
+    assert expect_close(X + np.float32(1e-6), X).max_abs > 0
+    assert expect_close(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32)).total == 0
+
+
+def test_shape_is_never_broadcast():
+    assert "expected float32[3, 4], got float32[1, 4]" in wrong(X[:1], X)
+    assert "got float32[]" in wrong(np.float32(1).reshape(()), X)
+
+
+def test_dtype_has_to_agree():
+    assert "expected float32[3, 4], got float64[3, 4]" in wrong(X.astype(np.float64), X)
+
+
+def test_the_first_bad_index_both_values_and_both_errors_are_named():
+    got = X.copy()
+    got[1, 2] += 1
+    got[2, 0] += 2
+    message = wrong(got, X)
+    assert "2 of 12 elements differ; first at [1, 2] expected 0.1818182, got 1.181818" in message
+    assert "Largest error 2 absolute" in message
+
+
+def test_nan_is_wrong_unless_it_is_expected():
+    got = X.copy()
+    got[0, 0] = np.nan
+    assert "got nan" in wrong(got, X)
+    assert "expected nan" in wrong(X, got)
+    assert expect_close(got, got.copy()).bad == 0
+
+
+def test_infinities_need_their_sign():
+    inf = np.array([np.inf], np.float32)
+    assert expect_close(inf, inf).bad == 0
+    assert "expected -inf, got inf" in wrong(inf, -inf)
+    assert "expected inf, got 1" in wrong(np.array([1], np.float32), inf)
+
+
+def test_integers_and_booleans_are_exact():
+    expect_close(np.array([1, 2]), np.array([1, 2]))
+    assert "expected 2, got 3" in wrong(np.array([1, 3]), np.array([1, 2]))
+    assert "expected True, got False" in wrong(np.array([False]), np.array([True]))
+    big = np.array([2**62 + 1])
+    assert "1 of 1" in wrong(big, big - 1)
+
+
+def test_a_likely_cause_is_added_when_it_fits():
+    a, b = X, X[::-1].copy()
+    causes = {"The result is 2a + b; this course's my_add is 3a + 2b.": 2 * a + b}
+    assert "The result is 2a + b" in wrong(2 * a + b, 3 * a + 2 * b, likely=causes)
+    assert "2a + b" not in wrong(a, 3 * a + 2 * b, likely=causes)
+
+
+def test_tolerance_is_absolute_plus_relative():
+    expected = np.array([1000.0, 0.0])
+    assert difference(expected, expected + [0.9, 0.0], rtol=1e-3, atol=0).bad == 0
+    assert difference(expected, expected + [0.0, 0.1], rtol=1e-3, atol=0.05).first == (1,)
+
+
+def test_half_precision_has_its_own_tolerance():
+    half = X.astype(np.float16)
+    expect_close(half * np.float16(1.002), half)
+    assert "elements differ" in wrong(half * np.float16(1.05), half)
