@@ -1,0 +1,169 @@
+"""Known ways in which a notebook test passes while testing nothing. Each trap is planted, and something has to turn red."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import notebooks  # noqa: E402
+
+SOURCE = """\
+# %% [markdown]
+# A lesson.
+
+# %%
+print("one")
+
+# %%
+2 + 2
+
+# %%
+import matplotlib.pyplot as plt
+figure = plt.figure(figsize=(1, 1))
+
+# %%
+from IPython.display import HTML
+HTML("<b>bold</b>")
+"""
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory):
+    """A small executed notebook without a fault."""
+    source = tmp_path_factory.mktemp("src") / "00_trap.py"
+    source.write_text(SOURCE)
+    notebook = notebooks.read_source(source)
+    notebooks.execute(notebook)
+    assert notebooks.problems(notebook) == []
+    return notebook
+
+
+def code(notebook, number):
+    return list(notebooks.code_cells(notebook))[number - 1]
+
+
+def nbval(folder: Path, notebook, *options: str) -> str:
+    """What `make test` would print about this notebook."""
+    nbformat.write(notebook, folder / "trap.ipynb")
+    shutil.copy(ROOT / "notebooks" / "conftest.py", folder)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "pytest_no_silent_skips",
+        "-p",
+        "no:cacheprovider",
+        "--nbval",
+        "trap.ipynb",
+    ]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "tools"), "COLUMNS": "200"}
+    done = subprocess.run([*command, *options], cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    return f"rc={done.returncode}\n{done.stdout}{done.stderr}"
+
+
+def test_a_clean_notebook_is_green(clean, tmp_path):
+    assert nbval(tmp_path, clean).startswith("rc=0")
+
+
+def test_stripped_outputs_are_noticed(clean):
+    notebook = copy.deepcopy(clean)
+    for cell in notebooks.code_cells(notebook):
+        cell.outputs = []
+    assert "its outputs are not those that were made with it" in notebooks.problems(notebook)[0]
+
+
+def test_a_cell_that_was_never_run_is_noticed(clean):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 2).execution_count = None
+    assert "code cell 2 has execution count None" in notebooks.problems(notebook)[0]
+
+
+@pytest.mark.parametrize("tag", sorted(notebooks.FORBIDDEN_TAGS))
+def test_tags_that_excuse_a_cell_are_refused(tag, clean):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).metadata["tags"] = [tag]
+    assert f"has the tag {tag}" in notebooks.problems(notebook)[0]
+
+
+def test_an_excuse_in_a_comment_is_refused(clean):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).source += "  # NBVAL_SKIP"
+    assert "has the tag NBVAL" in notebooks.problems(notebook)[0]
+
+
+def test_an_unrounded_float_is_refused(clean):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).outputs[0].text = "error 0.30000000000000004\n"
+    assert "prints 0.30000000000000004: round it" in notebooks.problems(notebook)[0]
+
+
+def test_an_address_or_a_path_is_refused(clean):
+    for text in ("<object at 0x7f6686bd19e0>", "saved in /tmp/x"):
+        notebook = copy.deepcopy(clean)
+        code(notebook, 1).outputs[0].text = text
+        assert "which differs by machine" in notebooks.problems(notebook)[0]
+
+
+def test_an_error_output_is_refused(clean):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).outputs = [nbformat.v4.new_output("error", ename="KeyError", evalue="'x'", traceback=[])]
+    assert "code cell 1 ends in KeyError" in notebooks.problems(notebook)[0]
+
+
+def test_a_warning_on_stderr_is_refused(clean):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).outputs.append(nbformat.v4.new_output("stream", name="stderr", text="UserWarning: x"))
+    assert "writes to stderr" in notebooks.problems(notebook)[0]
+
+
+def test_another_input_than_the_source_is_noticed(clean, tmp_path):
+    source = tmp_path / "00_trap.py"
+    source.write_text(SOURCE.replace("2 + 2", "2 + 3"))
+    nbformat.write(clean, tmp_path / "trap.ipynb")
+    assert "are not those of src/00_trap.py" in notebooks.disagreement(source, tmp_path / "trap.ipynb")
+    assert "is missing" in notebooks.disagreement(source, tmp_path / "none.ipynb")
+
+
+@pytest.mark.parametrize(
+    ("number", "source"),
+    [
+        (1, 'print("two")'),
+        (1, ""),
+        (2, "2 + 3"),
+        (3, "pass"),  # the picture is gone: PNG is not compared, but it has to be there
+        (4, 'HTML("<b>bolt</b>")'),
+        (1, "1 / 0"),
+    ],
+)
+def test_another_output_is_red(number, source, clean, tmp_path):
+    notebook = copy.deepcopy(clean)
+    cell = code(notebook, number)
+    cell.source = source or "pass"
+    assert nbval(tmp_path, notebook).startswith("rc=1")
+
+
+def test_a_cell_that_runs_too_long_is_red_and_so_are_the_later_ones(clean, tmp_path):
+    """nbval marks cells after a time-out as expected failures, even 1/0: with our plug-in these count."""
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).source = "import time; time.sleep(60)"
+    code(notebook, 2).source = "1 / 0"
+    text = nbval(tmp_path, notebook, "--nbval-cell-timeout=3")
+    assert text.startswith("rc=1")
+    assert "Timeout" in text
+
+
+def test_a_kernel_that_dies_is_red_within_the_cell_limit(clean, tmp_path):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).source = "import os; os.kill(os.getpid(), 11)"
+    assert nbval(tmp_path, notebook, "--nbval-cell-timeout=5").startswith("rc=1")

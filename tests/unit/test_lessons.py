@@ -1,0 +1,108 @@
+"""What a notebook uses: opening a chapter, reading answers again, failures that are shown."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from oplab.errors import OplabError
+from oplab.lessons import Answers, lesson, raises
+from oplab.stubs import Todo
+
+
+def test_raises_shows_type_and_line(capsys):
+    with raises(ValueError, "second"):
+        raise ValueError("first line\nsecond line")
+    assert capsys.readouterr().out == "ValueError: second line\n"
+
+
+def test_raises_fails_when_nothing_is_raised():
+    with pytest.raises(AssertionError, match="ValueError was expected; nothing was raised"), raises(ValueError):
+        pass
+
+
+def test_raises_fails_on_another_type():
+    with pytest.raises(AssertionError, match="ValueError was expected; KeyError came"), raises(ValueError):
+        raise KeyError("x")
+
+
+def test_raises_fails_on_another_message():
+    with pytest.raises(AssertionError, match="'shape' is not in its message"), raises(ValueError, "shape"):
+        raise ValueError("dtype")
+
+
+def test_answers_are_read_again_after_a_save(tmp_path):
+    file = tmp_path / "c04_x.py"
+    file.write_text("def f():\n    return 1\n")
+    answers = Answers(file)
+    assert answers.f() == 1
+    file.write_text("def f():\n    return 2\n")  # the same size, within the same second
+    seen = file.stat()
+    os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns + 1))
+    assert answers.f() == 2
+    assert dir(answers) == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "cannot be read: No such file"),
+        ("def f(:\n", "c04_x.py, line 1"),
+        ("x = 1\n", "c04_x.py has no function f"),
+    ],
+)
+def test_answers_that_cannot_be_read_are_a_sentence(text, words, tmp_path):
+    file = tmp_path / "c04_x.py"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(OplabError, match=words):
+        Answers(file).f  # noqa: B018
+
+
+def test_a_stub_in_a_notebook_is_a_sentence_without_a_traceback(tmp_path):
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    file = tmp_path / "c04_x.py"
+    file.write_text('from oplab import todo\n\n\ndef f():\n    raise todo("c04.f")\n')
+    shell = InteractiveShell.instance()
+    shell.user_ns["ex"] = Answers(file)
+    with capture_output() as captured:
+        result = shell.run_cell("ex.f()")
+    assert isinstance(result.error_in_exec, Todo)
+    assert "c04.f is not written yet" in captured.stdout + captured.stderr
+    assert "Traceback" not in captured.stdout + captured.stderr
+
+
+def test_opening_an_unknown_chapter_names_the_near_ones():
+    with pytest.raises(OplabError, match="Did you mean 04_aten_symbolic"):
+        lesson("04_aten_symbolics")
+
+
+def test_a_notebook_may_be_started_from_anywhere(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPLAB_ROOT", raising=False)
+    lab = lesson("04_aten_symbolic")
+    assert lab.build.is_dir()
+    out = capsys.readouterr().out
+    assert "chapter 04: ATen symbolic functions" in out and "c04.asinh" in out and "torch 2." in out
+
+
+def test_check_prints_the_graders_words_and_no_timing(monkeypatch, capsys):
+    monkeypatch.setenv("OPLAB_TRACK", "solutions")
+    lab = lesson("04_aten_symbolic")
+    capsys.readouterr()
+    lab.check("asinh")
+    first = capsys.readouterr().out
+    assert first.startswith("✓ c04.asinh  passed  2/2 points")
+    lab.check("asinh")
+    assert capsys.readouterr().out == first
+    with pytest.raises(OplabError, match="There is no exercise c04.asin"):
+        lab.check("asin")
+
+
+def test_an_unknown_track_is_a_sentence(monkeypatch):
+    monkeypatch.setenv("OPLAB_TRACK", "answers")
+    with pytest.raises(OplabError, match="it can be exercises or solutions"):
+        lesson("04_aten_symbolic")
