@@ -1,0 +1,41 @@
+"""The graph in words: for terminals, screen readers, and viewers that show no picture."""
+
+from __future__ import annotations
+
+from oplab.viewer.graph import Graph, Model, Node, shorten
+
+MAX_LINES = 40
+
+
+def headline(model: Model, title: str) -> str:
+    count = model.node_count()
+    return ", ".join([f"{title}: {count:,} node" + ("" if count == 1 else "s"), *model.facts])
+
+
+def describe(model: Model, title: str) -> str:
+    """A heading, the inputs and outputs, and a line for each node."""
+    lines = [headline(model, title), *model.problems]
+    lines += _graph(model.graph, MAX_LINES)
+    for function in model.functions:
+        lines += [f"function {function.name}", *_graph(function, 10)]
+    return "\n".join(lines)
+
+
+def _graph(graph: Graph, limit: int, indent: str = "  ") -> list[str]:
+    lines = [f"{indent}{word:7}{v.name} {v.type_text()}".rstrip() for word, vs in _ends(graph) for v in vs[:8]]
+    for node in graph.nodes[:limit]:
+        lines.append(f"{indent}{_call(node)}")
+        for label, body in node.bodies:
+            lines += [f"{indent}  {label}:", *_graph(body, 10, indent + "    ")]
+    if len(graph.nodes) > limit:
+        lines.append(f"{indent}… and {len(graph.nodes) - limit:,} more nodes")
+    return lines
+
+
+def _ends(graph: Graph) -> list[tuple[str, list]]:
+    return [("input", graph.inputs), ("output", graph.outputs)]
+
+
+def _call(node: Node) -> str:
+    given = [*node.inputs, *(p.text() for p in node.params), *(f"{name}={text}" for name, text in node.attrs)]
+    return shorten(f"{', '.join(node.outputs)} = {node.title}({', '.join(given)})", 160)

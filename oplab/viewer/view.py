@@ -1,0 +1,120 @@
+"""`show` and what it returns."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import Any
+
+from oplab.errors import OplabError
+from oplab.viewer import bundle, source, svg, text
+from oplab.viewer.store import MAX_WEIGHTS, Store, identify
+
+# identifier -> digests of the models that had this picture, in the order in which they were shown
+_shown: dict[str, list[str]] = {}
+
+
+class View:
+    """A model's graph. As the last line of a cell it shows itself.
+
+    Attributes:
+        svg: the static picture.
+        text: the same in words.
+        title: the heading.
+    """
+
+    def __init__(self, sources: list[source.Source], picture: str, words: str, title: str, height: int):
+        self.svg = picture
+        self.text = words
+        self.title = title
+        self.height = height
+        self._sources = sources
+
+    def __repr__(self) -> str:
+        return self.text
+
+    @functools.cached_property
+    def html(self) -> str:
+        """The HTML of the output; making it hands the model to the Jupyter server, if there is one."""
+        return bundle.html(self.svg, self.text, self._hand_over(), self.height)
+
+    def _hand_over(self) -> list[str]:
+        store = kernel_store()
+        identifiers = [identify(f"{i}:{s.name}:{self.svg}") for i, s in enumerate(self._sources)]
+        if store is None:
+            return identifiers
+        try:
+            return [put(store, i, s) for i, s in zip(identifiers, self._sources, strict=True)]
+        except OplabError as error:  # the picture is worth more than a traceback
+            print(f"Netron is not available: {error}", file=sys.stderr)
+            return identifiers
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/html": self.html, "text/plain": self.text}
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture; the ending chooses svg, png or html (one self-contained file)."""
+        from oplab.viewer.export import save
+
+        return save(self, Path(path))
+
+
+def put(store: Store, identifier: str, model: source.Source) -> str:
+    """Hand one model over. Models that look the same and are not get identifiers of their own."""
+    from oplab.viewer.digest import digest
+
+    known = _shown.setdefault(identifier, [])
+    mine = digest(model)
+    if mine not in known:
+        known.append(mine)
+    number = known.index(mine)
+    identifier = identifier if number == 0 else f"{identifier}-{number + 1}"
+    write = None
+    if 0 < model.weights_size <= MAX_WEIGHTS:
+
+        def write(out: Any) -> None:
+            for part in model.weights:
+                part.write(out)
+
+    store.put(identifier, model.name, model.suffix, model.payload, write)
+    return identifier
+
+
+def kernel_store() -> Store | None:
+    """The folder that this kernel's Jupyter server reads, or None outside a kernel."""
+    application = sys.modules.get("ipykernel.kernelapp")
+    if application is None or not application.IPKernelApp.initialized():
+        return None
+    connection = getattr(application.IPKernelApp.instance(), "abs_connection_file", "")
+    if connection:
+        return Store(Path(connection).parent)
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    return Store(jupyter_runtime_dir())
+
+
+def show(model: Any, after: Any = None, *, height: int = 420, title: str | None = None) -> View:
+    """Show a model's graph.
+
+    Args:
+        model: a path, bytes, a ModelProto, an onnx_ir.Model, an ONNXProgram, or a traced or scripted module.
+        after: a second model; then both are shown side by side, and what changed from the first to the second is marked.
+        height: of the interactive view, in pixels.
+        title: a heading; the model's own name if not given.
+
+    Returns:
+        a view that a notebook displays; ``.svg``, ``.text`` and ``.save(path)`` are for everything else.
+
+    Raises:
+        OplabError: the model cannot be read.
+    """
+    if not isinstance(height, int) or isinstance(height, bool) or not 50 <= height <= 10000:
+        raise OplabError(f"height is {height!r}; it is a number of pixels from 50 to 10000.")
+    if after is not None:
+        from oplab.viewer.compare import compare
+
+        return compare(source.load(model), source.load(after), height, title)
+    loaded = source.load(model)
+    title = title or loaded.name
+    return View([loaded], svg.draw_model(loaded.model, title), text.describe(loaded.model, title), title, height)
