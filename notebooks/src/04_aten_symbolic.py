@@ -1,0 +1,620 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 04 · ATen symbolic functions
+#
+# After this chapter you can
+#
+# - find the schema of a PyTorch operator, and the ONNX operators of each opset;
+# - write a symbolic function, register it for the right opsets, and take it away again;
+# - prove that the exported model is valid and gives PyTorch's numbers.
+#
+# ATen is PyTorch's library of tensor operators. A *symbolic function* says which ONNX nodes stand for one of them.
+
+# %%
+import inspect
+import math
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotImplemented
+
+from oplab import lesson, raises
+
+lab = lesson("04_aten_symbolic")
+
+# %% [markdown]
+# Two helpers for the whole chapter. `export` uses the **TorchScript path** (`dynamo=False`) and leaves every axis
+# dynamic. `run` runs a model in ONNX Runtime.
+
+# %%
+warnings.filterwarnings("ignore")  # the TorchScript path is deprecated and says so at each export
+ort.set_default_logger_severity(4)
+torch._C._jit_set_onnx_log_enabled = lambda on: None  # else each failed export prints its whole graph
+
+
+class Model(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+# %%
+def export(function, *inputs, opset=13):
+    names, path = ["x", "y"][: len(inputs)], lab.build / "model.onnx"
+    axes = {name: {i: f"{name}{i}" for i in range(tensor.dim())} for name, tensor in zip(names, inputs, strict=True)}
+    options = {"dynamo": False, "opset_version": opset, "dynamic_axes": axes}
+    torch.onnx.export(Model(function), inputs, path, input_names=names, output_names=["out"], **options)
+    return onnx.load(path)
+
+
+def run(model, *arrays):
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, dict(zip(["x", "y"], arrays, strict=False)))[0]
+
+
+# %% [markdown]
+# ## 1. The failure
+#
+# PyTorch has `asinh`. ONNX has `Asinh`. The export fails all the same, at every opset, because nothing connects the
+# two. *(TorchScript path.)*
+
+# %%
+x = torch.linspace(-3, 3, 7)
+print(torch.asinh(x).numpy().round(4))
+with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
+    export(torch.asinh, x)
+
+# %% [markdown]
+# Three links have to hold: PyTorch can run the operator, ONNX has an operator (or several) for it, and the exporter
+# has a mapping. The third one is missing here. Before you can write it, you need the exact interface of the two
+# others.
+#
+# ## 2. The operator's schema
+#
+# The error message has the name: `aten::asinh`. It is the kind of a node in the traced graph.
+
+# %%
+traced = torch.jit.trace(torch.asinh, x)
+[node.kind() for node in traced.graph.nodes()]
+
+# %% [markdown]
+# Its arguments stand in two places. The first is a file that PyTorch's build generates and the wheel contains. You do
+# not have to build PyTorch for it. It shows the *Python* function.
+
+# %%
+stub_file = Path(torch.__file__).parent / "_C" / "_VariableFunctions.pyi"
+[line.strip() for line in stub_file.read_text().splitlines() if "def asinh(" in line]
+
+# %% [markdown]
+# The second is the operator itself. Its schema is what the exporter works with.
+
+# %%
+print(torch.ops.aten.asinh.default._schema)
+print(torch.ops.aten.hypot.default._schema)
+print("overloads:", torch.ops.aten.asinh.overloads())
+
+# %% [markdown]
+# The Python function has a keyword `out`. The schema has not: `out` is an overload of its own, and it never comes
+# into the graph of a model that returns its result. A symbolic function gets the graph context `g`, then one value
+# for each argument **of the schema**: `asinh(g, x)`.
+#
+# ## 3. The ONNX operator
+#
+# The package `onnx` holds the whole operator table. An *opset* is a numbered edition of it. Each operator has the
+# opset in which it appeared, and those in which it changed.
+
+# %%
+names = ["Asinh", "Sinh", "Exp", "Cast", "Where", "Equal", "Max", "Resize", "Deg2Rad"]
+history = {name: [] for name in names}
+for schema in onnx.defs.get_all_schemas_with_history():
+    if schema.domain == "" and schema.name in history:
+        history[schema.name].append(schema.since_version)
+for name in names:
+    print(f"{name:8}", sorted(history[name]) or "ONNX does not have it")
+
+# %% [markdown]
+# A model written for opset 12 means, for each operator, the newest version that is not newer than 12. `get_schema`
+# does this look-up.
+
+# %%
+for opset in (9, 10, 11, 12, 13, 20):
+    try:
+        print(opset, "-> Resize version", onnx.defs.get_schema("Resize", opset).since_version)
+    except onnx.defs.SchemaError:
+        print(opset, "-> no Resize yet")
+
+# %% [markdown]
+# A version can differ in attributes, in inputs, or only in types. This one matters in an exercise: `Equal` is as old
+# as ONNX, but it could not always compare floats.
+
+
+# %%
+def takes_floats(name, opset):
+    schema = onnx.defs.get_schema(name, opset)
+    return "tensor(float)" in schema.type_constraints[0].allowed_type_strs
+
+
+{f"{name} at opset {opset}": takes_floats(name, opset) for name in ("Equal", "Cast") for opset in (9, 11)}
+
+# %% [markdown]
+# ## 4. A mapping that exists: bicubic, down to Resize
+#
+# Before you write a mapping, read one. Bicubic interpolation is a good one to follow. Old texts send you to
+# `torch/onnx/symbolic_opset11.py`. Today this file only passes on the names of another one.
+
+# %%
+folder = Path(torch.onnx.__file__).parent
+lines = (folder / "symbolic_opset11.py").read_text().splitlines()
+print(*[line.split("  #")[0] for line in lines if line.strip()], sep="\n")
+
+# %% [markdown]
+# So search where the code lives now. Each file `symbolic_opsetN.py` holds what the exporter learned with opset N.
+
+# %%
+home = folder / "_internal" / "torchscript_exporter"
+for file in sorted(home.glob("symbolic_opset*.py")):
+    for line in file.read_text().splitlines():
+        if "bicubic" in line:
+            print(file.name, "|", line.strip())
+
+# %% [markdown]
+# `symbolic_opset11.py` registers `aten::upsample_bicubic2d`. The decorator `_apply_params` calls `_interpolate` with
+# these three values, and what comes back is the symbolic function. You need not follow that by hand: ask the registry
+# which function answers, and Python where it was written.
+
+# %%
+from torch.onnx._internal.torchscript_exporter.registration import registry
+
+bicubic = registry.get_function_group("aten::upsample_bicubic2d").get(11)
+source = inspect.unwrap(bicubic)
+print(source.__qualname__, "in", Path(inspect.getsourcefile(source)).name)
+
+# %% [markdown]
+# The last step is a call of `g.op`. Each `g.op` writes one ONNX node. The suffix of an attribute's name is its type:
+# `_s` string, `_f` float.
+
+# %%
+text = inspect.getsource(source)
+print(inspect.cleandoc(text[text.rindex("return g.op(") :]))
+
+# %% [markdown]
+# Now the same from the other end: the exported graph has this `Resize` with these attributes. At opset 10 there is no
+# entry, so the export fails.
+
+
+# %%
+def twice(x):
+    return torch.nn.functional.interpolate(x, scale_factor=2.0, mode="bicubic")
+
+
+image = torch.rand(1, 3, 4, 4)
+with raises(torch.onnx.errors.UnsupportedOperatorError, "added in version 11"):
+    export(twice, image, opset=10)
+resize = next(node for node in export(twice, image, opset=11).graph.node if node.op_type == "Resize")
+{a.name: onnx.helper.get_attribute_value(a) for a in resize.attribute}
+
+# %% [markdown]
+# ## 5. Your first symbolic function
+#
+# Two lines write the mapping, one registers it. The name has its namespace. The last argument is an opset, see the
+# next section. *(TorchScript path.)*
+
+
+# %%
+def asinh_symbolic(g, x):
+    return g.op("Asinh", x)
+
+
+torch.onnx.register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
+model = export(torch.asinh, x, opset=9)
+onnx.checker.check_model(model, full_check=True)
+lab.show(model)
+
+# %% [markdown]
+# Is it right? Compare in ONNX Runtime, with fresh numbers and with a size that was not exported. The comparison has
+# to be able to fail, so a wrong operator is tried too.
+
+# %%
+fresh = np.random.default_rng(4).normal(scale=3, size=1000).astype(np.float32)
+expected = torch.asinh(torch.from_numpy(fresh)).numpy()
+print("asinh:", np.allclose(run(model, fresh), expected, atol=1e-6))
+print("sinh: ", np.allclose(np.sinh(fresh), expected, atol=1e-6))
+
+# %% [markdown]
+# The old notes register with `torch.onnx.symbolic_registry.register_op('asinh', asinh_symbolic, '', 9)`. That module
+# is gone.
+
+# %%
+with raises(ModuleNotFoundError, "torch.onnx.symbolic_registry"):
+    import torch.onnx.symbolic_registry
+
+# %% [markdown]
+# ## 6. What the version means
+#
+# A registration at N serves opset N **and those above**. Register at 12, and 9 and 11 fail. Register at 9, and
+# something less welcome happens below.
+
+
+# %%
+def outcome(function, x, opset):
+    try:
+        model = export(function, x, opset=opset)
+    except (torch.onnx.errors.UnsupportedOperatorError, ValueError):  # ValueError: see section 8
+        return "no function"
+    try:
+        run(model, x.numpy())
+    except Exception as error:
+        return f"exported, ORT: {type(error).__name__}"
+    return "works"
+
+
+# %%
+opsets = (7, 8, 9, 11, 12, 13, 20)
+torch.onnx.unregister_custom_op_symbolic("aten::asinh", 9)
+torch.onnx.register_custom_op_symbolic("aten::asinh", asinh_symbolic, 12)
+at_12 = [outcome(torch.asinh, x, opset) for opset in opsets]
+torch.onnx.unregister_custom_op_symbolic("aten::asinh", 12)
+torch.onnx.register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
+at_9 = [outcome(torch.asinh, x, opset) for opset in opsets]
+
+# %%
+print(f"{'opset':>5}  {'registered at 12':<18}registered at 9")
+for opset, left, right in zip(opsets, at_12, at_9, strict=True):
+    print(f"{opset:>5}  {left:<18}{right}")
+assert at_9[:2] == ["exported, ORT: InvalidGraph"] * 2 and at_9[2:] == ["works"] * 5
+assert at_12 == ["no function"] * 4 + ["works"] * 3
+
+# %% [markdown]
+# At opsets 7 and 8 the export *succeeds* and the model is invalid: `Asinh` exists since opset 9. The exporter's
+# look-up has the reason.
+
+# %%
+from torch.onnx._internal.torchscript_exporter.registration import _dispatch_opset_version as dispatch
+
+text = inspect.getsource(dispatch)
+print(inspect.cleandoc(text[text.index("    if target >=") :]))
+
+# %% [markdown]
+# From opset 9 on the look-up goes **down** to the nearest registration. Below 9 it goes **up**, to 9 at most: a habit
+# from the time of Caffe2. So a registration at 9 leaks into 7 and 8, one at 8 serves 7, and one at 7 does not serve
+# 8.
+
+# %%
+for registered in ([12], [9], [8, 9], [7, 9]):
+    print(f"registered at {str(registered):8}", {opset: dispatch(opset, registered) for opset in (7, 8, 9, 13)})
+
+# %% [markdown]
+# Nothing but a check finds this. The export says nothing; the checker and ONNX Runtime do.
+
+# %%
+leaked = export(torch.asinh, x, opset=8)
+with raises(onnx.checker.ValidationError, "No Op registered for Asinh"):
+    onnx.checker.check_model(leaked)
+with raises(InvalidGraph, "domain_version of 8"):
+    run(leaked, x.numpy())
+
+# %% [markdown]
+# ### The dispatch table
+#
+# The picture asks the registry for a few operators at each opset. A number is the registration that answers. Red: it
+# comes from *above*, so look twice whether its operators exist there.
+
+# %%
+import matplotlib.pyplot as plt
+from matplotlib.colors import ListedColormap
+
+columns = range(7, 21)
+shown = ["where", "relu", "clamp", "softmax", "hardswish", "gelu", "upsample_bicubic2d", "einsum", "bitwise_and"]
+rows = {f"{name}": sorted(registry.get_function_group(f"aten::{name}")._functions) for name in shown}
+rows |= {"asinh, yours at 9": [9], "asinh, yours at 12": [12], "sinh, yours at 8 and 9": [8, 9]}
+answers = [[dispatch(opset, versions) for opset in columns] for versions in rows.values()]
+
+
+# %%
+def kind(answer, opset, mine):
+    if answer is None:
+        return 0
+    return 3 if answer > opset else 2 if mine else 1
+
+
+kinds = [
+    [kind(answer, opset, "yours" in name) for answer, opset in zip(line, columns, strict=True)]
+    for name, line in zip(rows, answers, strict=True)
+]
+
+# %%
+figure, axes = plt.subplots(figsize=(9, 4.6))
+axes.imshow(kinds, cmap=ListedColormap(["#f2f2f2", "#c6dbef", "#fdd0a2", "#e8837e"]), vmin=0, vmax=3, aspect="auto")
+for i, line in enumerate(answers):
+    for j, answer in enumerate(line):
+        axes.text(j, i, answer or "–", ha="center", va="center", fontsize=9)
+axes.set_xticks(range(len(columns)), columns)
+axes.set_yticks(range(len(rows)), rows)
+axes.set_xticks(np.arange(len(columns)) - 0.5, minor=True)
+axes.set_yticks(np.arange(len(rows)) - 0.5, minor=True)
+axes.grid(which="minor", color="white", linewidth=1.5)
+axes.tick_params(which="both", length=0)
+axes.set_xlabel("opset of the export")
+axes.set_title(
+    "Which registration answers?  blue: PyTorch's · orange: yours · red: from above · grey: none", fontsize=10
+)
+figure.tight_layout()
+
+# %% [markdown]
+# ## 7. Names that nobody checks
+#
+# Some texts say that `g.op` checks the names of ONNX operators. It does not. `ASinh` is exported without a word.
+
+
+# %%
+def use(target, version=9):
+    """Register a symbolic function that writes one node of type `target`."""
+    torch.onnx.register_custom_op_symbolic("aten::asinh", lambda g, x: g.op(target, x).setType(x.type()), version)
+
+
+use("ASinh")
+misspelt = export(torch.asinh, x)
+print("exported:", misspelt.graph.node[0].op_type)
+with raises(onnx.checker.ValidationError, "No Op registered for ASinh"):
+    onnx.checker.check_model(misspelt)
+with raises(InvalidGraph, "ASinh"):
+    run(misspelt, x.numpy())
+
+# %% [markdown]
+# A name with a namespace is an operator of *another domain*. The checker knows nothing about that domain and lets it
+# pass. Only the runtime objects, unless it has a kernel for it (chapters 11 to 13).
+
+# %%
+use("oplab::Asinh")
+foreign = export(torch.asinh, x)
+onnx.checker.check_model(foreign)
+print({entry.domain or "ai.onnx": entry.version for entry in foreign.opset_import})
+with raises(Fail, "is not a registered function/op"):
+    run(foreign, x.numpy())
+
+# %% [markdown]
+# The *other* name, that of the ATen operator, has traps of its own. It needs its namespace. An empty one means
+# `aten`. A wrong one is accepted, and the exporter never asks for it.
+
+# %%
+torch.onnx.unregister_custom_op_symbolic("aten::asinh", 9)
+with raises(torch.onnx.errors.OnnxExporterError, "must match the format domain::name"):
+    torch.onnx.register_custom_op_symbolic("asinh", asinh_symbolic, 9)
+
+torch.onnx.register_custom_op_symbolic("oplab::asinh", asinh_symbolic, 9)
+print("oplab::asinh registered, torch.asinh:", outcome(torch.asinh, x, 13))
+torch.onnx.register_custom_op_symbolic("::asinh", asinh_symbolic, 9)
+print("::asinh registered, torch.asinh:     ", outcome(torch.asinh, x, 13))
+
+# %% [markdown]
+# ## 8. Take it away again
+#
+# A registration lives as long as the process. `unregister_custom_op_symbolic` removes it; the version has to be the
+# one of the registration. Where PyTorch has a mapping of its own, that one comes back.
+
+# %%
+torch.onnx.register_custom_op_symbolic("aten::relu", lambda g, x: g.op("Abs", x), 9)
+print(export(torch.relu, x).graph.node[0].op_type)
+torch.onnx.unregister_custom_op_symbolic("aten::relu", 9)
+print(export(torch.relu, x).graph.node[0].op_type)
+
+# %% [markdown]
+# Where PyTorch has none, an empty entry stays behind, and the next export fails with a sentence that does not help
+# (seen with torch 2.15). If you ever read it: no function is registered for that operator.
+
+# %%
+torch.onnx.unregister_custom_op_symbolic("aten::asinh", 9)
+with raises((ValueError, torch.onnx.errors.UnsupportedOperatorError), "min()"):
+    export(torch.asinh, x)
+
+# %% [markdown]
+# ## 9. When ONNX lacks the operator: compose it
+#
+# ONNX has no `Deg2Rad`. `torch.deg2rad(x)` is `x * (pi / 180)`, so `Mul` and a constant will do. But which constant?
+# Three look alike.
+
+# %%
+factor = math.pi / 180
+constants = {
+    "torch.tensor(f)": torch.tensor(factor),
+    "torch.tensor([f], dtype=float64)": torch.tensor([factor], dtype=torch.float64),
+    "torch.tensor(f, dtype=float64)": torch.tensor(factor, dtype=torch.float64),
+}
+
+
+def degrees_with(constant):
+    def symbolic(g, x):
+        return g.op("Mul", x, g.op("Constant", value_t=constant))
+
+    torch.onnx.register_custom_op_symbolic("aten::deg2rad", symbolic, 9)
+
+
+# %%
+degrees = np.arange(-180.0, 181.0)
+for label, constant in constants.items():
+    degrees_with(constant)
+    for dtype in (np.float32, np.float64):
+        y = run(export(torch.deg2rad, torch.ones(2, dtype=getattr(torch, dtype.__name__))), degrees.astype(dtype))
+        error = np.abs(y / np.pi - degrees / 180).max()
+        print(f"{label:33} {dtype.__name__} -> {y.dtype}, error below 1e{math.ceil(math.log10(max(error, 1e-15)))}")
+
+# %% [markdown]
+# - A float32 constant has lost digits. The exporter casts it to double for a double `x`; the digits do not come back.
+# - A float64 constant **with an axis** counts as a real tensor: it lifts a float32 model to double. The dtype of the
+#   output is wrong.
+# - A float64 constant **without axes** takes the dtype of `x`, and loses nothing before. This is the one to use.
+#
+# The result of a composition is only as good as its formula. `log(exp(x) + exp(y))` is `logaddexp` on paper.
+
+
+# %%
+def logaddexp_on_paper(g, x, y):
+    return g.op("Log", g.op("Add", g.op("Exp", x), g.op("Exp", y)))
+
+
+torch.onnx.register_custom_op_symbolic("aten::logaddexp", logaddexp_on_paper, 9)
+paper = export(torch.logaddexp, x, x)
+numbers = np.float32([1, 10, 100])
+print("ONNX:   ", run(paper, numbers, numbers).round(3))
+print("PyTorch:", torch.logaddexp(*[torch.from_numpy(numbers)] * 2).numpy().round(3))
+
+# %% [markdown]
+# `exp(100)` is larger than the largest float32. Test a composition at the ends of its range, not only around 1.
+#
+# ## 10. The dynamo path beside it
+#
+# Everything above is the TorchScript path. `torch.onnx.export` uses the **dynamo path** by default, and that one has
+# its own mappings. It exports `asinh` without help, and it **ignores your registration without a word**. Count the
+# calls.
+
+# %%
+calls = []
+
+
+def counting(g, x):
+    calls.append("called")
+    return g.op("Asinh", x)
+
+
+torch.onnx.register_custom_op_symbolic("aten::asinh", counting, 9)
+export(torch.asinh, x)
+print("TorchScript path, calls:", len(calls))
+program = torch.onnx.export(Model(torch.asinh), (x,), dynamo=True, verbose=False)
+print("after the dynamo path:  ", len(calls), "  its graph:", [node.op_type for node in program.model.graph])
+assert len(calls) == 1
+
+# %% [markdown]
+# Which operators lack a mapping today? Ask both. The registrations of this notebook are removed first.
+
+# %%
+for name in ("asinh", "deg2rad", "logaddexp"):
+    torch.onnx.unregister_custom_op_symbolic(f"aten::{name}", 9)
+
+
+def torchscript_way(function, inputs):
+    try:
+        return " ".join(node.op_type for node in export(function, *inputs).graph.node)
+    except (torch.onnx.errors.UnsupportedOperatorError, ValueError):
+        return "–"
+
+
+# %%
+def dynamo_way(function, inputs):
+    try:
+        program = torch.onnx.export(Model(function), inputs, dynamo=True, verbose=False)
+        return " ".join(node.op_type for node in program.model.graph)
+    except torch.onnx.OnnxExporterError:
+        return "–"
+
+
+one = ["relu", "asinh", "sinh", "sinc", "expm1", "deg2rad", "lgamma", "erfinv"]
+two = ["logaddexp", "hypot", "copysign", "cdist"]
+
+# %%
+a, b = torch.rand(2, 3), torch.rand(2, 3)
+print(f"{'operator':10} {'TorchScript path':18} dynamo path")
+for name in one + two:
+    inputs = (a,) if name in one else (a, b)
+    function = getattr(torch, name)
+    left = torchscript_way(function, inputs)
+    print(f"{name:10} {left if len(left) < 16 else 'yes':18} {dynamo_way(function, inputs)}")
+
+# %% [markdown]
+# Each path lacks operators that the other has. `hypot`, your last exercise, is missing in both. And look at dynamo's
+# `logaddexp`: it is the formula on paper from above, with the same result at 100. A mapping that exists is not yet a
+# good one.
+
+# %%
+program = torch.onnx.export(Model(torch.logaddexp), (a, b), dynamo=True, verbose=False)
+names = [value.name for value in program.model_proto.graph.input]
+session = ort.InferenceSession(program.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
+hundred = np.full((2, 3), 100, np.float32)
+print(session.run(None, dict.fromkeys(names, hundred))[0])
+
+# %% [markdown]
+# Chapter 10 is about the dynamo path's own translations.
+#
+# ## 11. Limits
+#
+# - A valid graph can still lack a kernel. ONNX allows `Asinh` on doubles; ONNX Runtime's CPU has no such kernel. The
+#   session says so.
+
+# %%
+torch.onnx.register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
+double = export(torch.asinh, x.double())
+onnx.checker.check_model(double, full_check=True)
+with raises(NotImplemented, "NOT_IMPLEMENTED"):
+    run(double, x.double().numpy())
+
+# %% [markdown]
+# - The TorchScript path treats a float64 tensor without axes as if it were a Python number, and makes it a float32 as
+#   soon as a constant meets it.
+
+# %%
+degrees_with(constants["torch.tensor(f, dtype=float64)"])
+scalar = export(torch.deg2rad, torch.tensor(90.0, dtype=torch.float64))
+print([node.op_type for node in scalar.graph.node], run(scalar, np.float64(90)[None].reshape(())).dtype)
+
+# %% [markdown]
+# - The TorchScript path is deprecated; its mappings end at opset 20. Models in the wild still depend on it, and it
+#   takes what dynamo refuses.
+# - `registry` and `_dispatch_opset_version` are private parts of PyTorch. Read them, do not build on them.
+#
+# ## 12. Exercises
+#
+# Your file is `exercises/c04_aten_symbolic.py`. Each function registers one mapping; its docstring is the
+# specification. The grader runs it in a process of its own, so what you registered in this notebook does not count
+# there. A hint: `lab.hint("asinh")`.
+#
+# **`asinh`** — write it again, without looking: one `Asinh` node at every opset from 9 on.
+
+# %%
+lab.check("asinh")
+
+# %% [markdown]
+# **`per_opset`** — `torch.sinh`: a composition that is valid at opsets 7 and 8, and the native `Sinh` from 9 on. Look
+# at the dispatch table first.
+
+# %%
+lab.check("per_opset")
+
+# %% [markdown]
+# **`sinc`** — `sin(pi x) / (pi x)`, and 1 at 0, in float16, float32 and float64, from opset 9 on. Which comparison
+# with 0 does opset 9 have?
+
+# %%
+lab.check("sinc")
+
+# %% [markdown]
+# **`hypot`** — `sqrt(x² + y²)` for two inputs that broadcast, from opset 9 on. Right at 1e30, at 1e-30 and at (0, 0).
+
+# %%
+lab.check("hypot")
+
+# %% [markdown]
+# ## What to read next
+#
+# - Chapter 05: `g.op` in depth — attributes, several outputs, optional inputs, dtypes.
+# - `torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py`: some three hundred mappings. Find `gelu`, and how
+#   it handles its argument.
+# - The ONNX operator reference on onnx.ai, and `onnx.defs.get_schema("Where", 9).doc` for the version that you
+#   target.
+# - Chapter 10: the same operators on the dynamo path.
