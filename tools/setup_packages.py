@@ -12,6 +12,8 @@ from pathlib import Path
 TORCH = ("torch", "torchvision")
 TORCH_ONLY = re.compile(r"^(nvidia-.*|cuda-.*|triton)$")
 
+LARGE = {"torch", "playwright", "scipy", "cmake", "onnxruntime"}  # tens of megabytes and more
+
 
 def normalize(name: str) -> str:
     """A package's name in the one spelling that indexes compare."""
@@ -32,8 +34,11 @@ def parse_lock(text: str) -> list[tuple[str, str, str]]:
     return pins
 
 
-def installed(sites: Iterable[Path]) -> dict[str, str]:
-    """The versions of all packages in some site-packages folders, read from the names of their .dist-info folders."""
+def installed(sites: Iterable[Path], finished: bool = False) -> dict[str, str]:
+    """The versions of all packages in some site-packages folders, read from the names of their .dist-info folders.
+
+    With ``finished``, only those that have their RECORD: pip writes it last.
+    """
     found: dict[str, str] = {}
     for site in sites:
         try:
@@ -42,6 +47,8 @@ def installed(sites: Iterable[Path]) -> dict[str, str]:
             continue
         for entry in entries:
             if entry.name.endswith(".dist-info") and not entry.name.startswith("~"):
+                if finished and not (entry / "RECORD").is_file():
+                    continue
                 name, _, version = entry.name.removesuffix(".dist-info").rpartition("-")
                 found[normalize(name)] = version
     return found
@@ -60,6 +67,18 @@ def missing(pins: Mapping[str, str], have: Mapping[str, str]) -> dict[str, str]:
         for name, version in pins.items()
         if not agrees(version, have.get(name)) and not (other_torch and TORCH_ONLY.match(name))
     }
+
+
+def batches(names: Iterable[str], size: int = 30) -> list[list[str]]:
+    """The packages in the order in which pip gets them: the large ones one by one, the rest in groups.
+
+    What an ended pip has installed stays when the next one is interrupted, and a wheel's file is gone before the next
+    is fetched, which keeps the disk that is needed small.
+    """
+    names = list(names)
+    large = [name for name in names if name in LARGE or TORCH_ONLY.match(name)]
+    rest = [name for name in names if name not in large]
+    return [[name] for name in large] + [rest[start : start + size] for start in range(0, len(rest), size)]
 
 
 def record_is_whole(info: Path) -> bool:

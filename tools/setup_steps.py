@@ -35,9 +35,9 @@ ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 AGAIN = "Run the same command again: it goes on where it stopped."
 
-# What a full installation takes, measured, with some room: the packages, and the wheels that pip keeps in its cache.
-ROOM_CUDA = int(9.0 * GIB)
-ROOM_PLAIN = int(3.5 * GIB)
+# What a full installation takes, measured (6.3 and 2.2 GiB), with room for the wheel that is being unpacked.
+ROOM_CUDA = int(7.5 * GIB)
+ROOM_PLAIN = int(3.0 * GIB)
 
 
 # ------------------------------------------------------------------------------------------------------ environment
@@ -305,22 +305,22 @@ class PackagesStep(Step):
         switch = before != self.index() and "torch" in have
         if switch:
             unwanted = [name for name in have if name in packages.TORCH or packages.TORCH_ONLY.match(name)]
-            self.pip(["uninstall", "--yes", *unwanted], tmp, 0)
+            self.pip(["uninstall", "--yes", *unwanted], PipWatch(self.context.console, tmp, sites, {}))
             have = packages.installed(sites)
         absent = packages.missing(pins, have)
         self.check_room(absent)
         write_stamp(self.env.stamps() / "torch_index.json", {"index": self.index()})
         elsewhere = packages.TORCH if self.index() else ()
-        own = [f"{name}=={version}" for name, version in absent.items() if name not in elsewhere]
-        if own:
-            self.install(["--no-deps", *own], tmp, len(own))
+        watch = PipWatch(self.context.console, tmp, sites, absent)
+        for batch in packages.batches([name for name in absent if name not in elsewhere]):
+            self.install(["--no-deps", *(f"{name}=={absent[name]}" for name in batch)], watch)
         if any(name in absent for name in elsewhere):
             pair = [f"{name}=={pins[name]}" for name in elsewhere]
             others = [f"{name}=={version}\n" for name, version in pins.items() if name not in elsewhere]
             held = self.context.build / "setup" / "constraints.txt"
             held.write_text("".join(others), encoding="utf-8")
             # With dependencies: a CUDA build from another index brings its own CUDA packages.
-            self.install(["--index-url", self.index(), "--constraint", str(held), *pair], tmp, len(pair))
+            self.install(["--index-url", self.index(), "--constraint", str(held), *pair], watch)
         shutil.rmtree(tmp, ignore_errors=True)
         left = packages.missing(pins, packages.installed(sites))
         unsound = packages.repair(sites, pins)
@@ -343,16 +343,17 @@ class PackagesStep(Step):
                 "free some space, or take torch without CUDA (docs/setup.md, CPU-only): TORCH_INDEX=URL make lab.",
             )
 
-    def install(self, arguments: list[str], tmp: Path, count: int) -> None:
-        self.pip(["install", "--no-warn-script-location", "--no-input", *arguments], tmp, count)
+    def install(self, arguments: list[str], watch: PipWatch) -> None:
+        self.pip(["install", "--no-warn-script-location", "--no-input", *arguments], watch)
 
-    def pip(self, arguments: list[str], tmp: Path, count: int) -> None:
+    def pip(self, arguments: list[str], watch: PipWatch) -> None:
         """Runs pip with progress; raises SetupError with the reason when it fails."""
-        tmp.mkdir(parents=True, exist_ok=True)
-        watch = PipWatch(self.context.console, tmp, self.env.sites(), count)
+        watch.tmp.mkdir(parents=True, exist_ok=True)
         env = self.env.variables()
         # Its temporary files beside the environment: /tmp is often small, and often memory.
-        env.update(TMPDIR=str(tmp), PIP_USER="0", PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_ROOT_USER_ACTION="ignore")
+        env.update(
+            TMPDIR=str(watch.tmp), PIP_USER="0", PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_ROOT_USER_ACTION="ignore"
+        )
         log = self.context.build / "setup" / "pip.log"
         command = [self.env.python, "-I", "-m", "pip", *arguments]
         with open(log, "a", encoding="utf-8") as file:
@@ -365,26 +366,24 @@ class PackagesStep(Step):
 class PipWatch:
     """Turns what pip prints, and what it writes, into one line that says how far it is."""
 
-    def __init__(self, console: Console, tmp: Path, sites: list[Path], count: int):
-        self.console, self.tmp, self.sites, self.count = console, tmp, sites, count
-        self.seen = 0
-        self.file, self.size = "", 0.0
-        self.installing = False
-        self.start = 0
+    def __init__(self, console: Console, tmp: Path, sites: list[Path], wanted: dict[str, str]):
+        self.console, self.tmp, self.sites, self.wanted = console, tmp, sites, wanted
+        self.package, self.file, self.size = "", "", 0.0
 
     def line(self, line: str) -> None:
         text = line.strip()
-        if text.startswith("Collecting "):
-            self.seen += 1
-            self.file = ""
-        elif match := re.match(r"Downloading (\S+?)(?:-\d\S*)? \(([\d.]+) MB\)", text):
-            self.file, self.size = match[1].rsplit("/", 1)[-1], float(match[2])
-        elif text.startswith("Installing collected packages"):
-            self.installing, self.start = True, self._whole()
+        if match := re.match(r"Collecting ([\w.-]+)", text):
+            self.package, self.file = match[1].split("==")[0], ""
+        elif match := re.match(r"Downloading \S+ \(([\d.]+) (MB|GB)\)", text):
+            self.file, self.size = self.package, float(match[1]) * (1000 if match[2] == "GB" else 1)
+        elif text.startswith("Installing collected packages: "):
+            names = text.removeprefix("Installing collected packages: ").split(", ")
+            self.package, self.file = names[0] if len(names) == 1 else "", ""
         self.show()
 
-    def _whole(self) -> int:
-        return sum(1 for site in self.sites for _ in site.glob("*.dist-info/RECORD"))
+    def _done(self) -> int:
+        have = packages.installed(self.sites, finished=True)
+        return sum(packages.agrees(version, have.get(name)) for name, version in self.wanted.items())
 
     def _fetched(self) -> float:
         """MB of the file that pip is downloading now; pip writes it under its temporary folder."""
@@ -399,14 +398,12 @@ class PipWatch:
         return size / 1e6
 
     def show(self) -> None:
-        if self.installing:
-            done = self._whole() - self.start
-            self.console.progress.update(f"{done} of {self.count} packages installed")
-        elif self.seen:
-            text = f"{self.seen} of {self.count} packages fetched"
-            if self.file:
-                text += f"; now {self.file}: {min(self._fetched(), self.size):.0f} of {self.size:.0f} MB"
-            self.console.progress.update(text)
+        text = f"{self._done()} of {len(self.wanted)} packages installed"
+        if self.file:
+            text += f"; fetching {self.file}, {min(self._fetched(), self.size):.0f} of {self.size:.0f} MB"
+        elif self.package:
+            text += f"; now {self.package}"
+        self.console.progress.update(text)
 
 
 NETWORK = re.compile(
