@@ -70,6 +70,12 @@ def test_state_and_message(id, outcomes):
     assert outcomes[id]["points"] == (1 if status == "passed" else 0)
 
 
+@pytest.mark.parametrize(("id", "limit"), [("c01.hangs", 3), ("c02.stuck", 3), ("c01.burns", 1)])
+def test_time_limits_hold(id, limit, outcomes):
+    """With some room for a busy machine; the wall limit of the last is 20 s, its processor limit 1 s."""
+    assert limit <= outcomes[id]["seconds"] < limit + 9
+
+
 def test_exit_code_is_1_and_there_is_no_traceback(run):
     done, _, _ = run
     assert done.returncode == 1, done.stderr

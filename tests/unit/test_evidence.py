@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from oplab.checks import base
-from oplab.checks.base import Collect, LearnerError, Verdict, rng_for
+from oplab.checks.base import Collect, LearnerError, Verdict, find_todo, rng_for
 from oplab.parity import Wrong
+from oplab.stubs import todo
 
 
 @pytest.fixture
@@ -175,3 +176,14 @@ def test_forged_paths_and_kinds_are_refused(item, tmp_path):
     verdict = evidence(folder, {"y": item}, stream.getvalue())
     with pytest.raises(Wrong):
         verdict.bytes("y") if item["kind"] == "file" else verdict.value("y")
+
+
+def test_a_stub_is_recognised_inside_an_exporters_exception():
+    try:
+        try:
+            raise todo("c01.x")
+        except NotImplementedError as error:
+            raise RuntimeError("Failed to export the model") from error
+    except RuntimeError as error:
+        assert find_todo(error).id == "c01.x"
+    assert find_todo(ValueError("another")) is None
