@@ -1,0 +1,429 @@
+# %% [markdown]
+# # 00 First round trip
+#
+# After this lesson you can
+#
+# - export a PyTorch model to an ONNX file that takes any image size,
+# - run the file in ONNX Runtime, and check that it computes what PyTorch computes,
+# - name the three links that every operator needs on this way. The rest of the course is about the links that are missing.
+#
+# It takes about 45 minutes. Run a cell with **Shift+Enter**. The exercises stand at the end.
+
+# %%
+from oplab import lesson, raises
+
+lab = lesson("00_first_round_trip")
+
+# %%
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+
+warnings.filterwarnings("ignore", category=DeprecationWarning)  # the TorchScript path announces its end at every call
+
+# %% [markdown]
+# ## The road from a model to a product
+#
+# You train a model in a **framework**. A framework is large, and it is made for change. What runs on a phone, a server or a car is
+# an **engine**: small, fast, and without Python. Between the two stands a file in an **intermediate representation**. It holds the
+# model as a static *graph*: which operators run on which tensors, and the weights, but no Python code. ONNX is the most common one.
+#
+# ONNX is a format. It says *what* `Asinh` or `Conv` means, and computes nothing itself. The computing is the engine's work.
+
+# %%
+from oplab import pictures
+from oplab.pictures import BLUE, GREEN, ORANGE, VIOLET
+
+pictures.pipeline(
+    stages=[
+        ("Framework", "PyTorch", BLUE),
+        ("Intermediate representation", "an ONNX file", GREEN),
+        ("Engine", "ONNX Runtime", VIOLET),
+    ],
+    arrows=["export", "load, run"],
+    links=[
+        (0, "1 implementation", "torch.asinh:\nC++ inside ATen", BLUE),
+        (0.5, "2 mapping", "aten::asinh\nbecomes Asinh", ORANGE),
+        (1, "3 ONNX operator", "Asinh,\nsince opset 9", GREEN),
+        (2, "and a kernel", "the engine's own\ncode for Asinh", VIOLET),
+    ],
+)
+
+# %% [markdown]
+# Below the road you see what one operator, `asinh`, needs to travel on it: **three links**, and a kernel at the end.
+#
+# | link | how you add it when it is missing | chapters |
+# |---|---|---|
+# | 1 an implementation in PyTorch | compose existing operators, or write one in C++ | 07 |
+# | 2 a mapping from it to ONNX | a symbolic function, a Function with `symbolic`, a translation table | 04, 05, 06, 08, 10 |
+# | 3 an operator in ONNX | compose existing operators, or define one in a domain of your own | 05, 08, 10 |
+# | a kernel in the engine | write it in C++ and register it | 11 to 14 |
+#
+# Any one of them can be missing. The worst case is a new operator: then all are.
+
+# %% [markdown]
+# ## A model that is worth deploying
+#
+# **SRCNN** makes small photos large. A bicubic filter enlarges the photo and blurs it; then three convolutions add the detail
+# that is missing. The course brings the network with weights that were trained for it, on photos that are not the one below.
+
+# %%
+from oplab.photos import photo, to_image, to_nchw
+from oplab.srcnn import enlarge, load_srcnn, psnr, shrink
+
+original = torch.from_numpy(to_nchw(photo("astronaut")))
+small = shrink(original, 2)
+blurred = enlarge(small, 2)
+print("original", tuple(original.shape), " small", tuple(small.shape), " enlarged", tuple(blurred.shape))
+
+# %% [markdown]
+# The four axes are batch, channels, height and width: `[N, C, H, W]`. The network gets the enlarged, blurred photo.
+
+# %%
+net = load_srcnn()  # in eval mode
+with torch.no_grad():
+    sharp = net(blurred)
+
+print(net)
+
+# %% [markdown]
+# `torch.no_grad()` tells PyTorch that no gradient will be asked for, so it keeps no intermediate results. It saves memory and
+# changes no value. `eval()` is another thing: it switches layers such as Dropout to what they do after training. For inference you
+# want both.
+#
+# How good is it? **PSNR** compares with the original, in decibels. More is better.
+
+# %%
+for name, image in [("bicubic", blurred), ("SRCNN", sharp)]:
+    print(f"{name:<8} {psnr(image.clamp(0, 1), original):.1f} dB")
+
+assert psnr(sharp.clamp(0, 1), original) > psnr(blurred.clamp(0, 1), original)
+
+# %%
+photos = {"small, pixels enlarged": small.repeat_interleave(2, 2).repeat_interleave(2, 3)}
+photos |= {"bicubic": blurred, "SRCNN": sharp, "original": original}
+pictures.zoom({title: to_image(image) for title, image in photos.items()}, top=70, left=170, size=100)
+
+# %% [markdown]
+# ## Export it
+#
+# PyTorch has two exporters, and they share one function, `torch.onnx.export`. You will meet both at work, so this course always says
+# which one it means.
+#
+# - The **dynamo path** (`dynamo=True`, today's default) captures the model with `torch.export`.
+# - The **TorchScript path** (`dynamo=False`) is the old one. It traces the model: it runs it once and records every operator that
+#   was called. PyTorch warns that it will go away, and most models in the wild were exported with it.
+#
+# Both need one example input. Its values do not matter, its shape and dtype do. Both get the names of the graph's inputs and outputs.
+
+# %%
+folder = lab.fresh("named")
+names = {"input_names": ["input"], "output_names": ["output"]}
+
+torch.onnx.export(net, (blurred,), folder / "torchscript.onnx", dynamo=False, **names)
+torch.onnx.export(net, (blurred,), folder / "dynamo.onnx", dynamo=True, verbose=False, **names)
+
+for file in sorted(folder.iterdir()):
+    print(f"{file.name:<20} {file.stat().st_size / 1e6:.1f} MB")
+
+# %% [markdown]
+# The TorchScript path wrote one file. The dynamo path wrote two: the graph, and the weights in `dynamo.onnx.data` beside it. Remember
+# the second one, it will matter.
+#
+# ## What is in the file
+#
+# An ONNX file is a `ModelProto`, a protobuf message. Chapter 01 takes it apart; four questions are enough today.
+
+# %%
+for kind in ("torchscript", "dynamo"):
+    model = onnx.load(folder / f"{kind}.onnx")
+    ops = [node.op_type for node in model.graph.node]
+    print(
+        f"{kind}: opset {model.opset_import[0].version}, {len(ops)} nodes, {len(model.graph.initializer)} initialisers"
+    )
+    print("   ", ", ".join(f"{ops.count(op)} {op}" for op in dict.fromkeys(ops)))
+
+# %% [markdown]
+# Both graphs mean the same and look different. The TorchScript path writes every number of a slice as a `Constant` node, the dynamo
+# path stores it as an *initialiser*, as it does with the weights. The **opset** says which version of the operators' definitions
+# counts.
+#
+# `lab.show` draws a graph. In a live JupyterLab you get Netron in its place, and can click on a node.
+
+# %%
+lab.show(folder / "dynamo.onnx")
+
+# %% [markdown]
+# ## Run it in ONNX Runtime
+#
+# An `InferenceSession` loads the file, checks it, optimises the graph and picks a kernel for each node. It knows the names.
+
+# %%
+session = ort.InferenceSession(folder / "dynamo.onnx")
+
+for value in session.get_inputs() + session.get_outputs():
+    print(value.name, value.type, value.shape)
+
+# %% [markdown]
+# `run(output_names, feeds)` takes the names of the outputs that you want (`None` for all) and a dict from input names to **NumPy**
+# arrays. It returns a list of arrays.
+
+# %%
+(upscaled,) = session.run(["output"], {"input": blurred.numpy()})
+
+print(type(upscaled).__name__, upscaled.dtype, upscaled.shape)
+print(f"{psnr(upscaled.clip(0, 1), original):.1f} dB")
+
+# %% [markdown]
+# The same decibels as in PyTorch. ONNX Runtime is strict about its inputs: a wrong name, a wrong dtype and a wrong name of an output
+# are three errors that you will see often. `raises` shows an error that is expected, and fails if there is none.
+
+# %%
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
+
+with raises(ValueError, "Required inputs"):
+    session.run(["output"], {"image": blurred.numpy()})
+
+with raises(InvalidArgument, "Unexpected input data type"):
+    session.run(["output"], {"input": blurred.double().numpy()})
+
+with raises(InvalidArgument, "Invalid output name"):
+    session.run(["result"], {"input": blurred.numpy()})
+
+# %% [markdown]
+# ## Does it compute the same?
+#
+# Two programs that add the same floats in another order give results that differ in the last digits. So "the same" means "within a
+# tolerance", for each element: `|onnx - torch| <= atol + rtol * |torch|`. By hand first, on 2 × 5 numbers:
+
+# %%
+expected = np.arange(1, 11, dtype=np.float32).reshape(2, 5)
+got = expected.copy()
+got[1, 3] += 0.01
+
+gap = np.abs(got - expected)
+allowed = 1e-5 + 1e-4 * np.abs(expected)
+print(np.round(gap, 4))
+print("outside the tolerance:", [tuple(map(int, place)) for place in np.argwhere(gap > allowed)])
+
+# %% [markdown]
+# Which tolerance? For float32 and a network of this depth, `atol=1e-5` and `rtol=1e-4` leave room for rounding and for nothing else.
+# A tolerance of 1 on pixels between 0 and 1 leaves room for every mistake. Chapter 15 comes back to this.
+#
+# `np.allclose` does this arithmetic, and it is tempting to stop there. A comparison is worth something only if it **can fail**.
+# These four cannot:
+
+# %%
+print("another shape:     ", np.allclose(np.ones((2, 5)), np.ones((1, 5))))
+print("another dtype:     ", np.allclose(expected, expected.astype(np.float16)))
+print("tolerance of 1:    ", np.allclose(upscaled, np.full_like(upscaled, 0.5), atol=1))
+print("a thing and itself:", np.allclose(upscaled, upscaled))
+
+# %% [markdown]
+# The first one is *broadcasting*: NumPy repeats the single row and finds no difference. The last one looks silly here. In a script it
+# happens when both sides come from the same session.
+#
+# **NaN** hides as well. Every `<`, `>` and `==` with NaN is false, so a test that asks for *bad* elements finds none.
+
+# %%
+broken = np.full_like(expected, np.nan)
+gap = np.abs(broken - expected)
+
+print("elements that are too far away:", int((gap > allowed).sum()))
+print("elements that are near enough: ", int((gap <= allowed).sum()))
+np.testing.assert_allclose(broken, broken)  # no error: NaN equals NaN here unless you say equal_nan=False
+
+# %% [markdown]
+# So ask in this order: same shape, same dtype, all values finite, and only then every difference. `torch.testing.assert_close` asks
+# for shape and dtype by itself. You write such a comparison in the exercise `compare`.
+#
+# Now the real thing. Green is what was exported. Red is the same file after its weights went through 16-bit floats, as a careless
+# converter does it.
+
+# %%
+altered = onnx.load(folder / "torchscript.onnx")
+for tensor in altered.graph.initializer:
+    rounded = onnx.numpy_helper.to_array(tensor).astype(np.float16).astype(np.float32)
+    tensor.CopyFrom(onnx.numpy_helper.from_array(rounded, tensor.name))
+
+(wrong,) = ort.InferenceSession(altered.SerializeToString()).run(["output"], {"input": blurred.numpy()})
+print(f"{psnr(wrong.clip(0, 1), original):.1f} dB")
+
+# %%
+gaps = {"as exported": np.abs(upscaled - sharp.numpy()), "weights rounded to float16": np.abs(wrong - sharp.numpy())}
+for name, gap in gaps.items():
+    print(f"{name:<27} within 1e-5 everywhere: {bool((gap <= 1e-5).all())}")
+
+assert (gaps["as exported"] <= 1e-5).all() and (gaps["weights rounded to float16"] > 1e-5).any()
+pictures.errors(gaps, tolerance=1e-5)
+
+# %% [markdown]
+# No eye can tell the two photos apart, and the decibels are the same. The comparison tells: the red values are not rounding errors of
+# the computation, the file holds another model.
+#
+# ## Another size: the naive export fails
+#
+# The session above said `[1, 3, 512, 512]`. That is the example's shape, and it went into the file as a law.
+
+# %%
+other = enlarge(torch.from_numpy(to_nchw(photo("chelsea", (100, 150)))), 2)
+
+with raises(InvalidArgument, "Got invalid dimensions"):
+    session.run(["output"], {"input": other.numpy()})
+
+# %% [markdown]
+# Engines like fixed sizes: they can plan memory ahead. Users have photos of all sizes. So you say which axes are **dynamic**, and give
+# each a name. The two exporters want it in two ways.
+
+# %%
+folder = lab.fresh("dynamic")
+axes = {0: "batch", 2: "height", 3: "width"}
+
+on_ts_path = {"dynamo": False, "dynamic_axes": {"input": axes, "output": axes}}
+on_dynamo_path = {"dynamo": True, "dynamic_shapes": (axes,), "verbose": False}
+
+torch.onnx.export(net, (blurred,), folder / "torchscript.onnx", **on_ts_path, **names)
+torch.onnx.export(net, (blurred,), folder / "dynamo.onnx", **on_dynamo_path, **names)
+print([file.name for file in sorted(folder.iterdir())])
+
+# %% [markdown]
+# | | TorchScript path | dynamo path |
+# |---|---|---|
+# | argument | `dynamic_axes` | `dynamic_shapes` |
+# | keyed by | the names of inputs *and* outputs | the arguments of `forward`; the outputs follow |
+# | files | one | `….onnx` and `….onnx.data`, unless `external_data=False` |
+# | a model in train mode | is exported in eval mode | keeps its Dropout |
+# | highest opset | 20 | newer ones too, if you ask with `opset_version=` |
+#
+# Now one file serves every size. The claim is checked, on two sizes and on a batch of two.
+
+# %%
+for kind in ("torchscript", "dynamo"):
+    session = ort.InferenceSession(folder / f"{kind}.onnx")
+    print(kind, session.get_inputs()[0].shape, "->", session.get_outputs()[0].shape)
+    for x in (blurred, other, torch.cat([small, small])):
+        (got,) = session.run(["output"], {"input": x.numpy()})
+        with torch.no_grad():
+            near = bool((np.abs(got - net(x).numpy()) <= 1e-5).all())
+        print("   ", got.shape, "within 1e-5:", near)
+        assert near
+
+# %% [markdown]
+# ## The file that was left behind
+#
+# The dynamo path keeps the larger weights in the second file. What happens if you copy only the first one to the server? Try it with a
+# toy first.
+
+# %%
+import shutil
+
+
+def copy_only_the_graph(source: Path) -> str:
+    copy = shutil.copy(source, lab.fresh("server"))
+    try:
+        ort.InferenceSession(copy)
+    except Fail as error:
+        return str(error).split(" : ")[-1].split(". Error:")[0]  # the rest names this machine's folders
+    return "loads"
+
+
+# %%
+toy = torch.nn.Conv2d(3, 3, kernel_size=1).eval()
+torch.onnx.export(toy, (blurred,), folder / "toy.onnx", dynamo=True, verbose=False)
+
+print("toy:  ", copy_only_the_graph(folder / "toy.onnx"))
+print("SRCNN:", message := copy_only_the_graph(folder / "dynamo.onnx"))
+assert "External data" in message
+
+# %% [markdown]
+# Tensors up to 256 bytes stay in the `.onnx`, so the toy works and lets you believe that all is well. A real model does not
+# load. Move both files together and keep their names, since the first one holds the name of the second. Or write one file.
+
+# %%
+torch.onnx.export(net, (blurred,), folder / "single.onnx", external_data=False, **on_dynamo_path, **names)
+print("SRCNN in one file:", copy_only_the_graph(folder / "single.onnx"))
+print([file.name for file in sorted(folder.glob("single*"))])
+
+# %% [markdown]
+# One file can hold 2 GB at most, a limit of protobuf. That is why the second file exists.
+#
+# ## What makes deployment hard
+#
+# | difficulty | example | chapters |
+# |---|---|---|
+# | Models are dynamic, engines prefer them static | the factor 2 as an *input*: `interpolate` takes it as a constant only | 02, 03 |
+# | New operators come faster than ONNX takes them in | deformable convolution: a paper in 2017, in ONNX in 2023 | 04 to 10 |
+# | Engines differ | one runs a node, another rejects it or rounds in another way | 08, 11 to 15 |
+#
+# ## A look ahead: an operator of your own
+#
+# Nothing stops you from writing a node that no standard knows. `oplab::MyAdd` means 3a + 2b; the part before the colons is its
+# *domain*. The model is valid.
+
+# %%
+from onnx import TensorProto, helper
+
+node = helper.make_node("MyAdd", ["a", "b"], ["y"], domain="oplab")
+inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in ("a", "b")]
+outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])]
+graph = helper.make_graph([node], "look_ahead", inputs, outputs)
+opsets = [helper.make_opsetid("", 20), helper.make_opsetid("oplab", 1)]
+my_add = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+onnx.checker.check_model(my_add)
+
+# %% [markdown]
+# A plain ONNX Runtime has no kernel for it and says so. `oplab.session` is a session that has loaded the course's C++ kernels, which
+# were compiled on your machine at set-up.
+
+# %%
+import oplab
+
+with raises(Fail, "MyAdd"):
+    ort.InferenceSession(my_add.SerializeToString())
+
+a, b = np.arange(5, dtype=np.float32), np.ones(5, dtype=np.float32)
+print(oplab.session(my_add).run(["y"], {"a": a, "b": b})[0])
+
+# %% [markdown]
+# In chapter 12 you write this kernel. In chapter 14 it becomes fast.
+#
+# ## Limits of what you have now
+#
+# - The exporters record one way through the model. An `if` on a tensor's value, or a loop, is another matter: chapter 02.
+# - Agreement on three photos is evidence, not a proof for all inputs. Take inputs like those of your users, and odd ones.
+# - The file sharpens; the enlarging still happens in PyTorch. Chapter 03 moves it into the file.
+#
+# ## Exercises
+#
+# Open [exercises/c00_first_round_trip.py](../exercises/c00_first_round_trip.py). Each function is a stub; its docstring says what it
+# has to do. Write the answer, save the file, and run the cell. `make check` in a terminal does the same for all.
+#
+# **`export`** · The dynamic export, as a function for any network of images. It is tested at sizes that your code never sees.
+
+# %%
+lab.check("export")
+
+# %% [markdown]
+# **`compare`** · A comparison that can fail. It gets thirteen pairs of a PyTorch model and an ONNX file. Some agree.
+
+# %%
+lab.check("compare")
+
+# %% [markdown]
+# **`one_file`** · A model in two files, brought into one.
+
+# %%
+lab.check("one_file")
+
+# %% [markdown]
+# Stuck? `lab.hint("compare")` gives a hint, and the next call the next one. After you have passed, it shows how the reference did it.
+#
+# ## What to read next
+#
+# - Chapter [04 ATen symbolic functions](04_aten_symbolic.ipynb) adds link 2, for models that stop with "unsupported operator".
+# - The chapters come one by one. `oplab list` shows those that are there; a number in this lesson may still be on its way.
+# - PyTorch's page on `torch.onnx`, the [list of ONNX operators](https://onnx.ai/onnx/operators/), and the Python API of ONNX Runtime.
