@@ -194,6 +194,10 @@ def _register_my_add() -> None:
         torch._check(
             a.dtype == b.dtype, lambda: f"a and b must have the same dtype, but a is {a.dtype} and b is {b.dtype}."
         )
+        torch._check(
+            a.dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16),
+            lambda: f"a and b must be float32, float64, float16 or bfloat16, but they are {a.dtype}.",
+        )
         return torch.empty_like(a, memory_format=torch.contiguous_format)
 
     def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:

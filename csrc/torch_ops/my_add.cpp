@@ -40,7 +40,7 @@ Tensor my_add(const Tensor& a, const Tensor& b, double alpha, double beta) {
                   shape_text(b), ".");
   STD_TORCH_CHECK(a.scalar_type() == b.scalar_type(), "a and b must have the same dtype, but a is ",
                   toString(a.scalar_type()), " and b is ", toString(b.scalar_type()), ".");
-  STD_TORCH_CHECK(computes(a.scalar_type()), "a and b must be Float, Double, Half or BFloat16, but they are ",
+  STD_TORCH_CHECK(computes(a.scalar_type()), "a and b must be float32, float64, float16 or bfloat16, but they are ",
                   toString(a.scalar_type()), ".");
 
   // The loop walks memory in order, so both inputs are made contiguous; what already is contiguous is not copied.

@@ -28,10 +28,18 @@ from oplab.toolchain.headers import find as find_headers
 from oplab.toolchain.recipes import KINDS, SUFFIX, Kind, Recipe, recipe, source_folder
 from oplab.toolchain.sanitizer import sanitizer_env
 
-__all__ = ["BuildFailed", "build_all", "compile_exercise", "library_path", "main", "sanitizer_env"]
+__all__ = [
+    "BuildFailed",
+    "build_all",
+    "compile_exercise",
+    "compile_sanitized",
+    "library_path",
+    "main",
+    "sanitizer_env",
+]
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
-_FORMAT = "1"  # part of every cache key: raise it when the meaning of a key changes
+_FORMAT = "2"  # part of every cache key: raise it when the meaning of a key changes
 _KEEP = 200  # compiled exercises that the cache holds
 
 
@@ -59,30 +67,34 @@ def compile_exercise(
     """
     source = Path(source)
     if not source.is_file():
-        raise OplabError(
-            f"There is no C++ file {shown(source)}.", "Restore it with `oplab reset`, or correct the path."
-        )
+        raise OplabError(f"There is no C++ file {shown(source)}.", "Restore it, or correct the path.")
+    return _cached([source], source.stem, kind, sanitize, cache or _exercise_cache(), timeout)
+
+
+def compile_sanitized(kind: Kind) -> Path:
+    """The course's own library of one kind, compiled with the sanitizers as ``compile_exercise(sanitize=True)`` does."""
+    sources = sorted(source_folder(kind).glob("*.cpp"))
+    return _cached(sources, f"oplab_{kind}_ops", kind, True, _exercise_cache(), 300.0)
+
+
+def _exercise_cache() -> Path:
+    return paths.build_dir() / "cache" / "exercises"
+
+
+def _cached(sources: list[Path], name: str, kind: Kind, sanitize: bool, cache: Path, timeout: float) -> Path:
     compiler, how = find_compiler(), recipe(kind)
-    key = _key(compiler, how, [source], sanitize=sanitize)
-    folder = _folder(cache or paths.build_dir() / "cache" / "exercises")
-    library = folder / f"{source.stem}-{key}{SUFFIX}"
+    key = _key(compiler, how, sources, sanitize=sanitize)
+    folder = _folder(cache)
+    library = folder / f"{name}-{key}{SUFFIX}"
     if library.is_file():
         with contextlib.suppress(OSError):
             os.utime(library)  # the oldest go first when the cache is trimmed
         return library
+    if sanitize:
+        sanitizer_env()  # no sanitizer on this machine is not the source's fault: it raises an OplabError of its own
     with _scratch(folder) as scratch:
         made = scratch / library.name
-        # Messages name the file alone, so that the same content gives the same library wherever it lies.
-        near = [] if sanitize else [f"-fmacro-prefix-map={source.resolve().parent}/="]
-        command = [
-            *how.compile_command(compiler, sanitize=sanitize),
-            *near,
-            str(source.resolve()),
-            "-o",
-            str(made),
-            *how.link_flags(compiler, sanitize=sanitize),
-        ]
-        _must_succeed(run(command, timeout=timeout, cwd=scratch), source, timeout)
+        _compile(sources, how, compiler, scratch, made, sanitize=sanitize, timeout=timeout)
         os.replace(made, library)
     _trim(folder)
     return library
@@ -132,26 +144,45 @@ def _build_library(how: Recipe, compiler: Compiler, folder: Path, timeout: float
             _build_with_cmake(cmake, how, scratch, made, timeout)
             way = "with CMake"
         else:
-            _build_directly(how, compiler, scratch, made, timeout)
+            _compile(sorted(source_folder(how.kind).glob("*.cpp")), how, compiler, scratch, made, timeout=timeout)
             way = "one call of the compiler for each file"
         os.replace(made, library_path(how.kind))
     return way
 
 
-def _build_directly(how: Recipe, compiler: Compiler, scratch: Path, made: Path, timeout: float) -> None:
-    sources = sorted(source_folder(how.kind).glob("*.cpp"))
-    near = f"-fmacro-prefix-map={paths.root()}/="
+def _compile(
+    sources: list[Path],
+    how: Recipe,
+    compiler: Compiler,
+    scratch: Path,
+    made: Path,
+    *,
+    sanitize: bool = False,
+    timeout: float = 300.0,
+) -> None:
+    """Compiles sources to one shared library: one call for one file, else a call for each and one to link."""
+    compile_command = how.compile_command(compiler, sanitize=sanitize)
+    link = ["-o", str(made), *how.link_flags(compiler, sanitize=sanitize)]
 
-    def one(source: Path) -> Path:
-        made = scratch / f"{source.stem}.o"
-        command = [*how.compile_command(compiler), near, "-c", str(source), "-o", str(made)]
+    def call(command: list[str], source: Path) -> None:
         _must_succeed(run(command, timeout=timeout, cwd=scratch), source, timeout)
-        return made
+
+    def near(source: Path) -> str:
+        # __FILE__ is the name alone, so that messages are short and the same content gives the same library anywhere.
+        return f"-fmacro-prefix-map={source.resolve().parent}/="
+
+    if len(sources) == 1:
+        call([*compile_command, near(sources[0]), str(sources[0].resolve()), *link], sources[0])
+        return
+
+    def to_object(source: Path) -> str:
+        target = str(scratch / f"{source.stem}.o")
+        call([*compile_command, near(source), "-c", str(source.resolve()), "-o", target], source)
+        return target
 
     with ThreadPoolExecutor(min(len(sources), os.cpu_count() or 1, 4)) as pool:
-        objects = list(pool.map(one, sources))
-    command = [*compiler.command, *map(str, objects), "-o", str(made), *how.link_flags(compiler)]
-    _must_succeed(run(command, timeout=timeout, cwd=scratch), sources[0], timeout)
+        objects = list(pool.map(to_object, sources))
+    call([*compiler.command, *objects, *link], sources[0])
 
 
 def _configure(cmake: str, how: Recipe, compiler: Compiler, scratch: Path, timeout: float) -> bool:
@@ -183,7 +214,7 @@ def _cmake() -> str | None:
 def _must_succeed(done: Outcome, source: Path, timeout: float) -> None:
     if done.returncode is None:
         raise BuildFailed(
-            f"{shown(source)}: the compiler did not finish within {timeout:g} s and was ended",
+            f"{shown(source)}: error: the compiler did not finish within {timeout:g} s and was ended",
             source,
             None,
             "",

@@ -121,7 +121,8 @@ def _macros(command: list[str]) -> dict[str, str] | None:
     if done.returncode != 0:
         return None
     pairs = (line.split(" ", 2) for line in done.log.splitlines() if line.startswith("#define "))
-    return {pair[1]: pair[2] if len(pair) > 2 else "" for pair in pairs}
+    macros = {pair[1]: pair[2] if len(pair) > 2 else "" for pair in pairs}
+    return macros if "__cplusplus" in macros else None
 
 
 def _checked(command: tuple[str, ...], macros: dict[str, str]) -> Compiler:

@@ -21,9 +21,13 @@ _UNDEFINED = (
     re.compile(r'^\s+"_?(?P<name>.+)", referenced from:'),  # Apple's ld
 )
 _NO_ENTRY = re.compile(
-    r"required symbol [`']?RegisterCustomOps|symbol not defined: RegisterCustomOps|undefined.*RegisterCustomOps"
-    r'|^\s+"_RegisterCustomOps"',
+    r"undefined symbol [`']RegisterCustomOps'|symbol not found: RegisterCustomOps"  # GNU ld, lld
+    r'|^\s+"_RegisterCustomOps"',  # Apple's ld
     re.MULTILINE,
+)
+# What stands before a name that is declared: a type at the start of a statement.
+_DECLARES = re.compile(
+    r"(?:^|[{};])\s*(?:(?:extern|static|inline|const)\s+)*(?!return\b|throw\b|else\b)[A-Za-z_][\w:<>, ]*[\s*&]+$"
 )
 _FORGOTTEN_HEADER = re.compile(r"(?:#include|include the header|header) ['\"]?(?:#include )?(<\w+(?:\.h)?>)")
 
@@ -197,13 +201,12 @@ def _first_use(symbol: str, source: Path) -> _Place | None:
     bare = re.split(r"[(<\[]", symbol, maxsplit=1)[0].split("::")[-1].strip()
     if not bare.isidentifier():
         return None
-    declaration = re.compile(rf"^\s*(?!return\b)(extern\s+)?[\w:<>*&]+[\s*&]+{bare}\s*\([^()]*\)[^=]*;\s*$")
     uses = []
     for number, text in enumerate(_lines(source), start=1):
         code = text.split("//")[0]
-        found = re.search(rf"\b{bare}\b", code)
+        found = re.search(rf"(?:\w+::)*\b(?P<name>{bare})\b", code)
         if found:
-            uses.append((bool(declaration.match(code)), number, found.start() + 1))
+            uses.append((bool(_DECLARES.search(code[: found.start()])), number, found.start("name") + 1))
     return _Place(*min(uses)[1:]) if uses else None
 
 

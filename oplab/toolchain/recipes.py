@@ -44,8 +44,11 @@ class Recipe:
 
     def compile_command(self, compiler: Compiler, *, sanitize: bool = False) -> list[str]:
         """The command up to the sources."""
-        few_errors = "-fmax-errors=5" if compiler.family == "gcc" else "-ferror-limit=5"
-        plain = ["-fdiagnostics-color=never", few_errors]
+        if compiler.family == "gcc":
+            short = ["-fmax-errors=5"]
+        else:
+            short = ["-ferror-limit=5", "-fshow-overloads=best"]  # without it, notes on 900 overloads of the lite API
+        plain = ["-fdiagnostics-color=never", *short]
         return [*compiler.command, *self.flags, *(SANITIZE if sanitize else ()), *plain]
 
     def link_flags(self, compiler: Compiler, *, sanitize: bool = False) -> list[str]:
@@ -119,6 +122,6 @@ def _ort() -> Recipe:
             "-shared",
             "-Wl,-z,defs",
             f"-Wl,--version-script={own / 'exports.map'}",
-            "-Wl,--require-defined=RegisterCustomOps",
+            "-Wl,--defsym=oplab_entry=RegisterCustomOps",
         )
     return Recipe("ort", flags, link, (own,), f"ORT API {api_version(headers)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from oplab.errors import OplabError
@@ -34,6 +35,10 @@ def sanitizer_env(base: dict[str, str] | None = None) -> dict[str, str]:
     # a finding into a signal, so that no handler in between can swallow it.
     env["ASAN_OPTIONS"] = "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:strict_init_order=1"
     env["UBSAN_OPTIONS"] = "halt_on_error=1:abort_on_error=1:print_stacktrace=1"
+    if compiler.family != "gcc":  # gcc's runtime reads line numbers itself
+        symbolizer = run([*compiler.command, "-print-prog-name=llvm-symbolizer"], timeout=30).log.strip()
+        if Path(symbolizer).is_absolute():
+            env["ASAN_SYMBOLIZER_PATH"] = symbolizer
     env["OPLAB_SANITIZE"] = "1"
     return env
 
@@ -44,18 +49,28 @@ def _runtimes(compiler: Compiler) -> list[Path]:
         names = ["libasan.so", "libstdc++.so.6"]
     elif compiler.family == "clang":
         machine = os.uname().machine
-        names = [f"libclang_rt.asan-{machine}.so", "libstdc++.so.6"]
+        names = [f"libclang_rt.asan-{machine}.so", "libclang_rt.asan.so", "libstdc++.so.6"]  # two layouts of LLVM
     else:
         names = ["libclang_rt.asan_osx_dynamic.dylib"]
     found = []
     for name in names:
         where = run([*compiler.command, f"-print-file-name={name}"], timeout=30).log.strip()
-        if Path(where).is_absolute() and Path(where).exists():
-            found.append(Path(where).resolve())
-        elif "asan" in name:
-            raise OplabError(
-                f"{compiler} has no AddressSanitizer: {name} was not found.",
-                "Install it: `sudo dnf install libasan libubsan` (Fedora), `sudo apt install g++` (Debian, Ubuntu); "
-                "or set CXX to another compiler.",
-            )
+        if Path(where).is_absolute() and Path(where).exists():  # the bare name comes back where there is none
+            found.append(_library(Path(where)))
+    if not any("asan" in file.name for file in found):
+        raise OplabError(
+            f"{compiler} has no AddressSanitizer: {names[0]} was not found.",
+            "Install it: `sudo dnf install libasan libubsan` (Fedora), `sudo apt install g++` (Debian, Ubuntu); "
+            "or set CXX to another compiler.",
+        )
     return found
+
+
+def _library(file: Path) -> Path:
+    """The library itself where a distribution put a linker script in its place, as Fedora does: ``INPUT ( /usr/... )``."""
+    start = file.read_bytes()[:2000]
+    if not start.startswith(b"\x7fELF"):
+        named = re.search(rb"(/\S+\.so[.\d]*)", start)
+        if named:
+            return Path(named[1].decode())
+    return file.resolve()
