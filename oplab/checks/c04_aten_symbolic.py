@@ -103,8 +103,8 @@ def exported(v: Verdict, name: str, opset: int, dtype: str, shapes: Sequence[tup
         )
     if error and error.type == "TypeError" and "positional argument" in error.message:
         raise Wrong(
-            f"{title}: {error.message}. The exporter calls a symbolic function with the graph context g and then one argument for each "
-            f"argument in the schema of aten::{name}: {', '.join(['g', 'x', 'y'][: 1 + len(shapes)])}."
+            f"{title}: {error.message.rstrip('.')}. The exporter calls a symbolic function with the graph context g and then "
+            f"one argument for each argument in the schema of aten::{name}: {', '.join(['g', 'x', 'y'][: 1 + len(shapes)])}."
         )
     model = v.model(title)
     names = ["x", "y"][: len(shapes)]
@@ -132,21 +132,21 @@ def expect_valid(model: onnx.ModelProto) -> None:
     try:
         graphs.expect_valid(model)
     except Wrong as error:
-        opset = graphs.opset(model)
+        opset, reason = graphs.opset(model), str(error).rstrip(".")
         late = [
             f"{name} (since opset {version})" for name, version in _first_versions(model).items() if version > opset
         ]
         if late:
-            raise Wrong(f"{error} Opset {opset} does not have {', '.join(late)} yet.") from None
+            raise Wrong(f"{reason}. Opset {opset} does not have {', '.join(late)} yet.") from None
         if "Equal" in str(error) and opset < 11:
             raise Wrong(
-                f"{error} Equal takes float tensors only since opset 11; Cast to BOOL takes them at every opset."
+                f"{reason}. Equal takes float tensors only since opset 11; Cast to BOOL takes them at every opset."
             ) from None
         unknown = [name for name, version in _first_versions(model).items() if version == 0]
         if unknown:
             near = {other.lower(): other for other in _onnx_names()}.get(unknown[0].lower())
             hint = f" It is spelled {near}: names of operators are case-sensitive." if near else ""
-            raise Wrong(f"{error} ONNX has no operator {unknown[0]}, and g.op does not look.{hint}") from None
+            raise Wrong(f"{reason}. ONNX has no operator {unknown[0]}, and g.op does not look.{hint}") from None
         raise
 
 
@@ -173,7 +173,7 @@ def run(model: onnx.ModelProto, shapes: Sequence[tuple[int, ...]], **feeds: np.n
         (got,) = graphs.run(model, {name: np.asarray(feed) for name, feed in feeds.items()})
     except Wrong as error:
         if any(feed.shape != shape for feed, shape in zip(feeds.values(), shapes, strict=True)):
-            raise Wrong(f"{error}{_baked(shapes)}") from None
+            raise Wrong(f"{str(error).rstrip('.')}.{_baked(shapes)}") from None
         raise
     expected = np.broadcast_shapes(*(feed.shape for feed in feeds.values()))
     if got.shape != expected:
@@ -345,7 +345,7 @@ def judge_sinc(v: Verdict) -> None:
     with v.check("matches torch.sinc, at sizes that were not exported"):
         for case in SINC:
             _, dtype, (shape,) = case
-            x = v.rng.uniform(0.05, 4, size=sizes(v.rng, len(shape))) * v.rng.choice([-1, 1], size=1)
+            x = v.rng.uniform(0.05, 4, size=(size := sizes(v.rng, len(shape)))) * v.rng.choice([-1, 1], size=size)
             with about(case):
                 _expect_sinc(models[title_of(*case)], shape, np.asarray(x, dtype=dtype))
     with v.check("1 at x = 0, smooth around it, and NaN stays NaN"):
@@ -483,9 +483,14 @@ def _expect_hypot(model: onnx.ModelProto, case: Case, x: np.ndarray, y: np.ndarr
             "A negative number is taken for the smaller one: Max and Min need Abs(x) and Abs(y).": np.maximum(x, y)
             * np.sqrt(1 + (np.minimum(x, y) / np.maximum(x, y)) ** 2),
         }
-        cause = next((text for text, wrong in likely.items() if _same(got, wrong.astype(got.dtype))), "")
-    if np.isnan(got).any() and not (x.any() or y.any()):
-        cause = "The graph divides 0 by 0 there: the divisor needs another value where both numbers are 0."
+        matches = [text for text, wrong in likely.items() if _same(got, wrong.astype(got.dtype))]
+    cause = matches[0] if matches and got.size > 1 else ""  # one number fits too many formulas
+    if not np.isfinite(got).all() and got.size == 1:
+        cause = (
+            "A quotient leaves the range of the dtype there: divide the smaller number by the larger one."
+            if x.any() and y.any()
+            else "The graph divides 0 by 0 there: the divisor needs another value where both numbers are 0."
+        )
     try:
         expect_close(got, exactly(np.hypot, x, y), name=name, rtol=_RTOL[dtype], atol=0.0)
     except Wrong as error:
