@@ -174,6 +174,19 @@ def check(
     raise typer.Exit(results.exit_code)
 
 
+@app.command()
+def watch(
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="how many exercises run at the same time")] = 2,
+) -> None:
+    """Grade again whenever you save an exercise. Keys: h hint, n next, l list, a all, q quit."""
+    from oplab.watch import watch as run
+
+    try:
+        run(_course(), jobs=jobs)
+    except KeyboardInterrupt:
+        raise Stopped from None
+
+
 @app.command("next")
 def next_() -> None:
     """The next exercise that has not passed yet."""
