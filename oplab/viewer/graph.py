@@ -68,11 +68,13 @@ class Node:
     params: list[Param] = field(default_factory=list)
     captures: list[str] = field(default_factory=list)
     bodies: list[tuple[str, Graph]] = field(default_factory=list)
+    far: list[str] = field(default_factory=list)  # tensors that are named in the box instead of a line to it
     function: bool = False  # the model itself defines what this operator does
     mark: str = ""  # "added", "removed", "changed": set by a comparison
     changed: frozenset[str] = frozenset()  # attributes and params that a comparison found to differ
-    times: int = 0  # > 0: this stands for a folded block, drawn as a stack
-    block: str = ""  # the block's letter
+    times: int = 0  # > 0: this stands for a block that repeats, drawn as a stack
+    count: int = 0  # nodes in one such block
+    block: str = ""  # what folding put here, "" for a real node
 
     @property
     def title(self) -> str:
@@ -99,6 +101,7 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
     values: dict[str, Value] = field(default_factory=dict)
     outer: set[str] = field(default_factory=set)  # tensors that come from around this body
+    marks: dict[str, str] = field(default_factory=dict)  # marks of inputs and outputs, set by a comparison
 
     def value(self, name: str) -> Value:
         return self.values.get(name) or Value(name)
@@ -114,9 +117,11 @@ class Model:
     opsets: dict[str, int] = field(default_factory=dict)
     functions: list[Graph] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # sentences shown above the picture
+    count: int = -1  # nodes of the main graph, Constants aside; kept when the graph is folded
 
-    def node_count(self) -> int:
-        return len(self.graph.nodes)
+    def __post_init__(self) -> None:
+        if self.count < 0:
+            self.count = len(self.graph.nodes)
 
 
 def short_name(name: str, limit: int = 28) -> str:

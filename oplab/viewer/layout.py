@@ -16,6 +16,7 @@ Everything below speaks of layers that go down. `place` turns the result for dra
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 SWEEPS = 16
@@ -41,13 +42,12 @@ class Layout:
 
 
 def place(
-    boxes: list[Box],
+    boxes: Sequence[Box],
     edges: list[tuple[int, int]],
     *,
     right: bool = False,
     gap: float = 18,
     layer_gap: float = 22,
-    stretch: list[int] | None = None,
 ) -> Layout:
     """Set the centre of every box and return the routes of the edges.
 
@@ -57,18 +57,17 @@ def place(
         right: layers go to the right instead of down.
         gap: least distance between two boxes of one layer.
         layer_gap: distance between two layers.
-        stretch: for each edge, the least number of layers between its ends (1 if not given).
     """
     if not boxes:
         return Layout(0, 0)
     sizes = [(b.height, b.width) if right else (b.width, b.height) for b in boxes]
     n = len(boxes)
-    layer = _layers(n, edges, stretch)
+    layer = layers(n, edges)
     widths = [s[0] for s in sizes]
     chains: list[list[int]] = []
-    layers: list[list[int]] = [[] for _ in range(max(layer) + 1)]
+    rows: list[list[int]] = [[] for _ in range(max(layer) + 1)]
     for i in range(n):
-        layers[layer[i]].append(i)
+        rows[layer[i]].append(i)
     ups: list[list[int]] = [[] for _ in range(n)]
     downs: list[list[int]] = [[] for _ in range(n)]
     depth = list(layer)
@@ -80,42 +79,40 @@ def place(
             depth.append(level)
             ups.append([])
             downs.append([])
-            layers[level].append(point)
+            rows[level].append(point)
             chain.append(point)
         chain.append(b)
         for u, v in zip(chain, chain[1:], strict=False):
             downs[u].append(v)
             ups[v].append(u)
         chains.append(chain)
-    _start(layers, ups, downs, depth)
-    layers = _order(layers, ups, downs)
-    x = _coordinates(layers, ups, downs, widths, n, gap)
-    return _finish(boxes, sizes, layers, chains, x, n, right, layer_gap)
+    _start(rows, ups, downs, depth)
+    rows = _order(rows, ups, downs)
+    x = _coordinates(rows, ups, downs, widths, n, gap)
+    return _finish(boxes, sizes, rows, chains, x, n, right, layer_gap)
 
 
-def _layers(n: int, edges: list[tuple[int, int]], stretch: list[int] | None) -> list[int]:
-    least = stretch or [1] * len(edges)
-    out: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+def layers(n: int, edges: list[tuple[int, int]]) -> list[int]:
+    """The layer of each of ``n`` boxes: as high as its inputs allow, or near its consumers where that is shorter."""
+    out: list[list[int]] = [[] for _ in range(n)]
     degree = [0] * n
-    for (a, b), s in zip(edges, least, strict=True):
-        out[a].append((b, s))
+    for a, b in edges:
+        out[a].append(b)
         degree[b] += 1
+    balance = [len(o) - d for o, d in zip(out, degree, strict=True)]
     queue = [i for i in range(n) if degree[i] == 0]
-    layer, order = [0] * n, []
-    balance = [len(o) for o in out]
+    layer = [0] * n
     for a in queue:  # grows while it is walked
-        order.append(a)
-        for b, s in out[a]:
-            balance[b] -= 1
-            layer[b] = max(layer[b], layer[a] + s)
+        for b in out[a]:
+            layer[b] = max(layer[b], layer[a] + 1)
             degree[b] -= 1
             if degree[b] == 0:
                 queue.append(b)
-    if len(order) != n:
+    if len(queue) != n:
         raise ValueError("the graph has a cycle")
-    for a in reversed(order):  # a box with more edges below than above is better off near those below
+    for a in reversed(queue):  # a box with more edges below than above is better off near those below
         if out[a] and balance[a] > 0:
-            layer[a] = max(layer[a], min(layer[b] - s for b, s in out[a]))
+            layer[a] = max(layer[a], min(layer[b] for b in out[a]) - 1)
     return layer
 
 
@@ -305,7 +302,7 @@ def _compact(rows: list[list[int]], root: list[int], widths: list[float], gap: f
 
 
 def _finish(
-    boxes: list[Box],
+    boxes: Sequence[Box],
     sizes: list[tuple[float, float]],
     layers: list[list[int]],
     chains: list[list[int]],

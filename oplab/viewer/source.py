@@ -19,6 +19,7 @@ from oplab.viewer import wire
 INFER_LIMIT = 5000  # nodes; shape inference and the checker on more than that take longer than the picture is worth
 INLINE_LIMIT = 1024  # bytes of a tensor in an external file that are read, because shapes may depend on them
 TEXT_SUFFIXES = (".onnxtxt", ".onnxtext", ".txtpb", ".textproto", ".prototxt", ".pbtxt", ".json", ".onnxjson")
+_NO_NAMES = ("main_graph", "main", "torch_jit", "graph", "")  # what exporters write when nobody names the graph
 _WANTED = "a path, bytes, a ModelProto, an onnx_ir.Model, an ONNXProgram, or a traced or scripted module"
 
 
@@ -36,13 +37,18 @@ class Source:
 
     name: str
     model: g.Model
-    payload: bytes  # what Netron opens
+    payload: bytes  # what Netron opens; empty if Netron cannot open such a model
     suffix: str = ".onnx"
     weights: list[Weights] = field(default_factory=list)
 
     @property
     def weights_size(self) -> int:
         return sum(w.length for w in self.weights)
+
+    def write_weights(self, out: BinaryIO) -> None:
+        """Write the file that the payload's references point into."""
+        for part in self.weights:
+            part.write(out)
 
 
 def load(model: Any) -> Source:
@@ -57,10 +63,10 @@ def load(model: Any) -> Source:
         return _from_bytes(memoryview(model).cast("B"), "model", "The bytes", [])
     if isinstance(model, onnx.ModelProto):
         proto, weights = _without_weights(model)
-        return _from_proto(proto, proto.graph.name or "model", weights)
+        return _from_proto(proto, _named(proto.graph.name), weights)
     if isinstance(model, onnx.GraphProto):
         proto = onnx.ModelProto(graph=model)
-        return _from_proto(proto, model.name or "graph", [], check=False)
+        return _from_proto(proto, _named(model.name, "graph"), [], check=False)
     if _is(model, "torch.onnx", "ONNXProgram"):
         return _from_ir(model.model)
     if _is(model, "onnx_ir", "Model"):
@@ -91,6 +97,10 @@ def _not_a_model(value: Any) -> OplabError:
     if value is None:
         return OplabError("There is nothing to show: the model is None.", f"Pass {_WANTED}.")
     return OplabError(f"A {kind} cannot be shown.", f"Pass {_WANTED}.")
+
+
+def _named(name: str | None, otherwise: str = "model") -> str:
+    return otherwise if (name or "") in _NO_NAMES else str(name)
 
 
 # --- files and bytes ------------------------------------------------------------------------------------------------
@@ -133,7 +143,7 @@ def _from_bytes(view: memoryview, name: str, what: str, weights: list[Weights]) 
     payload, ranges = _slim(view, what)
     weights = [Weights(r.length, _write_slice(view, r.start, r.length)) for r in ranges]
     proto = _parse(payload, what)
-    return _from_proto(proto, proto.graph.name or name, weights)
+    return _from_proto(proto, _named(proto.graph.name, name), weights)
 
 
 def _copy_range(path: Path, start: int, length: int) -> Callable[[BinaryIO], None]:
@@ -244,7 +254,7 @@ def _from_ir(model: Any) -> Source:
             )
             weights.append(Weights(length, lambda out, tensor=tensor: out.write(tensor.tobytes())))
             offset += length
-    return _from_proto(ir.to_proto(light), model.graph.name or "model", weights)
+    return _from_proto(ir.to_proto(light), _named(model.graph.name), weights)
 
 
 # --- one light proto ------------------------------------------------------------------------------------------------
@@ -358,10 +368,3 @@ def _checked(proto: onnx.ModelProto) -> list[str]:
 def _first_line(error: BaseException) -> str:
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return line if len(line) <= 300 else line[:299] + "…"
-
-
-def copy_weights(source: Source, path: Path) -> None:
-    """Write the file that the payload's references point into."""
-    with open(path, "wb") as out:
-        for part in source.weights:
-            part.write(out)

@@ -7,20 +7,23 @@ page's theme. The picture carries its own background, so it can be read on any p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from oplab.viewer.graph import Graph, Model, Node, Value, short_name, shorten
-from oplab.viewer.layout import Box, Layout, place
+from oplab.viewer.fold import fold
+from oplab.viewer.graph import Graph, Model, Node, Value, short_name, shorten, walk
+from oplab.viewer.layout import Box, Layout, layers, place
 
 SANS = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif"
 MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 OP_SIZE, ROW_SIZE = 13, 10.5
 ROW_HEIGHT, HEAD_HEIGHT, LABEL_HEIGHT, PILL_HEIGHT = 15, 23, 15, 24
 MAX_ROWS = 7
+MAX_FAR = 3  # tensors from far above that a box names, when lines to all of them would hide the graph
 ROW_LIMIT = 34  # characters
 WIDE = 980  # a picture to the right is made only if it fits a notebook's column
 PAD = 14
+MAX_PANELS = 16  # bodies, functions and blocks beside the main graph
 
 # Okabe and Ito's palette: told apart with every common colour blindness. The domain stands in the text as well.
 DOMAIN_COLOURS = (
@@ -120,8 +123,8 @@ class Look:
     """What all panels of one picture share."""
 
     domains: dict[str, tuple[str, str]]
-    bodies: dict[int, str] = field(default_factory=dict)  # id of a body -> its panel's letter
-    functions: dict[str, str] = field(default_factory=dict)
+    letters: dict[int, str] = field(default_factory=dict)  # id of a graph -> its panel's letter
+    functions: dict[str, str] = field(default_factory=dict)  # name -> its panel's letter
     names: bool = True  # tensor names beside the shapes
 
 
@@ -141,32 +144,43 @@ def _rows(node: Node, look: Look) -> list[tuple[str, str, str]]:
         rows.append((name, shorten(" " + rest if rest else "", ROW_LIMIT - len(name)), flag))
     for name, text in node.attrs:
         name = shorten(name, 24)
+        if not text:
+            rows.append((name, "", ""))
+            continue
         rows.append(
             (name, shorten(f" = {text}", max(ROW_LIMIT - len(name), 8)), "changed" if name in node.changed else "")
         )
     if len(rows) > MAX_ROWS:
         more = len(rows) - MAX_ROWS + 1
         rows = rows[: MAX_ROWS - 1] + [(f"… {more} more", "", "")]
+    if "inputs" in node.changed:
+        rows.append(("inputs come from elsewhere", "", "changed"))
     for label, body in node.bodies:
-        rows.append((label, f": graph {look.bodies.get(id(body), '?')}", ""))
+        rows.append((label, f": graph {look.letters.get(id(body), '?')}", ""))
     if node.title in look.functions:
         rows.append(("function", f": graph {look.functions[node.title]}", ""))
     return rows
 
 
-def _op(node: Node, look: Look) -> Item:
-    rows = _rows(node, look)
+def _op(node: Node, look: Look, far: Sequence[str] = ()) -> Item:
+    rows, far = _rows(node, look), [*node.far, *far]
+    rows += [(f"↑ {short_name(name)}", "", "") for name in far[:MAX_FAR]]
+    if len(far) > MAX_FAR:
+        rows.append((f"↑ {len(far) - MAX_FAR} more from above", "", ""))
     head = text_width(node.title, OP_SIZE, True) + (18 if node.mark else 0)
     width = max([head + 24, *(mono_width(a + b) + 16 for a, b, _ in rows), 56])
     height = HEAD_HEIGHT + (len(rows) * ROW_HEIGHT + 6 if rows else 2)
     return Item(width, height, kind="op", node=node, rows=rows)
 
 
-def _pill(value: Value, kind: str, captured: bool = False) -> Item:
+def _pill(value: Value, kind: str, captured: bool = False, mark: str = "") -> Item:
     name, kind_text = short_name(value.name, 32), value.type_text()
     prefix = "from outside: " if captured else ""
     width = mono_width(prefix + name) + (mono_width(kind_text) + 8 if kind_text else 0) + 24
-    return Item(width, PILL_HEIGHT, kind=kind, value=value, rows=[(prefix + name, kind_text, "")])
+    name = f"{MARKS[mark][0]} {name}" if mark else name
+    return Item(
+        width + (12 if mark else 0), PILL_HEIGHT, kind=kind, value=value, rows=[(prefix + name, kind_text, mark)]
+    )
 
 
 def _label(value: Value, right: bool, names: bool) -> Item:
@@ -196,7 +210,7 @@ def _scene(graph: Graph, look: Look, right: bool) -> tuple[list[Item], list[tupl
     dashed: list[tuple[int, int]] = []
     for value in graph.inputs:
         at[value.name] = len(items)
-        items.append(_pill(value, "input"))
+        items.append(_pill(value, "input", mark=graph.marks.get(value.name, "")))
     produced = {name for node in graph.nodes for name in node.outputs}
     for name in [n for n in uses if n not in produced and n not in given]:
         at[name] = len(items)
@@ -213,7 +227,7 @@ def _scene(graph: Graph, look: Look, right: bool) -> tuple[list[Item], list[tupl
                 dashed.append((at[name], me))
         for name in node.outputs:
             if name in results:
-                item = _pill(graph.value(name), "output")
+                item = _pill(graph.value(name), "output", mark=graph.marks.get(name, ""))
                 drawn_outputs.add(name)
             elif uses.get(name):
                 item = _label(graph.value(name), right, look.names)
@@ -227,7 +241,7 @@ def _scene(graph: Graph, look: Look, right: bool) -> tuple[list[Item], list[tupl
             drawn_outputs.add(value.name)
             if value.name in at:
                 edges.append((at[value.name], len(items)))
-            items.append(_pill(value, "output"))
+            items.append(_pill(value, "output", mark=graph.marks.get(value.name, "")))
     return items, edges, dashed
 
 
@@ -246,8 +260,38 @@ def draw_graph(graph: Graph, look: Look, right: bool | None = None) -> Drawing:
 
 def _laid_out(graph: Graph, look: Look, right: bool) -> tuple[list[Item], list, list, Layout]:
     items, edges, dashed = _scene(graph, look, right)
+    if not right:
+        edges, dashed = _without_longest(items, edges, dashed, look)
     layout = place(items, edges + dashed, right=right, gap=20, layer_gap=26 if right else 14)
     return items, edges, dashed, layout
+
+
+def _without_longest(
+    items: list[Item], edges: list[tuple[int, int]], dashed: list[tuple[int, int]], look: Look
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Where long lines would fill the page (a DenseNet), the boxes at their ends name the tensors instead."""
+    layer = layers(len(items), edges + dashed)
+    span = {edge: layer[edge[1]] - layer[edge[0]] for edge in (*edges, *dashed)}
+    budget = 40 + 3 * len(items) - sum(s - 1 for s in span.values())
+    left = {b: sum(1 for edge in edges if edge[1] == b) for _, b in span}
+    far: dict[int, list[str]] = {}
+    gone = set()
+    for edge in sorted(span, key=lambda e: (-span[e], e)):
+        if budget >= 0 or span[edge] < 12:
+            break
+        a, b = edge
+        if items[b].kind != "op" or left[b] < 2:
+            continue
+        budget += span[edge] - 1
+        left[b] -= 1
+        gone.add(edge)
+        far.setdefault(b, []).append(items[a].value.name if items[a].value else "")
+    for b, names in far.items():
+        node = items[b].node
+        assert node is not None
+        order = {name: i for i, name in enumerate(node.inputs)}
+        items[b] = _op(node, look, sorted(names, key=lambda n: order.get(n, 0)))
+    return [e for e in edges if e not in gone], [e for e in dashed if e not in gone]
 
 
 def _draw(
@@ -324,7 +368,17 @@ def _value_svg(item: Item, right: bool) -> str:
         return f"<g>{tip}{plate}{body}</g>"
     pill = f'<rect class="pill" fill="{_LIGHT["pill"]}" stroke="{_LIGHT["line"]}" {_frame(item)} rx="{num(item.height / 2)}"/>'
     tail = f'<tspan {mute} dx="6">{esc(kind)}</tspan>' if kind else ""
-    return f"<g>{tip}{pill}{_text(x, y + 3.5, 'text', esc(name) + tail, middle)}</g>"
+    return f"<g>{tip}{pill}{_ring(item, item.rows[0][2])}{_text(x, y + 3.5, 'text', esc(name) + tail, middle)}</g>"
+
+
+def _ring(item: Item, mark: str) -> str:
+    """The line around something that a comparison marked."""
+    if not mark:
+        return ""
+    colour = MARKS[mark][1]
+    dash = ' stroke-dasharray="6 3"' if mark == "removed" else ""
+    round_ = num(item.height / 2 + 2) if item.kind != "op" else "8"
+    return f'<rect class="{mark}" fill="none" stroke="{colour}" stroke-width="2.5"{dash} {_frame(item, 2.5)} rx="{round_}"/>'
 
 
 def _frame(item: Box, grow: float = 0) -> str:
@@ -337,6 +391,9 @@ def _op_svg(item: Item, look: Look) -> str:
     assert node is not None
     left, top, width = item.x - item.width / 2, item.y - item.height / 2, item.width
     fill, ink = look.domains.get(node.domain, PLAIN)
+    kinds = ("", "")
+    if node.block:  # no operator, but something that stands for several: drawn as quiet as a tensor
+        fill, ink, kinds = _LIGHT["pill"], _LIGHT["text"], (' class="pill"', ' class="text"')
     out = [f"<g><title>{esc(_tooltip(node))}</title>"]
     line = f'stroke="{_LIGHT["line"]}"'
     if node.times:
@@ -345,21 +402,16 @@ def _op_svg(item: Item, look: Look) -> str:
     out.append(f'<rect class="box" fill="{_LIGHT["box"]}" {line} {_frame(item)} rx="6"/>')
     if item.rows:
         out.append(
-            f'<path fill="{fill}" d="M{num(left)} {num(top + HEAD_HEIGHT)}v{num(6 - HEAD_HEIGHT)}a6 6 0 0 1 6 -6'
+            f'<path{kinds[0]} fill="{fill}" d="M{num(left)} {num(top + HEAD_HEIGHT)}v{num(6 - HEAD_HEIGHT)}a6 6 0 0 1 6 -6'
             f'h{num(width - 12)}a6 6 0 0 1 6 6v{num(HEAD_HEIGHT - 6)}z"/>'
         )
     else:
-        out.append(f'<rect fill="{fill}" {_frame(item)} rx="6"/>')
-    if node.mark:
-        sign, colour = MARKS[node.mark]
-        dash = ' stroke-dasharray="6 3"' if node.mark == "removed" else ""
-        out.append(
-            f'<rect class="{node.mark}" fill="none" stroke="{colour}" stroke-width="3"{dash} {_frame(item, 3)} rx="8"/>'
-        )
+        out.append(f'<rect{kinds[0]} fill="{fill}" {_frame(item)} rx="6"/>')
+    out.append(_ring(item, node.mark))
     middle = top + (HEAD_HEIGHT if item.rows else item.height) / 2 + 4.5
     sign = f"{MARKS[node.mark][0]} " if node.mark else ""
     out.append(
-        f'<text fill="{ink}" font-family="{SANS}" font-size="{OP_SIZE}" font-weight="600" text-anchor="middle" '
+        f'<text{kinds[1]} fill="{ink}" font-family="{SANS}" font-size="{OP_SIZE}" font-weight="600" text-anchor="middle" '
         f'x="{num(item.x)}" y="{num(middle)}">{esc(sign + node.title)}</text>'
     )
     y = top + HEAD_HEIGHT + ROW_HEIGHT - 1
@@ -387,44 +439,83 @@ def _tooltip(node: Node) -> str:
 
 def draw_model(model: Model, title: str) -> str:
     """The picture of one model, with a panel for each body, function and folded block."""
-    panels, look = _panels(model)
-    return _compose([panels], look, heading(model, title), model.problems, [])
+    panels, look, notes = _panels(model)
+    return _compose([panels], look, heading(model, title), [*model.problems, *notes], [])
+
+
+def draw_pair(before: tuple[Model, str], after: tuple[Model, str], title: str, sentence: str) -> str:
+    """Two models side by side. Their nodes carry marks."""
+    columns, notes = [], []
+    domains = domain_colours(graph for model, _ in (before, after) for graph in _all_graphs(model))
+    marks: set[str] = set()
+    for model, name in (before, after):
+        panels, _, more = _panels(model, right=False, domains=domains)
+        panels[0] = _headed(panels[0], name, heading(model, "")[1])
+        columns.append(panels)
+        notes += [f"{name}: {note}" for note in (*model.problems, *more)]
+        marks |= {node.mark for node in model.graph.nodes} | set(model.graph.marks.values())
+    legend = [mark for mark in MARKS if mark in marks]
+    return _compose(columns, Look(domains), (title, ""), [sentence, *notes], legend)
+
+
+def _all_graphs(model: Model) -> Iterable[Graph]:
+    yield from walk(model.graph)
+    for function in model.functions:
+        yield from walk(function)
+
+
+def _headed(panel: Drawing, name: str, facts: str) -> Drawing:
+    head = (
+        f'<text class="text" fill="{_LIGHT["text"]}" font-family="{SANS}" font-size="12" font-weight="600" x="0" y="10">'
+        f'{esc(name)}<tspan class="mute" fill="{_LIGHT["mute"]}" font-weight="400" dx="8">{esc(facts)}</tspan></text>'
+    )
+    width = max(panel.width, text_width(name, 12, True) + text_width(facts, 12) + 12)
+    shift = (width - panel.width) / 2
+    body = f'{head}<g transform="translate({num(shift)} 24)">{panel.body}</g>'
+    return Drawing(width, panel.height + 24, body)
 
 
 def heading(model: Model, title: str) -> tuple[str, str]:
-    count = model.node_count()
+    count = model.count
     facts = [f"{count:,} node" + ("" if count == 1 else "s"), *model.facts]
     return title, " · ".join(facts)
 
 
-def _panels(model: Model, right: bool | None = None) -> tuple[list[Drawing], Look]:
-    graphs: list[tuple[str, Graph]] = []
+def _panels(
+    model: Model, right: bool | None = None, domains: dict[str, tuple[str, str]] | None = None
+) -> tuple[list[Drawing], Look, list[str]]:
+    """The main graph and, after it, everything that is drawn beside it; and what a reader must know."""
     look = Look({})
+    panels: list[tuple[str, Graph]] = []
+    notes: list[str] = []
+    waiting = [("", model.graph), *((f"function {function.name}", function) for function in model.functions)]
+    while waiting:
+        title, graph = waiting.pop(0)
+        if len(panels) > MAX_PANELS:
+            notes.append(f"{len(waiting) + 1:,} more bodies and functions are not drawn.")
+            break
+        if title:
+            look.letters[id(graph)] = _letter(len(panels) - 1)
+            title = f"{look.letters[id(graph)]}: {title}"
+        folded = fold(graph)
+        notes += folded.notes
+        panels.append((title, folded.graph))
+        inner = [(_body_title(n, label), body) for n in folded.graph.nodes for label, body in n.bodies]
+        waiting = inner + waiting
+    look.functions = {f.name: look.letters[id(f)] for f in model.functions if id(f) in look.letters}
+    look.domains = domains or domain_colours(graph for _, graph in panels)
+    drawings = []
+    for title, graph in panels:
+        drawing = draw_graph(graph, look, right)
+        drawing.title = title
+        drawings.append(drawing)
+    return drawings, look, notes
 
-    def collect(graph: Graph) -> None:
-        for node in graph.nodes:
-            for label, body in node.bodies:
-                letter = _letter(len(graphs))
-                look.bodies[id(body)] = letter
-                graphs.append(
-                    (f"{letter}: {label} of {node.title}{f' ({short_name(node.name)})' if node.name else ''}", body)
-                )
-                collect(body)
 
-    collect(model.graph)
-    for function in model.functions:
-        letter = _letter(len(graphs))
-        look.functions[function.name] = letter
-        graphs.append((f"{letter}: function {function.name}", function))
-        collect(function)
-    look.domains = domain_colours([model.graph, *(g for _, g in graphs)])
-    main = draw_graph(model.graph, look, right)
-    panels = [main]
-    for name, graph in graphs:
-        panel = draw_graph(graph, look, right)
-        panel.title = name
-        panels.append(panel)
-    return panels, look
+def _body_title(node: Node, label: str) -> str:
+    if node.times:
+        return f"stands {node.times} times in a row, drawn once"
+    return f"{label} of {node.title}" + (f" ({short_name(node.name)})" if node.name else "")
 
 
 def _letter(index: int) -> str:

@@ -8,7 +8,7 @@ MAX_LINES = 40
 
 
 def headline(model: Model, title: str) -> str:
-    count = model.node_count()
+    count = model.count
     return ", ".join([f"{title}: {count:,} node" + ("" if count == 1 else "s"), *model.facts])
 
 

@@ -37,21 +37,39 @@ class View:
     @functools.cached_property
     def html(self) -> str:
         """The HTML of the output; making it hands the model to the Jupyter server, if there is one."""
-        return bundle.html(self.svg, self.text, self._hand_over(), self.height)
+        return bundle.html(self.svg, self.text, self._hand_over(kernel_store()), self.height)
 
-    def _hand_over(self) -> list[str]:
-        store = kernel_store()
-        identifiers = [identify(f"{i}:{s.name}:{self.svg}") for i, s in enumerate(self._sources)]
+    def _hand_over(self, store: Store | None) -> list[str]:
+        sources = [s for s in self._sources if s.payload]
+        identifiers = [identify(f"{i}:{s.name}:{self.svg}") for i, s in enumerate(sources)]
         if store is None:
             return identifiers
         try:
-            return [put(store, i, s) for i, s in zip(identifiers, self._sources, strict=True)]
+            return [put(store, i, s) for i, s in zip(identifiers, sources, strict=True)]
         except OplabError as error:  # the picture is worth more than a traceback
             print(f"Netron is not available: {error}", file=sys.stderr)
             return identifiers
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        if _in_terminal():
+            return {"text/plain": f"{self.text}\n{self.url()}"}
         return {"text/html": self.html, "text/plain": self.text}
+
+    def url(self) -> str:
+        """An address on this machine where a browser shows the graph, as long as this process runs."""
+        from oplab.viewer.local import server
+
+        local = server()
+        models = self._hand_over(local.store)
+        return local.add(identify(self.svg), self.title, bundle.html(self.svg, self.text, models, self.height))
+
+    def open(self) -> str:
+        """Show the graph in a browser window, without Jupyter. Returns the address."""
+        import webbrowser
+
+        address = self.url()
+        webbrowser.open(address)
+        return address
 
     def save(self, path: str | Path) -> Path:
         """Write the picture; the ending chooses svg, png or html (one self-contained file)."""
@@ -70,15 +88,15 @@ def put(store: Store, identifier: str, model: source.Source) -> str:
         known.append(mine)
     number = known.index(mine)
     identifier = identifier if number == 0 else f"{identifier}-{number + 1}"
-    write = None
-    if 0 < model.weights_size <= MAX_WEIGHTS:
-
-        def write(out: Any) -> None:
-            for part in model.weights:
-                part.write(out)
-
+    write = model.write_weights if 0 < model.weights_size <= MAX_WEIGHTS else None
     store.put(identifier, model.name, model.suffix, model.payload, write)
     return identifier
+
+
+def _in_terminal() -> bool:
+    """Is this IPython in a terminal, where a picture cannot be shown but an address can?"""
+    terminal = sys.modules.get("IPython.terminal.interactiveshell")
+    return terminal is not None and terminal.TerminalInteractiveShell.initialized()
 
 
 def kernel_store() -> Store | None:
