@@ -5,7 +5,7 @@
 PYTHON ?= python3
 RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	echo "Set-up stopped: there is no program $(PYTHON). Install Python 3.11 or newer, or add PYTHON=/path/to/python." >&2; exit 2; }; \
-	$(PYTHON) tools/bootstrap.py
+	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lab check list next watch test notebooks lint lock doctor clean

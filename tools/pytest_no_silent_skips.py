@@ -64,6 +64,14 @@ class NoSilentSkips:
             terminalreporter.line("Run what is missing, or list the test with its reason in tests/allowed_skips.toml.")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--allowed-skips", type=Path, default=LIST, help="the list of tests that may be skipped")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # not in an xdist worker
-        config.pluginmanager.register(NoSilentSkips(read_list(LIST)), "no-silent-skips")
+        try:
+            allowed = read_list(config.getoption("--allowed-skips"))
+        except (OSError, ValueError) as error:
+            raise pytest.UsageError(f"the list of allowed skips cannot be read: {error}") from None
+        config.pluginmanager.register(NoSilentSkips(allowed), "no-silent-skips")

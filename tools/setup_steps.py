@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import json
 import os
 import re
@@ -199,6 +201,8 @@ class PythonStep(Step):
             ) from None
         made = self.context.child([sys.executable, "-m", "venv", self.env.prefix])
         if made.code != 0:
+            if shutil.disk_usage(self.context.root).free < 64 << 20:  # ensurepip keeps its reason to itself
+                raise explain_os_error(OSError(errno.ENOSPC, ""), str(self.env.prefix))
             if "ensurepip" in made.output:
                 raise SetupError(
                     "this Python cannot make virtual environments: its ensurepip does not work.",
@@ -388,13 +392,12 @@ class PipWatch:
     def _fetched(self) -> float:
         """MB of the file that pip is downloading now; pip writes it under its temporary folder."""
         newest, size = 0.0, 0
-        for path in self.tmp.glob("pip-*/*"):
-            try:
-                info = path.stat()
-            except OSError:
-                continue
-            if path.is_file() and info.st_mtime > newest:
-                newest, size = info.st_mtime, info.st_size
+        for folder in self.tmp.glob("pip-unpack-*"):
+            with contextlib.suppress(OSError):  # pip removes files and folders while they are looked at
+                for entry in os.scandir(folder):
+                    info = entry.stat()
+                    if entry.is_file() and info.st_mtime > newest:
+                        newest, size = info.st_mtime, info.st_size
         return size / 1e6
 
     def show(self) -> None:
@@ -437,8 +440,8 @@ def failure_of(output: str, what: str, log: Path | None = None) -> SetupError:
     if found := re.search(r"No matching distribution found for (\S+)", output):
         return SetupError(
             f"the package index has no {found[1]} for this Python and this kind of machine.",
-            "use Python 3.12 on Linux (x86-64, ARM) or macOS 14 and newer (Apple silicon); "
-            "if TORCH_INDEX is set, check its address.",
+            "check the address of your index (TORCH_INDEX, pip's settings) and the network. Packages are there for Python 3.11 "
+            "to 3.14 on Linux (x86-64 and ARM, glibc 2.28 or newer) and macOS 14 or newer (Apple silicon).",
         )
     tail = "\n".join("    " + line for line in output.strip().splitlines()[-6:])
     where = f"read {log}. " if log else ""

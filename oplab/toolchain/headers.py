@@ -37,6 +37,7 @@ NEEDED = (
 )
 # Distributions put them into include/onnxruntime, source trees into include/onnxruntime/core/session.
 LAYOUTS = ("", "onnxruntime", "core/session", "onnxruntime/core/session", "include", "include/onnxruntime")
+SYSTEM = Path("/usr/include/onnxruntime")
 PACKAGE = "libonnxruntime-dev"
 # A release of each family that has the package, for machines whose own release is older.
 FALLBACK_SUITES = {"debian": "trixie", "ubuntu": "resolute"}
@@ -46,6 +47,8 @@ ARCHIVE_URL = "https://github.com/microsoft/onnxruntime/releases/download/v{vers
 # release's page shows it) in OPLAB_ORT_ARCHIVE_SHA256: nothing that was not checked is compiled into the course.
 ARCHIVE_SHA256: dict[str, str] = {}
 ARCHIVE_LIMIT = 512 << 20
+
+_OFFLINE = "the mirror cannot be reached (no network?)"
 
 Say = Callable[[str], None]
 
@@ -147,15 +150,18 @@ def find(say: Say = lambda text: None, environ: Mapping[str, str] | None = None)
             return search()
         except _No as reason:
             tried.append(f"  {route}: {reason}")
-    raise OplabError("ONNX Runtime's C++ headers were not found:\n" + "\n".join(tried), _fix())
+    offline = any(_OFFLINE in reason for reason in tried)
+    raise OplabError("ONNX Runtime's C++ headers were not found:\n" + "\n".join(tried), _fix(offline))
 
 
-def _fix() -> str:
+def _fix(offline: bool) -> str:
     version = runtime_version()
     if sys.platform == "darwin":
         how = "Run `brew install onnxruntime` and `export ORT_INCLUDE_DIR=$(brew --prefix onnxruntime)/include/onnxruntime`"
     else:
         how = f"Install them (Debian 13, Ubuntu 25.04 or newer: sudo apt-get install {PACKAGE}; conda: onnxruntime-cpp)"
+    if offline:
+        how = f"Connect this machine to the network and run the same command again. Or, without a network: {how}"
     return (
         f"{how}, or download {_archive_name(version)} from ONNX Runtime's release page and set OPLAB_ORT_ARCHIVE "
         "to the file. docs/setup.md has the details."
@@ -170,8 +176,7 @@ def _local_routes(environ: Mapping[str, str]) -> Iterator[_Route]:
     if conda:
         folder = Path(conda, "include", "onnxruntime")
         yield f"conda ({folder})", lambda: _usable(folder, "conda")
-    system = Path("/usr/include/onnxruntime")
-    yield f"the system ({system})", lambda: _usable(system, "the system")
+    yield f"the system ({SYSTEM})", lambda: _usable(SYSTEM, "the system")
     cache = cache_dir()
     yield f"the project's cache ({cache})", lambda: _cached(cache)
 
@@ -227,7 +232,7 @@ def _cached(cache: Path) -> Headers:
 def _fetched(cache: Path, route: str, fetch: Callable[[Path], str]) -> Headers:
     """Fetches headers into a folder beside the cache and renames it into place. One process at a time."""
     cache.parent.mkdir(parents=True, exist_ok=True)
-    with open(cache.parent / ".ort-headers.lock", "w") as lock:
+    with open(cache.parent / ".ort-headers.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with contextlib.suppress(_No):
             return _cached(cache)  # another process fetched them while this one waited
@@ -406,7 +411,7 @@ def _apt_download(scratch: Path, sources: str) -> str:
         network = re.search(
             r"Temporary failure|Could not resolve|Cannot initiate|Could not connect|Unable to connect", update.stdout
         )
-        return "the mirror cannot be reached (no network?)" if network else "it has no such package"
+        return _OFFLINE if network else "it has no such package"
     lines = [line for line in (update.stdout + got.stdout).splitlines() if line.startswith(("E:", "Err:", "W:"))]
     return lines[-1] if lines else f"apt-get ended with {got.returncode}"
 

@@ -1,0 +1,107 @@
+"""``make test`` itself: a skip that nobody allowed fails, a failed step fails the run, the last line is pytest's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import run_tests
+
+TOOLS = Path(run_tests.__file__).parent
+
+TESTS = """\
+import pytest
+
+def test_passes():
+    pass
+
+@pytest.mark.skip(reason="no such machine")
+def test_skipped():
+    pass
+
+@pytest.mark.xfail(reason="known")
+def test_expected_failure():
+    assert False
+"""
+
+
+def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-p", "pytest_no_silent_skips", "-p", "no:cacheprovider", *arguments]
+    env = {"PYTHONPATH": str(TOOLS), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+
+
+def allow(folder: Path, *patterns: str) -> str:
+    path = folder / "allowed.toml"
+    path.write_text("".join(f'[[skip]]\ntest = "{pattern}"\nreason = "because"\n' for pattern in patterns))
+    return f"--allowed-skips={path}"
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_an_unexpected_skip_fails_the_run(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    (tmp_path / "test_it.py").write_text(TESTS)
+    done = run_pytest(tmp_path, allow(tmp_path), *workers)
+    assert done.returncode == 1
+    assert "UNEXPECTED SKIPS: the run fails" in done.stdout
+    assert "test_it.py::test_skipped: Skipped: no such machine" in done.stdout
+    assert "test_it.py::test_expected_failure: known" in done.stdout
+
+    done = run_pytest(tmp_path, allow(tmp_path, "test_it.py::test_sk*", "*::test_expected_failure"), *workers)
+    assert done.returncode == 0 and "test_it.py::test_skipped: because" in done.stdout
+    assert "1 passed, 1 skipped, 1 xfailed" in done.stdout.splitlines()[-1]
+
+
+def test_a_module_that_skips_itself_is_caught(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("import pytest\npytest.importorskip('no_such_module')\n\ndef test(): pass\n")
+    (tmp_path / "test_other.py").write_text("def test(): pass\n")
+    done = run_pytest(tmp_path, allow(tmp_path))
+    assert done.returncode == 1 and "test_it.py: Skipped: could not import 'no_such_module'" in done.stdout
+
+
+def test_an_allowed_skip_needs_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "allowed.toml").write_text('[[skip]]\ntest = "x"\n')
+    done = run_pytest(tmp_path, f"--allowed-skips={tmp_path}/allowed.toml")
+    assert done.returncode == 4 and "each [[skip]] needs `test` and `reason`" in done.stderr
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    codes = {"lint": 0, "notebooks": 0, "tests": 0}
+    for name in ("lint", "notebooks"):
+        monkeypatch.setattr(run_tests, name, lambda name=name: codes[name])
+    monkeypatch.setattr(run_tests, "tests", lambda browser: print("= 9 passed in 1.00s =") or codes["tests"])
+    monkeypatch.setattr(sys, "argv", ["run_tests.py"])
+    return codes
+
+
+def test_the_last_line_is_pytest_s(steps: dict[str, int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_tests.main() == 0
+    assert capsys.readouterr().out.endswith("= 9 passed in 1.00s =\n")
+
+
+@pytest.mark.parametrize("name", ["lint", "notebooks", "tests"])
+def test_every_failed_step_fails_the_run(steps: dict[str, int], capsys: pytest.CaptureFixture[str], name: str) -> None:
+    steps[name] = 1
+    assert run_tests.main() == 1
+    assert f"FAILED: {name}" in capsys.readouterr().err
+
+
+def test_chapters_without_a_notebook_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "course.toml").write_text((run_tests.ROOT / "course.toml").read_text())
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
+    with pytest.raises(run_tests.StepError, match="chapters without a notebook: 00_first_round_trip"):
+        run_tests.notebooks()
+
+
+def test_a_missing_browser_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_tests, "find_chromium", lambda: None)
+    monkeypatch.setattr(run_tests.shutil, "which", lambda name: None)
+    with pytest.raises(run_tests.StepError, match="apt-get install chromium"):
+        run_tests.get_chromium()
+    monkeypatch.setattr(run_tests.shutil, "which", lambda name: "/usr/bin/apt-get")
+    monkeypatch.setattr(run_tests.os, "getuid", lambda: 1000)
+    with pytest.raises(run_tests.StepError, match="you are not root"):
+        run_tests.get_chromium()
