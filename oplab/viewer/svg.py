@@ -38,9 +38,27 @@ PLAIN = ("#44546a", "#ffffff")
 MARKS = {"added": ("+", "#0067a5"), "removed": ("−", "#b34700"), "changed": ("~", "#8a6d00")}
 
 _LIGHT = dict(
-    bg="#ffffff", box="#f6f8fa", line="#8c959f", text="#1f2328", mute="#59636e", pill="#e8eef5", rim="#d0d7de"
+    bg="#ffffff",
+    box="#f6f8fa",
+    line="#8c959f",
+    text="#1f2328",
+    mute="#59636e",
+    pill="#e8eef5",
+    rim="#d0d7de",
+    **{name: colour for name, (_, colour) in MARKS.items()},
 )
-_DARK = dict(bg="#14181f", box="#1e242d", line="#7d8794", text="#e6edf3", mute="#a0a9b4", pill="#28323f", rim="#3d444d")
+_DARK = dict(
+    bg="#14181f",
+    box="#1e242d",
+    line="#7d8794",
+    text="#e6edf3",
+    mute="#a0a9b4",
+    pill="#28323f",
+    rim="#3d444d",
+    added="#56b4e9",
+    removed="#f0834d",
+    changed="#e0c341",
+)
 
 
 def _variables(colours: dict[str, str]) -> str:
@@ -59,6 +77,7 @@ def _style() -> str:
         f"{me} .pill{{fill:var(--pill);stroke:var(--line)}}{me} .rim{{stroke:var(--rim)}}",
         f"{me} .wire{{stroke:var(--line)}}{me} .tip{{fill:var(--line)}}",
         f"{me} .text{{fill:var(--text)}}{me} .mute{{fill:var(--mute)}}",
+        *(f"{me} .{mark}{{stroke:var(--{mark})}}" for mark in MARKS),
     ]
     return "<style>" + "".join(rules) + "</style>"
 
@@ -141,14 +160,14 @@ def _rows(node: Node, look: Look) -> list[tuple[str, str, str]]:
         text = param.text()
         flag = "changed" if param.formal in node.changed else ""
         name, _, rest = text.partition(" ")
-        rows.append((name, shorten(" " + rest if rest else "", ROW_LIMIT - len(name)), flag))
+        rows.append((f"{name} ", shorten(rest, ROW_LIMIT - len(name)), flag))
     for name, text in node.attrs:
         name = shorten(name, 24)
         if not text:
             rows.append((name, "", ""))
             continue
         rows.append(
-            (name, shorten(f" = {text}", max(ROW_LIMIT - len(name), 8)), "changed" if name in node.changed else "")
+            (f"{name} ", shorten(f"= {text}", max(ROW_LIMIT - len(name), 8)), "changed" if name in node.changed else "")
         )
     if len(rows) > MAX_ROWS:
         more = len(rows) - MAX_ROWS + 1
@@ -627,7 +646,7 @@ def _legend(look: Look, marks: list[str]) -> tuple[str, float] | None:
         sign, colour = MARKS[mark]
         dash = ' stroke-dasharray="4 2"' if mark == "removed" else ""
         parts.append(
-            f'<rect fill="none" stroke="{colour}" stroke-width="2.5"{dash} x="{num(x + 1)}" y="0" width="12" height="12" rx="3"/>'
+            f'<rect class="{mark}" fill="none" stroke="{colour}" stroke-width="2.5"{dash} x="{num(x + 1)}" y="0" width="12" height="12" rx="3"/>'
         )
         x = _legend_text(parts, x + 20, f"{sign} {mark}")
     return ("".join(parts), x) if parts else None

@@ -31,6 +31,11 @@ function dark() {
         (document.body.dataset.jpThemeLight === undefined && matchMedia('(prefers-color-scheme: dark)').matches);
 }
 
+function paint(frame) {
+    frame.dataset.theme = dark() ? 'dark' : 'light';
+    frame.style.colorScheme = frame.dataset.theme;
+}
+
 /** Resolves when Netron has drawn the graph, rejects when it shows an error instead. */
 function drawn(frame) {
     return new Promise((resolve, reject) => {
@@ -53,14 +58,22 @@ function drawn(frame) {
     });
 }
 
-function open(view, stage, model, height) {
+/** Netron leaves a wide margin above the first node; a graph that does not fit begins at its top instead. */
+function begin(frame) {
+    const target = frame.contentDocument.getElementById('target');
+    const first = frame.contentDocument.getElementById('origin');
+    if (target && first && target.scrollHeight > target.clientHeight) {
+        target.scrollTop += Math.max(0, first.getBoundingClientRect().top - target.getBoundingClientRect().top - 16);
+    }
+}
+
+function open(stage, model, height) {
     const frame = document.createElement('iframe');
     frame.className = 'oplab-frame';
     frame.title = `Netron: ${model.name}`;
     frame.style.height = `${height}px`;
-    frame.style.colorScheme = dark() ? 'dark' : 'light';
+    paint(frame);
     frame.dataset.waiting = '';
-    frame.setAttribute('sandbox', 'allow-scripts allow-same-origin allow-downloads allow-popups allow-popups-to-escape-sandbox');
     frame.src = model.page;
     stage.append(frame);
     return frame;
@@ -105,7 +118,7 @@ class View {
 
     theme() {
         for (const frame of this.frames.values()) {
-            frame.style.colorScheme = dark() ? 'dark' : 'light';
+            paint(frame);
         }
     }
 
@@ -115,10 +128,11 @@ class View {
             button.setAttribute('aria-pressed', String(its === model));
         }
         if (model && !this.frames.has(model)) {
-            const frame = open(this, this.stage, model, Number(this.element.dataset.height) || 420);
+            const frame = open(this.stage, model, Number(this.element.dataset.height) || 420);
             this.frames.set(model, frame);
             try {
                 await drawn(frame);
+                begin(frame);
                 delete frame.dataset.waiting;
             } catch (error) {
                 frame.remove();

@@ -1,0 +1,418 @@
+"""The graph viewer in real Chromium: live in JupyterLab and Notebook 7, saved, exported, and without Jupyter."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from labdriver import Jupyter, cells, open_notebook, run_all, run_cell, save, scroll_to
+
+HERE = Path(__file__).parent
+START = f"import sys; sys.path.insert(0, {str(HERE)!r})\nimport viewer_models as m\nimport oplab"
+LIVE = ".oplab-view[data-shown=netron]"
+
+
+def netron(page: Any, index: int = 0) -> Any:
+    """The frame of the index-th interactive graph."""
+    return page.locator(LIVE).nth(index).frame_locator("iframe.oplab-frame:not([data-waiting])")
+
+
+def wait_live(page: Any, count: int, timeout: float = 20) -> None:
+    page.wait_for_function(f"document.querySelectorAll({LIVE!r}).length >= {count}", timeout=timeout * 1000)
+
+
+def inside(page: Any, script: str, index: int = 0) -> Any:
+    """Evaluate ``script`` with ``view`` and ``document`` of the index-th interactive graph.
+
+    Netron forbids eval in its own window, so this looks in from the notebook's.
+    """
+    return page.evaluate(
+        f"""([selector, index]) => {{
+            const frame = document.querySelectorAll(selector)[index].querySelector('iframe.oplab-frame:not([data-waiting])');
+            return ((view, document) => {script})(frame.contentWindow, frame.contentDocument);
+        }}""",
+        [LIVE, index],
+    )
+
+
+def labels(page: Any, index: int = 0) -> list[str]:
+    """What Netron has written on its nodes."""
+    return inside(page, "[...document.querySelectorAll('#canvas text')].map((e) => e.textContent)", index)
+
+
+def origins(page: Any) -> set[str]:
+    return {"/".join(url.split("/")[:3]) for url in page.requests if not url.startswith(("data:", "blob:"))}
+
+
+def test_two_models_come_alive_in_jupyterlab(jupyter: Jupyter, new_page: Any, tmp_path: Path) -> None:
+    page = new_page()
+    name = jupyter.write("two.ipynb", START, "oplab.show(m.conv(), title='one')", "oplab.show(m.custom())")
+    open_notebook(page, jupyter, name)
+    assert run_all(page) == []
+    wait_live(page, 2)
+    assert "Conv" in labels(page, 0) and "MyAdd" not in labels(page, 0)
+    assert "MyAdd" in labels(page, 1) and "Conv" not in labels(page, 1)
+    assert any("alpha" in text for text in labels(page, 1)), "attributes are shown without a click"
+    credit = page.locator(".oplab-credit").first.text_content()
+    assert "Netron" in credit and "Lutz Roeder" in credit and "MIT" in credit
+
+    # no question, no stranger, no cookie, and the keyboard is still the notebook's
+    assert netron(page).locator("#message-button").is_hidden()
+    assert origins(page) == {jupyter.origin}
+    assert not [c for c in page.context.cookies() if c["name"] in ("consent", "_ga")]
+    assert page.evaluate("document.activeElement.tagName") != "IFRAME"
+    assert page.problems == []
+
+    # the picture is one click away, its text can be selected
+    page.locator(".oplab-view").first.get_by_role("button", name="Picture").click()
+    picture = page.locator(".oplab-view").first.locator("svg.oplab-graph")
+    assert picture.is_visible() and "float32[4,3,3,3]" in picture.text_content()
+    picture.get_by_text("Conv", exact=True).select_text()
+    assert page.evaluate("getSelection().toString()") == "Conv"
+    assert page.locator(".oplab-view").first.locator("iframe").is_hidden()
+    page.screenshot(path=tmp_path / "two.png")
+
+    # the output that is saved holds no address of this server and no weights
+    output = cells(page)[1]["outputs"][0]["data"]
+    assert set(output) == {"text/html", "text/plain"}
+    html = "".join(output["text/html"])
+    assert str(jupyter.port) not in html and "127.0.0.1" not in html and str(Path.home()) not in html
+
+
+def test_running_again_and_restarting_the_kernel(jupyter: Jupyter, new_page: Any) -> None:
+    page = new_page()
+    name = jupyter.write("again.ipynb", START + "\nmodel = m.conv()", "oplab.show(model)", "model = m.custom()")
+    open_notebook(page, jupyter, name)
+    assert run_all(page) == []
+    wait_live(page, 1)
+    before = "".join(cells(page)[1]["outputs"][0]["data"]["text/html"])
+    run_cell(page, 1)  # the same cell, another model
+    page.wait_for_function("document.querySelector('.oplab-view svg, .oplab-view')?.textContent.includes('MyAdd')")
+    wait_live(page, 1)
+    assert "MyAdd" in labels(page)
+    page.evaluate(
+        """async () => {
+            const panel = [...window.jupyterapp.shell.widgets('main')].find((w) => w.sessionContext);
+            await panel.sessionContext.restartKernel();
+        }"""
+    )
+    assert run_all(page) == []
+    wait_live(page, 1)
+    assert "Conv" in labels(page)
+    assert "".join(cells(page)[1]["outputs"][0]["data"]["text/html"]) == before, "the output is not deterministic"
+
+
+def test_models_that_look_the_same_keep_their_weights(jupyter: Jupyter, new_page: Any) -> None:
+    page = new_page()
+    change = "other = m.conv()\nother.graph.initializer[0].raw_data = bytes(432)"
+    name = jupyter.write("twins.ipynb", START, "oplab.show(m.conv())", change, "oplab.show(other)")
+    open_notebook(page, jupyter, name)
+    assert run_all(page) == []
+    wait_live(page, 2)
+    ids = page.locator(".oplab-view").evaluate_all("views => views.map((v) => v.dataset.models)")
+    assert ids[1] == ids[0] + "-2"
+    assert run_cell(page, 1) is None and cells(page)[1]["outputs"][0]["data"]["text/html"].count(ids[0] + '"') == 1
+
+
+def test_thirty_models_in_one_notebook(jupyter: Jupyter, new_page: Any) -> None:
+    page = new_page()
+    shows = [f"oplab.show(m.chain({k + 2}, name='chain {k}'), height=300)" for k in range(30)]
+    name = jupyter.write("thirty.ipynb", START, *shows)
+    open_notebook(page, jupyter, name)
+    assert run_all(page) == []
+    # each cell in turn is scrolled to, as a reader does; its graph comes alive with as many nodes as the model has
+    for index in (1, 2, 10, 17, 24, 30):
+        scroll_to(page, index)
+        view = page.locator(f'.oplab-view:has(iframe[title="Netron: chain {index - 1}"])')
+        view.first.wait_for()
+        page.wait_for_function(
+            """(title) => {
+                const frame = document.querySelector(`iframe[title="${title}"]`);
+                return frame && !('waiting' in frame.dataset);
+            }""",
+            arg=f"Netron: chain {index - 1}",
+        )
+        drawn = page.evaluate(
+            """title => [...document.querySelector(`iframe[title="${title}"]`).contentDocument.querySelectorAll('#canvas text')]
+                .filter((e) => ['Relu', 'Sigmoid', 'Tanh', 'Neg'].includes(e.textContent)).length""",
+            f"Netron: chain {index - 1}",
+        )
+        assert drawn == index - 1 + 2
+    assert page.problems == []
+    assert origins(page) == {jupyter.origin}
+
+
+def test_comparison_is_a_picture_with_both_netrons_behind_it(jupyter: Jupyter, new_page: Any) -> None:
+    page = new_page()
+    name = jupyter.write("compare.ipynb", START, "oplab.show(m.decomposed(), m.custom())")
+    open_notebook(page, jupyter, name)
+    assert run_all(page) == []
+    page.locator(".oplab-view[data-shown=picture]").wait_for()
+    text = page.locator("svg.oplab-graph").text_content()
+    assert "3 nodes (2 Mul, 1 Add) replaced by 1 oplab::MyAdd." in text
+    page.get_by_role("button", name="Netron: custom").click()
+    wait_live(page, 1)
+    assert "MyAdd" in labels(page)
+    page.get_by_role("button", name="Netron: decomposed").click()
+    page.wait_for_function("document.querySelectorAll('.oplab-frame:not([data-waiting])').length === 2")
+    visible = page.locator("iframe.oplab-frame:visible")
+    assert visible.count() == 1 and visible.get_attribute("title") == "Netron: decomposed"
+
+
+def test_dark_theme(jupyter: Jupyter, new_page: Any, tmp_path: Path) -> None:
+    page = new_page()  # the system is light; JupyterLab alone is dark
+    name = jupyter.write("dark.ipynb", START, "oplab.show(m.custom())")
+    open_notebook(page, jupyter, name)
+    change = "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })"
+    page.evaluate(change, "JupyterLab Dark")
+    page.wait_for_function("document.body.dataset.jpThemeLight === 'false'")
+    try:
+        assert run_all(page) == []
+        wait_live(page, 1)
+        colour = "view.getComputedStyle(document.body).backgroundColor"
+        assert inside(page, colour) == "rgb(64, 64, 64)", "Netron does not follow Jupyter's theme"
+        page.screenshot(path=tmp_path / "dark.png")
+        page.get_by_role("button", name="Picture").click()
+        ground = "getComputedStyle(document.querySelector('svg.oplab-graph rect.bg')).fill"
+        assert page.evaluate(ground) == "rgb(20, 24, 31)"
+        page.evaluate(change, "JupyterLab Light")
+        page.wait_for_function("document.body.dataset.jpThemeLight === 'true'")
+        assert page.evaluate(ground) == "rgb(255, 255, 255)"
+        page.get_by_role("button", name="Netron").click()
+        page.locator(LIVE).wait_for()
+        assert inside(page, colour) == "rgb(255, 255, 255)"
+    finally:
+        page.evaluate(change, "JupyterLab Light")
+
+
+def test_the_wheel_scrolls_the_notebook_until_the_graph_is_clicked(jupyter: Jupyter, new_page: Any) -> None:
+    page = new_page(viewport={"width": 1280, "height": 700})
+    tail = ["print('\\n' * 30)"] * 4
+    name = jupyter.write("wheel.ipynb", START, "oplab.show(m.chain(20))", *tail)
+    open_notebook(page, jupyter, name)
+    assert run_all(page) == []
+    scroll_to(page, 0)
+    wait_live(page, 1)
+    box = page.locator("iframe.oplab-frame").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 150)
+    page.mouse.wheel(0, 200)
+    page.wait_for_function(
+        f"document.querySelector('iframe.oplab-frame').getBoundingClientRect().top < {box['y'] - 100}"
+    )
+    top = "document.getElementById('target').scrollTop"
+    before = inside(page, top)
+    box = page.locator("iframe.oplab-frame").bounding_box()
+    page.mouse.click(box["x"] + 40, box["y"] + box["height"] - 140)
+    page.mouse.wheel(0, 120)
+    for _ in range(50):
+        if inside(page, top) > before:
+            break
+        page.wait_for_timeout(50)
+    assert inside(page, top) > before
+
+
+def test_a_year_later_offline_and_without_a_question(jupyter: Jupyter, new_page: Any) -> None:
+    page = new_page()
+    page.context.clock.install(time="2028-06-01T12:00:00")
+    page.context.route(
+        "**/*", lambda route: route.continue_() if route.request.url.startswith(jupyter.origin) else route.abort()
+    )
+    name = jupyter.write("later.ipynb", START, "oplab.show(m.custom())")
+    open_notebook(page, jupyter, name)
+    assert page.evaluate("new Date().getFullYear()") == 2028
+    assert run_all(page) == []
+    wait_live(page, 1)
+    assert inside(page, "new view.Date().getFullYear()") == 2028
+    assert "MyAdd" in labels(page)
+    assert origins(page) == {jupyter.origin}
+
+
+def test_reload_after_the_kernel_is_gone(jupyter: Jupyter, new_page: Any) -> None:
+    page = new_page()
+    name = jupyter.write("reload.ipynb", START, "oplab.show(m.custom())", "oplab.show(m.decomposed())")
+    open_notebook(page, jupyter, name)
+    assert run_all(page) == []
+    wait_live(page, 2)
+    save(page)
+    page.evaluate(
+        """async () => {
+            const panel = [...window.jupyterapp.shell.widgets('main')].find((w) => w.sessionContext);
+            panel.sessionContext.kernelPreference = { ...panel.sessionContext.kernelPreference, autoStartDefault: false };
+            await panel.sessionContext.shutdown();
+        }"""
+    )
+    for file in (jupyter.runtime / "oplab-viewer").iterdir():  # as after a month, or on another machine
+        file.unlink()
+    page.close()
+    page = new_page()
+    open_notebook(page, jupyter, name)
+    page.locator("svg.oplab-graph").nth(1).wait_for()
+    assert "oplab::MyAdd" in page.locator("svg.oplab-graph").first.text_content()
+    page.wait_for_timeout(500)
+    assert page.locator("iframe.oplab-frame").count() == 0
+    assert page.locator(".oplab-words").first.is_hidden()
+    assert origins(page) == {jupyter.origin}
+
+
+def test_untrusted_notebooks_are_readable(jupyter: Jupyter, new_page: Any) -> None:
+    """Somebody else's notebook: Jupyter strips pictures and scripts, the words stay."""
+    page = new_page()
+    name = jupyter.write("stranger.ipynb", "1")
+    notebook = jupyter.read(name)
+    code = START + "\nprint(oplab.show(m.custom()).html)"
+    html = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    output = {"output_type": "display_data", "data": {"text/html": html, "text/plain": "-"}, "metadata": {}}
+    notebook.cells[0].outputs = [output]
+    (jupyter.root / name).write_text(json.dumps(notebook))
+    open_notebook(page, jupyter, name)
+    words = page.locator(".oplab-words")
+    words.wait_for()
+    assert "not trusted" in words.text_content() and "oplab::MyAdd(a, b" in words.text_content()
+
+
+def test_behind_a_prefix_with_every_other_port_blocked(jupyter_server: Any, new_page: Any) -> None:
+    server = jupyter_server(base_url="/user/ada/", token="correct horse".replace(" ", "-"))
+    page = new_page()
+    blocked: list[str] = []
+
+    def only_this_port(route: Any) -> None:
+        if route.request.url.startswith(server.origin + "/user/ada/"):
+            route.continue_()
+        else:
+            blocked.append(route.request.url)
+            route.abort()
+
+    page.context.route("**/*", only_this_port)
+    name = server.write("prefix.ipynb", START, "oplab.show(m.conv())")
+    open_notebook(page, server, name)
+    assert run_all(page) == []
+    wait_live(page, 1)
+    assert "Conv" in labels(page)
+    assert blocked == []
+
+    # the same addresses without logging in, and addresses that were never shown
+    model = next(url for url in page.requests if re.search(r"/models/[0-9a-f]{20}/model.onnx", url))
+    frame = next(url for url in page.requests if "/netron/" in url and "?url=" in url)
+    for url in (model, frame, server.origin + "/user/ada/oplab/viewer/mount.js"):
+        assert fetch(url)[0] in (403, "login"), url
+    token = f"token={server.token}"
+    assert fetch(f"{model}&{token}")[0] == 200
+    secret = server.folder / "secret.onnx"
+    secret.write_bytes(b"secret")
+    base = server.origin + "/user/ada/oplab/viewer/"
+    for path in (
+        "models/../../secret.onnx",
+        "models/%2e%2e/%2e%2e/secret.onnx",
+        "models/..%2f..%2fsecret.onnx/model.onnx",
+        "models/" + "0" * 20 + "/model.onnx",
+        "models/" + "0" * 20,
+        "netron/9.3.3/../../../../../etc/passwd",
+        "netron/9.3.3/..%2f__init__.py",
+        "netron/9.3.3/%2fetc%2fpasswd",
+        "netron/0.0.1/index.js",
+        "",
+    ):
+        status, body = fetch(f"{base}{path}?{token}")
+        assert status == 404, path
+        assert b"secret" not in body and b"root:" not in body
+
+
+def fetch(url: str) -> tuple[Any, bytes]:
+    """A status and a body; 'login' when the server asks who we are."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return ("login" if "/login" in answer.url else answer.status), answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def test_without_the_extension_the_picture_stays(jupyter_server: Any, new_page: Any) -> None:
+    server = jupyter_server(config={"ServerApp": {"jpserver_extensions": {"oplab.viewer.server": False}}})
+    page = new_page()
+    name = server.write("plain.ipynb", START, "oplab.show(m.custom())")
+    open_notebook(page, server, name)
+    assert run_all(page) == []
+    page.locator("svg.oplab-graph").wait_for()
+    page.wait_for_timeout(500)
+    assert page.locator("svg.oplab-graph").is_visible()
+    assert page.locator("iframe.oplab-frame").count() == 0
+    assert page.problems == []
+
+
+def test_notebook_7(jupyter_server: Any, new_page: Any, tmp_path: Path) -> None:
+    server = jupyter_server(app="notebook")
+    page = new_page()
+    name = server.write("seven.ipynb", START, "oplab.show(m.control_flow())")
+    open_notebook(page, server, name)
+    assert run_all(page) == []
+    wait_live(page, 1)
+    assert "If" in labels(page) and "Loop" in labels(page)
+    assert origins(page) == {server.origin}
+    page.screenshot(path=tmp_path / "seven.png")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nbconvert_opened_as_a_file(jupyter: Jupyter, new_page: Any, tmp_path: Path, scheme: str) -> None:
+    source = tmp_path / "export.ipynb"
+    jupyter.write("export.ipynb", START, "oplab.show(m.control_flow())", "oplab.show(m.decomposed(), m.custom())")
+    source.write_bytes((jupyter.root / "export.ipynb").read_bytes())
+    command = [sys.executable, "-m", "nbconvert", "--to", "html", "--execute", "--log-level=ERROR", str(source)]
+    subprocess.run(command, check=True, env=jupyter.env, cwd=tmp_path, timeout=120)
+    page = new_page(color_scheme=scheme)
+    page.goto((tmp_path / "export.html").as_uri(), wait_until="domcontentloaded")
+    assert page.locator("svg.oplab-graph").count() == 2
+    assert page.locator("svg.oplab-graph").first.is_visible()
+    assert "then_branch of If" in page.locator("svg.oplab-graph").first.text_content()
+    assert page.locator("iframe").count() == 0
+    assert not [
+        url for url in page.requests if "oplab" in url
+    ]  # nbconvert's own template asks for MathJax; we for nothing
+    assert page.problems == []
+    page.screenshot(path=tmp_path / f"export-{scheme}.png", full_page=True)
+
+
+def test_without_jupyter_a_local_server(new_page: Any, tmp_path: Path) -> None:
+    code = START + "\nprint(oplab.show(m.conv()).url(), flush=True)\ninput()"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        url = process.stdout.readline().strip()
+        page = new_page()
+        page.goto(url)
+        wait_live(page, 1)
+        assert "Conv" in labels(page)
+        origin, token = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/([\w-]{32})/view/[0-9a-f]{20}", url).groups()
+        assert origins(page) == {origin}
+        # Netron reads the weights only when asked, and gets them
+        assert not [u for u in page.requests if re.search("/models/.*/weights", u)]
+        for wrong in ("/", f"/{token[:-1]}x/oplab/viewer/mount.js", f"/{token}/../etc/passwd", f"/{token}/view/x"):
+            assert fetch(origin + wrong)[0] == 404
+        rebound = urllib.request.Request(url, headers={"Host": "evil.example"})
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(rebound, timeout=10)
+    finally:
+        process.communicate("\n", timeout=20)
+
+
+def test_weights_are_read_when_somebody_looks_at_them(jupyter: Jupyter, new_page: Any) -> None:
+    page = new_page()
+    big = (
+        "import numpy as np\nfrom onnx import helper, numpy_helper\n"
+        "w = numpy_helper.from_array(np.full((64, 64), 7.25, np.float32), 'w')\n"
+        "big = m.model([helper.make_node('MatMul', ['x', 'w'], ['y'])], [m.info('x', [1, 64])], [m.info('y', [1, 64])], (w,))"
+    )
+    name = jupyter.write("weights.ipynb", START, big, "oplab.show(big)")
+    open_notebook(page, jupyter, name)
+    assert run_all(page) == []
+    wait_live(page, 1)
+    assert not [u for u in page.requests if re.search("/models/.*/weights", u)]
+    frame = netron(page)
+    frame.locator("#canvas text", has_text="64×64").first.click(force=True)
+    frame.locator("#sidebar-content").get_by_text("7.25").first.wait_for()
+    assert [u for u in page.requests if re.search("/models/.*/weights", u)]
