@@ -36,7 +36,9 @@ def run(command: list[str], **variables: str) -> int:
 
 
 def lint() -> int:
-    return run([PYTHON, "-m", "ruff", "check", "."]) or run([PYTHON, "-m", "ruff", "format", "--check", "."])
+    """The code's rules and its layout; both are said, also when the first one fails."""
+    codes = [run([PYTHON, "-m", "ruff", *words, "."]) for words in (["check"], ["format", "--check"])]
+    return max(codes)
 
 
 def notebooks() -> int:
