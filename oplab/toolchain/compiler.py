@@ -96,7 +96,7 @@ def find_compiler() -> Compiler:
 def _find(named: str, path: str) -> Compiler:
     if named:
         words = shlex.split(named)
-        program = shutil.which(words[0], path=path)
+        program = _program(words[0], path)
         macros = _macros([program, *words[1:]]) if program else None
         if macros is None:
             raise OplabError(
@@ -105,11 +105,17 @@ def _find(named: str, path: str) -> Compiler:
             )
         return _checked((str(program), *words[1:]), macros)
     for name in ("c++", "g++", "clang++"):
-        program = shutil.which(name, path=path)
+        program = _program(name, path)
         macros = _macros([program]) if program else None
         if program and macros is not None:
             return _checked((program,), macros)
     raise OplabError("No C++ compiler was found.", INSTALL)
+
+
+def _program(name: str, path: str) -> str | None:
+    """Where a program is, absolute: builds run in folders of their own."""
+    found = shutil.which(name, path=path)
+    return os.path.abspath(found) if found else None
 
 
 def _macros(command: list[str]) -> dict[str, str] | None:

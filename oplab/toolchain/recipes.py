@@ -1,7 +1,7 @@
 """How each kind of library is compiled: flags, include folders, what it is linked with.
 
-The flags themselves stand in ``csrc/*/compile_flags.txt``, one a line. CMake, this module and clangd (the language
-server of most editors) all read that file, so that an exercise is compiled exactly as the course's own operators are.
+The flags themselves stand in ``csrc/*/compile_flags.txt``, one a line. CMake and this module read that file, so that an
+exercise is compiled exactly as the course's own operators are.
 """
 
 from __future__ import annotations

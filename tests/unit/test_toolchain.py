@@ -168,8 +168,10 @@ print(torch.ops.test_toolchain.zeros_of(torch.ones(2, 3)).tolist())
         slow.chmod(0o755)
         monkeypatch.setenv("CXX", str(slow))
         file = write(tmp_path, KERNEL)
+        start = time.monotonic()
         with pytest.raises(BuildFailed, match=r"c12_twice\.cpp: error: the compiler did not finish within 1 s"):
             compile_exercise(file, "ort", cache=tmp_path / "cache", timeout=1)
+        assert time.monotonic() - start < 30, "it waited for what the compiler had started"
         assert not list((tmp_path / "cache").iterdir())
         deadline = time.monotonic() + 5
         while alive(int(child.read_text())) and time.monotonic() < deadline:
@@ -236,6 +238,20 @@ class TestCache:
         header = course / "csrc" / "ort_ops" / "oplab_kernel.h"
         header.write_text(header.read_text() + "// changed\n")
         assert build._key(cxx, how, [source], sanitize=False) != before
+
+    def test_a_library_appears_whole(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        """It is put in its place by one rename on the same disk, so nobody ever sees half of it."""
+        moved: list[tuple[Path, Path]] = []
+
+        def watching(source: Path, target: Path) -> None:
+            assert not Path(target).exists() and Path(source).stat().st_size > 1000
+            moved.append((Path(source), Path(target)))
+            os.rename(source, target)
+
+        monkeypatch.setattr(build.os, "replace", watching)
+        library = compile_exercise(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache")
+        assert [target for _, target in moved] == [library]
+        assert moved[0][0].parent.parent == library.parent
 
     def test_a_failed_build_leaves_nothing_behind(self, tmp_path: Path):
         failure(tmp_path, "int broken\n")
@@ -461,6 +477,20 @@ class TestCompiler:
         monkeypatch.delenv("CXX", raising=False)
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
         assert compiler.find_compiler().command == (str(tmp_path / "g++"),)
+
+    def test_a_relative_cxx(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        real = compiler.find_compiler().command[0]
+        write(tmp_path, f'#!/bin/sh\nexec {real} "$@"\n', "mine").chmod(0o755)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("CXX", "./mine")
+        assert compile_exercise(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache").is_file()
+
+    @pytest.mark.parametrize("kind", recipes.KINDS)
+    def test_the_operators_compile_without_a_warning(self, kind: str):
+        sources = sorted(recipes.source_folder(kind).glob("*.cpp"))
+        command = recipes.recipe(kind).compile_command(compiler.find_compiler())
+        done = compiler.run([*command, "-Werror", "-fsyntax-only", *map(str, sources)], timeout=120)
+        assert done.returncode == 0, done.log
 
     def test_torch_paths_are_those_of_cpp_extension(self):
         from torch.utils import cpp_extension
