@@ -8,7 +8,7 @@ Ctrl-C ends the training and keeps the best weights so far. The held-out photos 
 judged on strips of the training photos that are set aside for it.
 
 The committed weights come from two runs: ``--steps 10000 --share-x2 0.25`` (when this script did not yet average the
-weights), then ``--more --steps 3000 --rate 1e-3 --seed 1``. The first run was worse than bicubic at x2 on three
+weights), then ``--more --steps 3000 --rate 1e-3 --seed 1``. The first run was worse than bicubic at x2 on four
 set-aside strips and on one held-out photo; that is why the second, and the default, give half of the patches to x2.
 The same seed gives the same weights on the same machine and torch only.
 """
