@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oplab.viewer import svg, text
+from oplab.viewer.digest import weights
 from oplab.viewer.fold import replace_run
 from oplab.viewer.graph import Graph, Model, Node, Value
 from oplab.viewer.source import Source
@@ -40,7 +41,7 @@ def compare(before: Source, after: Source, height: int, title: str | None) -> Vi
     """The view of two models. See `oplab.viewer.show`."""
     found = difference(before.model.graph, after.model.graph)
     sentence = summary(found, before.model.graph, after.model.graph)
-    if not found and _weights_differ(before, after):
+    if not found and weights(before) != weights(after):
         sentence = "The graphs are the same; their weights differ."
     title = title or f"{before.name} → {after.name}"
     left, right = marked(before.model, after.model, found)
@@ -53,12 +54,6 @@ def compare(before: Source, after: Source, height: int, title: str | None) -> Vi
         ]
     )
     return View([before, after], picture, words, title, height)
-
-
-def _weights_differ(before: Source, after: Source) -> bool:
-    from oplab.viewer.digest import digest
-
-    return digest(before) != digest(after)
 
 
 # --- matching -------------------------------------------------------------------------------------------------------

@@ -28,6 +28,31 @@ def digest(model: Source) -> str:
     return hasher.hash.hexdigest()
 
 
+def weights(model: Source) -> list[str]:
+    """Hashes of all the tensors of a model, in an order that does not depend on their names."""
+    if model.suffix != ".onnx":
+        return []
+    import onnx
+
+    from oplab.viewer.source import tensors
+
+    found = []
+    for tensor in tensors(onnx.ModelProto.FromString(model.payload).graph):
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            hasher = _Hasher()
+            hasher.write(repr((tensor.data_type, tuple(tensor.dims))).encode())
+            try:
+                hasher.write(onnx.numpy_helper.to_array(tensor).tobytes())
+            except Exception:  # malformed: compare it as it is
+                hasher.write(tensor.raw_data)
+            found.append(hasher.hash.hexdigest())
+    for part in model.weights:
+        hasher = _Hasher()
+        part.write(hasher)  # type: ignore[arg-type]
+        found.append(hasher.hash.hexdigest())
+    return sorted(found)
+
+
 def _canonical(model: Source) -> bytes:
     if model.suffix != ".onnx":
         return model.payload

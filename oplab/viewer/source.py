@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import sys
@@ -15,6 +16,7 @@ import onnx
 from oplab.errors import OplabError
 from oplab.viewer import graph as g
 from oplab.viewer import wire
+from oplab.viewer.onnx_graph import from_onnx
 
 INFER_LIMIT = 5000  # nodes; shape inference and the checker on more than that take longer than the picture is worth
 INLINE_LIMIT = 1024  # bytes of a tensor in an external file that are read, because shapes may depend on them
@@ -121,8 +123,12 @@ def _from_path(path: Path) -> Source:
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
                 raise OplabError(f"{path.name} is empty.", "Export the model again.")
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
-                payload, ranges = _slim(view, path.name)
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            try:
+                payload, ranges = _slim(memoryview(data), path.name)
+            finally:
+                with contextlib.suppress(BufferError):  # an error's traceback still looks at it
+                    data.close()
     except OSError as error:
         raise OplabError(f"{path} cannot be read: {error.strerror}.") from None
     weights = [Weights(r.length, _copy_range(path, r.start, r.length)) for r in ranges]
@@ -197,7 +203,27 @@ def _parse(payload: bytes, what: str) -> onnx.ModelProto:
             f"{what} {verb} not an ONNX model: there is no graph inside.",
             "Pass a file that torch.onnx.export or onnx.save wrote.",
         )
+    if not all(isinstance(name, str) for name in _names(proto.graph)):  # protobuf gives bytes where text is not UTF-8
+        verb = "are" if what.startswith("The bytes") else "is"
+        raise OplabError(f"{what} {verb} damaged: a name inside is not text.", "Export or download it again.")
     return proto
+
+
+def _names(graph: onnx.GraphProto) -> Iterator[object]:
+    yield graph.name
+    for item in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        yield item.name
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        for dim in info.type.tensor_type.shape.dim:
+            yield dim.dim_param
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attr in node.attribute:
+            yield attr.name
+            if attr.HasField("g"):
+                yield from _names(attr.g)
+            for body in attr.graphs:
+                yield from _names(body)
 
 
 # --- models in memory -----------------------------------------------------------------------------------------------
@@ -274,7 +300,7 @@ def _from_proto(
             proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
         except Exception:  # a model that cannot be inferred is still drawn; the checker has said what is wrong
             pass
-    model = g.from_onnx(proto)
+    model = from_onnx(proto)
     model.problems = problems
     return Source(name, model, payload, ".onnx", weights)
 
@@ -284,7 +310,8 @@ def _all_typed(graph: onnx.GraphProto) -> bool:
     return all(name in typed for node in graph.node for name in node.output if name)
 
 
-def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """All tensors that a graph and its bodies hold."""
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
@@ -294,16 +321,16 @@ def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
                 yield attr.t
             yield from attr.tensors
             if attr.HasField("g"):
-                yield from _tensors(attr.g)
+                yield from tensors(attr.g)
             for body in attr.graphs:
-                yield from _tensors(body)
+                yield from tensors(body)
 
 
 def _adopt_external(proto: onnx.ModelProto, weights: list[Weights], folder: Path) -> list[str]:
     """Make references to files beside the model point to the one file of weights that is handed over."""
     offset = sum(w.length for w in weights)
     missing: dict[str, int] = {}
-    for tensor in _tensors(proto.graph):
+    for tensor in tensors(proto.graph):
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
         entries = {e.key: e.value for e in tensor.external_data}
@@ -352,7 +379,7 @@ def _checked(proto: onnx.ModelProto) -> list[str]:
     """What onnx.checker says about the model, as at most one sentence."""
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
-    for tensor in _tensors(copy.graph):
+    for tensor in tensors(copy.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:  # the checker would look for the file
             del tensor.external_data[:], tensor.dims[:]
             tensor.dims.append(0)

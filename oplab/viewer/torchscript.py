@@ -43,7 +43,7 @@ def load(model: Any) -> Source:
             f"{name} has no forward method, so it has no graph.", "Show one of its methods' graphs."
         ) from None
     drawn = _graph(graph, owner)
-    result = Model(drawn, kind="TorchScript", facts=["TorchScript"])
+    result = Model(drawn, facts=["TorchScript"])
     return Source(str(name), result, _for_netron(graph, owner), ".netron")
 
 

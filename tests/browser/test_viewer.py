@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import viewer_models as m
 from labdriver import Jupyter, cells, open_notebook, run_all, run_cell, save, scroll_to
+
+from oplab.viewer import show
 
 HERE = Path(__file__).parent
 START = f"import sys; sys.path.insert(0, {str(HERE)!r})\nimport viewer_models as m\nimport oplab"
@@ -376,6 +379,53 @@ def test_nbconvert_opened_as_a_file(jupyter: Jupyter, new_page: Any, tmp_path: P
     ]  # nbconvert's own template asks for MathJax; we for nothing
     assert page.problems == []
     page.screenshot(path=tmp_path / f"export-{scheme}.png", full_page=True)
+
+
+def test_text_fits_its_boxes_with_real_fonts(new_page: Any) -> None:
+    """The layout guesses how wide text is, without a browser. Here the browser measures."""
+    page = new_page()
+    pairs = [(m.decomposed(), m.custom())]
+    singles = [m.conv(), m.control_flow(), m.transformer(14), m.tangle(50), m.custom()]
+    pictures = [show(p).svg for p in singles] + [show(a, b).svg for a, b in pairs]
+    page.set_content("<body>" + "".join(pictures))
+    outside = page.evaluate(
+        """() => {
+            const found = [];
+            for (const svg of document.querySelectorAll('svg')) {
+                const whole = svg.getBoundingClientRect();
+                for (const text of svg.querySelectorAll('text')) {
+                    const t = text.getBoundingClientRect();
+                    const frames = text.parentElement.querySelectorAll(':scope > rect.box, :scope > rect.pill');
+                    const frame = frames[frames.length - 1];
+                    const f = frame ? frame.getBoundingClientRect() : whole;
+                    if (t.left < f.left || t.right > f.right || t.top < f.top - 1 || t.bottom > f.bottom + 1) {
+                        found.push([text.textContent, t.left - f.left, f.right - t.right]);
+                    }
+                }
+            }
+            return found;
+        }"""
+    )
+    assert outside == []
+    overlapping = page.evaluate(
+        """() => {
+            const found = [];
+            for (const svg of document.querySelectorAll('svg')) {
+                const boxes = [...svg.querySelectorAll('text')].map((e) => [e.textContent, e.getBoundingClientRect()]);
+                for (let i = 0; i < boxes.length; i++) {
+                    for (let j = 0; j < i; j++) {
+                        const [a, b] = [boxes[i][1], boxes[j][1]];
+                        if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+                            && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3) {
+                            found.push([boxes[i][0], boxes[j][0]]);
+                        }
+                    }
+                }
+            }
+            return found;
+        }"""
+    )
+    assert overlapping == []
 
 
 def test_without_jupyter_a_local_server(new_page: Any, tmp_path: Path) -> None:
