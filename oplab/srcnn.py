@@ -24,6 +24,9 @@ WEIGHTS = "srcnn.npz"
 """The file in ``oplab/data``: one float32 array for each parameter, by its name in ``state_dict``."""
 
 
+_RGB_TO_Y = (0.299, 0.587, 0.114)
+
+
 class SRCNN(nn.Module):
     """Sharpens a photo that was enlarged with a bicubic filter. 57 281 parameters.
 
@@ -45,10 +48,13 @@ class SRCNN(nn.Module):
         self.conv2 = nn.Conv2d(64, 32, kernel_size=5, padding=2)
         self.conv3 = nn.Conv2d(32, 1, kernel_size=5, padding=2)
         self.relu = nn.ReLU()
+        # no parameter and not in state_dict, but it moves with the net to another device or dtype
+        self.register_buffer("rgb_to_y", torch.tensor(_RGB_TO_Y).view(1, 3, 1, 1), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The photo with the missing detail added: (N, 3, H, W) -> (N, 3, H, W)."""
-        out = self.relu(self.conv1(brightness(x)))
+        y = (x * self.rgb_to_y).sum(dim=1, keepdim=True)  # brightness
+        out = self.relu(self.conv1(y))
         out = self.relu(self.conv2(out))
         out = self.conv3(out)
         return x + out  # (N, 1, H, W) is broadcast over the three channels
@@ -56,7 +62,7 @@ class SRCNN(nn.Module):
 
 def brightness(x: torch.Tensor) -> torch.Tensor:
     """Y = 0.299 R + 0.587 G + 0.114 B (ITU-R BT.601, full range): float (N, 3, H, W) -> (N, 1, H, W)."""
-    return 0.299 * x[:, 0:1] + 0.587 * x[:, 1:2] + 0.114 * x[:, 2:3]
+    return (x * x.new_tensor(_RGB_TO_Y).view(1, 3, 1, 1)).sum(dim=1, keepdim=True)
 
 
 def load_srcnn() -> SRCNN:
