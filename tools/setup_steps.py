@@ -461,7 +461,9 @@ class OplabStep(Step):
         return self.env.stamps() / "oplab.json"
 
     def inputs(self) -> str:
-        return digest(str(self.context.root), self.context.root / "pyproject.toml", self.env.version)
+        root = self.context.root
+        copied = sorted(root.glob("oplab/viewer/*.json"))  # pyproject's shared-data: copied, not linked
+        return digest(str(root), root / "pyproject.toml", self.env.version, *copied)
 
     def intact(self, stamp: dict[str, Any]) -> bool:
         return any(True for site in self.env.sites() for _ in site.glob("oplab-*.dist-info/RECORD"))

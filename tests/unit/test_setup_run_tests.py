@@ -28,8 +28,24 @@ def test_expected_failure():
 
 
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-p", "pytest_no_silent_skips", "-p", "no:cacheprovider", *arguments]
-    env = {"PYTHONPATH": str(TOOLS), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "pytest_no_silent_skips",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "xdist",
+        *arguments,
+    ]
+    env = {
+        "PYTHONPATH": str(TOOLS),
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
 
 
