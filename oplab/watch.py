@@ -97,6 +97,7 @@ class Session:
         self._wake = threading.Condition()
         self._stop = threading.Event()
         self._told: list[str] = []
+        self._texts = Texts(course)
         self.reached = progressing.load(course.root / "build", self._told.append)
         self.current = self.next()
 
@@ -190,18 +191,28 @@ class Session:
         threading.Thread(target=start, daemon=True).start()
 
     def _watch(self) -> None:
+        texts = self._texts
         from watchfiles import watch as changes
 
         folder = self.course.root / "exercises"
-        texts = Texts(self.course)
-        for batch in changes(folder, step=20, debounce=200, stop_event=self._stop, watch_filter=None, rust_timeout=500):
-            names = {Path(os.path.relpath(path, folder)).as_posix() for _, path in batch}
+        everything = {exercise.file for exercise in self.course.exercises}
+        # A time-out looks at all files: it finds what was saved before the watcher was ready, and what a network drive does not tell.
+        for batch in changes(
+            folder,
+            step=20,
+            debounce=200,
+            stop_event=self._stop,
+            watch_filter=None,
+            rust_timeout=500,
+            yield_on_timeout=True,
+        ):
+            names = {Path(os.path.relpath(path, folder)).as_posix() for _, path in batch} or everything
             # An editor that saves by rename leaves no file for a moment; one that truncates leaves an empty one.
             for _ in range(10):
                 known = [
                     folder / name for name in names if any(exercise.file == name for exercise in self.course.exercises)
                 ]
-                if all(path.exists() and path.stat().st_size for path in known):
+                if not batch or all(path.exists() and path.stat().st_size for path in known):
                     break
                 if self._stop.wait(0.02):
                     return

@@ -1,0 +1,160 @@
+"""The lessons as a learner meets them: JupyterLab as `make lab` starts it, and "Run all" in Chromium."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from labdriver import ROOT, cells, free_port, open_notebook, run_all, scroll_to
+
+LESSONS = sorted(path.stem for path in (ROOT / "notebooks" / "src").glob("*.py"))
+
+
+def shot(page, name: str) -> None:
+    """Keep a picture of what was seen, in build/screenshots."""
+    folder = ROOT / "build" / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=str(folder / f"{name}.png"))
+
+
+@pytest.fixture(scope="module")
+def solutions_server(jupyter_server):
+    return jupyter_server(env={"OPLAB_TRACK": "solutions"})
+
+
+def live_graph(page, number: int):
+    """The Netron frame of a cell's graph. Pictures above it may still move the page, so it is scrolled to until it is there."""
+    frame = page.locator(".oplab-view[data-shown=netron] iframe.oplab-frame:not([data-waiting])").first
+    deadline = time.monotonic() + 40
+    while not frame.count():
+        assert time.monotonic() < deadline, "Netron did not come"
+        scroll_to(page, number)
+        time.sleep(0.5)
+    return frame
+
+
+def index_of(page, words: str) -> int:
+    return next(number for number, cell in enumerate(cells(page)) if words in cell["source"])
+
+
+def outputs(cell: dict) -> set[str]:
+    return {kind for output in cell["outputs"] for kind in output.get("data", {})}
+
+
+@pytest.mark.parametrize("stem", LESSONS)
+def test_run_all_ends_without_an_error(stem, solutions_server, new_page):
+    """Every lesson, with the reference answers: pictures and graphs are there, every exercise passes."""
+    name = f"{stem}.ipynb"
+    shutil.copy(ROOT / "notebooks" / name, solutions_server.root / name)
+    page = new_page()
+    open_notebook(page, solutions_server, name)
+    assert run_all(page, timeout=240) == []
+    state = cells(page)
+    assert any("image/png" in outputs(cell) for cell in state)
+    checked = [cell for cell in state if "lab.check(" in cell["source"]]
+    assert checked
+    for cell in checked:
+        assert "passed" in cell["outputs"][0]["text"], cell
+    frame = live_graph(page, index_of(page, "lab.show("))
+    netron = frame.element_handle().content_frame()
+    netron.locator("#canvas").wait_for(state="attached")
+    netron.locator("g.node").first.wait_for()
+    time.sleep(0.3)
+    shot(page, f"{stem}-graph")
+    for number, cell in enumerate(state):
+        if "image/png" in outputs(cell):
+            scroll_to(page, number)
+            time.sleep(0.4)
+            shot(page, f"{stem}-picture-{number}")
+    visible = page.locator(".jp-OutputArea-output img")
+    assert visible.count() >= 1
+    assert visible.first.evaluate("(image) => image.complete && image.naturalWidth > 100")
+
+
+def test_an_untouched_learner_sees_todo_and_no_error(jupyter_server, new_page, tmp_path):
+    """The stubs of a fresh clone: the lesson runs to its end and says what is to be written."""
+    sys.path.insert(0, str(ROOT))
+    from oplab.course import load
+    from oplab.stubs import make_stub
+
+    course = tmp_path / "course"
+    for part in ("course.toml", "oplab", "solutions", "csrc"):
+        (course / part).parent.mkdir(parents=True, exist_ok=True)
+        (course / part).symlink_to(ROOT / part)
+    (course / "build").mkdir()
+    (course / "build" / "lib").symlink_to(ROOT / "build" / "lib")
+    for exercise in load(ROOT).exercises:
+        file = course / "exercises" / exercise.file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(make_stub((ROOT / "solutions" / exercise.file).read_text(), exercise.file))
+    server = jupyter_server(env={"OPLAB_ROOT": str(course), "OPLAB_TRACK": ""})
+    shutil.copy(ROOT / "notebooks" / "00_first_round_trip.ipynb", server.root / "first.ipynb")
+    page = new_page()
+    open_notebook(page, server, "first.ipynb")
+    assert run_all(page, timeout=240) == []
+    for cell in cells(page):
+        if "lab.check(" in cell["source"]:
+            text = cell["outputs"][0]["text"]
+            assert "todo" in text and "Goal:" in text and "lab.hint(" in text
+
+
+@pytest.fixture
+def make_lab(tmp_path):
+    """JupyterLab as ``make lab`` starts it, for a user whose home is empty."""
+    port = free_port()
+    env = {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    for name in [name for name in env if name.startswith("JUPYTER")]:
+        del env[name]
+    log = tmp_path / "log.txt"
+    with log.open("w") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "tools/lab.py", "--no-browser", "--port", str(port), "--ServerApp.port_retries=0"],
+            cwd=ROOT,
+            env=env,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+        )
+    deadline = time.monotonic() + 60
+    while not (match := re.search(r"http://(?:localhost|127\.0\.0\.1):\d+/\S+token=\w+", log.read_text())):
+        assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-2000:]
+        time.sleep(0.1)
+    yield match[0].rstrip(".,"), process, Path(log)
+    if process.poll() is None:
+        process.terminate()
+        process.wait(20)
+
+
+def test_make_lab_shows_the_first_lesson_and_no_popup(make_lab, new_page):
+    address, process, log = make_lab
+    page = new_page()
+    page.goto(address)
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
+    heading = page.locator(".jp-Notebook h1").first
+    heading.wait_for()
+    assert "First round trip" in heading.inner_text()
+    names = page.locator(".jp-DirListing-itemName")
+    names.first.wait_for()
+    crumbs = page.locator(".jp-FileBrowser-crumbs").inner_text()
+    listed = set(names.all_inner_texts())
+    assert "00_first_round_trip.ipynb" in listed or {"notebooks", "exercises"} <= listed, (crumbs, listed)
+    time.sleep(2)  # a popup would come now
+    assert page.locator(".jp-Dialog").count() == 0
+    assert page.locator(".Toastify__toast").count() == 0
+    shot(page, "make-lab")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 0, log.read_text()[-2000:]
+    assert "Traceback" not in log.read_text()
+
+
+def test_the_second_lab_is_listening_within_ten_seconds(make_lab):
+    """The fixture has waited for the address; here only that it needs no set-up is stated, by time."""
+    started = time.monotonic()
+    subprocess.run([sys.executable, "tools/bootstrap.py", "--quiet"], cwd=ROOT, check=True, env={**os.environ})
+    assert time.monotonic() - started < 10
