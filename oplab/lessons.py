@@ -54,7 +54,8 @@ class Lesson:
         print(f"Operator Lab, chapter {self.chapter.stem[:2]}: {self.chapter.title}")
         print("  ".join(f"{name} {_version(name)}" for name in _VERSIONS))
         for exercise in self.chapter.exercises:
-            print(f"  {exercise.id:<20} {exercise.points} points, about {exercise.minutes} minutes: {exercise.goal}")
+            print(f"  {exercise.id:<16} {exercise.points} points, about {exercise.minutes} minutes")
+            print(f"      {exercise.goal}")
 
     def check(self, name: str) -> None:
         """Grade one exercise, in a process of its own, and print what the grader says."""

@@ -148,7 +148,7 @@ for kind in ("torchscript", "dynamo"):
     print("   ", ", ".join(f"{ops.count(op)} {op}" for op in dict.fromkeys(ops)))
 
 # %% [markdown]
-# Both graphs mean the same and look different. The TorchScript path writes every number of a slice as a `Constant` node, the dynamo
+# Both graphs mean the same and look different. The TorchScript path writes a fixed number as a `Constant` node, the dynamo
 # path stores it as an *initialiser*, as it does with the weights. The **opset** says which version of the operators' definitions
 # counts.
 #
