@@ -23,8 +23,19 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Graph:
+    """A picture of an ONNX model that was graded. ``name`` is the evidence's own, ``svg`` a whole SVG document."""
+
+    name: str
+    svg: str
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """How one exercise went. ``status`` is one of :data:`STATES`; ``message`` says why, in words for the learner."""
+    """How one exercise went. ``status`` is one of :data:`STATES`; ``message`` says why, in words for the learner.
+
+    ``graphs`` is filled for reports only, see :mod:`oplab.reports.graphs`.
+    """
 
     id: str
     chapter: str
@@ -36,6 +47,7 @@ class Outcome:
     checks: tuple[Check, ...] = ()
     output: str = field(default="", repr=False)
     max_rss_kb: int = field(default=0, repr=False)
+    graphs: tuple[Graph, ...] = field(default=(), repr=False)
 
     @property
     def passed(self) -> bool:
@@ -71,6 +83,8 @@ class Results:
             entry = asdict(outcome)
             entry["seconds"] = round(outcome.seconds, 3)
             del entry["max_rss_kb"], entry["output"]
+            if not entry["graphs"]:
+                del entry["graphs"]
             exercises.append(entry)
         return {
             "version": VERSION,

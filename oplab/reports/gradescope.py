@@ -1,0 +1,44 @@
+"""The ``results.json`` that a Gradescope autograder leaves behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from oplab.reports import common
+
+
+def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+    """One test for each exercise; all of it is visible to the student, as it is on the student's own machine."""
+    tests = []
+    numbers: dict[str, int] = {}
+    for entry in results["exercises"]:
+        chapter = entry["chapter"]
+        numbers[chapter] = numbers.get(chapter, 0) + 1
+        text = common.plain(entry)
+        state = common.WORDS[entry["status"]]
+        tests.append(
+            {
+                "score": entry["points"],
+                "max_score": entry["max_points"],
+                "status": "passed" if entry["status"] == "passed" else "failed",
+                "name": entry["id"],
+                "name_format": "text",
+                "number": f"{int(chapter[:2])}.{numbers[chapter]}",
+                "output": state if not text else f"{state}\n{text}",
+                "output_format": "text",  # never html: a message may quote what the student wrote
+                "tags": [common.title(chapter, titles)],
+                "visibility": "visible",
+            }
+        )
+    report = {
+        "score": results["points"],
+        "execution_time": round(sum(entry["seconds"] for entry in results["exercises"])),
+        "output": "\n".join(part for part in (common.summary(results) + ".", common.open_points(results)) if part),
+        "output_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "tests": tests,
+    }
+    return json.dumps(report, indent=1) + "\n"

@@ -1,0 +1,144 @@
+"""Pictures of the ONNX models that did not pass, for the reports.
+
+A learner's model is not trusted: it is opened in a process of its own with limits (:mod:`oplab.reports.draw`), never in the one
+that prints the grades. A model that cannot be drawn costs its picture and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from oplab.checks.base import MAX_FILE, MAX_JSON
+from oplab.grading.client import Server
+from oplab.grading.results import Graph, Outcome, Results
+
+PER_EXERCISE = 2  # pictures: the model of the first failed check, and one more
+MAX_SVG = 400_000  # characters; a larger drawing says nothing on a page
+TIME_LIMIT = 30.0  # seconds for all pictures of one run
+# Not `-m`: that would put the current folder first on sys.path, where a learner's code could leave an onnx.py.
+_MAIN = "import sys; sys.path.append({root!r}); from oplab.reports.draw import main; main()"
+
+
+class Keeper(Server):
+    """A grading server that keeps the evidence of what the judge rejected until :meth:`close`."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._kept = tempfile.TemporaryDirectory(prefix="oplab-", ignore_cleanup_errors=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        self._kept.cleanup()
+
+    @property
+    def kept(self) -> Path:
+        """A folder with one folder of evidence for each exercise that was rejected."""
+        return Path(self._kept.name)
+
+    def run(self, job: dict[str, Any]) -> dict[str, Any]:
+        answer = super().run(job)
+        if job.get("half") == "judge":
+            checks = (answer.get("report") or {}).get("checks")
+            if not checks or not all(check["passed"] for check in checks):
+                keep(Path(job["evidence"]), self.kept / job["id"])
+        return answer
+
+
+def keep(evidence: Path, folder: Path) -> None:
+    """Copy the models of some evidence. What is no plain file, or too large, stays behind."""
+    try:
+        items = evidence / "evidence.json"
+        if items.is_symlink() or not items.is_file() or items.stat().st_size > MAX_JSON:
+            return
+        shutil.rmtree(folder, ignore_errors=True)  # an exercise may be graded twice
+        folder.mkdir(parents=True)
+        shutil.copyfile(items, folder / items.name)
+        room = MAX_FILE
+        for file in sorted(evidence.glob("f*.bin")):
+            if file.is_symlink() or not file.is_file():
+                continue
+            room -= file.stat().st_size
+            if room < 0:
+                return
+            shutil.copyfile(file, folder / file.name)
+    except OSError:  # a full disk: the page has one picture less
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def with_graphs(results: Results, kept: Path) -> Results:
+    """The same results, with pictures of the models that did not pass."""
+    wanted = {
+        outcome.id: [outcome.message, *(check.message for check in outcome.checks if not check.passed)]
+        for outcome in results.exercises
+        if not outcome.passed and (kept / outcome.id).is_dir()
+    }
+    drawn = draw(wanted, kept) if wanted else {}
+    return replace(results, exercises=tuple(_with(outcome, drawn) for outcome in results.exercises))
+
+
+def _with(outcome: Outcome, drawn: Mapping[str, list[Graph]]) -> Outcome:
+    return replace(outcome, graphs=tuple(drawn[outcome.id])) if outcome.id in drawn else outcome
+
+
+def draw(wanted: Mapping[str, list[str]], kept: Path) -> dict[str, list[Graph]]:
+    """Pictures by exercise.
+
+    Args:
+        wanted: exercise to the messages about it: a model whose name stands in one of them comes first.
+        kept: the folder of a :class:`Keeper`.
+    """
+    drawn: dict[str, list[Graph]] = {}
+    waiting = dict(wanted)
+    deadline = time.monotonic() + TIME_LIMIT
+    while waiting and (remaining := deadline - time.monotonic()) > 0:
+        tried: set[str] = set()
+        for line in _child(waiting, kept, remaining).splitlines():
+            try:
+                entry = json.loads(line)
+                tried.add(entry["id"])
+                svg = entry.get("svg")
+                if entry["id"] in waiting and type(svg) is str and len(svg) <= MAX_SVG:
+                    graphs = drawn.setdefault(entry["id"], [])
+                    if len(graphs) < PER_EXERCISE:
+                        graphs.append(Graph(str(entry["name"])[:200], svg))
+            except (ValueError, KeyError, TypeError):
+                continue  # a line that was cut off
+        # The last one that was tried has ended the process, or all are done. Either way it is not tried again.
+        left = {id: messages for id, messages in waiting.items() if id not in tried}
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    return drawn
+
+
+def _child(wanted: Mapping[str, list[str]], kept: Path, timeout: float) -> str:
+    job = json.dumps({"folder": str(kept), "exercises": wanted, "each": PER_EXERCISE})
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _MAIN.format(root=str(Path(__file__).resolve().parents[2]))],
+            input=job,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            cwd="/",
+        )
+        return done.stdout
+    except subprocess.TimeoutExpired as error:
+        text = error.stdout or b""
+        return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
