@@ -236,3 +236,10 @@ def test_the_batches_put_large_packages_first_and_alone() -> None:
         10,
     ]
     assert sorted(sum(groups, [])) == sorted(names)
+
+
+def test_another_build_of_the_pinned_torch_needs_no_cuda() -> None:
+    pins = {"torch": "2.15.0", "nvidia-cublas": "13.0", "triton": "3.9", "alpha": "1.0"}
+    assert packages.missing(pins, {"torch": "2.15.0+cpu"}) == {"alpha": "1.0"}
+    assert packages.missing(pins, {"torch": "2.14.0+cpu"}) == pins
+    assert packages.missing(pins, {"torch": "2.15.0"}) == {name: pins[name] for name in pins if name != "torch"}
