@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from oplab.grading.text import Failure, failures, rest_of_message
+
 Entry = Mapping[str, Any]
 
 WORDS = {
@@ -50,20 +52,32 @@ def open_points(results: Mapping[str, Any]) -> str:
     return f"The grader itself failed on {', '.join(broken)}. That is not the learner's fault: grade again before you count."
 
 
-def first_failures_first(entry: Entry) -> list[Entry]:
-    """The named checks: what failed, in order, then what passed."""
-    return sorted(entry["checks"], key=lambda check: check["passed"])
+def failed(entry: Entry) -> list[Failure]:
+    """The failed checks in order; those that say the same are one."""
+    return failures(_failed(entry))
 
 
-def told_by_checks(entry: Entry) -> bool:
-    """Whether the exercise's message is already that of one of its checks."""
-    return any(check["message"] and entry["message"] == check["message"] for check in entry["checks"])
+def passed(entry: Entry) -> list[str]:
+    """The names of the checks that passed."""
+    return [check["name"] for check in entry["checks"] if check["passed"]]
+
+
+def own_message(entry: Entry) -> str:
+    """What the exercise's message says beyond its failed checks."""
+    return rest_of_message(entry["message"], _failed(entry))
 
 
 def plain(entry: Entry) -> str:
-    """Message and checks of one exercise as lines of text."""
-    lines = [] if told_by_checks(entry) or not entry["message"] else entry["message"].splitlines()
-    for check in first_failures_first(entry):
-        mark = "✓" if check["passed"] else "✗"
-        lines.append(f"{mark} {check['name']}" + (f": {check['message']}" if check["message"] else ""))
+    """Failed checks, message and passed checks of one exercise as lines of text."""
+    lines = []
+    for failure in failed(entry):
+        lines.append(f"✗ {failure.name}" + (f": {failure.message}" if failure.message else ""))
+        if failure.same:
+            lines.append(f"  The same: {', '.join(failure.same)}.")
+    lines += own_message(entry).splitlines()
+    lines += [f"✓ {name}" for name in passed(entry)]
     return "\n".join(lines)
+
+
+def _failed(entry: Entry) -> list[tuple[str, str]]:
+    return [(check["name"], check["message"]) for check in entry["checks"] if not check["passed"]]

@@ -42,14 +42,13 @@ def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
 
 
 def _exercise(entry: common.Entry) -> dict[str, Any]:
-    checks = common.first_failures_first(entry)
     return {
         **entry,
         "mark": MARKS[entry["status"]],
         "state": common.WORDS[entry["status"]],
-        "own_message": "" if common.told_by_checks(entry) else entry["message"],
-        "failed_checks": [check for check in checks if not check["passed"]],
-        "passed_checks": [check for check in checks if check["passed"]],
+        "own_message": common.own_message(entry),
+        "failed_checks": common.failed(entry),
+        "passed_checks": common.passed(entry),
         "pictures": [
             {
                 "name": graph["name"],
