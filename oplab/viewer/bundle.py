@@ -47,7 +47,10 @@ def html(svg: str, text: str, models: list[str], height: int) -> str:
     return (
         f'<div class="oplab-view" data-models="{escape(" ".join(models))}" data-height="{height}">'
         # a page that forbids styles and pictures forbids both: then the words are seen
-        "<style>.oplab-words{display:none}.oplab-picture{max-height:85vh;overflow:auto}"
+        "<style>.oplab-view{position:relative}.oplab-words p{display:none}"
+        # the words are for screen readers, the picture for the others
+        ".oplab-words{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}"
+        ".oplab-picture{max-height:85vh;overflow:auto}"
         "@media print{.oplab-picture{max-height:none}}</style>"
         f'<div class="oplab-words"><p>{escape(_UNTRUSTED)}</p><pre>{escape(text)}</pre></div>'
         f'<div class="oplab-picture"><img alt="{summary}" style="max-width:100%;height:auto" '

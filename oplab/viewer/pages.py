@@ -34,6 +34,11 @@ _TYPES = {
     ".png": "image/png",
     ".ico": "image/x-icon",
 }
+# what Netron loads for every ONNX model, six levels of imports deep: told at once, it costs one round trip instead of six
+_MODULES = (
+    "base text flatbuffers flexbuffers zip tar python json xml protobuf hdf5 grapher browser view message "
+    "onnx onnx-proto onnx-schema"
+).split()
 _FOREVER = "private, max-age=31536000, immutable"
 
 
@@ -66,12 +71,14 @@ def netron_version() -> str:
 def index() -> bytes:
     """Netron's page, told nothing that would make it ask, report or refuse."""
     text = (netron_folder() / "index.html").read_text(encoding="utf-8")
+    present = [name for name in _MODULES if (netron_folder() / f"{name}.js").is_file()]
+    hints = "".join(f'<link rel="modulepreload" href="{name}.js">\n' for name in present)
     for pattern, new in (
         (r'<meta name="version" content="[^"]*">\n?', '<meta name="version" content="0.0.0">\n'),
         (r'<meta name="date" content="[^"]*">\n?', ""),
         (
             r'(<script type="text/javascript" src="index.js">)',
-            r'<script type="text/javascript" src="quiet.js"></script>\n\1',
+            r'<script type="text/javascript" src="quiet.js"></script>\n' + hints + r"\1",
         ),
     ):
         text, count = re.subn(pattern, new, text)

@@ -15,6 +15,8 @@ const STYLE = `
 @media print{.oplab-bar,.oplab-frame{display:none!important}.oplab-picture{display:block!important}}
 `;
 const PATIENCE = 60000; // ms that Netron may take before the picture stays
+const MOST = 8; // Netrons that are open at once, of those out of sight; each takes some 20 MB
+const open = []; // [view, model], the one longest out of sight first
 let styled = false;
 
 function style() {
@@ -45,7 +47,7 @@ function drawn(frame) {
             const state = body ? body.classList : null;
             if (!frame.isConnected || Date.now() - start > PATIENCE) {
                 reject(new Error('Netron did not draw the graph.'));
-            } else if (state && (state.contains('alert') || state.contains('notification'))) {
+            } else if (state && state.contains('alert')) {
                 const text = frame.contentDocument.getElementById('message-text');
                 reject(new Error(text ? text.innerText : 'Netron cannot open this model.'));
             } else if (state && state.contains('default') && !state.contains('spinner')) {
@@ -67,7 +69,7 @@ function begin(frame) {
     }
 }
 
-function open(stage, model, height) {
+function frameFor(stage, model, height) {
     const frame = document.createElement('iframe');
     frame.className = 'oplab-frame';
     frame.title = `Netron: ${model.name}`;
@@ -87,6 +89,7 @@ class View {
         this.stage = document.createElement('div');
         this.stage.className = 'oplab-stage';
         this.frames = new Map();
+        this.visible = true;
         this.picture.replaceWith(this.stage);
         this.stage.append(this.picture);
         this.bar = document.createElement('div');
@@ -116,6 +119,24 @@ class View {
         this.bar.append(button);
     }
 
+    /** Told when the output comes into sight or leaves it. */
+    seen(visible) {
+        this.visible = visible;
+        const mine = open.filter(([view]) => view === this);
+        open.splice(0, open.length, ...open.filter(([view]) => view !== this), ...mine);
+        if (visible && this.wanted && !this.frames.has(this.wanted)) {
+            this.show(this.wanted);
+        }
+    }
+
+    /** Give a Netron's memory back; it is opened again when somebody looks. */
+    close(model) {
+        this.frames.get(model).remove();
+        this.frames.delete(model);
+        this.picture.style.display = '';
+        this.element.dataset.shown = 'picture';
+    }
+
     theme() {
         for (const frame of this.frames.values()) {
             paint(frame);
@@ -128,16 +149,20 @@ class View {
             button.setAttribute('aria-pressed', String(its === model));
         }
         if (model && !this.frames.has(model)) {
-            const frame = open(this.stage, model, Number(this.element.dataset.height) || 420);
+            const frame = frameFor(this.stage, model, Number(this.element.dataset.height) || 420);
             this.frames.set(model, frame);
+            open.push([this, model]);
+            this.spare();
             try {
                 await drawn(frame);
                 begin(frame);
                 delete frame.dataset.waiting;
             } catch (error) {
-                frame.remove();
-                this.frames.delete(model);
-                this.fail(model, error);
+                if (this.frames.get(model) === frame) { // else it was closed meanwhile, and nothing is wrong
+                    frame.remove();
+                    this.frames.delete(model);
+                    this.fail(model, error);
+                }
                 return;
             }
         }
@@ -149,6 +174,18 @@ class View {
                 }
             }
             this.element.dataset.shown = model ? 'netron' : 'picture';
+        }
+    }
+
+    spare() {
+        const gone = open.filter(([view, model]) => !view.frames.has(model) || !view.element.isConnected);
+        gone.forEach((entry) => open.splice(open.indexOf(entry), 1));
+        for (const entry of [...open]) {
+            const [view, model] = entry;
+            if (open.length > MOST && !view.visible) {
+                open.splice(open.indexOf(entry), 1);
+                view.close(model);
+            }
         }
     }
 
@@ -178,8 +215,9 @@ async function start(element, base) {
     }
     if (models.length && element.isConnected) {
         style();
-        new View(element, models);
+        return new View(element, models);
     }
+    return null;
 }
 
 /**
@@ -194,10 +232,14 @@ export function mount(element, baseUrl) {
     element.dataset.mounted = '1';
     const base = new URL(baseUrl, window.location.origin);
     // thirty graphs in a notebook are loaded as they come into sight
+    let view = null;
     const observer = new IntersectionObserver((entries) => {
-        if (entries.some((entry) => entry.isIntersecting)) {
-            observer.disconnect();
-            start(element, base).catch(() => {}); // without the server's answer the picture stays
+        const visible = entries[entries.length - 1].isIntersecting;
+        if (view === null && visible) {
+            // without the server's answer the picture stays
+            view = start(element, base).catch(() => null);
+        } else if (view !== null) {
+            view.then((it) => it && it.seen(visible));
         }
     }, { rootMargin: '300px' });
     observer.observe(element);
