@@ -6,8 +6,9 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,6 +28,12 @@ app = typer.Typer(
 Ids = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="c04.asinh, c04 for a chapter, nothing for all")
 ]
+Junit = Annotated[Path | None, typer.Option("--junit", metavar="F", help="write JUnit XML to F, for CI servers")]
+Html = Annotated[Path | None, typer.Option("--html", metavar="F", help="write one self-contained page to F")]
+Gradescope = Annotated[
+    Path | None, typer.Option("--gradescope", metavar="F", help="write Gradescope's results.json to F")
+]
+Markdown = Annotated[Path | None, typer.Option("--markdown", metavar="F", help="write a table with details to F")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="an exercise, for example c04.asinh")]
 
 
@@ -129,7 +136,15 @@ def check(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="F", help="write the results as JSON to F, - for stdout")
     ] = None,
+    junit: Junit = None,
+    html: Html = None,
+    gradescope: Gradescope = None,
+    markdown: Markdown = None,
     sanitize: Annotated[bool, typer.Option("--sanitize", help="build C++ with AddressSanitizer and UBSan")] = False,
+    isolate: Annotated[
+        bool,
+        typer.Option("--isolate", help="no network, read-only course, no solutions in sight, where Linux offers it"),
+    ] = False,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="how many exercises run at the same time")] = min(
         2, os.cpu_count() or 1
     ),
@@ -144,34 +159,71 @@ def check(
     exercises = course.select(_split(ids))
     used = track or paths.track()
     folder = submission if submission is not None else course.root / used
-    if json_file is not None and str(json_file) != "-" and not json_file.parent.is_dir():
-        raise OplabError(
-            f"{json_file} cannot be written: the folder {json_file.parent} does not exist.",
-            "Make it, or name another file.",
-        )
+    targets = _targets(json=json_file, junit=junit, html=html, gradescope=gradescope, markdown=markdown)
+    from oplab import reports
     from oplab.grading.engine import grade
     from oplab.grading.text import summary
 
-    out = sys.stderr if str(json_file) == "-" else sys.stdout
+    out = sys.stderr if any(str(path) == "-" for path in targets.values()) else sys.stdout
+    if isolate:
+        from oplab.grading.isolation import detect
+
+        print(detect(course.root, folder).sentence(), file=out)
     try:
-        with _Display(len(exercises), out) as display:
-            results = grade(course, exercises, folder, jobs=jobs, seed=seed, sanitize=sanitize, listener=display)
+        with _Display(len(exercises), out) as display, ExitStack() as stack:
+            keeper = None
+            if {"json", "html"} & set(targets):
+                keeper = stack.enter_context(_keeper(course, exercises, folder, sanitize, isolate))
+            results = grade(
+                course,
+                exercises,
+                folder,
+                jobs=jobs,
+                seed=seed,
+                sanitize=sanitize,
+                server=keeper,
+                listener=display,
+                isolate=isolate and keeper is None,  # a keeper is isolated itself
+            )
+            if keeper is not None:
+                from oplab.reports.graphs import with_graphs
+
+                results = with_graphs(results, keeper.kept)
     except KeyboardInterrupt:
         raise Stopped from None
-    print(f"\n{summary(results)}. Inputs: --seed {results.seed}", file=out)
-    if json_file is not None:
-        if str(json_file) == "-":
-            print(json.dumps(results.as_dict(), indent=1))
-        else:
-            try:
-                results.write(json_file)
-            except OSError as error:
-                raise OplabError(f"{json_file} cannot be written: {error.strerror}.") from None
+    print(f"\n{summary(results)}. Inputs: --seed {results.seed}", file=out, flush=True)
     if submission is None and used == "exercises":
         _remember(course, results)
         if results.exit_code == 1:
             _suggest(course, out)
-    raise typer.Exit(results.exit_code)
+    problems = reports.write(results.as_dict(), targets, _titles(course))
+    for problem in problems:
+        print(f"oplab: {problem}", file=sys.stderr)
+    raise typer.Exit(2 if problems else results.exit_code)
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS.json", help="what `oplab check --json` wrote")],
+    junit: Junit = None,
+    html: Html = None,
+    gradescope: Gradescope = None,
+    markdown: Markdown = None,
+) -> None:
+    """Make reports of an earlier run, without grading again."""
+    targets = _targets(junit=junit, html=html, gradescope=gradescope, markdown=markdown)
+    if not targets:
+        raise OplabError("There is nothing to write.", "Name --html F, --markdown F, --junit F or --gradescope F.")
+    from oplab import reports
+
+    try:
+        titles = _titles(_course())
+    except OplabError:  # a report needs no course; its chapters are then called by their stems
+        titles = {}
+    problems = reports.write(reports.read(results), targets, titles)
+    for problem in problems:
+        print(f"oplab: {problem}", file=sys.stderr)
+    raise typer.Exit(2 if problems else 0)
 
 
 @app.command()
@@ -295,20 +347,51 @@ class _Display:
             self._status.stop()
 
     def __call__(self, exercise: Exercise, outcome: object) -> None:
-        from oplab.grading.text import outcome_lines
+        from oplab.grading.text import outcome_lines, outcome_text
 
         if outcome is None:
             self._running[exercise.id] = None
         else:
             self._running.pop(exercise.id, None)
             self._done += 1
-            self._console.print("\n".join(outcome_lines(outcome, details=not outcome.passed)))
+            details = not outcome.passed
+            if self._console.is_terminal:
+                self._console.print(outcome_text(outcome, self._console.width, details=details))
+            else:
+                self._console.print("\n".join(outcome_lines(outcome, details=details)))
         if self._status:
             self._status.update(f"{self._done} of {self._total} · grading {', '.join(self._running)}")
 
 
 def _course() -> Course:
     return load(paths.root())
+
+
+def _titles(course: Course) -> dict[str, str]:
+    return {chapter.stem: chapter.title for chapter in course.chapters}
+
+
+def _targets(**files: Path | None) -> dict[str, Path]:
+    """The reports that are asked for; raises OplabError when it is clear already that one cannot be written."""
+    from oplab.reports import check_targets
+
+    targets = {format: path for format, path in files.items() if path is not None}
+    check_targets(targets)
+    return targets
+
+
+def _keeper(course: Course, exercises: Sequence[Exercise], folder: Path, sanitize: bool, isolate: bool) -> Any:
+    """A server that keeps rejected models, so that the report can show them."""
+    from oplab.grading.isolation import detect
+    from oplab.reports.graphs import Keeper
+
+    env = None
+    if sanitize:
+        from oplab.toolchain.build import sanitizer_env
+
+        env = sanitizer_env()
+    preload = sorted({name for exercise in exercises for name in exercise.preload})
+    return Keeper(preload, env=env, isolation=detect(course.root, folder) if isolate else None)
 
 
 def _split(ids: Sequence[str] | None) -> list[str]:

@@ -7,14 +7,17 @@ unpickled or evaluated, and every size is capped before it is read.
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import io
 import json
 import math
+import os
+import stat
 import traceback
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +38,10 @@ _PLAIN_DTYPES = frozenset("?bBhHiIlLqQefdFD")
 
 class LearnerError(Wrong):
     """The learner's code raised an exception; the message has its file and line."""
+
+
+class Disturbed(Exception):
+    """The evidence is no longer what the collecting process wrote: something else was at work in its folder."""
 
 
 def rng_for(seed: int, id: str) -> np.random.Generator:
@@ -92,6 +99,7 @@ class Collect:
         self._items: dict[str, dict[str, Any]] = {}
         self._arrays: dict[str, np.ndarray] = {}
         self._bytes = 0
+        self._seals: dict[str, str] = {}
 
     def function(self, name: str) -> Callable[..., Any]:
         """The learner's function ``name``.
@@ -169,14 +177,20 @@ class Collect:
             self._items[name] = {"kind": "large", "file": path.name, "size": size}
             return
         copy = f"f{len(self._items)}.bin"
-        (self._out / copy).write_bytes(path.read_bytes())
+        self._write(copy, path.read_bytes())
         self._items[name] = {"kind": "file", "file": copy}
 
-    def finish(self) -> None:
-        """Write the evidence."""
-        with open(self._out / "arrays.npz", "wb") as stream:
-            np.savez(stream, **self._arrays)
-        (self._out / "evidence.json").write_text(json.dumps({"version": 1, "items": self._items}), encoding="utf-8")
+    def finish(self) -> dict[str, str]:
+        """Write the evidence, and return a seal for each of its files: the judge reads only what still fits its seal."""
+        stream = io.BytesIO()
+        np.savez(stream, **self._arrays)
+        self._write("arrays.npz", stream.getvalue())
+        self._write("evidence.json", json.dumps({"version": 1, "items": self._items}).encode())
+        return self._seals
+
+    def _write(self, file: str, data: bytes) -> None:
+        (self._out / file).write_bytes(data)
+        self._seals[file] = seal(data)
 
     def _failed(self, name: str) -> bool:
         return self._items.get(name, {}).get("kind") == "error"
@@ -246,11 +260,11 @@ class Verdict:
         results: the checks so far.
     """
 
-    def __init__(self, folder: Path, rng: np.random.Generator):
+    def __init__(self, folder: Path, rng: np.random.Generator, seals: Mapping[str, str] | None = None):
         self.rng = rng
         self.results: list[CheckResult] = []
-        self._folder = folder
-        self._items = _read_items(folder)
+        self._folder, self._seals = folder, seals
+        self._items = _items(self._read("evidence.json", MAX_JSON))
         self._arrays: dict[str, np.ndarray] | None = None
 
     @contextmanager
@@ -299,12 +313,32 @@ class Verdict:
         if item.get("kind") == "missing":
             raise Wrong(f"{name}: the file {str(item.get('file'))[:200]} was not written.")
         file = str(item.get("file", ""))
-        path = self._folder / file
-        if item.get("kind") != "file" or "/" in file or not file.endswith(".bin") or path.is_symlink():
+        if item.get("kind") != "file" or "/" in file or not file.endswith(".bin"):
             raise Wrong(f"{name}: expected a file.")
-        if not path.is_file() or path.stat().st_size > MAX_FILE:
+        data = self._read(file, MAX_FILE)
+        if data is None:
             raise Wrong(f"{name}: the file is missing or larger than {MAX_FILE >> 20} MB.")
-        return path.read_bytes()
+        return data
+
+    def _read(self, file: str, limit: int) -> bytes | None:
+        """A file of the evidence; None if there is none, it is no plain file, or it is too large.
+
+        Raises:
+            Disturbed: it does not fit its seal.
+        """
+        data = None
+        try:  # one look through one descriptor: what is measured is what is read
+            place = os.open(self._folder / file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(place, "rb") as stream:
+                found = os.fstat(place)
+                if stat.S_ISREG(found.st_mode) and found.st_size <= limit:
+                    data = stream.read(limit + 1)
+                    data = data if len(data) <= limit else None
+        except OSError:
+            pass
+        if self._seals is not None and file in self._seals and (data is None or seal(data) != self._seals[file]):
+            raise Disturbed(f"{file} was changed after it was written.")
+        return data
 
     def model(self, name: str) -> Any:
         """The ONNX model in the file recorded under ``name``, complete in itself (no weights in other files)."""
@@ -346,7 +380,7 @@ class Verdict:
             return [self._decode(f"{name}[{i}]", entry) for i, entry in enumerate(item["items"]) if type(entry) is dict]
         if kind == "array":
             if self._arrays is None:
-                self._arrays = _read_arrays(self._folder / "arrays.npz")
+                self._arrays = _arrays(self._read("arrays.npz", MAX_ARRAYS + (8 << 20)))
             if item.get("array") in self._arrays:
                 return self._arrays[item["array"]]
         if kind in ("large", "strange"):
@@ -356,12 +390,16 @@ class Verdict:
         raise Wrong(f"{name}: the evidence is not what was expected.")
 
 
-def _read_items(folder: Path) -> dict[str, dict[str, Any]]:
-    path = folder / "evidence.json"
-    if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_JSON:
+def seal(data: bytes) -> str:
+    """A hash of evidence."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _items(data: bytes | None) -> dict[str, dict[str, Any]]:
+    if data is None:
         raise Wrong("The exercise's run left no evidence behind.")
     try:
-        items = json.loads(path.read_text(encoding="utf-8"))["items"]
+        items = json.loads(data.decode("utf-8"))["items"]
     except (ValueError, KeyError, TypeError, RecursionError, UnicodeDecodeError):
         raise Wrong("The evidence of the exercise's run cannot be read.") from None
     if type(items) is not dict or len(items) > MAX_ITEMS or not all(type(item) is dict for item in items.values()):
@@ -369,11 +407,11 @@ def _read_items(folder: Path) -> dict[str, dict[str, Any]]:
     return items
 
 
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    if path.is_symlink() or not path.is_file():
+def _arrays(data: bytes | None) -> dict[str, np.ndarray]:
+    if data is None:
         raise Wrong("The exercise's run left no arrays behind.")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
             if len(entries) > MAX_ITEMS * 64 or sum(entry.file_size for entry in entries) > MAX_ARRAYS + (1 << 20):
                 raise Wrong("The arrays of the exercise's run are too large.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -30,16 +30,20 @@ def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:
 
 
 def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """The main graph and the bodies of If, Loop and Scan."""
-    waiting = [model.graph]
+    """The main graph and the bodies of If, Loop and Scan, also those in model-local functions."""
+    waiting = [model.graph, *(graph for function in model.functions for graph in _bodies(function.node))]
     while waiting:
         graph = waiting.pop()
         yield graph
-        for node in graph.node:
-            for attribute in node.attribute:
-                if attribute.HasField("g"):
-                    waiting.append(attribute.g)
-                waiting.extend(attribute.graphs)
+        waiting.extend(_bodies(graph.node))
+
+
+def _bodies(found: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
+    for node in found:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield attribute.g
+            yield from attribute.graphs
 
 
 def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -55,11 +59,15 @@ def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     for graph in graphs(model):
         yield from graph.initializer
         yield from (part for sparse in graph.sparse_initializer for part in (sparse.values, sparse.indices))
-    for node in nodes(model):
-        for attribute in node.attribute:
+    owners = [*nodes(model), *model.functions]  # a function's defaults are attributes too
+    for owner in owners:
+        for attribute in owner.attribute if isinstance(owner, onnx.NodeProto) else owner.attribute_proto:
             if attribute.HasField("t"):
                 yield attribute.t
             yield from attribute.tensors
+            sparse = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
+            for entry in [*sparse, *attribute.sparse_tensors]:
+                yield from (entry.values, entry.indices)
 
 
 def ops(model: onnx.ModelProto) -> Counter[str]:
@@ -174,6 +182,8 @@ def run(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    if isinstance(model, bytes):
+        parse(model, what)  # weights in other files would be looked for on this machine
     data = model if isinstance(model, bytes) else model.SerializeToString()
     try:
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])

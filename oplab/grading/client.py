@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,8 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from oplab.errors import OplabError
+from oplab.grading import guard
+from oplab.grading.isolation import Isolation
 
 START_LIMIT = 120.0
+# Not `-m`: that would put the current folder first on sys.path, where a learner's code could leave an onnx.py.
+_MAIN = "import sys; sys.path.append({root!r}); from oplab.grading.server import main; main()"
+
+
+class Tampered(OplabError):
+    """The grader's own files changed after the server was first started, and now it would have to be started again from them."""
 
 
 class Server:
@@ -26,10 +35,22 @@ class Server:
     Args:
         preload: what to warm up, see :data:`oplab.course.PRELOADS`.
         env: variables to add, for example those of a sanitizer.
+        isolation: runs the server and its workers apart from the course, see :mod:`oplab.grading.isolation`.
+
+    Attributes:
+        work: where the evidence has to lie for an isolated server to reach it; None without isolation.
     """
 
-    def __init__(self, preload: Sequence[str] = (), env: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        preload: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        isolation: Isolation | None = None,
+    ):
         self.preload, self.env = tuple(preload), dict(env or {})
+        self.isolation = isolation if isolation is not None and isolation.offered else None
+        self.work: Path | None = None
+        self._package: dict[str, str] | None = None
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -45,8 +66,16 @@ class Server:
 
     def start(self) -> None:
         """Start the server if it is not running, and wait until it is warm."""
+        self.prepare()
         with self._lock:
             self._start()
+
+    def prepare(self) -> Path | None:
+        """Make the folder ``work`` if the server is isolated, before anything starts: its parent's mounts cannot change later."""
+        with self._lock:
+            if self.isolation is not None and self.work is None:
+                self.work = Path(tempfile.mkdtemp(prefix="oplab-")).resolve()
+            return self.work
 
     def run(self, job: dict[str, Any]) -> dict[str, Any]:
         """Run one job and wait for its answer. An answer with ``{"lost": True}`` means that the job's supervisor was killed."""
@@ -87,6 +116,8 @@ class Server:
         with self._lock:
             self._closed = True
             self._stop()
+            if self.work is not None:
+                shutil.rmtree(self.work, ignore_errors=True)
 
     def _start(self) -> None:
         if self._closed:
@@ -94,6 +125,18 @@ class Server:
         if self._process is not None and self._process.poll() is None:
             return
         self._stop()
+        package = guard.digests()
+        if self._package is None:
+            self._package = package
+        elif package != self._package:
+            changed = sorted(
+                path for path in {*package, *self._package} if package.get(path) != self._package.get(path)
+            )
+            raise Tampered(
+                f"The grader's own files changed while it ran ({', '.join(Path(path).name for path in changed[:5])}), "
+                "so nothing more is graded in this run.",
+                "`git diff oplab` shows what was changed; restore it and start again.",
+            )
         mine, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()
         env = {**os.environ, **self.env, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
@@ -102,15 +145,20 @@ class Server:
         )  # macOS refuses a fork after torch is loaded otherwise
         env["OMP_NUM_THREADS"] = "1"
         env.pop("PYTHONSTARTUP", None)
+        root = Path(__file__).resolve().parents[2]
+        main = _MAIN.format(root=str(root))
+        command = [sys.executable, "-c", main, str(theirs.fileno()), ",".join(self.preload)]
+        if self.isolation is not None and self.work is not None:
+            command = self.isolation.wrap(command, self.work)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "oplab.grading.server", str(theirs.fileno()), ",".join(self.preload)],
+            command,
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
             env=env,
             start_new_session=True,  # Ctrl-C in a terminal is for the client, which then closes the socket
-            cwd=Path(__file__).resolve().parents[2],
+            cwd="/",
         )
         theirs.close()
         mine.settimeout(START_LIMIT)

@@ -6,6 +6,7 @@ import ast
 import secrets
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,11 @@ from typing import Any
 from oplab import stubs
 from oplab.course import Course, Exercise
 from oplab.errors import OplabError
-from oplab.grading.client import Server
+from oplab.grading import guard
+from oplab.grading import limits as limiting
+from oplab.grading.client import Server, Tampered
+from oplab.grading.halves import without_judges
+from oplab.grading.isolation import detect
 from oplab.grading.results import Check, Outcome, Results
 
 Listener = Callable[[Exercise, Outcome | None], None]
@@ -33,6 +38,7 @@ def grade(
     sanitize: bool = False,
     server: Server | None = None,
     listener: Listener | None = None,
+    isolate: bool = False,
 ) -> Results:
     """Grade ``exercises`` from the files in ``submission``, a folder laid out like ``exercises/``.
 
@@ -41,6 +47,8 @@ def grade(
         seed: seeds the inputs; fresh ones by default.
         sanitize: build C++ exercises with AddressSanitizer and UBSan.
         server: a warm server to use; by default one is started when the first exercise needs it, and ended afterwards.
+        isolate: run the learner's code without network, with a read-only course and without solutions in sight, as far as the
+            system offers it (:mod:`oplab.grading.isolation`). It needs a server of its own, so ``server`` must be None.
         listener: called with (exercise, None) when one starts and (exercise, outcome) when it is done, from worker threads.
 
     Raises:
@@ -55,13 +63,23 @@ def grade(
     with ExitStack() as stack:
         if server is None:
             preload = sorted({name for exercise in exercises for name in exercise.preload})
-            server = stack.enter_context(Server(preload, env=_sanitizer_env() if sanitize else None))
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oplab-", ignore_cleanup_errors=True)))
-        grader = _Grader(course, submission, scratch, server, seed, sanitize, listener)
+            found = detect(course.root, submission) if isolate else None
+            server = stack.enter_context(Server(preload, env=_sanitizer_env() if sanitize else None, isolation=found))
+        elif isolate:
+            raise ValueError("an isolated run needs a server of its own")
+        work = server.prepare()
+        folder = tempfile.TemporaryDirectory(prefix="oplab-", dir=work, ignore_cleanup_errors=True)
+        scratch = Path(stack.enter_context(folder)).resolve()
+        grader = _Grader(course, submission, scratch, server, seed, sanitize, listener, exercises)
         pool = ThreadPoolExecutor(max(1, jobs))
         futures = [pool.submit(grader.one, exercise) for exercise in exercises]
         try:
-            outcomes = tuple(future.result() for future in futures)
+            first = [future.result() for future in futures]
+            # What another exercise may have disturbed is graded once more with nothing else running. Only that counts.
+            outcomes = tuple(
+                grader.one(exercise, alone=True) if outcome is None else outcome
+                for exercise, outcome in zip(exercises, first, strict=True)
+            )
         except BaseException:  # Ctrl-C: nothing may run on in the background
             for future in futures:
                 future.cancel()
@@ -82,30 +100,86 @@ class _Grader:
         seed: int,
         sanitize: bool,
         listener: Listener | None,
+        exercises: Sequence[Exercise],
     ):
         self.course, self.submission, self.scratch, self.server = course, submission.resolve(), scratch, server
         self.seed, self.sanitize, self.listener = seed, sanitize, listener
+        # Everything is read before any learner's code runs: what it writes to the files then changes no verdict of this run.
+        self._texts = {exercise.file: _read(self.submission / exercise.file) for exercise in exercises}
+        self._stubs = {exercise.file: self._stub(exercise) for exercise in exercises}
+        self._checks = {exercise.chapter: _read(course.checks_file(exercise)) for exercise in exercises}
+        relied, other = guard.grader_files(course.root, {exercise.chapter for exercise in exercises})
+        self._relied = frozenset(relied)
+        mine = [self.submission / exercise.file for exercise in course.exercises]
+        self._watch = guard.Watch([*relied, *other, *mine, *guard.repository_files(course.root)])
+        self._lock = threading.Lock()
+        self._running: dict[str, set[str]] = {}  # id -> those that ran at the same time
+        self._changed: dict[str, dict[Path, str]] = {}
 
-    def one(self, exercise: Exercise) -> Outcome:
-        if self.listener:
+    def one(self, exercise: Exercise, alone: bool = False) -> Outcome | None:
+        """Grade one exercise. None: others that ran at the same time may have disturbed it, so it has to run again, alone."""
+        if self.listener and not alone:
             self.listener(exercise, None)
         started = time.monotonic()
-        outcome = self._early(exercise) or self._run(exercise)
+        self._begin(exercise.id)
+        disturbed = ""
+        try:
+            outcome = self._early(exercise) or self._run(exercise)
+        except _Disturbed as error:
+            disturbed = str(error)
+            outcome = _outcome(exercise, "grader_error", f"The grader was disturbed: {error}")
+        except Tampered as error:
+            outcome = _outcome(exercise, "grader_error", str(error))
+        except OSError as error:
+            disturbed = str(error)
+            outcome = _outcome(exercise, "grader_error", f"The grader's own files: {error}")
+        others, changed = self._end(exercise.id)
+        serious = {path: how for path, how in changed.items() if path in self._relied}
+        if others and not alone and (disturbed or serious):
+            self._changed[exercise.id] = {**self._changed.get(exercise.id, {}), **changed}
+            return None
+        if changed:
+            outcome = self._tell(outcome, changed, ())
+            if serious and outcome.points:
+                lost = "No points are given for a run that changes what the grader relies on."
+                outcome = replace(outcome, status="error", points=0, message=f"{outcome.message} {lost}".strip())
+        elif self._changed.get(exercise.id):
+            outcome = self._tell(outcome, self._changed[exercise.id], ("another exercise",))
         outcome = replace(outcome, seconds=time.monotonic() - started)
         if self.listener:
             self.listener(exercise, outcome)
         return outcome
 
+    def _begin(self, id: str) -> None:
+        with self._lock:
+            for others in self._running.values():
+                others.add(id)
+            self._running[id] = set(self._running)
+
+    def _end(self, id: str) -> tuple[set[str], dict[Path, str]]:
+        """Who ran at the same time, and which files changed meanwhile: it concerns all that are running now."""
+        with self._lock:
+            found = self._watch.changes()
+            for running in self._running:
+                if found:
+                    self._changed.setdefault(running, {}).update(found)
+            return self._running.pop(id), self._changed.pop(id, {})
+
+    def _tell(self, outcome: Outcome, changed: dict[Path, str], others: Sequence[str]) -> Outcome:
+        names = [f"{_shown(path, self.course.root)} was {how}" for path, how in sorted(changed.items())]
+        more = f", and {len(names) - 3} more" if len(names) > 3 else ""
+        who = " and ".join(["it", *others])
+        note = f"While {who} ran, {', '.join(names[:3])}{more}."
+        return replace(outcome, message=f"{outcome.message} {note}".strip())
+
     def _early(self, exercise: Exercise) -> Outcome | None:
         """What can be told from the text alone: no file, not Python, no function, still the stub."""
-        file = self.submission / exercise.file
-        try:
-            text = file.read_text(encoding="utf-8")
-        except FileNotFoundError:
+        file, text = self.submission / exercise.file, self._texts[exercise.file]
+        if isinstance(text, FileNotFoundError):
             return _outcome(exercise, "error", f"The file {exercise.file} is missing from {self.submission.name}/.")
-        except (OSError, UnicodeDecodeError) as error:
-            return _outcome(exercise, "error", f"{exercise.file} cannot be read: {_reason(error)}.")
-        stub = self._stub(exercise)
+        if isinstance(text, Exception):
+            return _outcome(exercise, "error", f"{exercise.file} cannot be read: {_reason(text)}.")
+        stub = self._stubs[exercise.file]
         if exercise.kind != "python":
             return _todo(exercise) if stub is not None and stubs.is_untouched(text, stub, None) else None
         try:
@@ -124,41 +198,68 @@ class _Grader:
         return None
 
     def _stub(self, exercise: Exercise) -> str | None:
-        solution = self.course.root / "solutions" / exercise.file
-        try:
-            return stubs.make_stub(solution.read_text(encoding="utf-8"), exercise.file)
-        except OSError:  # a course may be handed out without its solutions
+        solution = _read(self.course.root / "solutions" / exercise.file)
+        if isinstance(solution, Exception):  # a course may be handed out without its solutions
             return None
+        return stubs.make_stub(solution, exercise.file)
 
     def _run(self, exercise: Exercise) -> Outcome:
+        checks = self._checks[exercise.chapter]
+        if isinstance(checks, Exception):
+            name = self.course.checks_file(exercise).name
+            return _outcome(exercise, "grader_error", f"oplab/checks/{name} cannot be read: {_reason(checks)}.")
         library = None
         if exercise.kind != "python":
             built = self._build(exercise)
             if isinstance(built, Outcome):
                 return built
-            library = str(built)
+            library = built
         home = self.scratch / exercise.id
-        evidence, scratch = home / "evidence", home / "scratch"
-        evidence.mkdir(parents=True)
-        scratch.mkdir()
+        shutil.rmtree(home, ignore_errors=True)
+        evidence, scratch, judging = home / "evidence", home / "scratch", home / "judge"
+        for folder in (evidence, scratch):
+            folder.mkdir(parents=True)
+        isolation = self.server.isolation
+        if library is not None and isolation is not None:
+            library = shutil.copy2(library, home / library.name)  # the cache is out of an isolated worker's sight
         job: dict[str, Any] = {
             "half": "collect",
             "id": exercise.id,
             "name": exercise.name,
             "checks": str(self.course.checks_file(exercise)),
+            "source": _for_collect(checks, exercise.name),
             "file": str(self.submission / exercise.file),
-            "library": library,
+            "text": self._texts[exercise.file] if exercise.kind == "python" else None,
+            "library": str(library) if library else None,
             "evidence": str(evidence),
             "scratch": str(scratch),
             "seed": self.seed,
             "limits": asdict(exercise.limits),
             "sanitized": self.sanitize,
+            "isolation": isolation.for_worker() if isolation is not None else None,
         }
         answer = self.server.run(job)
         outcome = _from_collect(exercise, answer, self.sanitize)
+        if outcome is not None and (answer.get("lost") or outcome.status == "grader_error"):
+            self._if_disturbed(exercise, outcome.message)
         if outcome is None:
-            judging = self.server.run({**job, "half": "judge", "library": None})
-            outcome = _from_judge(exercise, judging)
+            judging.mkdir()  # not the scratch folder: links that the learner's code left there lead anywhere
+            seals = answer["report"].get("seals")
+            verdict = self.server.run(
+                {
+                    **job,
+                    "half": "judge",
+                    "library": None,
+                    "source": checks,
+                    "text": None,
+                    "scratch": str(judging),
+                    "seals": seals if isinstance(seals, dict) else {},
+                }
+            )
+            report = verdict.get("report") or {}
+            if verdict.get("lost") or report.get("outcome") == "disturbed":
+                self._if_disturbed(exercise, str(report.get("message", "the judge was killed from outside")))
+            outcome = _from_judge(exercise, verdict)
         shutil.rmtree(home, ignore_errors=True)
         note = _left_behind(answer)
         return replace(
@@ -168,11 +269,20 @@ class _Grader:
             max_rss_kb=int(answer.get("max_rss_kb", 0)),
         )
 
+    def _if_disturbed(self, exercise: Exercise, message: str) -> None:
+        """Raise _Disturbed when another exercise ran at the same time: it may be to blame."""
+        with self._lock:
+            if self._running.get(exercise.id):
+                raise _Disturbed(message)
+
     def _build(self, exercise: Exercise) -> Path | Outcome:
         from oplab.toolchain.build import BuildFailed, compile_exercise
 
         try:
-            return compile_exercise(self.submission / exercise.file, exercise.kind, sanitize=self.sanitize)
+            library = compile_exercise(self.submission / exercise.file, exercise.kind, sanitize=self.sanitize)
+            if _read(self.submission / exercise.file) != self._texts[exercise.file]:
+                return _outcome(exercise, "error", f"{exercise.file} was changed after the run began. Grade it again.")
+            return library
         except BuildFailed as error:
             text = str(error)
             if f"{exercise.id} is not written yet" in text:
@@ -198,6 +308,25 @@ def _from_collect(exercise: Exercise, answer: dict[str, Any], sanitize: bool) ->
         )
     if answer["killed"] == "output":
         return _outcome(exercise, "error", f"It printed more than {limits.output_kb} kB{during} and was stopped.")
+    if answer["killed"] == "processes":
+        return _outcome(
+            exercise,
+            "error",
+            f"It started more than {limiting.PROCESSES} processes{during} and was stopped, with all of them.",
+        )
+    if answer["killed"] == "memory":
+        return _outcome(
+            exercise,
+            "error",
+            f"It and the processes that it started used more than {limits.memory_mb} MB of memory together{during} "
+            "and were stopped.",
+        )
+    if answer["killed"] == "scratch":
+        return _outcome(
+            exercise,
+            "error",
+            f"It wrote more than {limiting.SCRATCH >> 20} MB, or a very large number of files{during}, and was stopped.",
+        )
     if answer["signal"] == "SIGXCPU" or (answer["signal"] == "SIGKILL" and answer["cpu_seconds"] >= limits.cpu):
         return _outcome(
             exercise, "timeout", f"It used more than {limits.cpu:g} s of processor time{during} and was stopped."
@@ -239,6 +368,10 @@ def _from_judge(exercise: Exercise, answer: dict[str, Any]) -> Outcome:
         return _outcome(exercise, "error" if bad["raised"] else "failed", bad["message"], checks)
     if report.get("outcome") == "grader_error":
         return _outcome(exercise, "grader_error", f"{report.get('message')}\n{report.get('trace', '')}".strip())
+    if answer.get("lost"):
+        return _outcome(exercise, "grader_error", "The judge was killed from outside.")
+    if report.get("outcome") == "disturbed":
+        return _outcome(exercise, "failed", f"The evidence cannot be trusted: {report.get('message')}")
     if answer.get("killed") == "wall" or answer.get("signal") in ("SIGXCPU", "SIGKILL"):
         return _outcome(
             exercise,
@@ -247,6 +380,31 @@ def _from_judge(exercise: Exercise, answer: dict[str, Any]) -> Outcome:
         )
     died = answer.get("signal") or f"exit code {answer.get('exit')}"
     return _outcome(exercise, "failed", f"ONNX Runtime or the checker died on the result ({died}).")
+
+
+class _Disturbed(Exception):
+    """Something outside of the exercise went wrong while others ran."""
+
+
+def _read(path: Path) -> str | Exception:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return error
+
+
+def _for_collect(checks: str, name: str) -> str:
+    try:
+        return without_judges(checks, name)
+    except (SyntaxError, ValueError):
+        return checks  # the worker says what is wrong with it
+
+
+def _shown(path: Path, root: Path) -> str:
+    try:
+        return str(path.relative_to(root))
+    except ValueError:
+        return "/".join(path.parts[-3:])
 
 
 def _outcome(exercise: Exercise, status: str, message: str, checks: tuple[Check, ...] = ()) -> Outcome:

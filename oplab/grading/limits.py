@@ -7,10 +7,14 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Iterable
 
 from oplab.course import Limits
 
 LINUX = sys.platform.startswith("linux")
+PROCESSES = 128  # that one exercise may have at a time
+SCRATCH = 512 << 20  # bytes in its folders: the evidence may have 256 MB of them
+_FILES = 20_000
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -62,6 +66,64 @@ def descendants(pid: int) -> list[int]:
         found.extend(mine)
         waiting.extend(mine)
     return found
+
+
+def family(pid: int) -> tuple[int, int]:
+    """How many descendants ``pid`` has, counted up to a little over PROCESSES, and the bytes of memory that they do not share with files.
+
+    Cheaper than :func:`descendants`, which looks at every process of the machine. Linux only, else (0, 0).
+    """
+    if not LINUX:
+        return 0, 0
+    base = _memory(pid)  # what each fork has from the server is not its own
+    count, used, waiting = 0, 0, _children(pid)
+    while waiting and count <= PROCESSES:
+        child = waiting.pop()
+        count += 1
+        used += max(0, _memory(child) - base)
+        waiting.extend(_children(child))
+    return count, used
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as stream:
+                found.extend(map(int, stream.read().split()))
+    except (OSError, ValueError):  # it has ended
+        pass
+    return found
+
+
+def _memory(pid: int) -> int:
+    total = 0
+    try:
+        with open(f"/proc/{pid}/status", "rb") as stream:
+            for line in stream:
+                if line.startswith((b"RssAnon:", b"RssShmem:")):
+                    total += int(line.split()[1]) << 10
+    except (OSError, ValueError):
+        pass
+    return total
+
+
+def disk_use(folders: Iterable[str]) -> int:
+    """Bytes on disk below these folders; more than SCRATCH also when there are too many files to count."""
+    total, seen, waiting = 0, 0, list(folders)
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > _FILES:
+                        return SCRATCH + 1
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+        except OSError:  # removed meanwhile
+            continue
+    return total
 
 
 def _prctl(option: int, value: int) -> None:

@@ -18,11 +18,13 @@ import time
 from typing import Any
 
 from oplab.course import Limits
+from oplab.grading import guard, isolation, worker
 from oplab.grading import limits as limiting
-from oplab.grading import worker
 
 KEEP_OUTPUT = 16 << 10
 _EXIT_GRACE = 0.2
+_LOOK = 0.02  # seconds between two looks at the family's processes and memory
+_LOOK_AT_DISK = 0.1
 
 
 def main() -> None:
@@ -30,6 +32,9 @@ def main() -> None:
     preload = [name for name in sys.argv[2].split(",") if name]
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole foreground group: the client decides
     limiting.adopt_orphans()
+    isolation.shield()
+    guard.remember_package()
+    os.environ.pop("ORT_LOAD_CONFIG_FROM_MODEL", None)  # a model must not configure the session that judges it
     warm(preload)
     control.sendall(b"r")
     serve(control)
@@ -145,7 +150,8 @@ def supervise(conn: socket.socket) -> None:
             os._exit(0)
     os.close(out_write)
     os.close(report_write)
-    answer = _watch(pid, conn, out_read, report_read, limits, started)
+    folders = [job["scratch"], job["evidence"]]
+    answer = _watch(pid, conn, out_read, report_read, limits, started, folders, bool(job.get("sanitized")))
     answer["seconds"] = round(time.monotonic() - started, 4)
     with contextlib.suppress(OSError):
         conn.sendall(json.dumps(answer).encode() + b"\n")
@@ -172,7 +178,13 @@ def become_worker(job: dict[str, Any], limits: Limits, out: int, report: int, pa
     import tempfile
 
     tempfile.tempdir = None
-    limiting.apply(limits, sanitized=bool(job.get("sanitized")))
+    sanitized = bool(job.get("sanitized"))
+    limiting.apply(limits, sanitized=sanitized)
+    isolation.keep_apart(traceable=sanitized)
+    if job.get("isolation"):
+        own = [job["scratch"], job["evidence"]] if job["half"] == "collect" else [job["scratch"]]
+        plan = job["isolation"]
+        isolation.confine({**plan, "read": [*plan["read"], job["evidence"], *filter(None, [job["library"]])]}, own)
     worker.run(job, report)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
@@ -180,7 +192,16 @@ def become_worker(job: dict[str, Any], limits: Limits, out: int, report: int, pa
     os._exit(0)  # not sys.exit: the learner's atexit functions and threads have no say
 
 
-def _watch(pid: int, conn: socket.socket, out: int, report: int, limits: Limits, started: float) -> dict[str, Any]:
+def _watch(
+    pid: int,
+    conn: socket.socket,
+    out: int,
+    report: int,
+    limits: Limits,
+    started: float,
+    folders: list[str],
+    sanitized: bool,
+) -> dict[str, Any]:
     picker = selectors.DefaultSelector()
     for source, kind in ((out, "out"), (report, "report")):
         os.set_blocking(source, False)
@@ -191,6 +212,7 @@ def _watch(pid: int, conn: socket.socket, out: int, report: int, limits: Limits,
     status: int | None = None
     usage = None
     finished_at = None
+    look_at, look_at_disk = started + _LOOK, started + _LOOK_AT_DISK
     while True:
         if status is None:
             done, code, seen = os.wait4(pid, os.WNOHANG)
@@ -208,6 +230,16 @@ def _watch(pid: int, conn: socket.socket, out: int, report: int, limits: Limits,
             _kill(pid)  # the group may not exist yet
             _end_family(pid)
             continue
+        if status is None and killed is None and now >= look_at:
+            killed = _excess(limits, sanitized)
+            if killed is None and now >= look_at_disk:
+                killed = "scratch" if limiting.disk_use(folders) > limiting.SCRATCH else None
+                look_at_disk = time.monotonic() + _LOOK_AT_DISK
+            look_at = time.monotonic() + _LOOK
+            if killed:
+                _kill(pid)
+                _end_family(pid)
+                continue
         # Without SIGCHLD in the selector a short poll is the simplest thing that is never late by more than it.
         for key, _ in picker.select(0.005 if now - started < 1 else 0.02):
             if key.data == "conn":
@@ -247,6 +279,17 @@ def _watch(pid: int, conn: socket.socket, out: int, report: int, limits: Limits,
         "max_rss_kb": usage.ru_maxrss if usage else 0,
         "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 3) if usage else 0.0,
     }
+
+
+def _excess(limits: Limits, sanitized: bool) -> str | None:
+    """What the worker and all that it has started use too much of. No rlimit counts a whole family, and none binds root's processes."""
+    count, memory = limiting.family(os.getpid())
+    if count > limiting.PROCESSES:
+        return "processes"
+    # RLIMIT_DATA holds each process for itself, and does not see shared memory: a tenth more, so that it speaks first.
+    if not sanitized and memory > limits.memory_mb * 1.1 * (1 << 20):
+        return "memory"
+    return None
 
 
 def _end_family(worker_pid: int | None = None) -> int:

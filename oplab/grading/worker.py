@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.machinery
 import importlib.util
 import json
 import os
@@ -12,7 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from oplab.checks.base import Collect, LearnerError, Verdict, find_todo, first_line, learner_line, rng_for
+from oplab.checks.base import Collect, Disturbed, LearnerError, Verdict, find_todo, first_line, learner_line, rng_for
+from oplab.grading import guard
 from oplab.parity import Wrong
 
 MAX_REPORT = 256 << 10
@@ -38,24 +40,27 @@ def collect(job: dict[str, Any], tell: _Report) -> dict[str, Any]:
     tell.phase("importing")
     module = None
     if job["library"] is None:
-        module = import_file(file, f"learner_{file.stem}")
+        module = import_text(job["text"], file, f"learner_{file.stem}")
     tell.phase("running")
     half = getattr(import_checks(job), f"collect_{job['name']}")
     scratch = Path(job["scratch"])
     library = Path(job["library"]) if job["library"] else None
     helper = Collect(module, file, library, rng_for(job["seed"], job["id"]), scratch, Path(job["evidence"]))
     half(helper)
-    helper.finish()
-    return {"outcome": "collected"}
+    # The seals travel by the pipe, which no other exercise's worker has: what those could write is files.
+    return {"outcome": "collected", "seals": helper.finish()}
 
 
 def judge(job: dict[str, Any]) -> dict[str, Any]:
     """Call ``judge_NAME`` on the evidence. The learner's file is never imported here."""
+    guard.only_known_code()
     half = getattr(import_checks(job), f"judge_{job['name']}")
     try:
-        verdict = Verdict(Path(job["evidence"]), rng_for(job["seed"], job["id"]))
+        verdict = Verdict(Path(job["evidence"]), rng_for(job["seed"], job["id"]), job["seals"])
         with contextlib.redirect_stdout(sys.stderr):
             half(verdict)
+    except Disturbed as error:
+        return {"outcome": "disturbed", "message": str(error)}
     except Wrong as error:  # outside of a named check: evidence that cannot be read
         return {
             "outcome": "judged",
@@ -104,19 +109,32 @@ def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def import_file(path: Path, name: str) -> ModuleType:
-    """Import a file as the module ``name``. Nothing is cached beside it: the folder may be read-only."""
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+def import_text(text: str, path: Path, name: str) -> ModuleType:
+    """Import ``text`` as the module ``name``, as if it stood in ``path``: what lies there now may be another exercise's work."""
+    loader = _TextLoader(name, str(path), text)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.dont_write_bytecode = True
-    spec.loader.exec_module(module)
+    loader.exec_module(module)
     return module
 
 
 def import_checks(job: dict[str, Any]) -> ModuleType:
-    return import_file(Path(job["checks"]), f"checks_{Path(job['checks']).stem}")
+    path = Path(job["checks"])
+    return import_text(job["source"], path, f"checks_{path.stem}")
+
+
+class _TextLoader(importlib.machinery.SourceFileLoader):
+    """Loads a module from a text that was read earlier; its file serves for messages and for ``inspect`` only."""
+
+    def __init__(self, name: str, path: str, text: str):
+        super().__init__(name, path)
+        self._text = text
+
+    def get_code(self, fullname: str) -> Any:
+        return compile(self._text, self.path, "exec", dont_inherit=True)
 
 
 def _at(error: BaseException, job: dict[str, Any]) -> str:

@@ -1,0 +1,326 @@
+"""What Linux offers an ordinary user to keep a learner's code apart: bubblewrap, Landlock and seccomp.
+
+Two things are built from it. :func:`keep_apart` is applied to every worker, always: its code can send no signal to the grader's
+processes and cannot look into their memory (Landlock's scope), and root's special powers are gone. :class:`Isolation` is what
+``oplab check --isolate`` adds: no network, a read-only course without ``solutions/``, checks, tests and ``.git``.
+
+Nothing here is needed for a check to run. What a machine does not offer is left out, and :meth:`Isolation.sentence` says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import platform
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+LINUX = sys.platform.startswith("linux")
+TMP_BYTES = 256 << 20  # of the private /tmp
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
+_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 22, 38
+_SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
+_REFER = 1 << 13
+_FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_CHAPTER = re.compile(r"c\d\d_")
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys", "/dev")
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """How workers are kept apart from the course and the network.
+
+    Attributes:
+        bubblewrap: path of ``bwrap`` when it works here: the server and all that it forks live in namespaces of their own.
+        landlock: the kernel's Landlock version, 0 for none. It binds each worker to its own folder.
+        network: what closes the network: ``namespace``, ``seccomp`` or an empty string.
+        roots: folders that hold a course, to be hidden except for what grading needs.
+        shown: folders and files in or outside of them that stay readable.
+    """
+
+    bubblewrap: str = ""
+    landlock: int = 0
+    network: str = ""
+    roots: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+
+    @property
+    def offered(self) -> bool:
+        return bool(self.bubblewrap) or self.landlock > 0
+
+    def sentence(self) -> str:
+        """One line that says what is in use."""
+        if self.bubblewrap:
+            extra = " and Landlock" if self.landlock else ""
+            return f"Isolation: bubblewrap{extra}: no network, read-only course, solutions/ out of sight."
+        if self.landlock:
+            network = "no network" if self.network else "the network stays open"
+            return f"Isolation: Landlock: {network}, read-only course, solutions/ out of sight."
+        return "Isolation: this system offers neither bubblewrap nor Landlock; going on with limits only."
+
+    def wrap(self, command: Sequence[str], work: Path) -> list[str]:
+        """The command inside bubblewrap's namespaces, with ``work`` as the only folder that can be written; else as it is."""
+        if not self.bubblewrap:
+            return list(command)
+        return [*_bubblewrap(self.bubblewrap, self.roots, self.shown, work), "--", *command]
+
+    def for_worker(self) -> dict[str, Any]:
+        """What a worker has to know to confine itself, as plain JSON."""
+        return {
+            "landlock": self.landlock,
+            "read": ["/"] if self.bubblewrap else [*_SYSTEM, *self.shown],
+            "write": ["/dev", "/tmp"] if self.bubblewrap else ["/dev/null", "/dev/zero", "/dev/full"],
+            "no_network": self.network == "seccomp",
+        }
+
+
+def detect(course: Path, submission: Path) -> Isolation:
+    """What this machine offers for grading ``submission`` with the checks of ``course``."""
+    roots, shown = _layout(course.resolve(), submission.resolve())
+    abi = landlock_abi()
+    program = _working_bubblewrap()
+    if program:
+        return Isolation(program, abi, "namespace", roots, shown)
+    if abi:
+        return Isolation("", abi, "seccomp" if _architecture() else "", roots, shown)
+    return Isolation()
+
+
+def keep_apart(traceable: bool = False) -> None:
+    """For every worker: no signal to processes outside, no look into their memory, and nothing of root but access to files.
+
+    Args:
+        traceable: leave what LeakSanitizer needs to look at its own process.
+    """
+    if not LINUX:
+        return
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    if _scopes():
+        with contextlib.suppress(OSError):
+            # Every layer of Landlock refuses to move files between folders unless it says otherwise.
+            _restrict(_Ruleset(_REFER, 0, _SCOPE_SIGNALS | _SCOPE_ABSTRACT_SOCKETS, [("/", _REFER)]))
+    _drop_capabilities()
+    _prctl(_PR_SET_DUMPABLE, 1 if traceable or _scopes() else 0)
+
+
+def shield() -> None:
+    """For the server: where Landlock has no scopes, other processes of the same user may not look into this one either."""
+    if LINUX and not _scopes():
+        _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def confine(plan: dict[str, Any], own: Iterable[str]) -> None:
+    """For a worker under ``--isolate``: write to ``own`` only, read what ``plan`` names, use no network.
+
+    Raises:
+        OSError: the kernel refused, although it offered; the worker must not run then.
+    """
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    abi = int(plan["landlock"])
+    if abi:
+        handled = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
+        rules = _Ruleset(fs=handled, net=3 if abi >= 4 else 0)
+        for paths, allowed in ((plan["read"], _READ), (plan["write"], handled), (own, handled)):
+            for path in paths:
+                rules.paths.append((path, allowed & handled))
+        _restrict(rules)
+    if plan["no_network"]:
+        _no_sockets()
+
+
+def landlock_abi() -> int:
+    """The version of Landlock that the kernel offers, 0 for none."""
+    if not LINUX:
+        return 0
+    found = _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    return max(0, found)
+
+
+def can_signal_outside() -> bool:
+    """Whether a worker's code can send signals to the grader's processes: the kernel has no Landlock scopes (before Linux 6.12)."""
+    return not _scopes()
+
+
+# --- bubblewrap ----------------------------------------------------------------------------------------------------
+
+
+def _layout(course: Path, submission: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Folders to hide, and what has to stay in sight: the library without its chapters' checks, Python, the submission."""
+    package = Path(__file__).resolve().parents[1]
+    roots = {course}
+    if (package.parent / "course.toml").is_file():  # an editable install: the package lies in a course
+        roots.add(package.parent)
+    shown = {submission, *_parts(package)}
+    for root in roots:
+        for part in ("course.toml", "csrc", "build/lib"):
+            shown.update((root / part, (root / part).resolve()))
+    for entry in {sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path, os.environ.get("LD_LIBRARY_PATH", "")}:
+        for part in entry.split(os.pathsep):
+            if part and os.path.isdir(part) and Path(part).resolve() not in roots and part != str(Path.home()):
+                shown.update((Path(part).absolute(), Path(part).resolve()))
+    # Not a folder that would bring a hidden one back: a bind of /work would show /work/course again.
+    kept = {path for path in shown if not any(root.is_relative_to(path) for root in roots) or path == submission}
+    return tuple(sorted(map(str, roots))), tuple(sorted(str(path) for path in kept if path.exists()))
+
+
+def _parts(package: Path) -> list[Path]:
+    parts = [path for path in package.iterdir() if path.name != "checks"]
+    parts += [path for path in (package / "checks").glob("*.py") if not _CHAPTER.match(path.name)]
+    return parts
+
+
+def _bubblewrap(program: str, roots: Sequence[str], shown: Sequence[str], work: Path | None) -> list[str]:
+    mounts: dict[str, list[str]] = {}
+    for hidden in ("/var/tmp", "/run", str(Path.home()), *roots):
+        if os.path.isdir(hidden) and hidden != "/":
+            mounts[hidden] = ["--tmpfs", hidden]
+    mounts["/tmp"] = ["--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", "/tmp"]
+    for path in shown:
+        if path not in mounts:
+            mounts[path] = ["--ro-bind", path, path]
+    if work is not None:
+        mounts[str(work)] = ["--bind", str(work), str(work)]
+    command = [program, "--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/"]
+    command += ["--dev", "/dev", "--proc", "/proc"]
+    for path in sorted(mounts, key=lambda path: path.count("/")):  # an outer mount first: it would hide an inner one
+        command += mounts[path]
+    for path in sorted(mounts):
+        if mounts[path][0] == "--tmpfs":  # /tmp, with its options before it, stays writable
+            command += ["--remount-ro", path]
+    return [*command, "--chdir", "/"]
+
+
+@functools.lru_cache(maxsize=1)
+def _working_bubblewrap() -> str:
+    """``bwrap`` if it can make namespaces here: it may be installed and yet be forbidden, as in many containers."""
+    program = shutil.which("bwrap") if LINUX else None
+    if not program:
+        return ""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            test = _bubblewrap(program, (), (), Path(folder).resolve())
+            done = subprocess.run([*test, "--", "/bin/true"], capture_output=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return program if done.returncode == 0 else ""
+
+
+# --- Landlock ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Ruleset:
+    fs: int = 0
+    net: int = 0
+    scoped: int = 0
+    paths: list[tuple[str, int]] = field(default_factory=list)
+
+
+def _restrict(rules: _Ruleset) -> None:
+    attributes = struct.pack("=QQQ", rules.fs, rules.net, rules.scoped)
+    attributes = attributes[: 24 if rules.scoped else 16 if rules.net else 8]
+    ruleset = _checked(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
+    try:
+        for path, allowed in rules.paths:
+            try:
+                place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            except OSError:  # it does not exist on this machine
+                continue
+            try:
+                access = allowed if os.path.isdir(path) else allowed & _FOR_FILES
+                rule = struct.pack("=Qi", access, place)
+                _checked(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(1), rule, ctypes.c_uint32(0))
+            finally:
+                os.close(place)
+        _checked(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+    finally:
+        os.close(ruleset)
+
+
+@functools.lru_cache(maxsize=1)
+def _scopes() -> bool:
+    return landlock_abi() >= 6
+
+
+# --- seccomp, capabilities -----------------------------------------------------------------------------------------
+
+
+def _architecture() -> tuple[int, int] | None:
+    """seccomp's number for this machine, and the number of its system call ``socket``."""
+    return {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}.get(platform.machine())
+
+
+def _no_sockets() -> None:
+    """Refuse every socket but those between processes of this machine, and io_uring, which could open one unseen."""
+    found = _architecture()
+    if found is None:
+        return
+    machine, socket_call = found
+    load, jump_equal, jump_above, give = 0x20, 0x15, 0x35, 0x06
+    refuse, allow, kill = 0x00050000 | 1, 0x7FFF0000, 0x80000000
+    program = [
+        (load, 0, 0, 4),  # architecture
+        (jump_equal, 1, 0, machine),
+        (give, 0, 0, kill),
+        (load, 0, 0, 0),  # number of the call
+        (jump_above, 5, 0, 0x40000000),  # x32 calls have numbers of their own
+        (jump_equal, 4, 0, 425),  # io_uring_setup
+        (jump_equal, 0, 2, socket_call),
+        (load, 0, 0, 16),  # its first argument: the family
+        (jump_equal, 0, 1, 1),  # AF_UNIX
+        (give, 0, 0, allow),
+        (give, 0, 0, refuse),
+    ]
+    code = b"".join(struct.pack("=HBBI", *line) for line in program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    header = struct.pack("@HxxxxxxP", len(program), ctypes.addressof(buffer))
+    libc = _libc()
+    if libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
+def _drop_capabilities() -> None:
+    """Take root's powers away from root, except those that concern files: the course may belong to another user."""
+    keep = sum(1 << number for number in (0, 1, 2, 3))  # CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER
+    header = struct.pack("=Ii", 0x20080522, 0)
+    data = ctypes.create_string_buffer(24)
+    libc = _libc()
+    if libc.capget(header, data) != 0:
+        return
+    _, low, _, _, high, _ = struct.unpack("=6I", data.raw)
+    if low | high << 32:
+        libc.capset(header, struct.pack("=6I", low & keep, low & keep, 0, 0, 0, 0))
+
+
+def _prctl(option: int, value: int) -> None:
+    with contextlib.suppress(OSError, AttributeError):
+        _libc().prctl(option, value, 0, 0, 0)
+
+
+@functools.lru_cache(maxsize=1)
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _syscall(number: int, *args: Any) -> int:
+    return int(_libc().syscall(ctypes.c_long(number), *args))
+
+
+def _checked(number: int, *args: Any) -> int:
+    result = _syscall(number, *args)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"Landlock: {os.strerror(code)}")
+    return result
