@@ -83,8 +83,10 @@ class Results:
             entry = asdict(outcome)
             entry["seconds"] = round(outcome.seconds, 3)
             del entry["max_rss_kb"], entry["output"]
-            if not entry["graphs"]:
-                del entry["graphs"]
+            entry["checks"] = list(entry["checks"])
+            graphs = entry.pop("graphs")
+            if graphs:
+                entry["graphs"] = list(graphs)
             exercises.append(entry)
         return {
             "version": VERSION,
