@@ -644,7 +644,7 @@ def main(arguments: list[str]) -> int:
     if ran:
         console.say(f"Everything is set up ({took:.0f} s).")
     elif not options.quiet and not options.as_is:
-        console.say(f"Everything is set up already (checked in {took:.2f} s).")
+        console.say(f"Everything is set up already (checked in {took * 1000:.0f} ms).")
     if not options.then:
         return 0
     env = context.env
