@@ -60,6 +60,8 @@ def _preview(tensor: onnx.TensorProto) -> str:
         return ""
     if array.ndim == 0:
         return _scalar(array.item())
+    if array.size == 1:
+        return f"[{_scalar(array.item())}]" if array.ndim == 1 else ""
     if array.ndim != 1 or any(isinstance(x, float) and not _is_round(x) for x in array.tolist()):
         return ""  # a bias or a kernel: its numbers say nothing, and may differ in the last digit between machines
     return "[" + ", ".join(_scalar(x) for x in array.tolist()) + "]"
@@ -82,7 +84,8 @@ def _attr_text(attr: onnx.AttributeProto) -> str:
     if attr.type == kinds.FLOAT:
         return number(attr.f)
     if attr.type == kinds.INT:
-        return str(attr.i)
+        kind = dtype_name(attr.i) if attr.name in ("to", "dtype") else ""
+        return f"{kind} ({attr.i})" if kind else str(attr.i)
     if attr.type == kinds.STRING:
         return attr.s.decode("utf-8", "replace")
     if attr.type == kinds.TENSOR:

@@ -104,7 +104,7 @@ def _op(node: Node, look: Look, far: Sequence[str] = ()) -> Item:
 
 
 def _pill(value: Value, kind: str, captured: bool = False, mark: str = "") -> Item:
-    name, kind_text = short_name(value.name, 32), value.type_text()
+    name, kind_text = short_name(value.name, 32), shorten(value.type_text(), 48)
     prefix = "from outside: " if captured else ""
     width = mono_width(prefix + name) + (mono_width(kind_text) + 8 if kind_text else 0) + 24
     name = f"{MARKS[mark][0]} {name}" if mark else name

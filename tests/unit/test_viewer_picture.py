@@ -249,6 +249,13 @@ def test_floats_that_may_differ_between_machines_are_not_printed() -> None:
     assert "B float32[2]" in view.text and "B = [1.0, 0.5]" in view.text
 
 
+def test_types_are_named_where_an_attribute_is_a_number() -> None:
+    third = numpy_helper.from_array(np.array([1 / 3], np.float64), "b")
+    nodes = [helper.make_node("Cast", ["x"], ["t"], to=TensorProto.DOUBLE), helper.make_node("Mul", ["t", "b"], ["y"])]
+    view = show(m.model(nodes, [m.info("x", [2])], [m.info("y", [2], TensorProto.DOUBLE)], (third,)))
+    assert "to=float64 (11)" in view.text and "B = [0.3333]" in view.text
+
+
 @pytest.mark.parametrize("height", [0, -5, "420", 1e3, True, None, 10**9])
 def test_a_bad_height_is_refused(height: object) -> None:
     with pytest.raises(OplabError, match="height"):
