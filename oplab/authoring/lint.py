@@ -1,0 +1,421 @@
+"""What the course promises of every exercise, as rules over its files and as trials of its answers.
+
+``oplab lint-course`` and ``tests/course/test_answers.py`` are two views of the same: :data:`RULES` look at files and run nothing of them,
+:func:`trials` are answers whose outcome is known before they are graded.
+
+A wrong answer (a mutant) is a file ``tests/mutants/<chapter>/<exercise>__<what>.py`` (or ``.cpp``). Its first lines say what has
+to happen::
+
+    # says: words that the message must hold
+    # status: failed            (optional; `failed` if left out)
+
+The Python text after them is added to the solution, where its function replaces the right one; a C++ file stands for itself.
+Another right answer, in ``tests/alternatives/``, has the same form and no header.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from oplab import stubs
+from oplab.course import Course, Exercise
+from oplab.errors import OplabError
+from oplab.grading.client import Server
+from oplab.grading.engine import grade
+from oplab.grading.results import STATES, Outcome
+
+MUTANTS = 3  # the least number of wrong answers for each exercise
+HINTS = 2
+UNFINISHED = "WRITE:"  # `oplab new-exercise` leaves it where an author has to write something
+_HEADER = re.compile(r"^(?:#|//) (says|status): (.+)$", re.MULTILINE)
+_BLOCK = re.compile(r"^\s*(?:#|//) ANSWER (c\d\d\.[a-z0-9_]+)(?:: .+)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that does not hold. ``where`` is an exercise's id or a file, ``what`` a sentence."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A file in ``tests/mutants`` or ``tests/alternatives``."""
+
+    exercise: Exercise
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.stem.partition("__")[2]
+
+    @property
+    def header(self) -> dict[str, str]:
+        return dict(_HEADER.findall(_read(self.path)))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An answer and what the grader has to say to it.
+
+    Attributes:
+        kind: ``stub``, ``edited stub``, ``solution``, ``mutant`` or ``alternative``.
+        name: which mutant or alternative; empty for the others.
+        text: the whole file that is graded.
+        status: the state that it has to reach.
+        says: words that the message must hold.
+    """
+
+    exercise: Exercise
+    kind: str
+    name: str
+    text: str
+    status: str
+    says: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.exercise.id}: {self.kind} {self.name}".strip()
+
+    def problem(self, outcome: Outcome) -> str:
+        """What is wrong with the outcome, as a sentence, or an empty string."""
+        points = self.exercise.points if self.status == "passed" else 0
+        if outcome.status != self.status:
+            return f"expected {self.status}, got {outcome.status}: {outcome.message or 'every check passed'}"
+        if self.says not in outcome.message:
+            return f"it is rejected for another reason: {self.says!r} is not in {outcome.message!r}"
+        if outcome.points != points:
+            return f"expected {points} points, got {outcome.points}"
+        return ""
+
+
+def variants(course: Course, kind: str) -> list[Variant]:
+    """The files in ``tests/mutants`` or ``tests/alternatives`` that belong to an exercise."""
+    found = []
+    for path, exercise in _variant_files(course, kind):
+        if exercise is not None:
+            found.append(Variant(exercise, path))
+    return found
+
+
+def trials(course: Course) -> list[Trial]:
+    """Every answer of the course that has a known outcome.
+
+    A solution that cannot be read or has no stub gives none; a rule says what is wrong with it.
+    """
+    found = []
+    for exercise in course.exercises:
+        try:
+            solution = _solution(course, exercise)
+            stub = stubs.make_stub(solution, exercise.file)
+        except (OSError, UnicodeDecodeError, OplabError):
+            continue
+        found.append(Trial(exercise, "stub", "", stub, "todo"))
+        edited = _edited(stub, exercise)
+        if edited != stub:
+            found.append(Trial(exercise, "edited stub", "", edited, "todo"))
+        found.append(Trial(exercise, "solution", "", solution, "passed"))
+        for kind, status in (("mutant", "failed"), ("alternative", "passed")):
+            for variant in variants(course, f"{kind}s"):
+                if variant.exercise == exercise:
+                    header = variant.header if kind == "mutant" else {}
+                    text = _read(variant.path)
+                    whole = text if exercise.kind != "python" else f"{solution}\n\n{text}"
+                    found.append(
+                        Trial(exercise, kind, variant.name, whole, header.get("status", status), header.get("says", ""))
+                    )
+    return found
+
+
+def attempt(course: Course, trial: Trial, server: Server) -> Outcome:
+    """Grade a trial's text as if it were the learner's file."""
+    with tempfile.TemporaryDirectory(prefix="oplab-lint-") as folder:
+        file = Path(folder) / trial.exercise.file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(trial.text, encoding="utf-8")
+        (outcome,) = grade(course, [trial.exercise], Path(folder), jobs=1, server=server).exercises
+    return outcome
+
+
+def run(
+    course: Course, chosen: Iterable[Trial], jobs: int, done: Callable[[Trial, str], None] = lambda trial, problem: None
+) -> list[Finding]:
+    """Grade trials in parallel on one server.
+
+    Args:
+        done: called with each trial and its problem (or an empty string) as it ends.
+    """
+    chosen = list(chosen)
+    preload = sorted({name for trial in chosen for name in trial.exercise.preload})
+    found: dict[str, Finding] = {}
+    with Server(preload) as server, ThreadPoolExecutor(max(1, jobs)) as pool:
+        futures = {pool.submit(attempt, course, trial, server): trial for trial in chosen}
+        try:
+            for future in as_completed(futures):
+                trial = futures[future]
+                problem = trial.problem(future.result())
+                if problem:
+                    found[trial.id] = Finding(trial.id, problem)
+                done(trial, problem)
+        except BaseException:  # Ctrl-C: nothing may run on in the background
+            pool.shutdown(wait=False, cancel_futures=True)
+            server.cancel()
+            raise
+    return [found[trial.id] for trial in chosen if trial.id in found]  # in the course's order, not as they ended
+
+
+def lint(course: Course) -> list[Finding]:
+    """What the rules find."""
+    return [finding for rule in RULES for finding in rule(course)]
+
+
+# Rules ------------------------------------------------------------------------------------------------------------------------
+
+
+def ids_are_unique(course: Course) -> Iterator[Finding]:
+    """No two exercises share an id or, unless they share a chapter's Python file, a file."""
+    seen: set[str] = set()
+    for exercise in course.exercises:
+        for name in {exercise.id, exercise.file if exercise.kind != "python" else exercise.id}:
+            if name in seen:
+                yield Finding(exercise.id, f"{name} is there twice.")
+        seen |= {exercise.id, exercise.file}
+
+
+def hints_help(course: Course) -> Iterator[Finding]:
+    """At least two hints, each different from the others and none empty."""
+    for exercise in course.exercises:
+        hints = [hint.strip() for hint in exercise.hints]
+        if len(hints) < HINTS:
+            yield Finding(
+                exercise.id, f"it has {len(hints)} hint{'s' * (len(hints) != 1)}; at least {HINTS} are needed."
+            )
+        if len(set(hints)) < len(hints) or not all(hints):
+            yield Finding(exercise.id, "a hint is empty or there twice.")
+
+
+def solutions_have_one_goal(course: Course) -> Iterator[Finding]:
+    """Exactly one TODO for each exercise in the stub, and no block for an exercise that is not in the manifest."""
+    known = {exercise.id for exercise in course.exercises}
+    for exercise in course.exercises:
+        try:
+            solution = _solution(course, exercise)
+            stub = stubs.make_stub(solution, exercise.file)
+        except OplabError as error:
+            yield Finding(exercise.id, error.message)
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            yield Finding(
+                exercise.id, f"solutions/{exercise.file} cannot be read: {getattr(error, 'strerror', 'no UTF-8 text')}."
+            )
+            continue
+        count = len(re.findall(rf"TODO {re.escape(exercise.id)}: ", stub))
+        if count != 1:
+            yield Finding(exercise.id, f"its stub has {count} TODOs; it has to be exactly one.")
+        for id in set(_BLOCK.findall(solution)) - known:
+            yield Finding(f"solutions/{exercise.file}", f"it has an ANSWER for {id}, which is not in course.toml.")
+        if exercise.kind == "python":
+            try:
+                if stubs.function_span(solution, exercise.name) is None:
+                    yield Finding(exercise.id, f"solutions/{exercise.file} has no function {exercise.name}.")
+            except SyntaxError as error:
+                yield Finding(exercise.id, f"solutions/{exercise.file}, line {error.lineno}: {error.msg}.")
+        if not (course.root / "exercises" / exercise.file).is_file():
+            yield Finding(exercise.id, f"exercises/{exercise.file} is missing; `python tools/make_stubs.py` makes it.")
+
+
+def checks_have_both_halves(course: Course) -> Iterator[Finding]:
+    """``collect_NAME`` and ``judge_NAME`` are there. The module is read, not run."""
+    for exercise in course.exercises:
+        path = course.checks_file(exercise)
+        try:
+            text = _read(path)
+            ast.parse(text)
+        except (OSError, SyntaxError, UnicodeDecodeError) as error:
+            yield Finding(exercise.id, f"{_short(course, path)} cannot be read: {error}.")
+            continue
+        for half in ("collect", "judge"):
+            if not re.search(rf"\b{half}_{exercise.name}\b", text):
+                yield Finding(exercise.id, f"{_short(course, path)} has no {half}_{exercise.name}.")
+
+
+def mutants_are_enough(course: Course) -> Iterator[Finding]:
+    """At least three wrong answers for each exercise, each with the words that its message must hold."""
+    mutants = variants(course, "mutants")
+    for exercise in course.exercises:
+        mine = [mutant.name for mutant in mutants if mutant.exercise == exercise]
+        if len(mine) < MUTANTS:
+            shown = f" ({', '.join(mine)})" if mine else ""
+            yield Finding(
+                exercise.id, f"it has {len(mine)} mutant{'s' * (len(mine) != 1)}{shown}; at least {MUTANTS} are needed."
+            )
+    for mutant in mutants:
+        header = mutant.header
+        where = _short(course, mutant.path)
+        if not header.get("says", "").strip():
+            yield Finding(where, "it has to begin with the line `# says: words of the message`.")
+        status = header.get("status", "failed")
+        if status not in STATES or status in ("passed", "todo", "grader_error"):
+            yield Finding(where, f"`status: {status}` is no way to be rejected.")
+    for kind in ("mutants", "alternatives"):
+        for variant in variants(course, kind):
+            yield from _defines(course, variant)
+
+
+def no_file_is_orphaned(course: Course) -> Iterator[Finding]:
+    """Every answer, check, mutant, alternative and notebook belongs to an exercise or a chapter."""
+    answers = {exercise.file for exercise in course.exercises}
+    modules = {chapter.module for chapter in course.chapters}
+    stems = {chapter.stem for chapter in course.chapters}
+    for folder in ("exercises", "solutions"):
+        for path in _files(course.root / folder):
+            if path.suffix in (".py", ".cpp") and path.relative_to(course.root / folder).as_posix() not in answers:
+                yield Finding(_short(course, path), "it belongs to no exercise of course.toml.")
+    for path in (course.root / "oplab" / "checks").glob("c[0-9][0-9]_*.py"):
+        if path.stem not in modules:
+            yield Finding(_short(course, path), "it belongs to no chapter of course.toml.")
+    for pattern in ("notebooks/src/[0-9][0-9]_*.py", "notebooks/[0-9][0-9]_*.ipynb"):
+        for path in course.root.glob(pattern):
+            if path.stem not in stems:
+                yield Finding(_short(course, path), "it belongs to no chapter of course.toml.")
+    for kind in ("mutants", "alternatives"):
+        for path, exercise in _variant_files(course, kind):
+            if exercise is None:
+                yield Finding(
+                    _short(course, path),
+                    "it belongs to no exercise: the name has to be <exercise>__<what> in its chapter's folder, "
+                    ".py for Python and .cpp for C++.",
+                )
+
+
+def minutes_add_up(course: Course) -> Iterator[Finding]:
+    """A chapter takes at least as long as its exercises together."""
+    for chapter in course.chapters:
+        total = sum(exercise.minutes for exercise in chapter.exercises)
+        if total > chapter.minutes:
+            yield Finding(
+                chapter.stem, f"its exercises take {total} minutes together, the chapter says {chapter.minutes}."
+            )
+        if not chapter.exercises:
+            yield Finding(chapter.stem, "it has no exercise, so no points.")
+
+
+def notebooks_mention_each_exercise(course: Course) -> Iterator[Finding]:
+    """The lesson's source has a cell that checks each exercise of its chapter."""
+    for chapter in course.chapters:
+        path = course.root / "notebooks" / "src" / f"{chapter.stem}.py"
+        try:
+            text = _read(path)
+        except (OSError, UnicodeDecodeError):
+            yield Finding(chapter.stem, f"{_short(course, path)} is missing.")
+            continue
+        for exercise in chapter.exercises:
+            if not re.search(rf"""^lab\.check\(["'](?:{chapter.id}\.)?{exercise.name}["']""", text, re.MULTILINE):
+                yield Finding(exercise.id, f'{_short(course, path)} has no line `lab.check("{exercise.name}")`.')
+
+
+def nothing_is_unfinished(course: Course) -> Iterator[Finding]:
+    """No mark of ``oplab new-exercise`` is left."""
+    folders = ("solutions", "exercises", "oplab/checks", "tests/mutants", "tests/alternatives", "notebooks/src")
+    paths = [course.root / "course.toml", *(path for folder in folders for path in _files(course.root / folder))]
+    for path in paths:
+        if path.suffix not in (".py", ".cpp", ".toml"):
+            continue
+        for number, line in enumerate(_read(path).splitlines(), start=1):
+            if UNFINISHED in line:
+                yield Finding(f"{_short(course, path)}, line {number}", f"unfinished: {line.strip()}")
+
+
+RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
+    ids_are_unique,
+    hints_help,
+    solutions_have_one_goal,
+    checks_have_both_halves,
+    mutants_are_enough,
+    no_file_is_orphaned,
+    minutes_add_up,
+    notebooks_mention_each_exercise,
+    nothing_is_unfinished,
+)
+
+
+# Files ------------------------------------------------------------------------------------------------------------------------
+
+
+def _variant_files(course: Course, kind: str) -> Iterator[tuple[Path, Exercise | None]]:
+    """Each file of ``tests/<kind>`` with the exercise that its folder and name tell."""
+    root = course.root / "tests" / kind
+    chapters = {chapter.module: chapter for chapter in course.chapters}
+    for path in _files(root):
+        chapter = chapters.get(path.parent.name) if path.parent.parent == root else None
+        name, gap, what = path.stem.partition("__")
+        find = partial(_suits, name=name, suffix=path.suffix)
+        exercise = next(filter(find, chapter.exercises), None) if chapter and gap and what else None
+        yield path, exercise
+
+
+def _suits(exercise: Exercise, name: str, suffix: str) -> bool:
+    return exercise.name == name and suffix == (".py" if exercise.kind == "python" else ".cpp")
+
+
+def _defines(course: Course, variant: Variant) -> Iterator[Finding]:
+    """A Python variant that lacks the exercise's function would leave the solution in place."""
+    if variant.exercise.kind != "python" or variant.header.get("status") == "error":
+        return
+    try:
+        if variant.exercise.name not in _bound(_read(variant.path)):
+            yield Finding(
+                _short(course, variant.path), f"it does not define {variant.exercise.name}, so the solution stands."
+            )
+    except SyntaxError as error:
+        yield Finding(_short(course, variant.path), f"line {error.lineno}: {error.msg}.")
+
+
+def _bound(text: str) -> set[str]:
+    """The names that a file's top level binds."""
+    names = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.Delete, ast.Import, ast.ImportFrom)):
+            names |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return names
+
+
+def _edited(stub: str, exercise: Exercise) -> str:
+    """The stub with another comment: the text is no longer the stub's, so its own exception has to be recognised."""
+    mark = "#" if exercise.kind == "python" else "//"
+    pattern = rf"^(\s*){mark} TODO {re.escape(exercise.id)}: .*$"
+    return re.sub(pattern, rf"\1{mark} where do I start", stub, flags=re.MULTILINE)
+
+
+def _solution(course: Course, exercise: Exercise) -> str:
+    return _read(course.root / "solutions" / exercise.file)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files below a folder; what tools leave behind is not one of them."""
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith(".")
+    )
+
+
+def _short(course: Course, path: Path) -> str:
+    return path.relative_to(course.root).as_posix()
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
