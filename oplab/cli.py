@@ -318,6 +318,60 @@ def show(
     cli_show(models, output)
 
 
+@app.command("new-exercise")
+def new_exercise(
+    id: Annotated[str, typer.Argument(metavar="ID", help="for example c05.clip; a new number makes a new chapter")],
+    goal: Annotated[str, typer.Option(help="one line that says what the code has to do")],
+    title: Annotated[str, typer.Option(help="the title of a new chapter")] = "",
+    kind: Annotated[
+        str, typer.Option(help="python, ort (ONNX Runtime kernel) or torch (stable-ABI operator)")
+    ] = "python",
+    points: Annotated[int, typer.Option(min=1, max=100)] = 2,
+    difficulty: Annotated[int, typer.Option(min=1, max=5)] = 2,
+    minutes: Annotated[int, typer.Option(min=1, max=600)] = 10,
+) -> None:
+    """For authors: begin an exercise, with solution, stub, check, mutant, notebook cell and manifest entry."""
+    from oplab.authoring.new import Plan, create
+
+    course = _course()
+    plan = Plan(id, goal, title, kind, points, difficulty, minutes)
+    for path in create(course, plan):
+        print(path.relative_to(course.root))
+    print(f"\nWhat is yours to write is marked WRITE:. `oplab lint-course {id}` lists what is still missing.")
+
+
+@app.command("lint-course")
+def lint_course(
+    ids: Ids = None,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="how many answers are graded at the same time")] = min(
+        2, os.cpu_count() or 1
+    ),
+    fast: Annotated[bool, typer.Option("--fast", help="look at the files only, grade nothing")] = False,
+) -> None:
+    """For authors: prove what the course promises of every exercise."""
+    from oplab.authoring import lint
+
+    course = _course()
+    chosen = {exercise.id for exercise in course.select(_split(ids))}
+    findings = [finding for finding in lint.lint(course) if not ids or lint.concerns(course, finding, chosen)]
+    trials = [] if fast else [trial for trial in lint.trials(course) if trial.exercise.id in chosen]
+    if trials:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        try:
+            with Progress(console=Console(stderr=True), transient=True) as progress:
+                task = progress.add_task("grading known answers", total=len(trials))
+                findings += lint.run(course, trials, jobs, lambda *_: progress.advance(task))
+        except KeyboardInterrupt:
+            raise Stopped from None
+    for finding in findings:
+        print(finding)
+    looked = f"{len(chosen)} exercises, {len(lint.RULES)} rules, {len(trials)} answers graded"
+    print(f"{looked}: {f'{len(findings)} findings' if findings else 'all as promised'}.")
+    raise typer.Exit(1 if findings else 0)
+
+
 @app.command()
 def doctor() -> None:
     """Versions, compiler, headers, and what is missing."""

@@ -180,6 +180,17 @@ def lint(course: Course) -> list[Finding]:
     return [finding for rule in RULES for finding in rule(course)]
 
 
+def concerns(course: Course, finding: Finding, chosen: set[str]) -> bool:
+    """Whether a finding is about one of these exercises, or about a file or a chapter of theirs."""
+    for exercise in course.exercises:
+        if exercise.id in chosen:
+            if re.search(rf"{re.escape(exercise.id)}\b", finding.where) or exercise.chapter in finding.where:
+                return True
+            if exercise.kind != "python" and exercise.file in finding.where:
+                return True
+    return not re.search(r"\bc\d\d[._][a-z]|\b\d\d_[a-z]", finding.where)  # about the course as a whole
+
+
 # Rules ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -312,7 +323,7 @@ def minutes_add_up(course: Course) -> Iterator[Finding]:
 
 
 def notebooks_mention_each_exercise(course: Course) -> Iterator[Finding]:
-    """The lesson's source has a cell that checks each exercise of its chapter."""
+    """The lesson's source has a cell that checks each exercise of its chapter, and the notebook is made."""
     for chapter in course.chapters:
         path = course.root / "notebooks" / "src" / f"{chapter.stem}.py"
         try:
@@ -320,6 +331,10 @@ def notebooks_mention_each_exercise(course: Course) -> Iterator[Finding]:
         except (OSError, UnicodeDecodeError):
             yield Finding(chapter.stem, f"{_short(course, path)} is missing.")
             continue
+        if not (course.root / chapter.notebook).is_file():
+            yield Finding(
+                chapter.stem, f"{chapter.notebook} is missing; `make notebooks CH={chapter.stem[:2]}` makes it."
+            )
         for exercise in chapter.exercises:
             if not re.search(rf"""^lab\.check\(["'](?:{chapter.id}\.)?{exercise.name}["']""", text, re.MULTILINE):
                 yield Finding(exercise.id, f'{_short(course, path)} has no line `lab.check("{exercise.name}")`.')
@@ -327,7 +342,7 @@ def notebooks_mention_each_exercise(course: Course) -> Iterator[Finding]:
 
 def nothing_is_unfinished(course: Course) -> Iterator[Finding]:
     """No mark of ``oplab new-exercise`` is left."""
-    folders = ("solutions", "exercises", "oplab/checks", "tests/mutants", "tests/alternatives", "notebooks/src")
+    folders = ("solutions", "oplab/checks", "tests/mutants", "tests/alternatives", "notebooks/src")
     paths = [course.root / "course.toml", *(path for folder in folders for path in _files(course.root / folder))]
     for path in paths:
         if path.suffix not in (".py", ".cpp", ".toml"):

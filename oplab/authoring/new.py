@@ -1,0 +1,271 @@
+"""``oplab new-exercise``: everything that an exercise needs, in the right places, working from the first minute.
+
+The solution of the skeleton passes its check and its stub is `todo`; what the author has to write is marked ``WRITE:``, and
+``oplab lint-course`` finds every mark that is left.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import re
+import tempfile
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from oplab import stubs
+from oplab.course import KINDS, Chapter, Course, load
+from oplab.errors import OplabError
+from oplab.grading.results import write_atomically
+
+_ID = re.compile(r"c(\d\d)\.([a-z][a-z0-9_]*)")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an author asks for.
+
+    Attributes:
+        id: ``c05.clip``.
+        goal: one line; it stands in the manifest and beside the TODO.
+        title: the chapter's title; needed for a new chapter, must be left out for one that exists.
+        kind: one of :data:`oplab.course.KINDS`.
+    """
+
+    id: str
+    goal: str
+    title: str = ""
+    kind: str = "python"
+    points: int = 2
+    difficulty: int = 2
+    minutes: int = 10
+
+
+def create(course: Course, plan: Plan) -> list[Path]:
+    """Write the files of a new exercise. Nothing that exists is overwritten; text files grow at their end.
+
+    Returns:
+        what was made or has grown.
+
+    Raises:
+        OplabError: the id is taken or malformed, the plan does not fit the manifest, or a file cannot be written. Nothing has
+            changed then.
+    """
+    match = _ID.fullmatch(plan.id)
+    if not match:
+        raise OplabError(
+            f"{plan.id!r} is no exercise's id.", "An id looks like c05.clip: the chapter's number, then a name."
+        )
+    if plan.kind not in KINDS:
+        raise OplabError(f"There is no kind {plan.kind}.", f"It can be {', '.join(KINDS)}.")
+    if any(exercise.id == plan.id for exercise in course.exercises):
+        raise OplabError(f"{plan.id} exists already.", "Choose another name; nothing was changed.")
+    for what, text in (("goal", plan.goal), ("title", plan.title)):
+        if "\n" in text or (what == "goal" and not text.strip()):
+            raise OplabError(f"The {what} {text!r} has to be one line of text.")
+    number, name = match.groups()
+    chapter = next((entry for entry in course.chapters if entry.stem[:2] == number), None)
+    stem = _stem(number, chapter, plan.title)
+    texts = _Writer(course, plan, stem, name, chapter).texts()
+    _validate(course, plan, texts)
+    _write(texts)
+    return list(texts)
+
+
+class _Writer:
+    """The new text of each file."""
+
+    def __init__(self, course: Course, plan: Plan, stem: str, name: str, chapter: Chapter | None):
+        self.root, self.plan, self.stem, self.name, self.chapter = course.root, plan, stem, name, chapter
+        number = stem[:2]
+        self.file = f"c{stem}.py" if plan.kind == "python" else f"csrc/c{number}_{name}.cpp"
+        self.words = {
+            "id": plan.id,
+            "name": name,
+            "number": number,
+            "stem": stem,
+            "goal": plan.goal,
+            "chapter_title": chapter.title if chapter else plan.title,
+            "op": "".join(part.capitalize() for part in name.split("_")),
+            "namespace": f"c{number}_{name}",  # the course's own library has the namespace oplab
+            "points": str(plan.points),
+            "difficulty": str(plan.difficulty),
+            "minutes": str(plan.minutes),
+            "kind_line": "" if plan.kind == "python" else f'kind = "{plan.kind}"\n',
+            "toml_goal": _toml(plan.goal),
+            "toml_title": _toml(plan.title),
+            "gap": "__",
+        }
+
+    def texts(self) -> dict[Path, str]:
+        texts: dict[Path, str] = {}
+        solution = self.root / "solutions" / self.file
+        if self.plan.kind == "python":
+            texts[solution] = self._grown(solution, "solution_head.py", "solution.py")
+            if _has(solution, self.name):
+                raise self._exists(solution, f"a function {self.name}")
+        else:
+            texts[solution] = self._fresh(solution, f"solution.{self.plan.kind}")
+        texts |= self._stub(solution, texts[solution])
+        checks = self.root / "oplab" / "checks" / f"c{self.stem}.py"
+        texts[checks] = self._grown(checks, "checks_head.py", f"checks.{self.plan.kind}")
+        for half in ("collect", "judge"):
+            if _has(checks, f"{half}_{self.name}"):
+                raise self._exists(checks, f"{half}_{self.name}")
+        texts |= self._mutant(texts[solution])
+        notebook = self.root / "notebooks" / "src" / f"{self.stem}.py"
+        texts[notebook] = self._grown(notebook, "notebook.py", "notebook_cell.py")
+        texts[self.root / "course.toml"] = self._manifest()
+        return texts
+
+    def _stub(self, solution: Path, text: str) -> dict[Path, str]:
+        """The stub. A file that somebody works in keeps all that is there."""
+        path = self.root / "exercises" / self.file
+        stub = stubs.make_stub(text, self.file)
+        if not path.exists():
+            return {path: stub}
+        if self.plan.kind != "python":
+            raise self._exists(path, "a file")
+        if _has(path, self.name):
+            raise self._exists(path, f"a function {self.name}")
+        if not solution.exists() or _text(path) == stubs.make_stub(_text(solution), self.file):
+            return {path: stub}
+        return {path: f"{_text(path).rstrip()}\n\n\n{stubs.function_text(stub, self.name)}\n"}
+
+    def _mutant(self, solution: str) -> dict[Path, str]:
+        folder = self.root / "tests" / "mutants" / f"c{self.stem}"
+        if self.plan.kind == "python":
+            path = folder / f"{self.name}__twice.py"
+            return {path: self._fresh(path, "mutant.py")}
+        path = folder / f"{self.name}__twice.cpp"
+        if path.exists():
+            raise self._exists(path, "a file")
+        kept = re.sub(r"^ *// (?:ANSWER .*|END)\n", "", solution, flags=re.MULTILINE)
+        wrong = kept.replace(
+            "out[i] = in[i];  // WRITE: the reference", "out[i] = 2 * in[i];  // WRITE: a plausible wrong answer"
+        )
+        return {path: f"// says: WRITE: words of the message that this wrong answer must get\n{wrong}"}
+
+    def _manifest(self) -> str:
+        """The manifest with the new entry. Everything else stays as it is, to the byte."""
+        text = _text(self.root / "course.toml")
+        lines = text.splitlines()
+        entry = self._filled("exercise.toml").splitlines()
+        starts = [number for number, line in enumerate(lines) if line.strip().startswith("[[chapter]]")]
+        stems = [_stem_below(lines, start) for start in starts]
+        if self.chapter is not None:
+            at = stems.index(self.stem)
+            end = starts[at + 1] if at + 1 < len(starts) else len(lines)
+        else:
+            entry = [*self._filled("chapter.toml").splitlines(), "", *entry]
+            after = [start for start, stem in zip(starts, stems, strict=True) if stem > self.stem]
+            end = after[0] if after else len(lines)
+        # Comments right above the next chapter are that chapter's.
+        while end and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")) and end < len(lines):
+            end -= 1
+        while end == len(lines) and lines and not lines[-1].strip():
+            lines.pop()
+            end -= 1
+        return "\n".join([*lines[:end], "", *entry, *lines[end:]]) + "\n"
+
+    def _grown(self, path: Path, head: str, part: str) -> str:
+        before = _text(path) if path.exists() else self._filled(head)
+        return f"{before.rstrip()}\n{self._filled(part)}"
+
+    def _fresh(self, path: Path, part: str) -> str:
+        if path.exists():
+            raise self._exists(path, "a file")
+        return self._filled(part)
+
+    def _filled(self, template: str) -> str:
+        source = resources.files("oplab.authoring").joinpath("templates", f"{template}.txt").read_text(encoding="utf-8")
+        return Template(source).substitute(self.words)
+
+    def _exists(self, path: Path, what: str) -> OplabError:
+        return OplabError(
+            f"{path.relative_to(self.root).as_posix()} is there already, with {what}.",
+            "Choose another name, or move it away; nothing was changed.",
+        )
+
+
+def _stem(number: str, chapter: Chapter | None, title: str) -> str:
+    if chapter is not None:
+        if title and title != chapter.title:
+            raise OplabError(
+                f"Chapter {number} exists and is called {chapter.title!r}.",
+                "Leave --title out, or take another number.",
+            )
+        return chapter.stem
+    slug = re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_")
+    if not slug:
+        raise OplabError(f"There is no chapter {number} yet.", 'Name the new one: --title "What it teaches".')
+    return f"{number}_{slug}"
+
+
+def _stem_below(lines: list[str], start: int) -> str:
+    for line in lines[start + 1 :]:
+        found = re.match(r"\s*stem\s*=\s*[\"'](.+?)[\"']", line)
+        if found:
+            return found[1]
+        if line.strip().startswith("[["):
+            break
+    return ""
+
+
+def _validate(course: Course, plan: Plan, texts: dict[Path, str]) -> None:
+    """The manifest can be read and holds the exercise, and every Python file can be parsed. Raises OplabError."""
+    with tempfile.TemporaryDirectory(prefix="oplab-") as folder:
+        (Path(folder) / "course.toml").write_text(texts[course.root / "course.toml"], encoding="utf-8")
+        load(Path(folder)).exercise(plan.id)
+    for path, text in texts.items():
+        if path.suffix == ".py":
+            try:
+                ast.parse(text)
+            except SyntaxError as error:
+                raise OplabError(
+                    f"{path.relative_to(course.root).as_posix()}, line {error.lineno}: {error.msg}.", "Mend that first."
+                ) from None
+
+
+def _write(texts: dict[Path, str]) -> None:
+    """All files or none. The manifest is the last: an exercise that it names is complete."""
+    before: dict[Path, str | None] = {}
+    try:
+        for path, text in texts.items():
+            before[path] = _text(path) if path.exists() else None
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, text)
+    except OSError as error:
+        failing = path
+        for path, text in before.items():
+            if text is not None:
+                path.write_text(text, encoding="utf-8")
+            else:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        raise OplabError(f"{failing} cannot be written: {error.strerror}.", "Nothing was changed.") from None
+
+
+def _has(path: Path, function: str) -> bool:
+    try:
+        return path.exists() and stubs.function_span(_text(path), function) is not None
+    except SyntaxError as error:
+        raise OplabError(
+            f"{path.name} is not valid Python: line {error.lineno}, {error.msg}.", "Mend that first."
+        ) from None
+
+
+def _toml(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OplabError(
+            f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}."
+        ) from None
