@@ -74,6 +74,9 @@ def results(tmp_path_factory) -> dict:
 def test_the_answer_is_the_same_word_for_word(format, results):
     """One truth: every report is made from the same normalised results."""
     text = reports.render(format, results, TITLES)
+    text = re.sub(
+        r"<style>.*</style>", "<style></style>", text, flags=re.DOTALL
+    )  # looks may change, what is said may not
     file = GOLDEN / FILES[format]
     if os.environ.get("OPLAB_GOLDEN") == "write":
         file.parent.mkdir(exist_ok=True)

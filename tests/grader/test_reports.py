@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import shutil
 import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -75,7 +74,10 @@ def test_junit_is_read_by_junitparser(tmp_path):
     assert cases["c00.one"].result == []
     assert cases["c04.three"].classname == "c04_aten_symbolic"
     assert "<script>alert(1)</script>" in cases["c04.three"].result[0].text
-    assert {p.get("name"): p.get("value") for p in cases["c00.one"]._elem.iter("property")} == {"points": "2", "max_points": "2"}
+    assert {p.get("name"): p.get("value") for p in cases["c00.one"]._elem.iter("property")} == {
+        "points": "2",
+        "max_points": "2",
+    }
 
 
 class Page(HTMLParser):
@@ -123,52 +125,6 @@ def test_html_is_whole_escaped_and_alone():
     assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
     assert re.search(r"04 ATen \| functions</a></td>\s*<td class=\"number\">0/9</td>", text)
     assert "The grader itself failed on c04.six." in text
-
-
-def _chromium() -> str | None:
-    return os.environ.get("OPLAB_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-
-
-@pytest.mark.skipif(_chromium() is None, reason="the page is looked at in Chromium, which is not installed")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_html_in_a_browser(scheme, tmp_path):
-    """No request, no script, no line wider than the page, and text that stands out from its background."""
-    from playwright.sync_api import sync_playwright
-
-    file = tmp_path / "report.html"
-    file.write_text(reports.render("html", RESULTS, TITLES), encoding="utf-8")
-    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as player:
-        browser = player.chromium.launch(executable_path=_chromium(), args=arguments)
-        page = browser.new_page(color_scheme=scheme, viewport={"width": 420, "height": 900})
-        requests, alerts = [], []
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("dialog", lambda dialog: (alerts.append(dialog.message), dialog.dismiss()))
-        page.goto(file.as_uri())
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert page.evaluate("document.images[0].naturalWidth") == 40
-        assert _contrast(page, "article .state") >= 4.5
-        assert _contrast(page, "article pre") >= 4.5
-        assert not alerts
-        assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
-        assert page.pdf().startswith(b"%PDF")
-        browser.close()
-
-
-def _contrast(page, selector: str) -> float:
-    """The worst contrast of these elements' text with what lies behind them, after WCAG."""
-    return page.evaluate(
-        """selector => {
-          const parse = c => c.match(/[\\d.]+/g).map(Number);
-          const light = c => { const [r, g, b] = parse(c).map(v => { v /= 255;
-            return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4 }); return .2126 * r + .7152 * g + .0722 * b };
-          const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
-            const p = parse(c); if (p.length < 4 || p[3] > 0) return c } return 'rgb(255,255,255)' };
-          return Math.min(...[...document.querySelectorAll(selector)].map(e => {
-            const a = light(getComputedStyle(e).color), b = light(behind(e));
-            return (Math.max(a, b) + .05) / (Math.min(a, b) + .05) })) }""",
-        selector,
-    )
 
 
 def test_gradescope_has_what_its_format_demands():
@@ -230,7 +186,7 @@ def test_a_rejected_model_is_on_the_page(tmp_path):
     (folder / "c04_aten_symbolic.py").write_text(f"{solution}\n\n{wrong}", encoding="utf-8")
     done = subprocess.run(
         [
-            *(os.sys.executable, "-m", "oplab.cli", "check", "c04.asinh", "c04.per_opset", "--submission", str(folder)),
+            *(sys.executable, "-m", "oplab.cli", "check", "c04.asinh", "c04.per_opset", "--submission", str(folder)),
             *("--json", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")),
         ],
         cwd=ROOT,
