@@ -48,6 +48,7 @@ def jupyter_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
             server = Jupyter(tmp_path_factory.mktemp("jupyter"), **options)
             stack.callback(server.stop)
             server.start()
+            _started.append(server)
             return server
 
         yield start
@@ -57,6 +58,19 @@ def jupyter_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
 def jupyter(jupyter_server: Callable[..., Jupyter]) -> Jupyter:
     """One JupyterLab for all tests that need nothing special."""
     return jupyter_server()
+
+
+_started: list[Jupyter] = []
+
+
+@pytest.fixture(autouse=True)
+def no_kernel_is_left() -> Iterator[None]:
+    """A lesson's kernel holds a gigabyte; twenty of them would not fit."""
+    yield
+    for server in _started:
+        if server.process is not None and server.process.poll() is None:
+            with contextlib.suppress(OSError):  # a server too busy to answer ends them at its own end
+                server.end_kernels()
 
 
 @pytest.fixture

@@ -366,22 +366,29 @@ def test_notebook_7(jupyter_server: Any, new_page: Any, tmp_path: Path) -> None:
     page.screenshot(path=tmp_path / "seven.png")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nbconvert_opened_as_a_file(jupyter: Jupyter, new_page: Any, tmp_path: Path, scheme: str) -> None:
-    source = tmp_path / "export.ipynb"
-    jupyter.write("export.ipynb", START, "oplab.show(m.control_flow())", "oplab.show(m.decomposed(), m.custom())")
-    source.write_bytes((jupyter.root / "export.ipynb").read_bytes())
+@pytest.fixture(scope="module")
+def exported(jupyter: Jupyter, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A notebook as nbconvert's HTML."""
+    folder = tmp_path_factory.mktemp("exported")
+    name = jupyter.write(
+        "export.ipynb", START, "oplab.show(m.control_flow())", "oplab.show(m.decomposed(), m.custom())"
+    )
+    source = folder / name
+    source.write_bytes((jupyter.root / name).read_bytes())
     command = [sys.executable, "-m", "nbconvert", "--to", "html", "--execute", "--log-level=ERROR", str(source)]
-    subprocess.run(command, check=True, env=jupyter.env, cwd=tmp_path, timeout=120)
+    subprocess.run(command, check=True, env=jupyter.env, cwd=folder, timeout=120)
+    return folder / "export.html"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nbconvert_opened_as_a_file(exported: Path, new_page: Any, tmp_path: Path, scheme: str) -> None:
     page = new_page(color_scheme=scheme)
-    page.goto((tmp_path / "export.html").as_uri(), wait_until="domcontentloaded")
+    page.goto(exported.as_uri(), wait_until="domcontentloaded")
     assert page.locator("svg.oplab-graph").count() == 2
     assert page.locator("svg.oplab-graph").first.is_visible()
     assert "then_branch of If" in page.locator("svg.oplab-graph").first.text_content()
     assert page.locator("iframe").count() == 0
-    assert not [
-        url for url in page.requests if "oplab" in url
-    ]  # nbconvert's own template asks for MathJax; we for nothing
+    assert not [url for url in page.requests if "oplab" in url]  # nbconvert's template asks for MathJax; we for nothing
     assert page.problems == []
     page.screenshot(path=tmp_path / f"export-{scheme}.png", full_page=True)
 
