@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 from html.parser import HTMLParser
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -267,15 +267,27 @@ def test_a_file_that_cannot_be_written_is_told_before_grading(args, words, oplab
     assert words in done.stderr and "c01.passes" not in done.stdout
 
 
-def test_a_disk_that_is_full_is_told_after_the_result(course, oplab):
-    """The result is printed and remembered, and the other report is written."""
-    done = oplab("check", "c01.passes", "--html", "/dev/full", "--markdown", "r.md")
+def test_a_file_that_cannot_be_written_is_told_after_the_result(course, oplab):
+    """Linux takes no new file in /proc, not even from root. The result is printed and remembered, and the other report is written."""
+    done = oplab("check", "c01.passes", "--html", "/proc/r.html", "--markdown", "r.md")
     assert done.returncode == 2
-    assert "oplab: /dev/full cannot be written: No space left on device." in done.stderr
+    assert "oplab: /proc/r.html cannot be written: " in done.stderr
     assert "1 of 1 points" in done.stdout
-    assert Path("/dev/full").is_char_device()
     assert (course / "r.md").read_text(encoding="utf-8").startswith("**1 of 1 points")
     assert json.loads((course / "build/progress.json").read_text())["exercises"]["c01.passes"]["status"] == "passed"
+
+
+def test_a_pipe_stays_a_pipe_and_a_link_a_link(tmp_path):
+    """`--junit /dev/stderr` must not put a file in the place of the device."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("file")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    targets = {"json": tmp_path / "pipe", "markdown": tmp_path / "link"}
+    assert reports.write(RESULTS, targets) == []
+    assert json.loads(os.read(reader, 1 << 20)) == RESULTS
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo() and (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text(encoding="utf-8").startswith("**2 of")
 
 
 @pytest.mark.parametrize(
