@@ -1,9 +1,12 @@
-"""The grader against otter-grader: the same exercise (c04.asinh), the same right answer, in one run.
+"""The grader against otter-grader and nbgrader: the same exercises, the same right answers, in one run.
 
-    python benchmarks/grader.py [--repeat 5] [--no-otter]
+    python benchmarks/grader.py [--repeat 3] [--peers otter,nbgrader] [--peers none]
 
-otter-grader is installed into an environment of its own, ``build/bench/otter``, that sees the course's packages. Both sides are
-measured in turn, so that a busy machine slows both. Medians and the ratio are printed; ``build/bench/grader.json`` holds every sample.
+Three exercises (c04.asinh, c04.per_opset, c04.sinc) as assignments of each peer, whose tests ask what the course's checks ask: exports
+at the same opsets and dtypes, a valid graph of the expected operators, the right values at sizes that were not exported. Each peer is
+installed into an environment of its own below ``build/bench`` that sees the course's packages. All are measured in turn, so that a busy
+machine slows all. Medians and ratios are printed;
+``build/bench/grader.json`` holds every sample.
 """
 
 from __future__ import annotations
@@ -11,96 +14,107 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "build" / "bench"
-OTTER = "otter-grader==7.0.0"
+PEERS = {"otter": "otter-grader==7.0.0", "nbgrader": "nbgrader==0.9.6"}
 
-NOTEBOOK_CELLS = (
-    "import torch",
-    'def symbolic(g, x):\n    return g.op("Asinh", x)\n\n'
-    'torch.onnx.register_custom_op_symbolic("aten::asinh", symbolic, 9)',
-    "import otter\ngrader = otter.Notebook()\ngrader.check('asinh')",
-)
-
-TEST_FILE = """\
-OK_FORMAT = False
-from otter.test_files import test_case
-
-name = "asinh"
-points = 2
+# What the tests of both peers share. `graph` is (opset, operators that must be there).
+HELPERS = """\
+import io
+import warnings
+import numpy as np
+import onnx
+import onnxruntime
+import torch
 
 
-@test_case()
-def exports_and_matches():
-    import io
-    import numpy as np
-    import onnxruntime
-    import torch
-
+def verify(function, reference, graphs, dtypes=("float32",), rtol=1e-4, atol=1e-5):
     class Model(torch.nn.Module):
         def forward(self, x):
-            return torch.asinh(x)
+            return function(x)
 
-    x = torch.randn(4, 5)
-    for opset in (9, 13, 20):
-        file = io.BytesIO()
-        torch.onnx.export(Model(), (x,), file, dynamo=False, opset_version=opset, input_names=["x"])
-        (y,) = onnxruntime.InferenceSession(file.getvalue()).run(None, {"x": x.numpy()})
-        np.testing.assert_allclose(y, np.arcsinh(x.numpy()), rtol=1e-4, atol=1e-5)
+    rng = np.random.default_rng()
+    for opset, operators in graphs:
+        for dtype in dtypes:
+            file = io.BytesIO()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                torch.onnx.export(
+                    Model(), (torch.full((2, 3), 0.5, dtype=getattr(torch, dtype)),), file, dynamo=False,
+                    opset_version=opset, input_names=["x"], output_names=["out"], dynamic_axes={"x": {0: "n", 1: "m"}},
+                )
+            model = onnx.load_model_from_string(file.getvalue())
+            onnx.checker.check_model(model, full_check=True)
+            assert [value.name for value in model.graph.input] == ["x"]
+            assert operators <= {node.op_type for node in model.graph.node}
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = 1
+            session = onnxruntime.InferenceSession(file.getvalue(), options)
+            for shape in ((2, 3), (4, 7), (0, 3)):
+                x = rng.normal(size=shape).astype(dtype)
+                (y,) = session.run(None, {"x": x})
+                assert y.dtype == x.dtype and y.shape == x.shape
+                np.testing.assert_allclose(y, reference(x), rtol=rtol, atol=atol)
 """
+TESTS = {
+    "asinh": 'asinh()\nverify(torch.asinh, np.arcsinh, [(opset, {"Asinh"}) for opset in (9, 13, 20)])\n',
+    "per_opset": (
+        "per_opset()\n"
+        'verify(torch.sinh, np.sinh, [(7, {"Exp"}), (8, {"Exp"}), (9, {"Sinh"}), (13, {"Sinh"}), (20, {"Sinh"})])\n'
+    ),
+    "sinc": (
+        "sinc()\n"
+        'verify(torch.sinc, np.sinc, [(9, {"Sin"}), (20, {"Sin"})], ("float16", "float32", "float64"), 1e-2, 1e-3)\n'
+        'verify(torch.sinc, np.sinc, [(9, {"Sin"})], ("float64",), 1e-9, 1e-10)\n'
+    ),
+}
+EXERCISES = tuple(f"c04.{name}" for name in TESTS)
 
 
-def otter_environment() -> Path:
-    """An environment with otter-grader that also sees the packages of the one in use."""
-    folder = BENCH / "otter"
+def answer(name: str) -> str:
+    """The reference answer of one exercise, with the imports that it needs."""
+    from oplab.stubs import function_text
+
+    text = function_text((ROOT / "solutions" / "c04_aten_symbolic.py").read_text(encoding="utf-8"), name)
+    assert text is not None
+    return f"import math\nimport torch\n\n\n{text}"
+
+
+def environment(peer: str) -> Path:
+    """The folder of an environment with a peer that also sees the packages of the one in use."""
+    folder = BENCH / peer
     python = folder / "bin" / "python"
-    if not (folder / "bin" / "otter").exists():
-        print("Installing otter-grader into build/bench/otter …", flush=True)
+    if not (folder / "bin" / peer).exists():
+        print(f"Installing {PEERS[peer]} into build/bench/{peer} …", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        site = subprocess.run(
-            [sys.executable, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        own = subprocess.run(
-            [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
+        code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        site, own = (
+            subprocess.run([program, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+            for program in (sys.executable, str(python))
+        )
         (Path(own) / "course.pth").write_text(site + "\n")
-        subprocess.run([str(python), "-m", "pip", "install", "-q", OTTER], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", PEERS[peer]], check=True)
     return folder
 
 
-def otter_assignment() -> tuple[Path, Path]:
-    """A notebook with the right answer and the zip that ``otter run`` takes."""
+def notebook(cells: list[str], metadata: list[dict] | None = None) -> object:
     import nbformat
 
-    folder = BENCH / "assignment"
-    (folder / "tests").mkdir(parents=True, exist_ok=True)
-    (folder / "tests" / "asinh.py").write_text(TEST_FILE)
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(text) for text in NOTEBOOK_CELLS],
+    made = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(text) for text in cells],
         metadata={"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
     )
-    nbformat.write(notebook, folder / "asinh.ipynb")
-    archive = folder / "autograder.zip"
-    python = otter_environment() / "bin" / "python"
-    subprocess.run(
-        [str(python), "-m", "otter", "generate", "-t", str(folder / "tests"), "-o", str(archive), "--no-environment"],
-        check=True,
-        capture_output=True,
-        cwd=folder,
-    )
-    return folder / "asinh.ipynb", archive
+    for cell, extra in zip(made.cells, metadata or (), strict=False):
+        cell.metadata.update(extra)
+    return made
 
 
 def timed(command: list[str], **options) -> float:
@@ -112,36 +126,112 @@ def timed(command: list[str], **options) -> float:
     return seconds
 
 
+def otter() -> Callable[[str], float]:
+    """An otter assignment for each exercise; the function that comes back runs one with ``otter run``."""
+    import nbformat
+
+    python = str(environment("otter") / "bin" / "python")
+    folder = BENCH / "otter-work"
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, test in TESTS.items():
+        home = folder / name
+        (home / "tests").mkdir(parents=True)
+        body = "\n".join(f"    {line}" if line else "" for line in HELPERS.splitlines())
+        called = "\n".join(f"    {line}" for line in test.splitlines())
+        (home / "tests" / f"{name}.py").write_text(
+            "OK_FORMAT = False\nfrom otter.test_files import test_case\n\n"
+            f'name = "{name}"\npoints = 2\n\n\n@test_case()\ndef right({name}):\n{body}\n{called}\n'
+        )
+        cells = [answer(name), f"import otter\ngrader = otter.Notebook()\ngrader.check({name!r})"]
+        nbformat.write(notebook(cells), home / f"{name}.ipynb")
+        command = [python, "-m", "otter", "generate", "-t", str(home / "tests"), "-o", str(home / "autograder.zip")]
+        subprocess.run([*command, "--no-environment"], check=True, capture_output=True, cwd=home)
+
+    def run(name: str) -> float:
+        home = folder / name
+        command = [python, "-m", "otter", "run", "-a", str(home / "autograder.zip"), "-o", str(home)]
+        seconds = timed([*command, str(home / f"{name}.ipynb")], cwd=home)
+        result = json.loads((home / "results.json").read_text())
+        assert all(test.get("score", 1) == test.get("max_score", 1) for test in result["tests"]), result
+        return seconds
+
+    return run
+
+
+def nbgrader() -> Callable[[str], float]:
+    """An nbgrader course with an assignment for each exercise; the function that comes back autogrades one submission."""
+    import nbformat
+
+    program = str(environment("nbgrader") / "bin" / "nbgrader")
+    course = BENCH / "nbgrader-work"
+    shutil.rmtree(course, ignore_errors=True)
+    course.mkdir(parents=True)
+    (course / "nbgrader_config.py").write_text(
+        "c = get_config()\nc.CourseDirectory.course_id = 'bench'\nc.ExecutePreprocessor.timeout = 300\n"
+    )
+    # nbgrader's kernels and its messages go to folders of their own
+    env = {**os.environ, "JUPYTER_CONFIG_DIR": str(course / ".config"), "JUPYTER_DATA_DIR": str(course / ".data")}
+    env["PATH"] = f"{Path(program).parent}{os.pathsep}{env['PATH']}"  # nbgrader starts `alembic` by its name
+    for name, test in TESTS.items():
+        solution = {"schema_version": 3, "solution": True, "grade": False, "locked": False, "task": False}
+        tests = {"schema_version": 3, "solution": False, "grade": True, "locked": True, "task": False, "points": 2}
+        metadata = [
+            {"nbgrader": {**solution, "grade_id": name, "cell_type": "code"}},
+            {"nbgrader": {**tests, "grade_id": f"test_{name}", "cell_type": "code"}},
+        ]
+        marked = f"### BEGIN SOLUTION\n{answer(name)}\n### END SOLUTION"
+        source = course / "source" / name / f"{name}.ipynb"
+        source.parent.mkdir(parents=True)
+        nbformat.write(notebook([marked, HELPERS + test], metadata), source)
+        subprocess.run([program, "generate_assignment", name], check=True, capture_output=True, cwd=course, env=env)
+        submitted = course / "submitted" / "student" / name / f"{name}.ipynb"
+        submitted.parent.mkdir(parents=True)
+        nbformat.write(notebook([answer(name), HELPERS + test], metadata), submitted)
+
+    def run(name: str) -> float:
+        command = [program, "autograde", name, "--force"]
+        seconds = timed(command, cwd=course, env=env)
+        code = (
+            "from nbgrader.api import Gradebook\nimport sys\n"
+            "with Gradebook('sqlite:///gradebook.db') as book: print(book.find_submission(sys.argv[1], 'student').score)"
+        )
+        python = str(environment("nbgrader") / "bin" / "python")
+        score = subprocess.run([python, "-c", code, name], capture_output=True, text=True, cwd=course, env=env)
+        assert score.stdout.strip() == "2.0", f"nbgrader gave {score.stdout.strip() or score.stderr[-500:]} of 2 points"
+        return seconds
+
+    return run
+
+
 def cold(*ids: str) -> float:
     """``oplab check`` from the shell, including the start of the server."""
     return timed([sys.executable, "-m", "oplab.cli", "check", *ids, "--track", "solutions"], cwd=ROOT)
 
 
-def warm(repeat: int) -> list[float]:
-    """A check in a process whose server is already running, as in a notebook or in watch mode."""
+def warm(repeat: int) -> dict[str, list[float]]:
+    """Checks in a process whose server is already running, as in a notebook or in watch mode."""
     from oplab.course import load
     from oplab.grading.client import Server
     from oplab.grading.engine import grade
 
     course = load(ROOT)
-    exercise = course.exercise("c04.asinh")
-    samples = []
+    samples: dict[str, list[float]] = {}
     with Server() as server:
-        for number in range(repeat + 1):
-            started = time.perf_counter()
-            outcome = grade(course, [exercise], ROOT / "solutions", server=server).exercises[0]
-            assert outcome.passed, outcome.message
-            if number:
-                samples.append(time.perf_counter() - started)
+        for id in EXERCISES:
+            for number in range(repeat + 1):
+                started = time.perf_counter()
+                outcome = grade(course, [course.exercise(id)], ROOT / "solutions", server=server).exercises[0]
+                assert outcome.passed, outcome.message
+                if number:
+                    samples.setdefault(id, []).append(time.perf_counter() - started)
     return samples
 
 
-def memory() -> int:
-    """Largest sum of resident memory of the grader's processes (shared pages counted once), in MB, with two jobs."""
+def peak_memory(command: list[str], **options) -> int:
+    """Largest sum of resident memory of a command's processes (shared pages divided among them), in MB."""
     from oplab.grading.limits import descendants
 
-    command = [sys.executable, "-m", "oplab.cli", "check", "--track", "solutions", "--jobs", "2"]
-    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
     peak = 0
     while running.poll() is None:
         peak = max(peak, sum(proportional(pid) for pid in [running.pid, *descendants(running.pid)]))
@@ -160,45 +250,84 @@ def proportional(pid: int) -> int:
     return 0
 
 
+def prepared(names: list[str]) -> dict[str, Callable[[str], float]]:
+    """The peers that can be used here; one that cannot is told in one line and left out."""
+    peers = {}
+    for name in names:
+        try:
+            peers[name] = {"otter": otter, "nbgrader": nbgrader}[name]()
+        except (subprocess.CalledProcessError, OSError) as error:
+            said = getattr(error, "stderr", None) or str(error)
+            said = said.decode(errors="replace") if isinstance(said, bytes) else said
+            last = (said.strip().splitlines() or ["no message"])[-1]
+            print(f"{PEERS[name]} cannot be used with Python {sys.version.split()[0]}: {last[:200]}", flush=True)
+    return peers
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--no-otter", action="store_true", help="leave the peer out")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--peers", default=",".join(PEERS), help=f"some of {', '.join(PEERS)}, or none")
     args = parser.parse_args()
+    names = [name for name in args.peers.split(",") if name != "none"]
+    if unknown := set(names) - set(PEERS):
+        parser.error(f"there is no peer {', '.join(unknown)}")
     BENCH.mkdir(parents=True, exist_ok=True)
-    samples: dict[str, list[float]] = {"oplab cold": [], "otter run": [], "oplab warm": [], "oplab all, cold": []}
-    if not args.no_otter:
-        notebook, archive = otter_assignment()
-        otter = [
-            str(otter_environment() / "bin" / "python"),
+    from oplab.course import load
+
+    total = len(load(ROOT).exercises)
+    peers = prepared(names)
+    samples: dict[str, dict[str, list[float]]] = {"all": {"oplab cold": []}, **{id: {} for id in EXERCISES}}
+    for number in range(args.repeat):
+        print(f"round {number + 1} of {args.repeat}, load {os.getloadavg()[0]:.1f}", flush=True)
+        for id in EXERCISES:
+            samples[id].setdefault("oplab cold", []).append(cold(id))
+            for name, run in peers.items():
+                samples[id].setdefault(name, []).append(run(id.partition(".")[2]))
+        for id, values in warm(5).items():
+            samples[id].setdefault("oplab warm", []).extend(values)
+        samples["all"]["oplab cold"].append(cold())
+    columns = ["oplab cold", "oplab warm", *peers]
+    ratios = [f"{name}/{way}" for name in peers for way in ("cold", "warm")]
+    print(f"\n{'median s':<16}" + "".join(f"{name:>14}" for name in columns + ratios))
+    for id in EXERCISES:
+        median = {name: statistics.median(values) for name, values in samples[id].items()}
+        line = "".join(f"{median[name]:>14.3f}" for name in columns)
+        line += "".join(
+            f"{median[name] / median[f'oplab {way}']:>13.1f}x" for name in peers for way in ("cold", "warm")
+        )
+        print(f"{id:<16}{line}")
+    every = statistics.median(samples["all"]["oplab cold"])
+    print(f"\nall {total} exercises, cold: {every:.2f} s, {every / total:.2f} s each on average")
+    memory = {
+        "oplab": peak_memory(
+            [sys.executable, "-m", "oplab.cli", "check", "--track", "solutions", "--jobs", "2"], cwd=ROOT
+        )
+    }
+    if "otter" in peers:
+        home = BENCH / "otter-work" / "asinh"
+        python = str(BENCH / "otter" / "bin" / "python")
+        command = [
+            python,
             "-m",
             "otter",
             "run",
             "-a",
-            str(archive),
+            str(home / "autograder.zip"),
             "-o",
-            str(BENCH),
+            str(home),
+            str(home / "asinh.ipynb"),
         ]
-    for number in range(args.repeat):
-        print(f"round {number + 1} of {args.repeat}", flush=True)
-        samples["oplab cold"].append(cold("c04.asinh"))
-        if not args.no_otter:
-            samples["otter run"].append(timed([*otter, str(notebook)], cwd=BENCH))
-            result = json.loads((BENCH / "results.json").read_text())
-            assert all(test.get("score", 1) == test.get("max_score", 1) for test in result["tests"]), result
-        samples["oplab all, cold"].append(cold())
-        samples["oplab warm"].extend(warm(3))
-    median = {name: statistics.median(values) for name, values in samples.items() if values}
-    print(f"\n{'what':<18}{'median s':>10}{'min':>8}{'max':>8}")
-    for name, value in median.items():
-        print(f"{name:<18}{value:>10.2f}{min(samples[name]):>8.2f}{max(samples[name]):>8.2f}")
-    if "otter run" in median:
-        print(f"\ncold: {median['otter run'] / median['oplab cold']:.1f} times as fast as otter run on c04.asinh")
-        print(f"warm: {median['otter run'] / median['oplab warm']:.0f} times")
-    peak = memory()
-    print(f"memory with 2 jobs: {peak} MB (proportional set size of all processes)")
+        memory["otter"] = peak_memory(command, cwd=home)
+    if "nbgrader" in peers:
+        command = [str(BENCH / "nbgrader" / "bin" / "nbgrader"), "autograde", "asinh", "--force"]
+        memory["nbgrader"] = peak_memory(command, cwd=BENCH / "nbgrader-work")
+    print("memory: " + ", ".join(f"{name} {value} MB" for name, value in memory.items()), end="")
+    print(" (proportional set size of all processes; oplab: the whole course with 2 jobs, the others: one exercise)")
     (BENCH / "grader.json").write_text(
-        json.dumps({"samples": samples, "memory_mb": peak, "cores": os.cpu_count()}, indent=1)
+        json.dumps(
+            {"samples": samples, "memory_mb": memory, "cores": os.cpu_count(), "load": os.getloadavg()}, indent=1
+        )
     )
 
 
