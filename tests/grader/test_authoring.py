@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, command
+from fixture_course import ROOT, command
 
 from oplab.authoring import lint
 from oplab.authoring.new import Plan, create

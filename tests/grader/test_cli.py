@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import command
+from fixture_course import command
 
 
 def write(course, text, name="c01_cases.py"):

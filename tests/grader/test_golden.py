@@ -16,7 +16,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import ROOT, command, copy_course
+from fixture_course import ROOT, command, copy_course
 
 from oplab import reports
 

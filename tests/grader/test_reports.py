@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 
 import jsonschema
 import pytest
-from conftest import ROOT
+from fixture_course import ROOT
 from junitparser import Error, Failure, JUnitXml, Skipped
 from rich.console import Console
 

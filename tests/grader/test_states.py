@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from conftest import ROOT, command, copy_course
+from fixture_course import ROOT, command, copy_course
 
 from oplab.grading.isolation import can_signal_outside
 

@@ -12,7 +12,7 @@ import threading
 import time
 
 import pytest
-from conftest import command
+from fixture_course import command
 
 RIGHT, WRONG = "def passes(x):\n    return 2 * x\n", "def passes(x):\n    return 3 * x\n"
 
