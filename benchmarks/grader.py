@@ -320,8 +320,10 @@ def main() -> None:
         ]
         memory["otter"] = peak_memory(command, cwd=home)
     if "nbgrader" in peers:
-        command = [str(BENCH / "nbgrader" / "bin" / "nbgrader"), "autograde", "asinh", "--force"]
-        memory["nbgrader"] = peak_memory(command, cwd=BENCH / "nbgrader-work")
+        programs = BENCH / "nbgrader" / "bin"
+        env = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+        command = [str(programs / "nbgrader"), "autograde", "asinh", "--force"]
+        memory["nbgrader"] = peak_memory(command, cwd=BENCH / "nbgrader-work", env=env)
     print("memory: " + ", ".join(f"{name} {value} MB" for name, value in memory.items()), end="")
     print(" (proportional set size of all processes; oplab: the whole course with 2 jobs, the others: one exercise)")
     (BENCH / "grader.json").write_text(
