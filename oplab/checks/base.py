@@ -189,6 +189,7 @@ class Collect:
         return self._seals
 
     def _write(self, file: str, data: bytes) -> None:
+        os.umask(0o022)  # the learner's code may have set one that the judge cannot read through
         (self._out / file).write_bytes(data)
         self._seals[file] = seal(data)
 

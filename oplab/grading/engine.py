@@ -115,9 +115,16 @@ class _Grader:
         self._lock = threading.Lock()
         self._running: dict[str, set[str]] = {}  # id -> those that ran at the same time
         self._changed: dict[str, dict[Path, str]] = {}
+        self._suspected: dict[str, dict[Path, str]] = {}  # what changed while it and others ran: it is graded again
+        self._waiting: dict[str, tuple[Outcome, set[str]]] = {}  # too slow, beside these others
+        self._greedy: set[str] = set()  # what was stopped because it took the machine from others
 
     def one(self, exercise: Exercise, alone: bool = False) -> Outcome | None:
         """Grade one exercise. None: others that ran at the same time may have disturbed it, so it has to run again, alone."""
+        if alone and exercise.id in self._waiting:
+            outcome, others = self._waiting.pop(exercise.id)
+            if not others & self._greedy:
+                return self._done(exercise, outcome)
         if self.listener and not alone:
             self.listener(exercise, None)
         started = time.monotonic()
@@ -136,16 +143,22 @@ class _Grader:
         others, changed = self._end(exercise.id)
         serious = {path: how for path, how in changed.items() if path in self._relied}
         if others and not alone and (disturbed or serious):
-            self._changed[exercise.id] = {**self._changed.get(exercise.id, {}), **changed}
+            self._suspected[exercise.id] = changed
             return None
         if changed:
             outcome = self._tell(outcome, changed, ())
             if serious and outcome.points:
                 lost = "No points are given for a run that changes what the grader relies on."
                 outcome = replace(outcome, status="error", points=0, message=f"{outcome.message} {lost}".strip())
-        elif self._changed.get(exercise.id):
-            outcome = self._tell(outcome, self._changed[exercise.id], ("another exercise",))
+        elif self._suspected.get(exercise.id):
+            outcome = self._tell(outcome, self._suspected[exercise.id], ("another exercise",))
         outcome = replace(outcome, seconds=time.monotonic() - started)
+        if others and not alone and outcome.status in ("timeout", "crashed"):
+            self._waiting[exercise.id] = outcome, others  # until it is known what the others did to this machine
+            return None
+        return self._done(exercise, outcome)
+
+    def _done(self, exercise: Exercise, outcome: Outcome) -> Outcome:
         if self.listener:
             self.listener(exercise, outcome)
         return outcome
@@ -238,12 +251,19 @@ class _Grader:
             "sanitized": self.sanitize,
             "isolation": isolation.for_worker() if isolation is not None else None,
         }
+        before = _numbers(home, evidence, scratch)
         answer = self.server.run(job)
         outcome = _from_collect(exercise, answer, self.sanitize)
+        if answer.get("killed") in ("processes", "memory", "scratch"):
+            self._greedy.add(exercise.id)
         if outcome is not None and (answer.get("lost") or outcome.status == "grader_error"):
             self._if_disturbed(exercise, outcome.message)
+        if _numbers(home, evidence, scratch) != before:
+            self._if_disturbed(exercise, "its folders were removed while it ran")
         if outcome is None:
-            judging.mkdir()  # not the scratch folder: links that the learner's code left there lead anywhere
+            judging.mkdir(
+                parents=True
+            )  # not the scratch folder: links that the learner's code left there lead anywhere
             seals = answer["report"].get("seals")
             verdict = self.server.run(
                 {
@@ -257,8 +277,8 @@ class _Grader:
                 }
             )
             report = verdict.get("report") or {}
-            if verdict.get("lost") or report.get("outcome") == "disturbed":
-                self._if_disturbed(exercise, str(report.get("message", "the judge was killed from outside")))
+            if not (report or verdict.get("signal") or verdict.get("killed")) or report.get("outcome") == "disturbed":
+                self._if_disturbed(exercise, str(report.get("message", "the judge was ended from outside")))
             outcome = _from_judge(exercise, verdict)
         shutil.rmtree(home, ignore_errors=True)
         note = _left_behind(answer)
@@ -301,6 +321,8 @@ def _from_collect(exercise: Exercise, answer: dict[str, Any], sanitize: bool) ->
             "The process that ran the exercise was killed from outside. Does the code send signals?",
         )
     limits, report = exercise.limits, answer.get("report")
+    if answer.get("phase") == "starting" and not answer["killed"] and not answer["signal"]:
+        return _outcome(exercise, "grader_error", f"The worker did not start. {answer['output'][-2000:]}".strip())
     during = " while the file was imported" if answer.get("phase") == "importing" else ""
     if answer["killed"] == "wall":
         return _outcome(
@@ -391,6 +413,17 @@ def _read(path: Path) -> str | Exception:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         return error
+
+
+def _numbers(*folders: Path) -> list[int | None]:
+    """The inode of each folder: another one of the same name is not the same."""
+    found: list[int | None] = []
+    for folder in folders:
+        try:
+            found.append(folder.stat().st_ino)
+        except OSError:
+            found.append(None)
+    return found
 
 
 def _for_collect(checks: str, name: str) -> str:

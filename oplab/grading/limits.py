@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from oplab.course import Limits
 
 LINUX = sys.platform.startswith("linux")
-PROCESSES = 128  # that one exercise may have at a time
+PROCESSES = 64  # that one exercise may have at a time
 SCRATCH = 512 << 20  # bytes in its folders: the evidence may have 256 MB of them
 _FILES = 20_000
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36

@@ -1,0 +1,13 @@
+# does: replaces the grader's own functions in its process
+# stopped by: split
+# status: failed
+import contextlib
+
+from oplab.checks import base
+from oplab.grading import worker
+
+
+def mix(x):
+    base.Verdict.check = lambda self, name: contextlib.nullcontext()
+    worker.judge = lambda job: {"outcome": "judged", "checks": [{"name": "a", "passed": True, "message": ""}]}
+    return x

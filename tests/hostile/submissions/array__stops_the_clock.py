@@ -1,0 +1,14 @@
+# does: patches time, blocks signals and runs for ever
+# stopped by: limits
+# status: timeout
+# says: longer than 3 s
+import signal
+import time
+
+
+def mix(x):
+    time.time = time.monotonic = time.perf_counter = lambda: 0.0
+    signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+    real = time.sleep
+    while True:
+        real(1)

@@ -1,0 +1,109 @@
+"""Every hostile submission, graded beside honest ones: no point, no harm to others, nothing left behind.
+
+One run with limits only, one with ``--isolate``; each grades the whole catalogue and honest exercises between its entries.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hostile_course import HostileCourse, Run, attacks
+
+from oplab.grading import isolation
+
+ATTACKS = attacks()
+OFFERED = isolation.detect(isolation.Path("/"), isolation.Path("/"))
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="limits on families of processes need Linux"
+)
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    chosen = [entry for entry in ATTACKS if entry.head["stopped by"] != "scopes" or not isolation.can_signal_outside()]
+    return HostileCourse(tmp_path_factory.mktemp("limits") / "course", chosen)
+
+
+@pytest.fixture(scope="module")
+def plain(course) -> Run:
+    """With limits only."""
+    return course.check()
+
+
+@pytest.fixture(scope="module")
+def isolated_course(tmp_path_factory):
+    if not OFFERED.offered:
+        pytest.skip("this machine offers neither bubblewrap nor Landlock")
+    return HostileCourse(tmp_path_factory.mktemp("isolated") / "course", ATTACKS)
+
+
+@pytest.fixture(scope="module")
+def isolated(isolated_course) -> Run:
+    return isolated_course.check("--isolate")
+
+
+def test_the_catalogue_is_large_enough_and_each_entry_says_what_it_does():
+    assert len(ATTACKS) >= 30
+    for attack in ATTACKS:
+        assert attack.head["does"] and attack.head["status"], attack.name
+        assert attack.head["stopped by"] in {"limits", "split", "grader", "scopes", "isolation"}, attack.name
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_no_point_with_limits_only(attack, course, plain):
+    if attack.name not in course.ids:
+        pytest.skip("this kernel lets a worker send signals to the grader: stopped only by isolation")
+    judge(plain, course.ids[attack.name], attack, isolated=False)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_no_point_in_isolation(attack, isolated_course, isolated):
+    judge(isolated, isolated_course.ids[attack.name], attack, isolated=True)
+
+
+def judge(run: Run, id: str, attack, *, isolated: bool) -> None:
+    assert run.outcomes, run.process.stdout[-2000:] + run.process.stderr[-2000:]
+    outcome, status = run.outcomes[id], attack.status(isolated)
+    assert outcome["status"] == status, outcome["message"]
+    assert attack.says(isolated) in outcome["message"]
+    harmless = isolated and attack.head["stopped by"] == "grader" and status == "passed"  # nothing was left to punish
+    unstopped = not isolated and attack.head["stopped by"] == "isolation"  # docs/grader.md says so
+    assert outcome["points"] == (1 if harmless or unstopped else 0)
+    if attack.head.get("fast"):
+        assert outcome["seconds"] < 2
+
+
+@pytest.mark.parametrize("kind", ["plain", "isolated"])
+def test_honest_neighbours_pass(kind, request):
+    run = request.getfixturevalue(kind)
+    course = request.getfixturevalue("course" if kind == "plain" else "isolated_course")
+    assert len(course.honest) > 10
+    for id in course.honest:
+        assert run.outcomes[id]["status"] == "passed", f"{id}: {run.outcomes[id]['message']}"
+
+
+@pytest.mark.parametrize("kind", ["plain", "isolated"])
+def test_nothing_is_left_behind(kind, request):
+    run = request.getfixturevalue(kind)
+    assert run.survivors == []
+    assert run.litter == []
+    assert "Traceback" not in run.process.stderr
+
+
+def test_isolation_leaves_the_course_as_it_was(isolated):
+    assert isolated.changed == []
+
+
+def test_without_isolation_every_change_is_told(plain, course):
+    """What was changed in the course is named in the message of an exercise that ran at that time."""
+    told = " ".join(outcome["message"] for outcome in plain.outcomes.values())
+    for attack in ATTACKS:
+        if "changes" in attack.head:
+            assert attack.head["changes"] in told, attack.name
+    assert plain.changed, "the attacks did nothing: this test would prove nothing"
+
+
+def test_isolation_says_in_one_line_what_is_in_use(isolated):
+    first = isolated.process.stdout.splitlines()[0]
+    assert first.startswith("Isolation: ") and "out of sight" in first
