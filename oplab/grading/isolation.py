@@ -170,7 +170,7 @@ def _layout(course: Path, submission: Path) -> tuple[tuple[str, ...], tuple[str,
         for part in entry.split(os.pathsep):
             if part and os.path.isdir(part) and Path(part).resolve() not in roots and part != str(Path.home()):
                 shown.update((Path(part).absolute(), Path(part).resolve()))
-    # Not a folder that would bring a hidden one back: a bind of /work would show /work/course again.
+    # Not a folder that would bring a hidden one back: a bind of /home would show /home/ada/course again.
     kept = {path for path in shown if not any(root.is_relative_to(path) for root in roots) or path == submission}
     return tuple(sorted(map(str, roots))), tuple(sorted(str(path) for path in kept if path.exists()))
 
