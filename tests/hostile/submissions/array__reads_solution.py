@@ -2,7 +2,7 @@
 # stopped by: isolation
 # status: passed
 # isolated: error
-# says: FileNotFoundError
+# says: Error: [Errno
 from pathlib import Path
 
 
