@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "lesson": "oplab.lessons",
+    "quiet_exports": "oplab.lessons",
     "raises": "oplab.lessons",
     "show": "oplab.viewer",
     "session": "oplab.ops",

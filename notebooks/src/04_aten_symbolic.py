@@ -24,7 +24,6 @@
 # %%
 import inspect
 import math
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +32,7 @@ import onnxruntime as ort
 import torch
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotImplemented
 
-from oplab import lesson, raises
+from oplab import lesson, quiet_exports, raises
 
 lab = lesson("04_aten_symbolic")
 
@@ -42,9 +41,7 @@ lab = lesson("04_aten_symbolic")
 # dynamic. `run` runs a model in ONNX Runtime.
 
 # %%
-warnings.filterwarnings("ignore")  # the TorchScript path is deprecated and says so at each export
-ort.set_default_logger_severity(4)
-torch._C._jit_set_onnx_log_enabled = lambda on: None  # else each failed export prints its whole graph
+quiet_exports()  # no deprecation warnings, and no whole graph printed at each export that fails
 
 
 class Model(torch.nn.Module):

@@ -185,17 +185,35 @@ _FIND = (
 )
 
 
+def wait_until_ready(page: Any, timeout: float = 60) -> None:
+    """Wait for the open notebook and its kernel.
+
+    Jupyter's own ``ready`` promises are not awaited: JupyterLab may still replace the panel that they belong to, and a
+    promise that nobody holds any more is collected, which ends ``evaluate`` with an error.
+    """
+    page.wait_for_function(
+        f"""() => {{
+            if (!window.jupyterapp) return false;
+            {_FIND}
+            const kernel = panel?.sessionContext.session?.kernel;
+            return Boolean(panel && panel.context.isReady && panel.sessionContext.isReady && kernel
+                && kernel.connectionStatus === 'connected' && kernel.status === 'idle');
+        }}""",
+        timeout=timeout * 1000,
+        polling=50,
+    )
+
+
 def run_all(page: Any, timeout: float = 120) -> list[dict[str, Any]]:
     """Run all cells of the open notebook and wait until every one is executed, or one has failed.
 
     Returns:
         the error outputs, in order: ``{"cell": index, "ename": ..., "evalue": ...}``; empty when all went well.
     """
+    wait_until_ready(page)
     page.evaluate(
-        f"""async () => {{
+        f"""() => {{
             {_FIND}
-            await panel.context.ready;
-            await panel.sessionContext.ready;
             window.jupyterapp.shell.activateById(panel.id);
             window.oplabRunning = true;
             window.jupyterapp.commands.execute('notebook:run-all-cells').finally(() => {{ window.oplabRunning = false; }});
@@ -231,10 +249,10 @@ def cells(page: Any) -> list[dict[str, Any]]:
 
 def run_cell(page: Any, index: int, timeout: float = 60) -> None:
     """Run one cell and wait for it."""
+    wait_until_ready(page)
     page.evaluate(
         f"""async (index) => {{
             {_FIND}
-            await panel.sessionContext.ready;
             panel.content.activeCellIndex = index;
             await window.jupyterapp.commands.execute('notebook:run-cell');
         }}""",

@@ -161,10 +161,18 @@ def test_two_runs_at_once_lose_nothing(course):
     }
 
 
-def test_ctrl_c_stops_at_once_and_says_so(course):
-    line, env = command(course, "check", "c01.burns")
+def test_ctrl_c_stops_at_once_and_says_so(course, tmp_path):
+    begun = tmp_path / "begun"
+    write(
+        course,
+        f"import pathlib, time\n\n\ndef hangs(x):\n    pathlib.Path({str(begun)!r}).touch()\n    time.sleep(60)\n",
+    )
+    line, env = command(course, "check", "c01.hangs")
     running = subprocess.Popen(line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(2.5)
+    deadline = time.monotonic() + 60
+    while not begun.exists():  # the exercise's own limit is 3 s from here on
+        assert running.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
     running.send_signal(signal.SIGINT)
     started = time.monotonic()
     _, err = running.communicate(timeout=20)

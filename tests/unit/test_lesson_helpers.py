@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -106,3 +108,27 @@ def test_an_unknown_track_is_a_sentence(monkeypatch):
     monkeypatch.setenv("OPLAB_TRACK", "answers")
     with pytest.raises(OplabError, match="it can be exercises or solutions"):
         lesson("04_aten_symbolic")
+
+
+FAILED_EXPORT = """
+import sys, tempfile, torch
+from oplab import quiet_exports
+if sys.argv[1] == "quiet":
+    quiet_exports()
+class Asinh(torch.nn.Module):
+    def forward(self, x):
+        return torch.asinh(x)
+try:
+    torch.onnx.export(Asinh(), (torch.ones(2),), tempfile.mktemp(), dynamo=False)
+except torch.onnx.errors.UnsupportedOperatorError as error:
+    print("raised", "aten::asinh" in str(error))
+"""
+
+
+@pytest.mark.parametrize(("how", "graph"), [("quiet", False), ("loud", True)])
+def test_a_failed_export_prints_no_graph_and_still_raises(how, graph):
+    """``loud`` shows that there is something to silence: when it no longer prints, the hook can go."""
+    done = subprocess.run([sys.executable, "-c", FAILED_EXPORT, how], capture_output=True, text=True, check=True)
+    assert "raised True" in done.stdout
+    assert ("onnx::" in done.stdout + done.stderr or "graph(" in done.stdout + done.stderr) is graph
+    assert ("Warning" in done.stderr) is graph
