@@ -55,6 +55,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._open: set[socket.socket] = set()
+        self._idle: list[socket.socket] = []  # their supervisors wait for another job
         self._closed = False
         self._log: Any = None
 
@@ -79,29 +80,45 @@ class Server:
 
     def run(self, job: dict[str, Any]) -> dict[str, Any]:
         """Run one job and wait for its answer. An answer with ``{"lost": True}`` means that the job's supervisor was killed."""
+        mine = self._connection()
+        if mine is None:
+            return {"lost": True}
+        answer: dict[str, Any] = {"lost": True}
+        try:
+            with contextlib.suppress(OSError):
+                mine.sendall(json.dumps(job).encode() + b"\n")
+            answer = _answer(mine)
+            return answer
+        finally:
+            with self._lock:
+                self._open.discard(mine)
+                if answer.get("lost") or self._closed:
+                    mine.close()
+                else:
+                    self._idle.append(mine)
+
+    def _connection(self) -> socket.socket | None:
+        """A socket with a supervisor behind it, idle or new; None where the server is killed again and again."""
         for _ in range(2):
             with self._lock:
                 self._start()
+                while self._idle:
+                    mine = self._idle.pop()
+                    if _alive(mine):
+                        self._open.add(mine)
+                        return mine
+                    mine.close()
                 mine, theirs = socket.socketpair()
-                self._open.add(mine)
                 try:
                     socket.send_fds(self._control, [b"j"], [theirs.fileno()])
+                    self._open.add(mine)
+                    return mine
                 except OSError:  # the server has been killed since: once more with a new one
-                    self._open.discard(mine)
                     mine.close()
                     self._stop()
-                    continue
                 finally:
                     theirs.close()
-            try:
-                with contextlib.suppress(OSError):
-                    mine.sendall(json.dumps(job).encode() + b"\n")
-                return _answer(mine)
-            finally:
-                with self._lock:
-                    self._open.discard(mine)
-                mine.close()
-        return {"lost": True}
+        return None
 
     def cancel(self) -> None:
         """End all running jobs: their sockets are closed, and each supervisor then ends its worker."""
@@ -181,6 +198,8 @@ class Server:
         self._control = mine
 
     def _stop(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
         if self._control is not None:
             self._control.close()  # the server sees the end of the stream, ends its workers and itself
             self._control = None
@@ -194,6 +213,17 @@ class Server:
         if self._log is not None:
             self._log.close()
             self._log = None
+
+
+def _alive(conn: socket.socket) -> bool:
+    """Whether the supervisor of an idle connection is still there: it has nothing to say, so what can be read is the end."""
+    try:
+        conn.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def _answer(conn: socket.socket) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from oplab.grading.client import Server, Tampered
 from oplab.grading.halves import without_judges
 from oplab.grading.isolation import detect
 from oplab.grading.results import Check, Outcome, Results
+from oplab.toolchain.findings import python_finding, sanitizer_finding
 
 Listener = Callable[[Exercise, Outcome | None], None]
 
@@ -253,7 +254,7 @@ class _Grader:
         }
         before = _numbers(home, evidence, scratch)
         answer = self.server.run(job)
-        outcome = _from_collect(exercise, answer, self.sanitize)
+        outcome = _from_collect(exercise, answer, self.submission / exercise.file, self.sanitize)
         if answer.get("killed") in ("processes", "memory", "scratch"):
             self._greedy.add(exercise.id)
         if outcome is not None and (answer.get("lost") or outcome.status == "grader_error"):
@@ -312,7 +313,7 @@ class _Grader:
             return _outcome(exercise, "grader_error", str(error))
 
 
-def _from_collect(exercise: Exercise, answer: dict[str, Any], sanitize: bool) -> Outcome | None:
+def _from_collect(exercise: Exercise, answer: dict[str, Any], file: Path, sanitize: bool) -> Outcome | None:
     """The outcome if the learner's half settles it, else None: then the evidence is judged."""
     if answer.get("lost"):
         return _outcome(
@@ -354,14 +355,18 @@ def _from_collect(exercise: Exercise, answer: dict[str, Any], sanitize: bool) ->
             exercise, "timeout", f"It used more than {limits.cpu:g} s of processor time{during} and was stopped."
         )
     if answer["signal"]:
-        hint = ""
-        if exercise.kind != "python" and not sanitize:
-            hint = f" `oplab check {exercise.id} --sanitize` finds the line."
-        detail = _sanitizer_summary(answer["output"]) if sanitize else ""
-        return _outcome(exercise, "crashed", f"The process crashed with {answer['signal']}{during}.{hint}{detail}")
+        signal, output = answer["signal"], answer["output"]
+        if found := sanitizer_finding(output, file) if sanitize else "":
+            return _outcome(exercise, "crashed", found)
+        if exercise.kind == "python" and (found := python_finding(output, file)):
+            return _outcome(exercise, "crashed", f"The process crashed with {signal}{during}. {found}")
+        hint = (
+            "" if exercise.kind == "python" or sanitize else f" `oplab check {exercise.id} --sanitize` finds the line."
+        )
+        return _outcome(exercise, "crashed", f"The process crashed with {signal}{during}.{hint}")
     if report is None or report["outcome"] not in ("collected", "wrong", "todo", "error", "grader_error"):
-        if sanitize and (detail := _sanitizer_summary(answer["output"])):
-            return _outcome(exercise, "crashed", f"The sanitizer stopped it.{detail}")
+        if sanitize and (found := sanitizer_finding(answer["output"], file)):
+            return _outcome(exercise, "crashed", found)
         return _outcome(
             exercise,
             "error",
@@ -465,19 +470,3 @@ def _sanitizer_env() -> dict[str, str]:
     from oplab.toolchain.build import sanitizer_env
 
     return sanitizer_env()
-
-
-def _sanitizer_summary(output: str) -> str:
-    lines = output.splitlines()
-    for index, line in enumerate(lines):
-        if "ERROR: AddressSanitizer" in line or "runtime error:" in line:
-            frame = next(
-                (
-                    entry.strip()
-                    for entry in lines[index + 1 :]
-                    if "exercises" in entry or "/c" in entry and ".cpp:" in entry
-                ),
-                "",
-            )
-            return " " + line.split("==")[-1].strip() + (f" at {frame.split(' in ')[-1]}" if frame else "")
-    return ""

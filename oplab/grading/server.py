@@ -1,13 +1,15 @@
 """The fork server: it has torch, onnx, onnxruntime and, where asked for, the exporter loaded, and forks one worker per job.
 
-Three kinds of process take part. The *server* loads the libraries once and never runs a learner's code. For each job it forks a
-*supervisor*, which forks the *worker*, watches its limits and ends everything that the worker started. A job arrives with a socket of
-its own over which the supervisor answers, so there is no path or port that a learner's code could talk to.
+Three kinds of process take part. The *server* loads the libraries once and never runs a learner's code. For each socket that it is
+handed it forks a *supervisor*. For each job on that socket the supervisor forks a *worker*, watches its limits, ends everything that
+the worker started, and answers. So there is no path or port that a learner's code could talk to.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
+import gc
 import json
 import os
 import selectors
@@ -36,6 +38,8 @@ def main() -> None:
     guard.remember_package()
     os.environ.pop("ORT_LOAD_CONFIG_FROM_MODEL", None)  # a model must not configure the session that judges it
     warm(preload)
+    gc.collect()
+    gc.freeze()  # the libraries' objects: a worker neither walks them nor, by walking, copies their pages
     control.sendall(b"r")
     serve(control)
 
@@ -51,8 +55,41 @@ def warm(preload: list[str]) -> None:
     import oplab.checks.graphs  # noqa: F401
 
     torch.set_num_threads(1)
+    round_trip()
     if "dynamo" in preload:
         warm_exporter()
+
+
+def round_trip() -> None:
+    """Do once what nearly every check does: what is set up at the first use is then set up in each fork."""
+    import io
+    import warnings
+
+    import numpy
+    import onnx
+    import onnxruntime
+    import torch
+
+    numpy.random.default_rng(0).standard_normal(3)
+    stream = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(_toy(), (torch.ones(2, 3),), stream, dynamo=False, input_names=["x"])
+    onnx.checker.check_model(onnx.load_from_string(stream.getvalue()), full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(stream.getvalue(), options, providers=["CPUExecutionProvider"])
+    session.run(None, {"x": numpy.ones((2, 3), numpy.float32)})
+
+
+def _toy() -> Any:
+    import torch
+
+    class Toy(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.exp(x) + 1
+
+    return Toy()
 
 
 def warm_exporter() -> None:
@@ -63,10 +100,6 @@ def warm_exporter() -> None:
 
     import torch
 
-    class Toy(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x + 1
-
     logging.disable(logging.CRITICAL)
     with (
         warnings.catch_warnings(),
@@ -74,7 +107,7 @@ def warm_exporter() -> None:
         contextlib.redirect_stderr(io.StringIO()),
     ):
         warnings.simplefilter("ignore")
-        torch.onnx.export(Toy(), (torch.zeros(2, 3),), dynamo=True, verbose=False)
+        torch.onnx.export(_toy(), (torch.ones(2, 3),), dynamo=True, verbose=False)
     logging.disable(logging.NOTSET)
 
 
@@ -131,10 +164,16 @@ def _children(pid: int) -> list[int]:
 
 
 def supervise(conn: socket.socket) -> None:
+    """Run the jobs that arrive on ``conn``, one after the other, until the client closes it."""
+    limiting.adopt_orphans()
+    while True:
+        run_job(conn)
+
+
+def run_job(conn: socket.socket) -> None:
     """Run one job: read it from ``conn``, run the worker under its limits, answer, and leave no process behind."""
     job = json.loads(_receive(conn))
     limits = Limits(**job["limits"])
-    limiting.adopt_orphans()
     out_read, out_write = os.pipe()
     report_read, report_write = os.pipe()
     started = time.monotonic()
@@ -153,9 +192,10 @@ def supervise(conn: socket.socket) -> None:
     folders = [job["scratch"], job["evidence"]]
     answer = _watch(pid, conn, out_read, report_read, limits, started, folders, bool(job.get("sanitized")))
     answer["seconds"] = round(time.monotonic() - started, 4)
+    for fd in (out_read, report_read):
+        os.close(fd)
     with contextlib.suppress(OSError):
         conn.sendall(json.dumps(answer).encode() + b"\n")
-    conn.close()
 
 
 def become_worker(job: dict[str, Any], limits: Limits, out: int, report: int, parent: int) -> None:
@@ -185,6 +225,8 @@ def become_worker(job: dict[str, Any], limits: Limits, out: int, report: int, pa
         own = [job["scratch"], job["evidence"]] if job["half"] == "collect" else [job["scratch"]]
         plan = job["isolation"]
         isolation.confine({**plan, "read": [*plan["read"], job["evidence"], *filter(None, [job["library"]])]}, own)
+    if not sanitized:  # a sanitizer says more
+        faulthandler.enable(sys.stderr, all_threads=False)
     worker.run(job, report)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
@@ -207,6 +249,11 @@ def _watch(
         os.set_blocking(source, False)
         picker.register(source, selectors.EVENT_READ, kind)
     picker.register(conn, selectors.EVENT_READ, "conn")
+    # Readable when the worker has ended. Where the system has no such thing (macOS), a short poll is never late by more than it.
+    ended = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    poll = _LOOK if ended is not None else 0.005
+    if ended is not None:
+        picker.register(ended, selectors.EVENT_READ, "ended")
     output, reported, printed = bytearray(), bytearray(), 0
     killed: str | None = None
     status: int | None = None
@@ -218,6 +265,9 @@ def _watch(
             done, code, seen = os.wait4(pid, os.WNOHANG)
             if done:
                 status, usage, finished_at = code, seen, time.monotonic()
+                if ended is not None:
+                    picker.unregister(ended)
+                    os.close(ended)
                 # Descendants may hold the pipes open: end them, then read what is left.
                 left = _end_family(pid)
         if status is not None and (
@@ -240,8 +290,9 @@ def _watch(
                 _kill(pid)
                 _end_family(pid)
                 continue
-        # Without SIGCHLD in the selector a short poll is the simplest thing that is never late by more than it.
-        for key, _ in picker.select(0.005 if now - started < 1 else 0.02):
+        for key, _ in picker.select(poll if status is None else 0.005):
+            if key.data == "ended":
+                continue
             if key.data == "conn":
                 if not conn.recv(1):  # the client has gone
                     if status is None:
@@ -266,6 +317,7 @@ def _watch(
             elif len(reported) <= worker.MAX_REPORT * 2:
                 reported += data
     left += _end_family(pid)
+    picker.close()
     phases, result = _parse_report(bytes(reported))
     return {
         "exit": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,

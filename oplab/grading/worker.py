@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.machinery
 import importlib.util
 import json
@@ -18,6 +19,7 @@ from oplab.grading import guard
 from oplab.parity import Wrong
 
 MAX_REPORT = 256 << 10
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def run(job: dict[str, Any], report_fd: int) -> None:
@@ -101,6 +103,13 @@ def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
             return {"outcome": "error", "message": f"{type(error).__name__}: {error.msg}{_at(error, job)}{quoted}"}
         if learner_line(error, Path(job["file"])):
             return {"outcome": "error", "message": f"{first_line(error)}{_at(error, job)}"}
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        # The parent of the scratch folder is TMPDIR, or a private one of this run.
+        return {
+            "outcome": "grader_error",
+            "message": f"The grader cannot write to its temporary folder: {error.strerror}. Make room there, or set TMPDIR "
+            "to a folder with room.",
+        }
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return {
         "outcome": "grader_error",

@@ -260,7 +260,9 @@ def test_sanitizer_names_the_line(course, oplab):
     done = oplab("check", "c01.overflows", "--sanitize")
     assert done.returncode == 1
     assert "c01.overflows  crashed" in done.stdout
-    assert "heap-buffer-overflow" in done.stdout and "c01_overflows.cpp:" in done.stdout
+    assert "heap-buffer-overflow, a " in done.stdout and "(c01_overflows.cpp, line 7):" in done.stdout
+    assert " 7 | for (int64_t i = 0; i < (n << 24); ++i) out[i] = 2 * in[i];" in done.stdout
+    assert "0x" not in done.stdout and "SIGABRT" not in done.stdout
 
 
 def test_sanitizer_passes_what_is_right(oplab):

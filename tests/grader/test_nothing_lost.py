@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from fixture_course import ROOT, command
+
+from oplab.grading.results import STATES
 
 MOMENTS = {"check": 20, "isolated check": 8, "watch": 6, "reset": 58, "notebooks": 8}
 EXERCISES = ("c01.passes", "c01.fails", "c01.forks")
@@ -124,7 +127,7 @@ def test_check(kind, options, course, killer):
         killed += killer.run(line, env, after)
         assert files(course) == mine
         for entry in progress(course).values():
-            assert entry["status"] in ("passed", "failed", "timeout")
+            assert entry["status"] in STATES
     assert killed > MOMENTS[kind] / 4, "most commands had ended before they were killed: this proves nothing"
     assert killer.survivors() == []
 
@@ -167,6 +170,42 @@ def test_reset(course, killer):
         progress(course)
     assert seen == {True, False}, "every kill came too early or too late: this proves nothing"
     assert killer.survivors() == []
+
+
+@pytest.mark.parametrize(("mine", "limit"), [("x = 1\n", 1000), ("x = 1\n" * 1000, 1000)])
+def test_reset_on_a_full_disk(mine, limit, course):
+    """A write that ends in its middle: of the stub in the first case, of the backup in the second."""
+    line, env = command(course, "reset", "c01")
+    file = course / "exercises" / "c01_cases.py"
+    file.write_text(mine)
+    ended = subprocess.run(
+        line,
+        env=env,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert file.read_text() == mine
+    assert ended.returncode == 2 and "cannot be written: File too large" in ended.stderr, ended
+    assert "Traceback" not in ended.stderr
+
+
+def test_progress_on_a_full_disk(course):
+    line, env = command(course, "check", "c01.passes")
+    file = course / "build" / "progress.json"
+    before = '{"version": 1, "exercises": {}}\n'
+    file.write_text(before)
+    ended = subprocess.run(
+        line,
+        env=env,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10)),
+    )
+    assert file.read_text() == before
+    assert "Traceback" not in ended.stdout + ended.stderr, ended
+    assert "cannot write to its temporary folder: File too large" in ended.stdout
+    assert "Progress is not remembered: File too large" in ended.stdout + ended.stderr
 
 
 def test_notebooks(tmp_path, killer):

@@ -22,7 +22,7 @@ EXPECTED = {
     "c01.raises": ("error", "NameError: name 'undefined_name' is not defined (c01_cases.py, line "),
     "c01.hangs": ("timeout", "longer than 3 s"),
     "c01.allocates": ("error", "Out of memory: more than the limit of 2048 MB was asked for. (c01_cases.py, line "),
-    "c01.segfaults": ("crashed", "SIGSEGV"),
+    "c01.segfaults": ("crashed", "SIGSEGV. Python was in segfaults (c01_cases.py, line 45)"),
     "c01.exits": ("error", "exit code 0 before the exercise was done"),
     "c01.prints": ("error", "printed more than 512 kB"),
     "c01.forks": ("passed", "2 processes that it left running were ended"),
