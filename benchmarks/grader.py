@@ -203,20 +203,21 @@ def nbgrader() -> Callable[[str], float]:
     return run
 
 
-def cold(*ids: str) -> float:
+def cold(*arguments: str) -> float:
     """``oplab check`` from the shell, including the start of the server."""
-    return timed([sys.executable, "-m", "oplab.cli", "check", *ids, "--track", "solutions"], cwd=ROOT)
+    return timed([sys.executable, "-m", "oplab.cli", "check", *arguments, "--track", "solutions"], cwd=ROOT)
 
 
-def warm(repeat: int) -> dict[str, list[float]]:
+def warm(repeat: int, isolated: bool = False) -> dict[str, list[float]]:
     """Checks in a process whose server is already running, as in a notebook or in watch mode."""
     from oplab.course import load
     from oplab.grading.client import Server
     from oplab.grading.engine import grade
+    from oplab.grading.isolation import detect
 
     course = load(ROOT)
     samples: dict[str, list[float]] = {}
-    with Server() as server:
+    with Server(isolation=detect(ROOT, ROOT / "solutions") if isolated else None) as server:
         for id in EXERCISES:
             for number in range(repeat + 1):
                 started = time.perf_counter()
@@ -287,6 +288,8 @@ def main() -> None:
         for id, values in warm(5).items():
             samples[id].setdefault("oplab warm", []).extend(values)
         samples["all"]["oplab cold"].append(cold())
+        samples["all"].setdefault("isolated cold", []).append(cold(next(iter(EXERCISES)), "--isolate"))
+        samples["all"].setdefault("isolated warm", []).extend(warm(5, isolated=True)[next(iter(EXERCISES))])
     columns = ["oplab cold", "oplab warm", *peers]
     ratios = [f"{name}/{way}" for name in peers for way in ("cold", "warm")]
     print(f"\n{'median s':<16}" + "".join(f"{name:>14}" for name in columns + ratios))
@@ -297,6 +300,14 @@ def main() -> None:
             f"{median[name] / median[f'oplab {way}']:>13.1f}x" for name in peers for way in ("cold", "warm")
         )
         print(f"{id:<16}{line}")
+    first = samples[next(iter(EXERCISES))]
+    extra = {
+        way: statistics.median(samples["all"][f"isolated {way}"]) - statistics.median(first[f"oplab {way}"])
+        for way in ("cold", "warm")
+    }
+    print(
+        f"\n--isolate costs {extra['cold'] * 1000:.0f} ms cold and {extra['warm'] * 1000:.0f} ms warm ({next(iter(EXERCISES))})"
+    )
     every = statistics.median(samples["all"]["oplab cold"])
     print(f"\nall {total} exercises, cold: {every:.2f} s, {every / total:.2f} s each on average")
     memory = {

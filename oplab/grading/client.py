@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ class Server:
         self._open: set[socket.socket] = set()
         self._idle: list[socket.socket] = []  # their supervisors wait for another job
         self._closed = False
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="oplab-server")
         self._log: Any = None
 
     def __enter__(self) -> Server:
@@ -133,6 +135,7 @@ class Server:
         with self._lock:
             self._closed = True
             self._stop()
+            self._starter.shutdown(wait=False)
             if self.work is not None:
                 shutil.rmtree(self.work, ignore_errors=True)
 
@@ -167,7 +170,9 @@ class Server:
         command = [sys.executable, "-c", main, str(theirs.fileno()), ",".join(self.preload)]
         if self.isolation is not None and self.work is not None:
             command = self.isolation.wrap(command, self.work)
-        self._process = subprocess.Popen(
+        # bubblewrap ends when the thread ends that started it, and the caller's may end before this object is closed.
+        self._process = self._starter.submit(
+            subprocess.Popen,
             command,
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
@@ -176,7 +181,7 @@ class Server:
             env=env,
             start_new_session=True,  # Ctrl-C in a terminal is for the client, which then closes the socket
             cwd="/",
-        )
+        ).result()
         theirs.close()
         mine.settimeout(START_LIMIT)
         started = time.monotonic()

@@ -16,28 +16,21 @@ PACKAGE = Path(__file__).resolve().parents[1]
 _CHAPTER = re.compile(r"c\d\d_")
 _USED = {"checks", "ops.py", "parity.py", "paths.py", "stubs.py", "toolchain"}
 _USED |= {f"grading/{name}.py" for name in ("guard", "isolation", "limits", "server", "worker")}
-_known: dict[str, str] = {}
+_known: dict[str, bytes] = {}
 
 
 def digests() -> dict[str, str]:
     """A hash of each source file of the package, without the checks: their text is read once and handed to the workers."""
-    found = {}
-    for path in _sources():
-        if path.parent.name != "checks" or not _CHAPTER.match(path.name):
-            try:
-                found[str(path)] = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-            except OSError:
-                continue
-    return found
+    return {path: hashlib.blake2b(text, digest_size=16).hexdigest() for path, text in _texts().items()}
 
 
 def remember_package() -> None:
     """For the server, before it runs anything: the files as they are now are the grader's."""
-    _known.update(digests())
+    _known.update(_texts())
 
 
 def only_known_code() -> None:
-    """For the judge's worker: a module of the package is imported from its remembered text, or not at all.
+    """For the judge's worker: a module of the package is imported from its remembered text, whatever its file holds by now.
 
     A learner's code of the same run may have written to the source, or left a compiled file that claims to stand for it.
     """
@@ -47,12 +40,22 @@ def only_known_code() -> None:
         path = str(Path(self.path).resolve())
         if not path.startswith(f"{PACKAGE}{os.sep}") or not _known:
             return original(self, fullname)
-        data = Path(path).read_bytes()
-        if _known.get(path) != hashlib.blake2b(data, digest_size=16).hexdigest():
-            raise ImportError(f"{path} was changed while the grader ran. Restore it and start again.")
-        return self.source_to_code(data, path)
+        if path not in _known:
+            raise ImportError(f"{path} was not there when the grader started.")
+        return self.source_to_code(_known[path], path)
 
     importlib.machinery.SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+
+
+def _texts() -> dict[str, bytes]:
+    found = {}
+    for path in _sources():
+        if path.parent.name != "checks" or not _CHAPTER.match(path.name):
+            try:
+                found[str(path)] = path.read_bytes()
+            except OSError:
+                continue
+    return found
 
 
 class Watch:

@@ -101,8 +101,14 @@ class HostileCourse:
         )
         return id
 
-    def check(self, *options: str, ids: tuple[str, ...] = ()) -> Run:
-        """``oplab check`` on all exercises, two at a time, with everything that could be left behind marked."""
+    def check(self, *options: str, ids: tuple[str, ...] = (), path: str | None = None, first: str = "") -> Run:
+        """``oplab check`` on all exercises, two at a time, with everything that could be left behind marked.
+
+        Args:
+            ids: these exercises only.
+            path: another ``PATH``.
+            first: Python that the command runs before anything else.
+        """
         mark, temporary = uuid.uuid4().hex, self.folder.parent / f"tmp-{uuid.uuid4().hex[:6]}"
         temporary.mkdir()
         before = self.hashes()
@@ -118,9 +124,20 @@ class HostileCourse:
                 "PYTHONDONTWRITEBYTECODE": "1",
             }
             env.pop("OPLAB_TRACK", None)
+            env["PATH"] = path or env["PATH"]
             results = self.folder.parent / f"{mark}.json"
             done = subprocess.run(
-                [sys.executable, "-P", "-m", "oplab.cli", "check", *ids, "--json", str(results), *options],
+                [
+                    sys.executable,
+                    "-P",
+                    "-c",
+                    f"{first}\nfrom oplab.cli import main; main()",
+                    "check",
+                    *ids,
+                    "--json",
+                    str(results),
+                    *options,
+                ],
                 env=env,
                 cwd=self.folder,
                 capture_output=True,

@@ -6,6 +6,7 @@ One run with limits only, one with ``--isolate``; each grades the whole catalogu
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from hostile_course import HostileCourse, Run, attacks
@@ -107,3 +108,46 @@ def test_without_isolation_every_change_is_told(plain, course):
 def test_isolation_says_in_one_line_what_is_in_use(isolated):
     first = isolated.process.stdout.splitlines()[0]
     assert first.startswith("Isolation: ") and "out of sight" in first
+
+
+OUT_OF_REACH = [entry for entry in ATTACKS if entry.head["stopped by"] in {"grader", "scopes", "isolation"}]
+
+
+@pytest.fixture(scope="module")
+def landlock_course(tmp_path_factory):
+    if not isolation.landlock_abi():
+        pytest.skip("this machine's kernel offers no Landlock")
+    return HostileCourse(tmp_path_factory.mktemp("landlock") / "course", OUT_OF_REACH)
+
+
+@pytest.fixture(scope="module")
+def landlocked(landlock_course, tmp_path_factory) -> Run:
+    """In isolation, on a machine whose PATH has everything but bubblewrap."""
+    tools = tmp_path_factory.mktemp("tools")
+    for folder in (Path("/bin"), Path("/usr/bin")):
+        for program in folder.iterdir():
+            link = tools / program.name
+            if program.name != "bwrap" and not link.is_symlink():
+                link.symlink_to(program)
+    return landlock_course.check("--isolate", path=str(tools))
+
+
+@pytest.mark.parametrize("attack", OUT_OF_REACH, ids=lambda attack: attack.name)
+def test_landlock_alone_stops_the_same(attack, landlock_course, landlocked):
+    judge(landlocked, landlock_course.ids[attack.name], attack, isolated=True)
+
+
+def test_landlock_alone_leaves_the_course_as_it_was(landlock_course, landlocked):
+    assert landlocked.process.stdout.startswith("Isolation: Landlock: ")
+    assert landlocked.changed == landlocked.survivors == landlocked.litter == []
+    for id in landlock_course.honest:
+        assert landlocked.outcomes[id]["status"] == "passed", landlocked.outcomes[id]["message"]
+
+
+def test_a_machine_that_offers_nothing_says_so_and_goes_on(tmp_path):
+    nothing = "from oplab.grading import isolation as i\ni.landlock_abi = lambda: 0\ni._working_bubblewrap = lambda: ''"
+    course = HostileCourse(tmp_path / "course", [])
+    run = course.check("--isolate", first=nothing)
+    first, *rest = run.process.stdout.splitlines()
+    assert first == "Isolation: this system offers neither bubblewrap nor Landlock; going on with limits only."
+    assert rest and {entry["status"] for entry in run.outcomes.values()} == {"passed"}

@@ -1,7 +1,7 @@
 # does: leaves an archive of a few kilobytes that unpacks to gigabytes
 # stopped by: split
 # status: failed
-# says: arrays of the exercise's run
+# says: arrays of the exercise's run are too large
 import json
 import os
 import zipfile

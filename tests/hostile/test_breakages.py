@@ -1,0 +1,204 @@
+"""Each protection, taken out of a copy of the grader on purpose: the attack that it stops has to be noticed then.
+
+Without this, a test of the catalogue could be green for a reason that has nothing to do with the protection. ``docs/grader.md``
+lists what is broken here.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hostile_course import ROOT, HostileCourse, attacks
+from test_catalogue import judge
+
+from oplab.grading import isolation
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the attacks need Linux")
+ATTACKS = {attack.name: attack for attack in attacks()}
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """``old`` becomes ``new`` in a file of the package, ``also`` too, and then ``attack`` must no longer be stopped as it was."""
+
+    layer: str
+    protection: str
+    file: str
+    old: str
+    new: str
+    attack: str
+    isolated: bool = False
+    also: tuple[str, str] | None = None
+
+
+BREAKAGES = (
+    Breakage(
+        "split",
+        "exact types: a subclass of ndarray is not an array",
+        "checks/base.py",
+        "type(value) is np.ndarray:\n        return np.asc",
+        "isinstance(value, np.ndarray):\n        return np.asc",
+        "array__subclasses",
+    ),
+    Breakage(
+        "split",
+        "evidence has plain dtypes and is not unpickled",
+        "checks/base.py",
+        "if dtype.char not in _PLAIN_DTYPES or dtype.hasobject:",
+        "if dtype.hasobject:\n        return np.load(io.BytesIO(raw), allow_pickle=True)\n    if False:",
+        "array__patches_savez",
+    ),
+    Breakage(
+        "split",
+        "an array's header may not promise more than its data",
+        "checks/base.py",
+        "if math.prod(shape) * dtype.itemsize != len(raw) - stream.tell():",
+        "if False:",
+        "array__promises_100_gb",
+    ),
+    Breakage(
+        "split",
+        "archives are measured before they are unpacked",
+        "checks/base.py",
+        "sum(entry.file_size for entry in entries) > MAX_ARRAYS + (1 << 20)",
+        "False",
+        "array__zip_bomb",
+    ),
+    Breakage(
+        "split",
+        "evidence is a plain file: no link, no pipe",
+        "checks/base.py",
+        "os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK",
+        "os.O_RDONLY",
+        "array__evidence_is_a_pipe",
+    ),
+    Breakage(
+        "split",
+        "weights lie in the model's own file",
+        "checks/graphs.py",
+        "if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:",
+        "if False:",
+        "onnx__reads_a_file_of_this_machine",
+    ),
+    Breakage(
+        "split",
+        "the worker that runs the learner's code gives no verdict",
+        "grading/engine.py",
+        '    if report is None or report["outcome"] not in (',
+        '    if report is not None and report["outcome"] == "judged":\n        return _from_judge(exercise, answer)\n'
+        '    if report is None or report["outcome"] not in (',
+        "array__writes_verdict_into_pipe",
+    ),
+    Breakage(
+        "split",
+        "the learner's process does not hold the judge's code",
+        "grading/halves.py",
+        "    tree = ast.parse(text)\n    wanted",
+        "    return text\n    tree = ast.parse(text)\n    wanted",
+        "array__finds_judge_in_memory",
+    ),
+    Breakage(
+        "grader",
+        "inputs are fresh in each run",
+        "grading/engine.py",
+        "secrets.randbits(31) if seed is None else seed",
+        "7",
+        "array__answers_known_inputs",
+    ),
+    Breakage(
+        "grader",
+        "files that grading relies on are watched",
+        "grading/guard.py",
+        "                if now != before:",
+        "                if False:",
+        "array__edits_course",
+    ),
+    Breakage(
+        "grader",
+        "the judge imports no module that was changed meanwhile",
+        "grading/guard.py",
+        "or not _known:",
+        "or True:",
+        "array__edits_a_module_of_the_judge",
+    ),
+    Breakage(
+        "limits",
+        "processes that left the group are ended",
+        "grading/server.py",
+        "        if not family:\n            break",
+        "        break",
+        "array__double_fork",
+    ),
+    Breakage(
+        "scopes",
+        "a worker cannot signal the grader",
+        "grading/isolation.py",
+        "_Ruleset(_REFER, 0, _SCOPE_SIGNALS | _SCOPE_ABSTRACT_SOCKETS,",
+        "_Ruleset(_REFER, 0, 0,",
+        "array__kills_server",
+    ),
+    Breakage(
+        "isolation",
+        "solutions/ is out of sight",
+        "grading/isolation.py",
+        "    roots, shown = _layout(course.resolve(), submission.resolve())\n",
+        '    roots, shown = (), ("/",)\n',
+        "array__reads_solution",
+        isolated=True,
+    ),
+    Breakage(
+        "isolation",
+        "no network",
+        "grading/isolation.py",
+        '"--unshare-all", ',
+        '"--unshare-pid", ',
+        "array__uses_the_network",
+        isolated=True,
+        also=("net=3 if abi >= 4 else 0", "net=0"),  # Landlock closes it a second time
+    ),
+)
+
+
+def _needs(breakage: Breakage) -> str:
+    """Why this machine cannot show it; empty if it can."""
+    if breakage.layer == "scopes" and isolation.can_signal_outside():
+        return "this kernel has no Landlock scopes to break"
+    if breakage.isolated and not isolation.detect(Path("/"), Path("/")).bubblewrap:
+        return "this machine offers no bubblewrap to break"
+    return ""
+
+
+@pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda entry: entry.protection)
+def test_a_broken_protection_is_noticed(breakage, tmp_path):
+    if reason := _needs(breakage):
+        pytest.skip(reason)
+    attack = ATTACKS[breakage.attack]
+    course = HostileCourse(tmp_path / "course", [attack])
+    options = ["--isolate"] if breakage.isolated else []
+    stops(course.check(*options), course, attack, breakage)  # as it is, it is stopped
+
+    broken = HostileCourse(tmp_path / "broken", [attack])
+    file = broken.folder / "oplab" / breakage.file
+    text = file.read_text()
+    for old, new in filter(None, ((breakage.old, breakage.new), breakage.also)):
+        assert text.count(old) == 1, f"{breakage.file} has changed: bring this entry up to date"
+        text = text.replace(old, new)
+    file.write_text(text)
+    with pytest.raises((AssertionError, KeyError)):
+        stops(broken.check(*options), broken, attack, breakage)
+
+
+def stops(run, course, attack, breakage) -> None:
+    judge(run, course.ids[attack.name], attack, isolated=breakage.isolated)
+    assert run.survivors == []
+    for id in course.honest:
+        assert run.outcomes[id]["status"] == "passed", run.outcomes[id]["message"]
+
+
+def test_the_page_lists_what_is_broken_here():
+    page = " ".join((ROOT / "docs" / "grader.md").read_text().split())
+    for breakage in BREAKAGES:
+        assert f"| {breakage.layer} | {breakage.protection} | `{breakage.attack}` |" in page, breakage.protection
