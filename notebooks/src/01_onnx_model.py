@@ -77,6 +77,8 @@ with raises(Fail, "Unsupported model IR version: 14"):
     run(model, x=np.float32([0, 1, 2]))
 
 # %% [markdown]
+# (What stands before the sentence is a place in ONNX Runtime's own source.)
+#
 # **The naive try.** The message names a number, so you lower that number.
 
 # %%
@@ -170,7 +172,7 @@ with raises(ValidationError, "ir_version"):
 # %%
 from oplab.srcnn import load_srcnn
 
-net, photo = load_srcnn(), torch.rand(1, 3, 24, 32)
+net, photo = load_srcnn(), torch.full((1, 3, 24, 32), 0.5)
 folder, axes = lab.fresh("srcnn"), {0: "batch", 2: "height", 3: "width"}
 names = {"input_names": ["input"], "output_names": ["output"]}
 on_ts_path = {"dynamo": False, "dynamic_axes": {"input": axes, "output": axes}}
@@ -254,7 +256,8 @@ def fields(message):
     """(message, field, value) of every field that is set, from the outside in."""
     for field, value in message.ListFields():
         for entry in value if field.is_repeated else [value]:
-            yield message_name(message), field.name, entry
+            name = field.enum_type.values_by_number[entry].name if field.enum_type else entry
+            yield message_name(message), field.name, name
             if field.message_type:
                 yield from fields(entry)
 
@@ -436,8 +439,8 @@ def branch(name, op, reads):
 
 
 choose = helper.make_node("If", ["up"], ["y"])
-choose.attribute.append(helper.make_attribute("then_branch", branch("above", "Add", ["ax", "b"])))
-choose.attribute.append(helper.make_attribute("else_branch", branch("below", "Neg", ["x"])))
+branches = {"then_branch": branch("above", "Add", ["ax", "b"]), "else_branch": branch("below", "Neg", ["x"])}
+choose.attribute.extend(helper.make_attribute(name, body) for name, body in branches.items())
 
 # %%
 up = helper.make_tensor_value_info("up", TensorProto.BOOL, [])
@@ -760,7 +763,7 @@ print("metadata of nodes:", len(dynamo.graph.node[0].metadata_props), "->", len(
 # %% [markdown]
 # ## 11. The proof: SRCNN without an exporter
 #
-# If you know the format, you can do the exporter's work. Seven nodes, and the weights from PyTorch.
+# If you know the format, you can do the exporter's work. Eight nodes, and the weights from PyTorch.
 
 # %%
 weights = {name: numpy_helper.from_array(tensor.numpy(), name) for name, tensor in net.state_dict().items()}
