@@ -146,6 +146,17 @@ by_hand = onnx.NodeProto(op_type="Mul", input=["a", "x"], output=["ax"])
 print(by_hand == nodes[0])
 
 # %% [markdown]
+# Two habits of protobuf surprise everybody once. A field that is a list or a message cannot be assigned: change it in place, or
+# `CopyFrom` another. And reading a field that is not set gives 0, an empty text or an empty message; `HasField` tells.
+
+# %%
+with raises(AttributeError, "Assignment not allowed"):
+    by_hand.input = ["x", "a"]
+by_hand.input[:] = ["x", "a"]
+attribute = AttributeProto(name="bare")
+print(list(by_hand.input), " i:", attribute.i, " set:", attribute.HasField("i"))
+
+# %% [markdown]
 # Save and load. The file is the message, nothing more: no header, no checksum, no mark that says ONNX.
 
 # %%
@@ -449,7 +460,12 @@ branched = helper.make_model(
 )
 onnx.checker.check_model(branched, full_check=True)
 print(run(branched, x=np.float32([1, 2]), up=np.array(True)), run(branched, x=np.float32([1, 2]), up=np.array(False)))
-print("what the If says that it reads:", list(branched.graph.node[1].input))
+
+node = branched.graph.node[1]
+print("what the If says that it reads:", list(node.input))
+print(
+    "what its branches read:", {entry.name: [list(inner.input) for inner in entry.g.node] for entry in node.attribute}
+)
 
 # %% [markdown]
 # ### Who notices what
@@ -522,17 +538,16 @@ from matplotlib.colors import ListedColormap
 
 columns = ["checker", "checker,\nfull_check", "ONNX Runtime\nloads", "ONNX Runtime\nruns"]
 figure, plot = plt.subplots(figsize=(9.5, 6.2))
-plot.imshow(
-    [[bool(entry) for entry in row] for row in answers.values()],
-    cmap=ListedColormap(["#f2f2f2", "#f3c2b4"]),
-    aspect="auto",
-)
+red = [[bool(entry) for entry in row] for row in answers.values()]
+plot.pcolormesh(red, cmap=ListedColormap(["#f2f2f2", "#f3c2b4"]), edgecolors="white", linewidth=1.5)
 for i, row in enumerate(answers.values()):
     for j, entry in enumerate(row):
-        plot.text(j, i, entry or "–", ha="center", va="center", fontsize=9)
-plot.set_xticks(range(4), columns)
-plot.xaxis.tick_top()
-plot.set_yticks(range(len(answers)), answers)
+        plot.text(j + 0.5, i + 0.5, entry or "–", ha="center", va="center", fontsize=9)
+plot.set_xticks([0.5, 1.5, 2.5, 3.5], columns)
+plot.set_yticks([i + 0.5 for i in range(len(answers))], answers)
+plot.tick_params(length=0, labeltop=True, labelbottom=False)
+plot.invert_yaxis()
+plot.set_frame_on(False)
 plot.set_title("Who notices what (red: refused, with this exception)", fontsize=10, pad=12)
 figure.tight_layout()
 
@@ -570,6 +585,15 @@ for tensor in (as_bytes, one_by_one):
 print("dims", list(as_bytes.dims), " data_type", as_bytes.data_type, "=", TensorProto.DataType.Name(as_bytes.data_type))
 print("the second number:", as_bytes.raw_data[4:8].hex(" "), "=", np.frombuffer(as_bytes.raw_data[4:8], "<f4")[0])
 print(np.frombuffer(as_bytes.raw_data, "<f4").reshape(as_bytes.dims))
+
+# %% [markdown]
+# You need not know the numbers of the dtypes. Two functions translate, and `numpy_helper` copes with any memory layout.
+
+# %%
+for dtype in ("float32", "float16", "int64", "bool"):
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    print(f"{number:3} {TensorProto.DataType.Name(number):8} {helper.tensor_dtype_to_np_dtype(number)}")
+assert np.array_equal(numpy_helper.to_array(numpy_helper.from_array(weights.T, "t")), weights.T)
 
 # %% [markdown]
 # The other form has fewer fields than there are dtypes. float16 has none of its own: its bit patterns stand in `int32_data`.
@@ -653,6 +677,15 @@ alpha = function.node[0].attribute[0]
 print("imports:", function.opset_import[0].version, " refers to:", alpha.ref_attr_name)
 with raises(ValueError, "reference"):
     helper.get_attribute_value(alpha)
+
+# %% [markdown]
+# ONNX's own domain has two spellings in an import, empty and `ai.onnx`. In a node the checker takes the empty one only.
+
+# %%
+spelled = ruin(lambda m: setattr(m.opset_import[0], "domain", "ai.onnx"))
+onnx.checker.check_model(spelled, full_check=True)
+with raises(ValidationError, "No Op registered for Mul"):
+    onnx.checker.check_model(ruin(lambda m: setattr(m.graph.node[0], "domain", "ai.onnx"), start=spelled))
 
 # %% [markdown]
 # The version is not decoration. It decides what a node *means*. `Softmax` without attributes works along axis 1 and all after it in

@@ -209,7 +209,9 @@ def expect_line(model: onnx.ModelProto, line: tuple, a: np.ndarray, b: np.ndarra
             )
         right = np.asarray(a * x + b)
         likely = {cause: np.asarray(value) for cause, value in likely.items() if not np.array_equal(value, right)}
-        expect_close(got, right, name=f"{line_title(*line)}, y for x {describe(x)}", likely=likely)
+        # a * x and b can nearly cancel: what is left then has the rounding error of the larger ones
+        atol = 200 * float(np.finfo(dtype).eps) if right.dtype.kind == "f" else None
+        expect_close(got, right, name=f"{line_title(*line)}, y for x {describe(x)}", atol=atol, likely=likely)
 
 
 # --- shapes --------------------------------------------------------------------------------------------------------------------
@@ -626,12 +628,17 @@ def expect_nothing_else(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
     for name in right:
         if left[name] != right[name]:
             raise Wrong(
-                f"The node {name} has changed: its operator, domain, attributes and number of inputs have to stay. An empty input "
-                'name "" says that an optional input is left out.'
+                f"The node {name} has changed: its operator, domain, attributes with their bodies, and number of inputs have to "
+                'stay. An empty input name "" says that an optional input is left out.'
             )
 
     def tensors(of: onnx.ModelProto) -> Counter:
-        return Counter((tuple(t.dims), t.data_type, numpy_helper.to_array(t).tobytes()) for t in of.graph.initializer)
+        try:
+            return Counter(
+                (tuple(t.dims), t.data_type, numpy_helper.to_array(t).tobytes()) for t in of.graph.initializer
+            )
+        except Exception as error:
+            raise Wrong(f"An initialiser cannot be read: {error}") from None
 
     if tensors(got) != tensors(model):
         raise Wrong("The initialisers have changed: every tensor has to stay as it was.")
@@ -781,7 +788,12 @@ def expect_rows(got: list[Any], model: onnx.ModelProto, title: str) -> None:
             raise Wrong(
                 f"{title}: a row is (place, operator, version, attribute, type, value), got {json.dumps(row)[:120]}."
             )
-        strange = [e["strange"] for part in row for e in (part if type(part) is list else [part]) if type(e) is dict]
+        strange = [
+            str(e.get("strange", "dict"))
+            for part in row
+            for e in (part if type(part) is list else [part])
+            if type(e) is dict
+        ]
         if strange:
             cause = " A STRING is stored as bytes: decode it." if strange[0] == "bytes" else ""
             raise Wrong(f"{title}: the row {json.dumps(row[:5])} holds a {strange[0]}: a value is plain Python.{cause}")

@@ -1,4 +1,4 @@
-# says: its operator, domain, attributes
+# says: its operator, domain, attributes with their bodies
 def repair(model: onnx.ModelProto) -> onnx.ModelProto:
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
