@@ -134,7 +134,7 @@ def repair(model: onnx.ModelProto) -> onnx.ModelProto:
     metadata. Bodies and model-local functions have no faults. An input ``""`` of a node is no name: it says that an optional
     input is left out. Apart from fault 4, whatever is made is read.
 
-    About 30 lines.
+    About 30 lines, and a helper that looks into bodies.
     """
     # ANSWER c01.repair: return a copy without the four faults, and with no other change
     fixed = onnx.ModelProto()

@@ -108,6 +108,7 @@ opsets = [n for n in range(7, newest + 1) if loads(ir_version=10, opset_imports=
 
 print(f"onnx {onnx.__version__} writes by default: IR {onnx.IR_VERSION}, opset {newest}")
 print(f"onnxruntime {ort.__version__} takes:      IR up to {max(ir)}, opset up to {max(opsets)}")
+print("releases of onnx with IR and opset:", [row[:3] for row in helper.VERSION_TABLE if row[2] in (20, 26, 28)])
 assert (max(ir), max(opsets)) == (13, 26) and (onnx.IR_VERSION, newest) == (14, 28)
 
 # %% [markdown]
@@ -466,6 +467,7 @@ print("what the If says that it reads:", list(node.input))
 print(
     "what its branches read:", {entry.name: [list(inner.input) for inner in entry.g.node] for entry in node.attribute}
 )
+lab.show(branched)
 
 # %% [markdown]
 # ### Who notices what
@@ -586,6 +588,19 @@ print("dims", list(as_bytes.dims), " data_type", as_bytes.data_type, "=", Tensor
 print("the second number:", as_bytes.raw_data[4:8].hex(" "), "=", np.frombuffer(as_bytes.raw_data[4:8], "<f4")[0])
 print(np.frombuffer(as_bytes.raw_data, "<f4").reshape(as_bytes.dims))
 
+# %%
+figure, plot = plt.subplots(figsize=(9.5, 1.5))
+for i, byte in enumerate(as_bytes.raw_data):
+    plot.add_patch(plt.Rectangle((i, 0), 1, 1, fc=("#d9ece3", "#f2f2f2")[i // 4 % 2], ec="white", lw=2))
+    plot.text(i + 0.5, 0.5, f"{byte:02x}", ha="center", va="center", family="monospace")
+for i, value in enumerate(weights.ravel()):
+    place = tuple(map(int, np.unravel_index(i, weights.shape)))
+    plot.text(4 * i + 2, -0.5, f"{value:g} at {list(place)}", ha="center", va="center", fontsize=9.5)
+plot.set(xlim=(0, 24), ylim=(-0.9, 1.05))
+plot.set_title("raw_data of [[1, 2, 3], [4, 5, 6]]", fontsize=10)
+plot.axis("off")
+figure.tight_layout()
+
 # %% [markdown]
 # You need not know the numbers of the dtypes. Two functions translate, and `numpy_helper` copes with any memory layout.
 
@@ -704,6 +719,20 @@ for version in (12, 13):
     onnx.checker.check_model(softmax(version), full_check=True)
     print(version, run(softmax(version), x=numbers).ravel().round(3))
 assert not np.allclose(run(softmax(12), x=numbers), run(softmax(13), x=numbers))
+
+# %%
+figure, plots = plt.subplots(1, 3, figsize=(9.5, 2.3))
+panels = {"x": numbers} | {f"Softmax at opset {version}": run(softmax(version), x=numbers) for version in (12, 13)}
+places = ["[0,0,0]", "[0,0,1]", "[0,1,0]", "[0,1,1]"]
+for plot, (title, values) in zip(plots, panels.items(), strict=True):
+    plot.bar(places, values.ravel(), color=["#2e8b62", "#2e8b62", "#9ccab5", "#9ccab5"])
+    plot.set_title(title, fontsize=10)
+    plot.spines[["top", "right"]].set_visible(False)
+    plot.tick_params(labelsize=8)
+figure.tight_layout()
+
+# %% [markdown]
+# In the middle all four numbers add up to 1. On the right each row of two does.
 
 # %% [markdown]
 # So writing another number into `opset_import` is a repair only when every operator in the graph means the same in both opsets.

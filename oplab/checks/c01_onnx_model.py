@@ -21,6 +21,7 @@ from oplab.checks import graphs
 from oplab.checks.base import Collect, Verdict
 from oplab.parity import Wrong, describe, expect_close
 
+MAX_TEXT = 90_000  # characters of a result as JSON; the right ones have at most 3000
 MAX_IR, MAX_OPSET = 13, 26  # what ONNX Runtime 1.31 takes; tests/unit/test_c01_facts.py holds it to that
 
 
@@ -37,6 +38,7 @@ def record(c: Collect, name: str, call: Callable[..., Any], *args: Any) -> None:
         c.file(name, path)
     else:
         text = c.attempt(name, json.dumps, result, default=lambda entry: {"strange": type(entry).__name__})
+        c.value(f"{name}: size", len(text or ""))
         c.value(name, text)
 
 
@@ -48,7 +50,11 @@ def returned(v: Verdict, name: str, wanted: str) -> None:
     if kind != wanted:
         cause = " Is there a return?" if kind == "NoneType" else ""
         cause = " Return the model itself, not its bytes." if kind == "bytes" and wanted == "ModelProto" else cause
-        raise Wrong(f"{name}: expected a {wanted}, got {'None' if kind == 'NoneType' else f'a {kind}'}.{cause}")
+        raise Wrong(
+            f"{name}: expected a {wanted}, got {'None' if kind == 'NoneType' else f'something of type {kind}'}.{cause}"
+        )
+    if wanted != "ModelProto" and v.value(f"{name}: size") > MAX_TEXT:
+        raise Wrong(f"{name}: the {wanted} is much too long. Does a loop add the same entries again and again?")
 
 
 def untouched(v: Verdict, name: str) -> None:
@@ -152,6 +158,8 @@ def judge_build(v: Verdict) -> None:
             others = sorted(set(graphs.ops(model)) - {"Mul", "Add", "Constant"})
             if others:
                 raise Wrong(f"Expected one Mul and one Add, the graph also has {', '.join(others)}.")
+    if not v.ok:
+        return
     with v.check("x and y have the dtype of a, and rank dynamic axes"):
         for line, _, _ in lines:
             expect_ends(models[line_title(*line)], line)

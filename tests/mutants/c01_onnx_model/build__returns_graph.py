@@ -1,4 +1,4 @@
-# says: expected a ModelProto, got a GraphProto
+# says: expected a ModelProto, got something of type GraphProto
 def build(a: np.ndarray, b: np.ndarray, rank: int) -> onnx.ModelProto:
     dtype = helper.np_dtype_to_tensor_dtype(a.dtype)
     axes = [f"size{axis}" for axis in range(rank)]

@@ -1,4 +1,4 @@
-# says: expected a list, got a set
+# says: expected a list, got something of type set
 def inventory(model: onnx.ModelProto) -> list[tuple[str, str, int, str, str, object]]:
 
     def imports(owner: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:

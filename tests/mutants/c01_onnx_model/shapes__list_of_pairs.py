@@ -1,4 +1,4 @@
-# says: expected a dict, got a list
+# says: expected a dict, got something of type list
 def shapes(model: onnx.ModelProto) -> dict[str, str]:
 
     def text(elem_type: int, sizes: list[object] | None) -> str:
