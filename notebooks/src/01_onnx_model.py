@@ -137,7 +137,7 @@ from oplab.protos import MEANINGS, message_name, nested
 messages = [onnx.ModelProto, onnx.GraphProto, onnx.NodeProto, AttributeProto, onnx.ValueInfoProto, TensorProto]
 for message in messages:
     names = [field.name for field in message.DESCRIPTOR.fields]
-    print(f"{message.__name__:15} {len(names):2}  {', '.join(names[:5])}, …" if len(names) > 5 else names)
+    print(f"{message.__name__:15} {len(names):2}  {', '.join(names[:4])}{', …' if len(names) > 4 else ''}")
 
 # %% [markdown]
 # `make_node` and its relatives only fill these messages. You can do without them, as with any Python object.
@@ -291,7 +291,7 @@ def shown(values):
     if isinstance(values[0], bytes):
         return f"{sum(map(len, values))} bytes"
     texts = dict.fromkeys(str(value).split("+")[0] for value in values)  # each once
-    text = ", ".join(f"`{text}`" for text in list(texts)[:3])
+    text = ", ".join(f"`{text}`" if text else "(empty)" for text in list(texts)[:3])
     return text + (", …" if len(texts) > 3 else "")
 
 
@@ -406,9 +406,16 @@ with raises(ValidationError, "topologically sorted"):
 print("ONNX Runtime:", run(unsorted, x=np.float32([0, 1, 2])))
 
 # %% [markdown]
-# Look closely: the checker refuses this model, and **ONNX Runtime runs it**. It sorts the nodes by itself. Other engines and
-# tools do not, so a file that runs on your machine may fail at your colleague's.
-#
+# Look closely: the checker refuses this model, and **ONNX Runtime runs it**. It sorts the nodes by itself. Others do not, for
+# example ONNX's own reference engine. So a file that runs for you may fail for your colleague.
+
+# %%
+from onnx.reference import ReferenceEvaluator
+
+with raises(RuntimeError, "Unable to find input 'ax'"):
+    ReferenceEvaluator(unsorted).run(None, {"x": np.float32([0])})
+
+# %% [markdown]
 # The next fault is a misspelt name. The checker's words are nearly the same, because it asks one question only: did anything
 # *above* make this name?
 
@@ -885,19 +892,28 @@ lab.show(dynamo, mine)
 # %% [markdown]
 # ## 12. Limits
 #
-# - The checker knows the domains `ai.onnx` and `ai.onnx.ml`. Of any other it asks only for the import: a misspelt operator there
-#   passes.
+# - The checker knows the domains of ONNX alone. Of any other it asks only for the import: a misspelt operator there passes.
 
 # %%
 typo = ruin(lambda m: (setattr(m.graph.node[0], "op_type", "MyAd"), setattr(m.graph.node[0], "domain", "oplab")))
 typo.opset_import.append(helper.make_opsetid("oplab", 1))
 onnx.checker.check_model(typo, full_check=True)
+print("known:", sorted({schema.domain for schema in onnx.defs.get_all_schemas()}))
 with raises(Fail, "MyAd"):
     run(typo, x=np.float32([0]))
 
 # %% [markdown]
-# - One message holds 2 GB at most. Larger models keep their tensors in a second file (`external_data`); then give the checker the
-#   *path*, not the message, or it cannot look into that file.
+# - One message holds 2 GB at most. Larger models keep their tensors in a second file (`external_data`). Then give the checker the
+#   *path*: from a message alone it does not know where to look.
+
+# %%
+path = lab.fresh("external") / "srcnn.onnx"
+onnx.save(copy.deepcopy(mine), path, save_as_external_data=True, location="srcnn.data")
+onnx.checker.check_model(path, full_check=True)
+with raises(ValidationError, "should be stored in srcnn.data"):
+    onnx.checker.check_model(onnx.load(path, load_external_data=False))
+
+# %% [markdown]
 # - A graph that passes every check can still compute the wrong thing.
 # - You can also cut a piece out of a model, with `onnx.utils.extract_model`. Which inputs the piece then needs, and how the cut
 #   goes wrong, is the subject of chapter 15.
