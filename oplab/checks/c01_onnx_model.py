@@ -588,7 +588,9 @@ def expect_imports(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
             cause = " Only a node inside a body uses it." if domain not in in_main else ""
             raise Wrong(f"{shown} is used and not imported.{cause}")
         if found[domain] != version:
-            raise Wrong(f"{shown} is imported with version {found[domain]}, expected {version}.")
+            there = [entry.version for entry in broken.opset_import if entry.domain == domain]
+            cause = " Nothing was wrong with it." if there == [version] else ""
+            raise Wrong(f"{shown} is imported with version {found[domain]}, expected {version}.{cause}")
 
 
 def expect_versions_kept(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
@@ -804,7 +806,9 @@ def expect_rows(got: list[Any], model: onnx.ModelProto, title: str) -> None:
         ]
         if strange:
             cause = " A STRING is stored as bytes: decode it." if strange[0] == "bytes" else ""
-            raise Wrong(f"{title}: the row {json.dumps(row[:5])} holds a {strange[0]}: a value is plain Python.{cause}")
+            raise Wrong(
+                f"{title}: the row {json.dumps(row[:5])} holds something of type {strange[0]}: a value is plain Python.{cause}"
+            )
     left = [tuple(row) for row in got]
     for row in right:
         match = next((other for other in left if same_row(other, row)), None)
@@ -851,7 +855,10 @@ def why_row(row: Row, left: list[tuple], right: list[Row], model: onnx.ModelProt
                 return f" There is {shown(other)}. {cause}"
     for other in near:
         if other[:5] == row[:5]:
-            return f" There is {shown(other)}: the value is wrong."
+            wanted = {"TENSOR": " A tensor is its dtype and its sizes.", "GRAPH": " A graph is its name."}.get(
+                row[4], ""
+            )
+            return f" There is {shown(other)}: the value is wrong.{wanted}"
     if row[3] == "":
         return " A node without attributes has a row too."
     if row[0] != "main" and not any(other[0] == row[0] for other in left):

@@ -1,4 +1,4 @@
-# says: the value is wrong
+# says: A tensor is its dtype and its sizes
 def plain(attribute: AttributeProto) -> object:
     if attribute.ref_attr_name:
         return f"@{attribute.ref_attr_name}"
