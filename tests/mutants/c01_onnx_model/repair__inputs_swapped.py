@@ -28,7 +28,6 @@ def repair(model: onnx.ModelProto) -> onnx.ModelProto:
     waiting, ready = list(graph.node), {value.name for value in [*graph.input, *graph.initializer]}
     ordered = []
     while waiting:
-        # the longest name first
         node = next(node for node in waiting if set(read_by(node)) <= ready)
         waiting.remove(node)
         ordered.append(node)
