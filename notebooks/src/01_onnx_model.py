@@ -1,0 +1,957 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 01 · What is in an ONNX model
+#
+# After this chapter you can
+#
+# - say what each field and each attribute of an ONNX file means, and list them for any model;
+# - make a model by hand, without an exporter, and have it checked;
+# - read what the checker and ONNX Runtime say about a broken model, and repair it.
+#
+# Exporters hide the format from you until something breaks. Then you read it, and you change it.
+
+# %%
+import copy
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+from IPython.display import Markdown
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from onnx.checker import ValidationError
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph
+
+from oplab import lesson, quiet_exports, raises
+
+lab = lesson("01_onnx_model")
+quiet_exports()
+
+# %% [markdown]
+# ## 1. The failure: a valid model that does not load
+#
+# The smallest useful model is a line, `y = a * x + b`. You need no exporter for it. The package `onnx` has a function for each
+# part. A node has an operator, the names that it reads, and the names that it makes.
+
+# %%
+nodes = [
+    helper.make_node("Mul", ["a", "x"], ["ax"]),
+    helper.make_node("Add", ["ax", "b"], ["y"]),
+]
+
+# %% [markdown]
+# The graph's input and output need a type and a shape. `"n"` is a size that is known only at run time. The constants `a` and
+# `b` are *initialisers*.
+
+# %%
+x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])
+y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])
+constants = [numpy_helper.from_array(np.float32(value), name) for name, value in (("a", 2), ("b", 3))]
+
+graph = helper.make_graph(nodes, "line", [x], [y], constants)
+model = helper.make_model(graph)
+
+# %% [markdown]
+# `onnx.checker` knows the rules of the format. It has no objection, even with full shape inference. ONNX Runtime has one.
+
+
+# %%
+def run(model, **feeds):
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)[0]
+
+
+onnx.checker.check_model(model, full_check=True)
+with raises(Fail, "Unsupported model IR version: 14"):
+    run(model, x=np.float32([0, 1, 2]))
+
+# %% [markdown]
+# (What stands before the sentence is a place in ONNX Runtime's own source.)
+#
+# **The naive try.** The message names a number, so you lower that number.
+
+# %%
+model = helper.make_model(graph, ir_version=13)
+with raises(Fail, "till opset 26"):
+    run(model, x=np.float32([0, 1, 2]))
+
+# %% [markdown]
+# **Why it fails.** A file carries two kinds of versions. The *IR version* is the edition of the file format. The *opset* is
+# the edition of the operators. You gave neither, so `make_model` took the newest of each that the package `onnx` knows. Your
+# runtime is an older program. What does it take? Ask it.
+
+
+# %%
+def loads(**versions):
+    try:
+        run(helper.make_model(graph, **versions), x=np.float32([0]))
+        return True
+    except Fail:
+        return False
+
+
+# %%
+ir = [n for n in range(4, onnx.IR_VERSION + 1) if loads(ir_version=n, opset_imports=[helper.make_opsetid("", 20)])]
+newest = onnx.defs.onnx_opset_version()
+opsets = [n for n in range(7, newest + 1) if loads(ir_version=10, opset_imports=[helper.make_opsetid("", n)])]
+
+print(f"onnx {onnx.__version__} writes by default: IR {onnx.IR_VERSION}, opset {newest}")
+print(f"onnxruntime {ort.__version__} takes:      IR up to {max(ir)}, opset up to {max(opsets)}")
+print("releases of onnx with IR and opset:", [row[:3] for row in helper.VERSION_TABLE if row[2] in (20, 26, 28)])
+assert (max(ir), max(opsets)) == (13, 26) and (onnx.IR_VERSION, newest) == (14, 28)
+
+# %% [markdown]
+# **The fix.** Say both, always. An opset that is a few years old runs in more engines, and `onnx` knows the lowest IR version
+# for it.
+
+# %%
+opset = [helper.make_opsetid("", 20)]
+print("lowest IR version for opset 20:", helper.find_min_ir_version_for(opset))
+
+model = helper.make_model(graph, opset_imports=opset, ir_version=10)
+onnx.checker.check_model(model, full_check=True)
+print(run(model, x=np.float32([0, 1, 2])))
+lab.show(model)
+
+# %% [markdown]
+# ## 2. Messages in messages
+#
+# ONNX stores its files with *protobuf*. Protobuf knows messages with fields; a field is a number, a text, bytes, another
+# message, or a list of these. An ONNX file is one `ModelProto`, and all else is inside it. These are the messages that
+# you will meet, and how many fields each may have.
+
+# %%
+from oplab.protos import MEANINGS, message_name, nested
+
+messages = [onnx.ModelProto, onnx.GraphProto, onnx.NodeProto, AttributeProto, onnx.ValueInfoProto, TensorProto]
+for message in messages:
+    names = [field.name for field in message.DESCRIPTOR.fields]
+    print(f"{message.__name__:15} {len(names):2}  {', '.join(names[:4])}{', …' if len(names) > 4 else ''}")
+
+# %% [markdown]
+# `make_node` and its relatives only fill these messages. You can do without them, as with any Python object.
+
+# %%
+by_hand = onnx.NodeProto(op_type="Mul", input=["a", "x"], output=["ax"])
+print(by_hand == nodes[0])
+
+# %% [markdown]
+# Two habits of protobuf surprise everybody once. A field that is a list or a message cannot be assigned: change it in place, or
+# `CopyFrom` another. And reading a field that is not set gives 0, an empty text or an empty message; `HasField` tells.
+
+# %%
+with raises(AttributeError, "Assignment not allowed"):
+    by_hand.input = ["x", "a"]
+by_hand.input[:] = ["x", "a"]
+attribute = AttributeProto(name="bare")
+print(list(by_hand.input), " i:", attribute.i, " set:", attribute.HasField("i"))
+
+# %% [markdown]
+# Save and load. The file is the message, nothing more: no header, no checksum, no mark that says ONNX.
+
+# %%
+path = lab.fresh("line") / "line.onnx"
+onnx.save(model, path)
+
+print(path.stat().st_size, "bytes on disk, the same as in memory:", path.read_bytes() == model.SerializeToString())
+print("the same after loading:", onnx.load(path) == model)
+
+# %% [markdown]
+# So an empty file is a model too, one with no field set. `onnx.load` takes it. Only the checker asks.
+
+# %%
+nothing = onnx.load_model_from_string(b"")
+print("fields that are set:", [field.name for field, _ in nothing.ListFields()])
+with raises(ValidationError, "ir_version"):
+    onnx.checker.check_model(nothing)
+
+# %% [markdown]
+# ## 3. A real model, from both exporters
+#
+# SRCNN of chapter 00 sharpens a photo. Export it on both paths, each into one file.
+
+# %%
+from oplab.srcnn import load_srcnn
+
+net, photo = load_srcnn(), torch.full((1, 3, 24, 32), 0.5)
+folder, axes = lab.fresh("srcnn"), {0: "batch", 2: "height", 3: "width"}
+names = {"input_names": ["input"], "output_names": ["output"]}
+on_ts_path = {"dynamo": False, "dynamic_axes": {"input": axes, "output": axes}}
+on_dynamo_path = {"dynamo": True, "dynamic_shapes": (axes,), "external_data": False, "verbose": False}
+
+torch.onnx.export(net, (photo,), folder / "ts.onnx", **on_ts_path, **names)
+torch.onnx.export(net, (photo,), folder / "dynamo.onnx", **on_dynamo_path, **names)
+ts, dynamo = onnx.load(folder / "ts.onnx"), onnx.load(folder / "dynamo.onnx")
+
+# %% [markdown]
+# Here is the file of the *TorchScript path* as boxes. Every number and name in the picture was read from the file.
+
+# %%
+nested(ts)
+
+# %% [markdown]
+# Where are the bytes? A message knows its own size.
+
+# %%
+parts = {
+    "initialisers": ts.graph.initializer,
+    "nodes": ts.graph.node,
+    "inputs, outputs": [*ts.graph.input, *ts.graph.output],
+}
+sizes = {name: sum(part.ByteSize() for part in entries) for name, entries in parts.items()}
+for name, size in sizes.items():
+    print(f"{name:16} {size:7} bytes  {100 * size / ts.ByteSize():5.1f} %")
+
+# %% [markdown]
+# Weights are nearly everything. The computation itself takes a page of text. Both paths side by side:
+
+
+# %%
+def summary(model):
+    graph = model.graph
+    kinds = {"nodes": graph.node, "initialisers": graph.initializer, "value_info": graph.value_info}
+    return {
+        "IR version": model.ir_version,
+        "opset": model.opset_import[0].version,
+        **{name: len(entries) for name, entries in kinds.items()},
+        "metadata of nodes": sum(len(node.metadata_props) for node in graph.node),
+    }
+
+
+print(f"{'':18} TorchScript path   dynamo path")
+for (name, left), right in zip(summary(ts).items(), summary(dynamo).values(), strict=True):
+    print(f"{name:18} {left:16} {right:13}")
+
+# %% [markdown]
+# The TorchScript path writes fixed numbers as `Constant` nodes and no `value_info`. The dynamo path writes them as initialisers,
+# notes the shape of everything, and notes for each node where it came from. Read one of those notes before you publish such a
+# file: it holds the folder names of the machine that exported it.
+
+# %%
+from oplab import srcnn
+
+notes = {entry.key: entry.value for entry in dynamo.graph.node[0].metadata_props}
+print(*sorted(notes), sep="\n")
+print("a file name of this machine is inside:", srcnn.__file__ in notes["pkg.torch.onnx.stack_trace"])
+
+# %% [markdown]
+# Notes do not compute. Without them the file is smaller and gives the same numbers.
+
+# %%
+lean = copy.deepcopy(dynamo)
+for part in [*lean.graph.node, *lean.graph.input, *lean.graph.output, *lean.graph.value_info]:
+    del part.metadata_props[:]
+
+same = np.array_equal(run(lean, input=photo.numpy()), run(dynamo, input=photo.numpy()))
+print("smaller:", lean.ByteSize() < dynamo.ByteSize(), " the same numbers:", same)
+
+# %% [markdown]
+# ## 4. Every field, and what it means
+#
+# What properties does an ONNX model have, and what do they mean? Let the file answer. Protobuf lists the fields of a message
+# that are set, so a short function can walk through all of them.
+
+
+# %%
+def fields(message):
+    """(message, field, value) of every field that is set, from the outside in."""
+    for field, value in message.ListFields():
+        for entry in value if field.is_repeated else [value]:
+            name = field.enum_type.values_by_number[entry].name if field.enum_type else entry
+            yield message_name(message), field.name, name
+            if field.message_type:
+                yield from fields(entry)
+
+
+found = {}
+for message, field, value in fields(ts):
+    found.setdefault((message, field), []).append(value)
+print(sum(map(len, found.values())), "values in", len(found), "fields of", len({key[0] for key in found}), "messages")
+
+# %% [markdown]
+# Now one row for each of them: how often it occurs, the values, and the meaning. The order is that of the format's own
+# definition.
+
+
+# %%
+def shown(values):
+    if hasattr(values[0], "ListFields"):
+        return f"→ {message_name(values[0])}"
+    if isinstance(values[0], bytes):
+        return f"{sum(map(len, values))} bytes"
+    texts = dict.fromkeys(str(value).split("+")[0] for value in values)  # each once
+    text = ", ".join(f"`{text}`" if text else "(empty)" for text in list(texts)[:3])
+    return text + (", …" if len(texts) > 3 else "")
+
+
+# %%
+def table(found):
+    lines = ["| message | field | times | values | meaning |", "|---|---|---:|---|---|"]
+    for message, meanings in MEANINGS.items():
+        for field, meaning in meanings.items():
+            if values := found.get((message, field)):
+                lines.append(f"| {message} | **{field}** | {len(values)} | {shown(values)} | {meaning} |")
+    return lines
+
+
+rows = table(found)
+assert len(rows) == len(found) + 2  # no field of the file is without a row
+Markdown("\n".join(rows))
+
+# %% [markdown]
+# Read it from the top: a model has versions, a producer and one graph. The graph has nodes, initialisers, inputs and outputs.
+# A node has names and attributes. That is the whole format.
+#
+# The file of the dynamo path has a few fields more.
+
+# %%
+more = {}
+for message, field, value in fields(dynamo):
+    if (message, field) not in found:
+        more.setdefault((message, field), []).append(value if field != "value" else "…")  # no folder names here
+Markdown("\n".join(table(more)))
+
+# %% [markdown]
+# And these fields are empty in both files. Most models never use them. `functions`, `domain`, `external_data` and the
+# `AttributeProto`'s other kinds come back later in the course.
+
+# %%
+lines = ["| message | fields that are empty here |", "|---|---|"]
+for message, meanings in MEANINGS.items():
+    empty = [
+        f"**{field}** ({meaning})" for field, meaning in meanings.items() if not {(message, field)} & {*found, *more}
+    ]
+    if empty:
+        lines.append(f"| {message} | {', '.join(empty)} |")
+Markdown("\n".join(lines))
+
+# %% [markdown]
+# The second half of the question: the *attributes* of the operators. Here the package `onnx` has the meaning. It holds the
+# definition of each operator, with a description and a default for each attribute.
+
+
+# %%
+def about(node, attribute):
+    definition = onnx.defs.get_schema(node.op_type, 20).attributes[attribute.name]
+    default = definition.default_value
+    default = helper.get_attribute_value(default) if default.type else "none"
+    default = default.decode() if isinstance(default, bytes) else default
+    text = " ".join(definition.description.split())
+    return default, text.split(". ")[0].rstrip(".").replace("|", "/")[:130]
+
+
+# %%
+lines = ["| operator | attribute | type | value | default | what ONNX says |", "|---|---|---|---|---|---|"]
+for node in ts.graph.node:
+    for attribute in node.attribute:
+        value = helper.get_attribute_value(attribute)
+        value = value if not isinstance(value, TensorProto) else f"tensor {list(value.dims)}"
+        kind = AttributeProto.AttributeType.Name(attribute.type)
+        default, text = about(node, attribute)
+        lines.append(f"| {node.op_type} | **{attribute.name}** | {kind} | {value} | {default} | {text} |")
+Markdown("\n".join(dict.fromkeys(lines)))  # the three Conv share some rows
+
+# %% [markdown]
+# An attribute that is not in the file has its default. `Conv` has a sixth one, `auto_pad`, which the TorchScript path left out and
+# the dynamo path wrote down. So two nodes can mean the same and differ in their lists of attributes.
+#
+# ## 5. Names are the wires
+#
+# Nothing in a graph points to anything. A node says a *name*, and whatever has made that name before is what it reads. The
+# name of a node itself, in contrast, is only a label.
+
+# %%
+for node in ts.graph.node[:3] + dynamo.graph.node[:2]:
+    print(f"{node.op_type:10} {list(node.input)} -> {list(node.output)}")
+
+# %% [markdown]
+# Four rules follow, and a broken file breaks one of them.
+#
+# 1. Every name that is read is made by something: a graph input, an initialiser, or a node.
+# 2. No name is made twice.
+# 3. A node stands after those that it reads from.
+# 4. Each domain of an operator has an entry in `opset_import`.
+#
+# Break them one by one. `ruin` makes a copy of the line, so that the good model stays.
+
+
+# %%
+def ruin(change, start=model):
+    ruined = copy.deepcopy(start)
+    change(ruined)
+    return ruined
+
+
+def swap(m):
+    first, second = copy.deepcopy(m.graph.node)
+    del m.graph.node[:]
+    m.graph.node.extend([second, first])
+
+
+# %%
+unsorted = ruin(swap)
+with raises(ValidationError, "topologically sorted"):
+    onnx.checker.check_model(unsorted)
+print("ONNX Runtime:", run(unsorted, x=np.float32([0, 1, 2])))
+
+# %% [markdown]
+# Look closely: the checker refuses this model, and **ONNX Runtime runs it**. It sorts the nodes by itself. Others do not, for
+# example ONNX's own reference engine. So a file that runs for you may fail for your colleague.
+
+# %%
+from onnx.reference import ReferenceEvaluator
+
+with raises(RuntimeError, "Unable to find input 'ax'"):
+    ReferenceEvaluator(unsorted).run(None, {"x": np.float32([0])})
+
+# %% [markdown]
+# The next fault is a misspelt name. The checker's words are nearly the same, because it asks one question only: did anything
+# *above* make this name?
+
+# %%
+misspelt = ruin(lambda m: m.graph.node[1].input.__setitem__(0, "a_x"))
+with raises(ValidationError, "input 'a_x'"):
+    onnx.checker.check_model(misspelt)
+with raises(InvalidArgument, "a_x"):
+    run(misspelt, x=np.float32([0]))
+
+# %% [markdown]
+# When you read "topologically sorted", look the name up. Made further down: an order. Made nowhere: a typing error, or a node that
+# somebody cut away. In the second case there is often a name that is made and never read.
+
+# %%
+made = {name for node in misspelt.graph.node for name in node.output}
+made |= {entry.name for entry in [*misspelt.graph.input, *misspelt.graph.initializer]}
+read = {name for node in misspelt.graph.node for name in node.input} | {entry.name for entry in misspelt.graph.output}
+print("read, and nobody makes it:", read - made, " made, and nobody reads it:", made - read)
+
+# %% [markdown]
+# One name is an exception: the empty one. `Clip` takes its bounds as inputs, and both are optional. To give only the
+# upper one, say `""` for the lower one: inputs count by position.
+
+# %%
+clip = helper.make_node("Clip", ["x", "", "b"], ["y"])
+capped = ruin(lambda m: (m.graph.ClearField("node"), m.graph.node.append(clip), m.graph.initializer.pop(0)))
+onnx.checker.check_model(capped, full_check=True)
+print(run(capped, x=np.float32([-9, 0, 9])))
+
+# %% [markdown]
+# A node can also read a name that is not in its `input`. The branches of an `If` are graphs of their own, stored as attributes of
+# type GRAPH. They have no inputs. They read the names of the graph around them, here `x`, `ax` and `b`.
+
+
+# %%
+def branch(name, op, reads):
+    out = helper.make_tensor_value_info(f"{name}_out", TensorProto.FLOAT, ["n"])
+    return helper.make_graph([helper.make_node(op, reads, [out.name])], name, [], [out])
+
+
+choose = helper.make_node("If", ["up"], ["y"])
+branches = {"then_branch": branch("above", "Add", ["ax", "b"]), "else_branch": branch("below", "Neg", ["x"])}
+choose.attribute.extend(helper.make_attribute(name, body) for name, body in branches.items())
+
+# %%
+up = helper.make_tensor_value_info("up", TensorProto.BOOL, [])
+branched = helper.make_model(
+    helper.make_graph([nodes[0], choose], "branched", [x, up], [y], constants), opset_imports=opset, ir_version=10
+)
+onnx.checker.check_model(branched, full_check=True)
+print(run(branched, x=np.float32([1, 2]), up=np.array(True)), run(branched, x=np.float32([1, 2]), up=np.array(False)))
+
+node = branched.graph.node[1]
+print("what the If says that it reads:", list(node.input))
+print(
+    "what its branches read:", {entry.name: [list(inner.input) for inner in entry.g.node] for entry in node.attribute}
+)
+lab.show(branched)
+
+# %% [markdown]
+# ### Who notices what
+#
+# Now more faults, and four who might notice: the checker, the checker with full shape inference, ONNX Runtime when it loads,
+# and ONNX Runtime when it runs. Each fault is a change of the good line.
+
+# %%
+faults = {
+    "nodes not sorted": swap,
+    "a name that nobody makes": lambda m: m.graph.node[1].input.__setitem__(0, "a_x"),
+    "a name made twice": lambda m: m.graph.node.append(helper.make_node("Neg", ["x"], ["ax"])),
+    "an output that nobody makes": lambda m: m.graph.node[1].output.__setitem__(0, "z"),
+    "no opset_import": lambda m: m.ClearField("opset_import"),
+    "opset 28": lambda m: setattr(m.opset_import[0], "version", 28),
+    "IR version 14": lambda m: setattr(m, "ir_version", 14),
+}
+
+# %%
+faults |= {
+    "no name of the graph": lambda m: m.graph.ClearField("name"),
+    "an unknown operator": lambda m: setattr(m.graph.node[0], "op_type", "Multiply"),
+    "an attribute that Mul has not": lambda m: m.graph.node[0].attribute.append(helper.make_attribute("axis", 1)),
+    "a domain without an import": lambda m: setattr(m.graph.node[0], "domain", "lab"),
+    "com.microsoft without an import": lambda m: (
+        setattr(m.graph.node[0], "op_type", "Gelu"),
+        setattr(m.graph.node[0], "domain", "com.microsoft"),
+        m.graph.node[0].input.pop(0),
+        m.graph.initializer.pop(0),
+    ),
+}
+
+# %%
+faults |= {
+    "y declared as double": lambda m: setattr(m.graph.output[0].type.tensor_type, "elem_type", TensorProto.DOUBLE),
+    "y declared as a matrix": lambda m: m.graph.output[0].type.tensor_type.shape.dim.add(dim_param="m"),
+    "a is double, x is float": lambda m: m.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float64(2), "a")),
+    "a has 2 numbers, x has 3": lambda m: m.graph.initializer[0].CopyFrom(
+        numpy_helper.from_array(np.float32([2, 2]), "a")
+    ),
+    "b is 30 instead of 3": lambda m: m.graph.initializer[1].CopyFrom(numpy_helper.from_array(np.float32(30), "b")),
+}
+
+
+# %%
+def notices(model):
+    data = model.SerializeToString()
+    tries = [
+        lambda: onnx.checker.check_model(model),
+        lambda: onnx.checker.check_model(model, full_check=True),
+        lambda: ort.InferenceSession(data, providers=["CPUExecutionProvider"]),
+        lambda: run(model, x=np.float32([0, 1, 2])),
+    ]
+    return [fails(attempt) for attempt in tries]
+
+
+def fails(attempt):
+    try:
+        attempt()
+    except Exception as error:
+        return type(error).__name__
+    return ""
+
+
+answers = {name: notices(ruin(change)) for name, change in faults.items()}
+
+# %%
+import matplotlib.pyplot as plt
+from matplotlib.colors import ListedColormap
+
+columns = ["checker", "checker,\nfull_check", "ONNX Runtime\nloads", "ONNX Runtime\nruns"]
+figure, plot = plt.subplots(figsize=(9.5, 6.2))
+red = [[bool(entry) for entry in row] for row in answers.values()]
+plot.pcolormesh(red, cmap=ListedColormap(["#f2f2f2", "#f3c2b4"]), edgecolors="white", linewidth=1.5)
+for i, row in enumerate(answers.values()):
+    for j, entry in enumerate(row):
+        plot.text(j + 0.5, i + 0.5, entry or "–", ha="center", va="center", fontsize=9)
+plot.set_xticks([0.5, 1.5, 2.5, 3.5], columns)
+plot.set_yticks([i + 0.5 for i in range(len(answers))], answers)
+plot.tick_params(length=0, labeltop=True, labelbottom=False)
+plot.invert_yaxis()
+plot.set_frame_on(False)
+plot.set_title("Who notices what (red: refused, with this exception)", fontsize=10, pad=12)
+figure.tight_layout()
+
+# %% [markdown]
+# Three things to take from it.
+#
+# - **Neither is enough.** The checker lets pass what this runtime is too old for. ONNX Runtime lets pass unsorted nodes, and an import
+#   of `com.microsoft` that is missing, because it brings that domain itself.
+# - `full_check=True` costs nothing here and finds wrong types. Use it always.
+# - The last row passes everywhere. No check knows which numbers you want. Only a comparison does, as in chapter 00.
+
+# %%
+assert answers["nodes not sorted"] == ["ValidationError", "ValidationError", "", ""]
+assert answers["com.microsoft without an import"][1:] == ["ValidationError", "", ""]
+assert answers["opset 28"] == answers["IR version 14"] == ["", "", "Fail", "Fail"]
+assert not any(answers["b is 30 instead of 3"]) and answers["y declared as double"][0] == ""
+
+# %% [markdown]
+# ## 6. Tensors
+#
+# A `TensorProto` is a name, a dtype as a number, sizes, and the numbers. Those stand in one of two forms: as raw bytes, or one by
+# one in a field for their type. Both are in use, and a reader has to take both.
+
+# %%
+weights = np.float32([[1, 2, 3], [4, 5, 6]])
+as_bytes = numpy_helper.from_array(weights, "w")
+one_by_one = helper.make_tensor("w", TensorProto.FLOAT, weights.shape, weights.flatten())
+for tensor in (as_bytes, one_by_one):
+    print([field.name for field, _ in tensor.ListFields()], np.array_equal(numpy_helper.to_array(tensor), weights))
+
+# %% [markdown]
+# The raw form by hand: four bytes for each float32, the lowest byte first on every machine, the last axis fastest.
+
+# %%
+print("dims", list(as_bytes.dims), " data_type", as_bytes.data_type, "=", TensorProto.DataType.Name(as_bytes.data_type))
+print("the second number:", as_bytes.raw_data[4:8].hex(" "), "=", np.frombuffer(as_bytes.raw_data[4:8], "<f4")[0])
+print(np.frombuffer(as_bytes.raw_data, "<f4").reshape(as_bytes.dims))
+
+# %%
+figure, plot = plt.subplots(figsize=(9.5, 1.5))
+for i, byte in enumerate(as_bytes.raw_data):
+    plot.add_patch(plt.Rectangle((i, 0), 1, 1, fc=("#d9ece3", "#f2f2f2")[i // 4 % 2], ec="white", lw=2))
+    plot.text(i + 0.5, 0.5, f"{byte:02x}", ha="center", va="center", family="monospace")
+for i, value in enumerate(weights.ravel()):
+    place = tuple(map(int, np.unravel_index(i, weights.shape)))
+    plot.text(4 * i + 2, -0.5, f"{value:g} at {list(place)}", ha="center", va="center", fontsize=9.5)
+plot.set(xlim=(0, 24), ylim=(-0.9, 1.05))
+plot.set_title("raw_data of [[1, 2, 3], [4, 5, 6]]", fontsize=10)
+plot.axis("off")
+figure.tight_layout()
+
+# %% [markdown]
+# You need not know the numbers of the dtypes. Two functions translate, and `numpy_helper` copes with any memory layout.
+
+# %%
+for dtype in ("float32", "float16", "int64", "bool"):
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    print(f"{number:3} {TensorProto.DataType.Name(number):8} {helper.tensor_dtype_to_np_dtype(number)}")
+assert np.array_equal(numpy_helper.to_array(numpy_helper.from_array(weights.T, "t")), weights.T)
+
+# %% [markdown]
+# The other form has fewer fields than there are dtypes. float16 has none of its own: its bit patterns stand in `int32_data`.
+
+# %%
+half = helper.make_tensor("h", TensorProto.FLOAT16, [2], np.float16([1.5, -2]))
+print(list(half.int32_data), "->", np.uint16(half.int32_data).view(np.float16))
+
+# %% [markdown]
+# You can take sizes at their word only after a check. Here they promise three numbers and there are two.
+
+# %%
+short = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], float_data=[1, 2])
+with raises(ValidationError, "too small"):
+    onnx.checker.check_tensor(short)
+
+# %% [markdown]
+# ## 7. Attributes
+#
+# An attribute has a type, and Python's type decides it. `1` is an INT, `1.0` a FLOAT. `LeakyRelu` wants a FLOAT.
+
+
+# %%
+def leaky(alpha):
+    return helper.make_model(
+        helper.make_graph([helper.make_node("LeakyRelu", ["x"], ["y"], alpha=alpha)], "leaky", [x], [y]),
+        opset_imports=opset,
+        ir_version=10,
+    )
+
+
+with raises(ValidationError, "Expected: 'FLOAT', actual: 'INT'"):
+    onnx.checker.check_model(leaky(1))
+with raises(InvalidGraph, "Expected: 'FLOAT', actual: 'INT'"):
+    run(leaky(1), x=np.float32([-1, 1]))
+print(run(leaky(0.5), x=np.float32([-1, 1])))
+
+# %% [markdown]
+# `helper.get_attribute_value` reads any of them. A text comes back as bytes, because it is stored so.
+
+# %%
+samples = {"INT": 1, "FLOAT": 1.0, "STRING": "SAME_UPPER", "INTS": [1, 2], "FLOATS": [0.5, 2.0], "STRINGS": ["a", "b"]}
+for kind, value in samples.items():
+    attribute = helper.make_attribute("sample", value)
+    assert AttributeProto.AttributeType.Name(attribute.type) == kind
+    print(f"{kind:8} {attribute.type}  {helper.get_attribute_value(attribute)}")
+
+# %% [markdown]
+# An empty list has no Python type to decide, so it needs `attr_type`.
+
+# %%
+with raises(ValueError, "empty"):
+    helper.make_attribute("axes", [])
+print(helper.make_attribute("axes", [], attr_type=AttributeProto.INTS).type == AttributeProto.INTS)
+
+# %% [markdown]
+# ## 8. Domains and versions
+#
+# `opset_import` is a list, since a model can use operators of several *domains*. ONNX's own domain is `ai.onnx`, written as the
+# empty text. `com.microsoft` is ONNX Runtime's. A domain of your own can even be defined in the file itself: a *model-local
+# function* is an operator made of nodes. It has an `opset_import` of its own.
+
+# %%
+scaled = onnx.parser.parse_model("""
+<ir_version: 10, opset_import: ["" : 20, "lab" : 1]>
+caller (float[n] x) => (float[n] y) { y = lab.Soften<slope = 0.5>(x) }
+
+<domain: "lab", opset_import: ["" : 18]>
+Soften<slope>(p) => (q) { r = LeakyRelu<alpha: float = @slope>(p) q = Neg(r) }
+""")
+onnx.checker.check_model(scaled, full_check=True)
+print(run(scaled, x=np.float32([-2, 2])))
+
+# %% [markdown]
+# The function imports opset 18 and the model 20. That is allowed as long as each operator means the same in both. `@slope` is a
+# reference: the value comes from the node that calls the function. Such an attribute has no value of its own.
+
+# %%
+(function,) = scaled.functions
+alpha = function.node[0].attribute[0]
+print("imports:", function.opset_import[0].version, " refers to:", alpha.ref_attr_name)
+with raises(ValueError, "reference"):
+    helper.get_attribute_value(alpha)
+
+# %% [markdown]
+# ONNX's own domain has two spellings in an import, empty and `ai.onnx`. In a node the checker takes the empty one only.
+
+# %%
+spelled = ruin(lambda m: setattr(m.opset_import[0], "domain", "ai.onnx"))
+onnx.checker.check_model(spelled, full_check=True)
+with raises(ValidationError, "No Op registered for Mul"):
+    onnx.checker.check_model(ruin(lambda m: setattr(m.graph.node[0], "domain", "ai.onnx"), start=spelled))
+
+# %% [markdown]
+# The version is not decoration. It decides what a node *means*. `Softmax` without attributes works along axis 1 and all after it in
+# opset 12, along the last axis from 13 on. One node, two results, and nobody complains.
+
+
+# %%
+def softmax(opset):
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2, 2]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Softmax", ["x"], ["y"])], "softmax", ends[:1], ends[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=7)
+
+
+numbers = np.float32([[[0, 1], [2, 3]]])
+for version in (12, 13):
+    onnx.checker.check_model(softmax(version), full_check=True)
+    print(version, run(softmax(version), x=numbers).ravel().round(3))
+assert not np.allclose(run(softmax(12), x=numbers), run(softmax(13), x=numbers))
+
+# %%
+figure, plots = plt.subplots(1, 3, figsize=(9.5, 2.3))
+panels = {"x": numbers} | {f"Softmax at opset {version}": run(softmax(version), x=numbers) for version in (12, 13)}
+places = ["[0,0,0]", "[0,0,1]", "[0,1,0]", "[0,1,1]"]
+for plot, (title, values) in zip(plots, panels.items(), strict=True):
+    plot.bar(places, values.ravel(), color=["#2e8b62", "#2e8b62", "#9ccab5", "#9ccab5"])
+    plot.set_title(title, fontsize=10)
+    plot.spines[["top", "right"]].set_visible(False)
+    plot.tick_params(labelsize=8)
+figure.tight_layout()
+
+# %% [markdown]
+# In the middle all four numbers add up to 1. On the right each row of two does.
+
+# %% [markdown]
+# So writing another number into `opset_import` is a repair only when every operator in the graph means the same in both opsets.
+# Otherwise convert. `onnx.version_converter` writes nodes that keep the meaning.
+
+# %%
+from onnx import version_converter
+
+converted = version_converter.convert_version(softmax(12), 13)
+print([node.op_type for node in converted.graph.node], "opset", converted.opset_import[0].version)
+print(run(converted, x=numbers).ravel().round(3))
+assert np.allclose(run(converted, x=numbers), run(softmax(12), x=numbers))
+
+# %% [markdown]
+# ## 9. Shapes
+#
+# A file need not say what lies between the nodes. `onnx.shape_inference` works it out, from the shapes of the inputs and the rules
+# of each operator, and writes it into `value_info`.
+
+
+# %%
+def text(value):
+    kind = value.type.tensor_type
+    if not kind.HasField("shape"):
+        return f"{TensorProto.DataType.Name(kind.elem_type)}, rank unknown"
+    sizes = [d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim]
+    return f"{TensorProto.DataType.Name(kind.elem_type)} {sizes}"
+
+
+inferred = onnx.shape_inference.infer_shapes(ts)
+print("before:", len(ts.graph.value_info), " after:", len(inferred.graph.value_info))
+for value in inferred.graph.value_info[-4:]:
+    print(f"  {value.name:24} {text(value)}")
+
+# %% [markdown]
+# `dim_value` is a fixed size, `dim_param` a name. Inference cannot do arithmetic with names: it does not see that a padded `Conv`
+# keeps the height, so it makes up new names, `unk__0` and so on. The dynamo path wrote the true ones, since PyTorch knew them.
+
+# %%
+for value in dynamo.graph.value_info[-3:]:
+    print(f"  {value.name:24} {text(value)}")
+
+# %% [markdown]
+# Three answers look alike in Python and mean three things. Ask with `HasField`.
+
+# %%
+for label, shape in (("a scalar", []), ("an empty tensor", [0]), ("rank unknown", None)):
+    kind = helper.make_tensor_value_info("t", TensorProto.FLOAT, shape).type.tensor_type
+    first = kind.shape.dim[0].HasField("dim_value") if kind.shape.dim else "–"
+    print(f"{label:16} shape set: {kind.HasField('shape')!s:6} axes: {len(kind.shape.dim)}   dim_value set: {first}")
+
+# %% [markdown]
+# Inference goes only as far as operators are known. Behind an operator of another domain it is silent, without an error.
+
+# %%
+foreign = ruin(
+    lambda m: (setattr(m.graph.node[0], "domain", "lab"), m.opset_import.append(helper.make_opsetid("lab", 1)))
+)
+print([value.name for value in onnx.shape_inference.infer_shapes(model).graph.value_info])
+print([value.name for value in onnx.shape_inference.infer_shapes(foreign).graph.value_info])
+
+# %% [markdown]
+# ## 10. The text form
+#
+# A model can be printed as text and read back. It is the shortest way to look at a small model, and to write one.
+
+# %%
+print(onnx.printer.to_text(model))
+
+# %%
+again = onnx.parser.parse_model("""
+<ir_version: 10, opset_import: ["" : 20]>
+line (float[n] x) => (float[n] y) <float a = {2.0}, float b = {3.0}> {
+    ax = Mul(a, x)
+    y = Add(ax, b)
+}
+""")
+print(run(again, x=np.float32([0, 1, 2])))
+
+# %% [markdown]
+# In this form `float[n] x` is a vector, `float x` a scalar, and `float[] x` a tensor of unknown rank. Weights go through it without
+# losing a bit, but it is not made for storage.
+
+# %%
+back = onnx.parser.parse_model(onnx.printer.to_text(dynamo))
+pairs = zip(dynamo.graph.initializer, back.graph.initializer, strict=True)
+print("weights equal to the last bit:", all(np.array_equal(*map(numpy_helper.to_array, pair)) for pair in pairs))
+print("metadata of nodes:", len(dynamo.graph.node[0].metadata_props), "->", len(back.graph.node[0].metadata_props))
+
+# %% [markdown]
+# ## 11. The proof: SRCNN without an exporter
+#
+# If you know the format, you can do the exporter's work. Eight nodes, and the weights from PyTorch.
+
+# %%
+weights = {name: numpy_helper.from_array(tensor.numpy(), name) for name, tensor in net.state_dict().items()}
+weights["rgb"] = numpy_helper.from_array(net.rgb_to_y.numpy(), "rgb")
+weights["channels"] = numpy_helper.from_array(np.int64([1]), "channels")
+
+
+def conv(number, reads, makes, pad):
+    names = [reads, f"conv{number}.weight", f"conv{number}.bias"]
+    return helper.make_node("Conv", names, [makes], f"conv{number}", pads=[pad] * 4)
+
+
+# %%
+nodes = [
+    helper.make_node("Mul", ["input", "rgb"], ["parts"]),
+    helper.make_node("ReduceSum", ["parts", "channels"], ["grey"], keepdims=1),
+    conv(1, "grey", "c1", pad=4),
+    helper.make_node("Relu", ["c1"], ["r1"]),
+    conv(2, "r1", "c2", pad=2),
+    helper.make_node("Relu", ["c2"], ["r2"]),
+    conv(3, "r2", "detail", pad=2),
+    helper.make_node("Add", ["input", "detail"], ["output"]),
+]
+
+# %%
+shape = ["batch", 3, "height", "width"]
+ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in ("input", "output")]
+graph = helper.make_graph(nodes, "srcnn", ends[:1], ends[1:], list(weights.values()))
+mine = helper.make_model(graph, opset_imports=opset, ir_version=10, producer_name="you")
+onnx.checker.check_model(mine, full_check=True)
+
+# %% [markdown]
+# Compare with PyTorch, on a photo and at a size that nobody exported. A comparison has to be able to fail, so one pad is made
+# wrong too: the shapes stay, the numbers do not.
+
+# %%
+from oplab.photos import photo as load_photo
+from oplab.photos import to_nchw
+
+image = to_nchw(load_photo("chelsea", (90, 120)))
+with torch.no_grad():
+    expected = net(torch.from_numpy(image)).numpy()
+
+wrong = copy.deepcopy(mine)
+wrong.graph.node[2].attribute[0].CopyFrom(helper.make_attribute("pads", [3, 3, 5, 5]))
+for name, candidate in (("by hand", mine), ("TorchScript path", ts), ("dynamo path", dynamo), ("wrong pads", wrong)):
+    got = run(candidate, input=image)
+    print(f"{name:17} {got.shape} within 1e-5: {bool((np.abs(got - expected) <= 1e-5).all())}")
+
+# %% [markdown]
+# The picture compares your graph with that of the dynamo path. The operators and their wires are the same; names and written
+# defaults differ.
+
+# %%
+lab.show(dynamo, mine)
+
+# %% [markdown]
+# ## 12. Limits
+#
+# - The checker knows the domains of ONNX alone. Of any other it asks only for the import: a misspelt operator there passes.
+
+# %%
+typo = ruin(lambda m: (setattr(m.graph.node[0], "op_type", "MyAd"), setattr(m.graph.node[0], "domain", "oplab")))
+typo.opset_import.append(helper.make_opsetid("oplab", 1))
+onnx.checker.check_model(typo, full_check=True)
+print("known:", sorted({schema.domain for schema in onnx.defs.get_all_schemas()}))
+with raises(Fail, "MyAd"):
+    run(typo, x=np.float32([0]))
+
+# %% [markdown]
+# - One message holds 2 GB at most. Larger models keep their tensors in a second file (`external_data`). Then give the checker the
+#   *path*: from a message alone it does not know where to look.
+
+# %%
+path = lab.fresh("external") / "srcnn.onnx"
+onnx.save(copy.deepcopy(mine), path, save_as_external_data=True, location="srcnn.data")
+onnx.checker.check_model(path, full_check=True)
+with raises(ValidationError, "should be stored in srcnn.data"):
+    onnx.checker.check_model(onnx.load(path, load_external_data=False))
+
+# %% [markdown]
+# - A graph that passes every check can still compute the wrong thing.
+# - You can also cut a piece out of a model, with `onnx.utils.extract_model`. Which inputs the piece then needs, and how the cut
+#   goes wrong, is the subject of chapter 15.
+#
+# ## 13. Exercises
+#
+# Your file is [exercises/c01_onnx_model.py](../exercises/c01_onnx_model.py). Each docstring is the specification. Save the file, then
+# run the cell. A hint: `lab.hint("build")`.
+#
+# **`build`** — the line again, as a function: for numbers of any dtype and shape, and an `x` of any rank.
+
+# %%
+lab.check("build")
+
+# %% [markdown]
+# **`shapes`** — the dtype and shape of every tensor in a graph, as far as anybody can know. Four lists hold them.
+
+# %%
+lab.check("shapes")
+
+# %% [markdown]
+# **`repair`** — a tool writes models with up to four faults: versions, imports, order, one misspelt name. Repair any of them, and
+# change nothing else. Remember `""`, and what a branch reads.
+
+# %%
+lab.check("repair")
+
+# %% [markdown]
+# **`inventory`** — the tables of section 4, for any model: every operator with its domain and version, every attribute with its type
+# and value, in bodies and in functions too.
+
+# %%
+lab.check("inventory")
+
+# %% [markdown]
+# ## What to read next
+#
+# - The format's definition, `onnx.in.proto`, in the repository of ONNX. It is one file with good comments, and you know now what
+#   to look for.
+# - [The list of ONNX operators](https://onnx.ai/onnx/operators/), each with its versions and attributes.
+# - Chapter 04 looks up operators and their versions from the side of PyTorch. Chapter 15 cuts and mends large models.

@@ -1,0 +1,868 @@
+"""Checks of chapter 01: models that a learner builds, reads, repairs and lists.
+
+The models that the exercises work on are drawn from the generator, in both halves alike: their names, sizes and numbers differ from
+run to run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
+
+from oplab.checks import graphs
+from oplab.checks.base import Collect, Verdict
+from oplab.parity import Wrong, describe, expect_close
+
+MAX_TEXT = 90_000  # characters of a result as JSON; the right ones have at most 3000
+MAX_IR, MAX_OPSET = 13, 26  # what ONNX Runtime 1.31 takes; tests/unit/test_c01_facts.py holds it to that
+
+
+def record(c: Collect, name: str, call: Callable[..., Any], *args: Any) -> None:
+    """Call the learner's function and record what came: a model as its bytes, anything else as JSON, and whether ``args`` changed."""
+    before = [arg.SerializeToString() for arg in args if isinstance(arg, onnx.ModelProto)]
+    result = c.attempt(name, call, *args)
+    after = [arg.SerializeToString() for arg in args if isinstance(arg, onnx.ModelProto)]
+    c.value(f"{name}: changed", before != after)
+    c.value(f"{name}: type", type(result).__name__)
+    if type(result) is onnx.ModelProto:
+        path = c.scratch / f"{len(list(c.scratch.iterdir()))}.onnx"
+        path.write_bytes(result.SerializeToString())
+        c.file(name, path)
+    else:
+        text = c.attempt(name, json.dumps, result, default=lambda entry: {"strange": type(entry).__name__})
+        c.value(f"{name}: size", len(text or ""))
+        c.value(name, text)
+
+
+def returned(v: Verdict, name: str, wanted: str) -> None:
+    """Demand a result of the type ``wanted``; an exception in the learner's code is reported as what it is."""
+    if v.error(name):
+        v.value(name)
+    kind = v.value(f"{name}: type")
+    if kind != wanted:
+        cause = " Is there a return?" if kind == "NoneType" else ""
+        cause = " Return the model itself, not its bytes." if kind == "bytes" and wanted == "ModelProto" else cause
+        raise Wrong(
+            f"{name}: expected a {wanted}, got {'None' if kind == 'NoneType' else f'something of type {kind}'}.{cause}"
+        )
+    if wanted != "ModelProto" and v.value(f"{name}: size") > MAX_TEXT:
+        raise Wrong(f"{name}: the {wanted} is much too long. Does a loop add the same entries again and again?")
+
+
+def untouched(v: Verdict, name: str) -> None:
+    """Demand that the model which the learner's function was given is as it was."""
+    if v.value(f"{name}: changed"):
+        raise Wrong(f"{name}: the model that was given has changed. Work on a copy: `copy.CopyFrom(model)`.")
+
+
+def expect_versions(model: onnx.ModelProto) -> None:
+    """An IR version and an opset that ONNX Runtime takes."""
+    if model.ir_version > MAX_IR:
+        raise Wrong(
+            f"The model says IR version {model.ir_version}, ONNX Runtime takes {MAX_IR} at most. make_model's default is the newest "
+            "that the package onnx knows; `ir_version=` sets another."
+        )
+    found = graphs.opset(model)
+    if found is None:
+        raise Wrong('The model imports no opset of ai.onnx: opset_import has no entry for the domain "".')
+    if found > MAX_OPSET:
+        raise Wrong(
+            f"The model imports opset {found}, ONNX Runtime takes {MAX_OPSET} at most. make_model's default is the newest that the "
+            "package onnx knows; `opset_imports=` sets another."
+        )
+
+
+def names_read(node: onnx.NodeProto) -> set[str]:
+    """The names that a node reads from the graph around it, with those that its bodies take from outside."""
+    found = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for body in [attribute.g, *attribute.graphs]:
+            inside = {entry.name for entry in [*body.input, *body.initializer]}
+            inside |= {name for inner in body.node for name in inner.output}
+            found |= {name for inner in body.node for name in names_read(inner)} - inside
+    return found
+
+
+def given(model: onnx.ModelProto) -> set[str]:
+    """What is there before the first node runs."""
+    return {entry.name for entry in [*model.graph.input, *model.graph.initializer]}
+
+
+def expect_sorted(model: onnx.ModelProto) -> None:
+    """Each node after those that it reads from, and no name that nobody makes."""
+    made = given(model) | {name for node in model.graph.node for name in node.output}
+    ready = given(model)
+    for node in model.graph.node:
+        for name in sorted(names_read(node) - ready):
+            if name not in made:
+                raise Wrong(f"The node {node.op_type} reads {name!r}, which nobody makes.")
+            inside = "" if name in node.input else " One of its bodies reads it: that counts too."
+            raise Wrong(f"The node {node.op_type} stands before the node that makes {name!r}, which it reads.{inside}")
+        ready |= set(node.output)
+
+
+# --- build ---------------------------------------------------------------------------------------------------------------------
+
+LINES = [  # dtype, the shapes of a and b, the rank of x
+    ("float32", (5,), (), 2),
+    ("float32", (4, 1), (6,), 3),
+    ("float64", (3, 1, 2), (2,), 3),
+    ("float16", (), (7,), 1),
+    ("int64", (2, 5), (2, 1), 2),
+    ("int32", (), (), 1),
+    ("float32", (), (), 0),
+]
+
+
+def line_title(dtype: str, a: tuple[int, ...], b: tuple[int, ...], rank: int) -> str:
+    return f"build({dtype}{list(a)}, {dtype}{list(b)}, rank={rank})"
+
+
+def numbers(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> np.ndarray:
+    """Numbers that are neither 0 nor 1; integers for an integer dtype. Two axes or more come in Fortran's order, not contiguous."""
+    values = np.asarray(rng.uniform(1.5, 9, shape) * rng.choice([-1, 1], shape))
+    return np.asarray(np.round(values) if "int" in dtype else values).astype(dtype, order="F")
+
+
+def collect_build(c: Collect) -> None:
+    function = c.function("build")
+    for dtype, a, b, rank in LINES:
+        record(c, line_title(dtype, a, b, rank), function, numbers(a, dtype, c.rng), numbers(b, dtype, c.rng), rank)
+
+
+def judge_build(v: Verdict) -> None:
+    lines = [(line, numbers(line[1], line[0], v.rng), numbers(line[2], line[0], v.rng)) for line in LINES]
+    models = {}
+    with v.check("a model with versions that ONNX Runtime takes"):
+        for line, _, _ in lines:
+            title = line_title(*line)
+            returned(v, title, "ModelProto")
+            models[title] = v.model(title)
+            expect_versions(models[title])
+    if not v.ok:
+        return
+    with v.check("one Mul and one Add, from x to y"):
+        for line, _, _ in lines:
+            model = models[line_title(*line)]
+            graphs.expect_inputs(model, ["x"])
+            graphs.expect_outputs(model, ["y"])
+            graphs.expect_ops(model, {"Mul": 1, "Add": 1})
+            others = sorted(set(graphs.ops(model)) - {"Mul", "Add", "Constant"})
+            if others:
+                raise Wrong(f"Expected one Mul and one Add, the graph also has {', '.join(others)}.")
+    if not v.ok:
+        return
+    with v.check("x and y have the dtype of a, and rank dynamic axes"):
+        for line, _, _ in lines:
+            expect_ends(models[line_title(*line)], line)
+    with v.check("a valid graph"):
+        for line, _, _ in lines:
+            expect_sorted(models[line_title(*line)])
+            graphs.expect_used(models[line_title(*line)], ["x"])
+            graphs.expect_valid(models[line_title(*line)])
+    if not v.ok:
+        return
+    with v.check("computes a * x + b"):
+        for line, a, b in lines:
+            expect_line(models[line_title(*line)], line, a, b, v.rng)
+
+
+def expect_ends(model: onnx.ModelProto, line: tuple) -> None:
+    """Types and shapes of the input and the output."""
+    dtype, _, _, rank = line
+    title = line_title(*line)
+    for value in [model.graph.input[0], model.graph.output[0]]:
+        kind = value.type.tensor_type
+        if kind.elem_type != helper.np_dtype_to_tensor_dtype(np.dtype(dtype)):
+            found = (
+                TensorProto.DataType.Name(kind.elem_type) if kind.elem_type in TensorProto.DataType.values() else "?"
+            )
+            raise Wrong(f"{title}: {value.name!r} has the element type {found}, a and b are {dtype}.")
+        if not kind.HasField("shape") or len(kind.shape.dim) != rank:
+            shape = f"{len(kind.shape.dim)} axes" if kind.HasField("shape") else "no shape"
+            cause = " An empty list is rank 0; None is an unknown rank." if rank == 0 else ""
+            raise Wrong(f"{title}: {value.name!r} has {shape}, expected {rank} axes.{cause}")
+    graphs.expect_dynamic(model, "x", range(rank))
+    names = [dim.dim_param for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    if len(set(names)) < rank or "" in names:
+        raise Wrong(
+            f"{title}: the axes of 'x' are named {names}. Give each a name of its own: one name means one size."
+        )
+
+
+def expect_line(model: onnx.ModelProto, line: tuple, a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> None:
+    """Run the model at sizes that fit a and b; where they leave an axis free, at several, and empty."""
+    dtype, _, _, rank = line
+    fixed = np.broadcast_shapes(a.shape, b.shape, (1,) * rank)
+    for free in (int(rng.integers(2, 6)), int(rng.integers(6, 9)), 0):
+        x = numbers(tuple(free if size == 1 else size for size in fixed), dtype, rng)
+        (got,) = graphs.run(model, {"x": x})
+        likely = {
+            "The result is b * x + a: the two are swapped.": b * x + a,
+            "The result is a * (x + b): the Add comes first.": a * (x + b),
+            "The result is a * x + a: b is not read.": a * x + a,
+        }
+        if a.ndim > 1:
+            wrong = np.ravel(a, order="K").reshape(a.shape)
+            likely["The numbers of a are in the wrong order: a is not contiguous, its bytes in memory are."] = (
+                wrong * x + b
+            )
+        right = np.asarray(a * x + b)
+        likely = {cause: np.asarray(value) for cause, value in likely.items() if not np.array_equal(value, right)}
+        # a * x and b can nearly cancel: what is left then has the rounding error of the larger ones
+        atol = 200 * float(np.finfo(dtype).eps) if right.dtype.kind == "f" else None
+        expect_close(got, right, name=f"{line_title(*line)}, y for x {describe(x)}", atol=atol, likely=likely)
+
+
+# --- shapes --------------------------------------------------------------------------------------------------------------------
+
+
+def shape_models(rng: np.random.Generator) -> dict[str, onnx.ModelProto]:
+    """Models whose tensors have sizes, names of axes, and unknown sizes and ranks."""
+    n, k, h = (int(size) for size in rng.integers(3, 9, 3))
+    letter = str(rng.choice(list("pqrst")))
+    texts = {
+        "a small network": f"""
+            <ir_version: 10, opset_import: ["" : 20]>
+            net (float[batch, {k}, {h}, width] image) => (float[batch, {n}] {letter}_scores)
+            <float[{n}, {k}, 1, 1] weight, float[{n}] bias>
+            {{
+                {letter}_conv = Conv(image, weight, bias)
+                {letter}_positive = Relu({letter}_conv)
+                pooled = GlobalAveragePool({letter}_positive)
+                {letter}_scores = Flatten(pooled)
+            }}""",
+        "other dtypes": f"""
+            <ir_version: 9, opset_import: ["" : 18]>
+            casts (float16[{n}, k] {letter}, int64 count) => (bool[{n}, k] large, double doubled, int64[2] sizes)
+            {{
+                zero = Sub({letter}, {letter})
+                large = Greater({letter}, zero)
+                wide = Cast<to = 11>(count)
+                doubled = Add(wide, wide)
+                sizes = Shape({letter})
+            }}""",
+        "sizes and ranks that nobody knows": f"""
+            <ir_version: 10, opset_import: ["" : 20, "lab" : 1]>
+            unknown (float[n, {k}, ?, 0] data, int64[m] target) => (int32 {letter}, float[n] last)
+            {{
+                same = Neg(data)
+                reshaped_{letter} = Reshape(same, target)
+                mystery = lab.Mystery(data)
+                again = lab.Mystery(mystery)
+                {letter} = lab.Count(again)
+                last = lab.Reduce(reshaped_{letter})
+            }}""",
+        "a body, and an output that is left out": f"""
+            <ir_version: 8, opset_import: ["" : 17]>
+            body (float[{n}, b, {k}] data, bool flag) => (float[1, b, {h}] result)
+            <float[1, {3 * h}, {k}] weight_{letter}, float[1, {3 * h}, {h}] weight_again>
+            {{
+                , hidden = GRU<hidden_size = {h}>(data, weight_{letter}, weight_again)
+                result = If(flag) <
+                    then_branch = yes () => (float[1, b, {h}] a) {{ inner = Neg(hidden) a = Neg(inner) }},
+                    else_branch = no () => (float[1, b, {h}] o) {{ o = Relu(hidden) }}
+                >
+            }}""",
+    }
+    models = {}
+    for title, text in texts.items():
+        model = parser.parse_model(text)
+        for value in [entry for entry in model.graph.value_info if entry.name.startswith(("weight", "bias"))]:
+            model.graph.value_info.remove(
+                value
+            )  # the text form declares an initialiser like any value: give it numbers
+            dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+            model.graph.initializer.append(
+                numpy_helper.from_array(rng.normal(size=dims).astype(np.float32), value.name)
+            )
+        models[title] = model
+    return models
+
+
+def shapes_of(model: onnx.ModelProto) -> dict[str, str]:
+    """What is right: dtype and shape of every tensor of the main graph that shape inference knows something about."""
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    right = {}
+    for value in [*graph.input, *graph.value_info, *graph.output]:
+        kind = value.type.tensor_type
+        if kind.elem_type:
+            right[value.name] = str(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+            if kind.HasField("shape"):
+                sizes = [str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim]
+                right[value.name] += f"[{', '.join(sizes)}]"
+    for tensor in graph.initializer:
+        right[tensor.name] = f"{helper.tensor_dtype_to_np_dtype(tensor.data_type)}{list(tensor.dims)}"
+    return right
+
+
+def collect_shapes(c: Collect) -> None:
+    function = c.function("shapes")
+    for title, model in shape_models(c.rng).items():
+        record(c, title, function, model)
+
+
+def judge_shapes(v: Verdict) -> None:
+    for title, model in shape_models(v.rng).items():
+        with v.check(title):
+            returned(v, title, "dict")
+            untouched(v, title)
+            expect_shapes(json.loads(v.value(title)), model, title)
+
+
+def expect_shapes(got: dict[str, Any], model: onnx.ModelProto, title: str) -> None:
+    """Compare two dicts of shapes, and say what usually stands behind a difference."""
+    right = shapes_of(model)
+    initial = {tensor.name for tensor in model.graph.initializer}
+    ends = {value.name for value in [*model.graph.input, *model.graph.output]}
+    for name, text in right.items():
+        if name not in got:
+            cause = "It is the output of a node: shape inference finds its type, and writes it into value_info."
+            if name in initial:
+                cause = "It is an initialiser: those have their dtype and dims in themselves, and no value_info."
+            elif name in ends:
+                cause = "It is an input or output of the graph: those stand in lists of their own, not in value_info."
+            raise Wrong(f"{title}: {name!r} is missing, expected {text!r}. {cause}")
+        came = got[name]
+        if type(came) is not str:
+            raise Wrong(f"{title}: {name!r} has {json.dumps(came)[:100]}, expected the text {text!r}.")
+        if _no_invented_names(came) != _no_invented_names(text):
+            raise Wrong(f"{title}: {name!r} is {text!r}, got {came[:100]!r}.{_why(text, came)}")
+    extra = sorted(set(got) - set(right))
+    if extra:
+        inner = {
+            name
+            for graph in graphs.graphs(model)
+            if graph is not model.graph
+            for node in graph.node
+            for name in node.output
+        }
+        inner -= {name for node in model.graph.node for name in node.output}
+        cause = " It belongs to a body, not to the main graph." if extra[0] in inner else ""
+        cause = " The empty name says that an output is left out." if extra[0] == "" else cause
+        cause = cause or " Nothing is known about it." * (
+            extra[0] in {n for node in model.graph.node for n in node.output}
+        )
+        raise Wrong(f"{title}: {extra[0]!r} should not be there, it has {str(got[extra[0]])[:100]!r}.{cause}")
+
+
+def _no_invented_names(text: str) -> str:
+    """Shape inference calls a size that it cannot know ``unk__0``; the number is of no importance."""
+    return re.sub(r"unk__\d+", "?", text).replace(" ", "")
+
+
+def _why(right: str, got: str) -> str:
+    dtype, _, sizes = right.partition("[")
+    if got.partition("[")[0] != dtype:
+        return " The dtype is wanted in NumPy's spelling: `helper.tensor_dtype_to_np_dtype(elem_type)`."
+    if not sizes and "[" in got:
+        return ' Its shape is not set, so not even the rank is known: ask `HasField("shape")`.'
+    if right.endswith("[]"):
+        return " Its shape is set and has no dims: rank 0 is not an unknown rank."
+    if "0]" in right and "0]" not in got:
+        return ' A size of 0 is a size: ask `HasField("dim_value")`, not whether the value is true.'
+    if "?" in right:
+        return " A size with neither a value nor a name is '?'."
+    return ""
+
+
+# --- repair --------------------------------------------------------------------------------------------------------------------
+
+BROKEN = {  # what is wrong with each model, and the steps between its input and its output
+    "nothing is wrong": ([], "scale add if clip"),
+    "versions": (["ir", "opset"], "scale gelu leaky"),
+    "the opset alone": (["opset"], "add scale"),
+    "no import of ai.onnx": (["ai.onnx"], "leaky gelu add scale"),
+    "a domain without an import": (["others"], "scale gelu add function"),
+    "a domain that only a body uses": (["others"], "add foreign_if scale"),
+    "order": (["order"], "scale add clip leaky sub"),
+    "order, with bodies": (["order"], "add scale if gelu if"),
+    "a misspelt node output": (["node"], "add clip scale gelu leaky"),
+    "a misspelt name that only a body reads": (["body"], "scale if add"),
+    "a misspelt initialiser": (["initialiser"], "leaky add clip scale"),
+    "a misspelt graph input": (["input"], "scale shift leaky"),
+    "a misspelt graph output": (["output"], "scale clip add"),
+    "all four": (["ir", "ai.onnx", "order", "node"], "scale if clip gelu add"),
+    "all four, others": (["opset", "others", "order", "initialiser"], "function add foreign_if clip scale"),
+}
+SOFTEN = """
+    <domain: "{domain}", opset_import: ["" : {opset}]>
+    Soften <factor>(p) => (q) {{
+        r = LeakyRelu<alpha: float = @factor>(p)
+        q = Neg(r)
+    }}"""
+
+
+def healthy(steps: str, rng: np.random.Generator) -> onnx.ModelProto:
+    """A valid model, one step after the other, in which everything that is made is read. Names, numbers and sizes are random."""
+    tag, opset, domain = int(rng.integers(10, 100)), int(rng.integers(19, 22)), f"lab{int(rng.integers(10, 100))}"
+    nodes, initializers, now = [], [], "x"
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])]
+    imports = {"": opset}
+
+    def constant(shape: tuple[int, ...]) -> str:
+        name = f"const{tag}_{len(initializers)}"
+        initializers.append(numpy_helper.from_array(np.asarray(rng.uniform(0.5, 2, shape), np.float32), name))
+        return name
+
+    def add(op: str, reads: list[str], **attributes: Any) -> str:
+        made = f"step{tag}_{len(nodes)}"
+        name = f"{op}_{len(nodes)}"
+        nodes.append(helper.make_node(op, reads, [made], name, **attributes))
+        return made
+
+    def body(name: str, op: str, reads: list[str], domain: str = "") -> onnx.GraphProto:
+        out = helper.make_tensor_value_info(f"{name}_out", TensorProto.FLOAT, None)
+        inner = helper.make_node(op, reads, [f"{name}_in"], domain=domain)
+        return helper.make_graph([inner, helper.make_node("Neg", [f"{name}_in"], [out.name])], name, [], [out])
+
+    for step in steps.split():
+        if step in ("if", "foreign_if"):
+            if not any(value.name == "flag" for value in inputs):
+                inputs.append(helper.make_tensor_value_info("flag", TensorProto.BOOL, []))
+            foreign = {"domain": "com.microsoft"} if step == "foreign_if" else {}
+            imports |= {"com.microsoft": 1} if foreign else {}
+            branches = {
+                "then_branch": body("bright", "Add", [now, constant((3,))]),
+                "else_branch": body("dark", "Gelu" if foreign else "Relu", [now], **foreign),
+            }
+            now = add("If", ["flag"], **branches)
+        elif step == "clip":
+            now = add("Clip", [now, "", constant(())])  # the lower bound is left out
+        elif step == "leaky":
+            now = add("LeakyRelu", [now], alpha=float(rng.uniform(0.1, 0.9)))
+        elif step == "gelu":
+            now, imports["com.microsoft"] = add("Gelu", [now], domain="com.microsoft"), 1
+        elif step == "function":
+            now, imports[domain] = add("Soften", [now], domain=domain, factor=float(rng.uniform(0.1, 0.9))), 1
+        elif step == "sub":
+            now = add("Sub", [now, nodes[0].output[0]])
+        elif step == "shift":
+            inputs.append(helper.make_tensor_value_info("shift", TensorProto.FLOAT, [3]))
+            now = add("Add", [now, "shift"])
+        else:
+            now = add({"scale": "Mul", "add": "Add"}[step], [now, constant((3,))])
+    nodes[-1].output[0] = "y"
+
+    graph = helper.make_graph(
+        nodes,
+        f"graph{tag}",
+        inputs,
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 3])],
+        initializers,
+        doc_string=f"model {tag}",
+    )
+    functions = []
+    if domain in imports:
+        text = '<ir_version: 10, opset_import: ["" : 20]> g (float x) => (float y) { y = Neg(x) }'
+        functions = parser.parse_model(text + SOFTEN.format(domain=domain, opset=opset)).functions
+    opsets = [helper.make_opsetid(name, version) for name, version in imports.items()]
+    model = helper.make_model(
+        graph, opset_imports=opsets, ir_version=int(rng.integers(9, 12)), functions=functions, producer_name="careless"
+    )
+    helper.set_model_props(model, {"author": f"tool {tag}"})
+    return model
+
+
+def break_it(model: onnx.ModelProto, faults: list[str], rng: np.random.Generator) -> onnx.ModelProto:
+    """A copy of a healthy model with these faults."""
+    broken = onnx.ModelProto()
+    broken.CopyFrom(model)
+    graph = broken.graph
+    for fault in faults:
+        if fault == "ir":
+            broken.ir_version = int(rng.integers(14, 16))
+        elif fault == "opset":
+            broken.opset_import[0].version = int(rng.integers(27, 29))
+        elif fault in ("ai.onnx", "others"):
+            keep = [entry for entry in broken.opset_import if (entry.domain == "") == (fault == "others")]
+            del broken.opset_import[:]
+            broken.opset_import.extend(keep)
+        elif fault == "order":
+            _shuffle(broken, rng)
+        else:
+            _misspell(graph, fault, rng)
+    return broken
+
+
+def _shuffle(model: onnx.ModelProto, rng: np.random.Generator) -> None:
+    nodes = list(model.graph.node)
+    while True:
+        order = [nodes[i] for i in rng.permutation(len(nodes))]
+        ready = given(model)
+        for node in order:
+            if not names_read(node) <= ready:
+                del model.graph.node[:]
+                model.graph.node.extend(order)
+                return
+            ready |= set(node.output)
+
+
+def _misspell(graph: onnx.GraphProto, where: str, rng: np.random.Generator) -> None:
+    """Rename a name at its maker only, or, for a graph input, at its reader only."""
+
+    def typo(name: str) -> str:
+        return name.replace("_", "-", 1) if "_" in name else name.upper() + "_"
+
+    if where == "initialiser":
+        read = {name for node in graph.node for name in node.input}
+        tensors = [tensor for tensor in graph.initializer if tensor.name in read]
+        tensor = tensors[int(rng.integers(len(tensors)))]
+        tensor.name = typo(tensor.name)
+    elif where == "input":
+        reader = next(node for node in graph.node if "shift" in node.input)
+        reader.input[1] = typo("shift")
+    else:
+        by_nodes = {name for node in graph.node for name in node.input}
+        by_bodies = {name for node in graph.node for name in names_read(node)} - by_nodes
+        pool = {"node": by_nodes, "body": by_bodies, "output": {"y"}}[where]
+        makers = [node for node in graph.node if node.output[0] in pool]
+        maker = makers[int(rng.integers(len(makers)))]
+        maker.output[0] = typo(maker.output[0])
+
+
+def broken_models(rng: np.random.Generator) -> dict[str, tuple[onnx.ModelProto, onnx.ModelProto]]:
+    """By title: a healthy model, and the same one with its faults."""
+    pairs = {}
+    for title, (faults, steps) in BROKEN.items():
+        model = healthy(steps, rng)
+        pairs[title] = (model, break_it(model, faults, rng))
+    return pairs
+
+
+def collect_repair(c: Collect) -> None:
+    function = c.function("repair")
+    for title, (_, broken) in broken_models(c.rng).items():
+        record(c, title, function, broken)
+
+
+def judge_repair(v: Verdict) -> None:
+    pairs = broken_models(v.rng)
+    for title, (model, broken) in pairs.items():
+        with v.check(title):
+            try:
+                returned(v, title, "ModelProto")
+                untouched(v, title)
+                got = v.model(title)
+                expect_imports(got, broken)
+                expect_names(got, model)
+                expect_sorted(got)
+                expect_nothing_else(got, model)
+                graphs.expect_valid(got)
+                for flag in (True, False):
+                    feeds = {"x": v.rng.normal(size=(4, 3)), "shift": v.rng.normal(size=3), "flag": np.array(flag)}
+                    feeds = {
+                        value.name: feeds[value.name].astype(bool if value.name == "flag" else np.float32)
+                        for value in model.graph.input
+                    }
+                    expect_close(graphs.run(got, feeds)[0], graphs.run(model, feeds)[0], name="the repaired model's y")
+            except Wrong as error:
+                raise error if str(error).startswith(title) else Wrong(f"{title}: {error}") from None
+
+
+def expect_imports(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
+    """Versions lowered where they were too new, imports added where they were missing, and no others."""
+    expect_versions_kept(got, broken)
+    nodes = [node for graph in graphs.graphs(broken) for node in graph.node]
+    right = {entry.domain: entry.version for entry in broken.opset_import}
+    for node in nodes:
+        right.setdefault(node.domain, 1 if node.domain else 20)
+    right[""] = min(right[""], MAX_OPSET)
+    found = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in got.opset_import}
+    if set(found) - set(right) or len(got.opset_import) != len(found):
+        raise Wrong(
+            f"The imports are {[(e.domain, e.version) for e in got.opset_import]}: one entry for each domain in use, and no more."
+        )
+    in_main = {node.domain for node in got.graph.node}
+    for domain, version in right.items():
+        shown = domain or "ai.onnx"
+        if domain not in found:
+            cause = " Only a node inside a body uses it." if domain not in in_main else ""
+            raise Wrong(f"{shown} is used and not imported.{cause}")
+        if found[domain] != version:
+            there = [entry.version for entry in broken.opset_import if entry.domain == domain]
+            cause = " Nothing was wrong with it." if there == [version] else ""
+            raise Wrong(f"{shown} is imported with version {found[domain]}, expected {version}.{cause}")
+
+
+def expect_versions_kept(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
+    """The IR version: lowered where it was too new, else as it was."""
+    right = min(broken.ir_version, MAX_IR)
+    if got.ir_version != right:
+        cause = "It was too new." if broken.ir_version > MAX_IR else "Nothing was wrong with it."
+        raise Wrong(f"The IR version was {broken.ir_version}, expected {right}, got {got.ir_version}. {cause}")
+
+
+def expect_names(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
+    """Graph inputs and outputs keep their names; every name that is read is made; nothing that is made is unread."""
+    graphs.expect_inputs(got, [value.name for value in model.graph.input])
+    graphs.expect_outputs(got, [value.name for value in model.graph.output])
+    outputs = {value.name for value in got.graph.output}
+    made = given(got) | {name for node in got.graph.node for name in node.output}
+    read = outputs | {name for node in got.graph.node for name in names_read(node)}
+    if read - made:
+        name = min(read - made)
+        by_body = name not in outputs and not any(name in node.input for node in got.graph.node)
+        cause = " It is read inside a body." if by_body else ""
+        cause = " It is an output of the graph." if name in outputs else cause
+        raise Wrong(f"{name!r} is read and nobody makes it; {sorted(made - read)} is made and read by nobody.{cause}")
+    if made - read:
+        raise Wrong(f"{min(made - read)!r} is made and read by nobody now.")
+
+
+def expect_nothing_else(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
+    """Apart from versions, imports, the order of nodes and one name, the two are the same."""
+
+    def nodes(of: onnx.ModelProto) -> dict[str, tuple]:
+        found = {}
+        for node in of.graph.node:
+            rest = sorted(attribute.SerializeToString() for attribute in node.attribute)
+            empty = tuple(name == "" for name in node.input)
+            found[node.name] = (node.domain, node.op_type, rest, empty, len(node.output), node.doc_string)
+        return found
+
+    left, right = nodes(got), nodes(model)
+    if len(got.graph.node) != len(model.graph.node) or set(left) != set(right):
+        lost, new = sorted(set(right) - set(left)), sorted(set(left) - set(right))
+        raise Wrong(
+            f"The model had {len(model.graph.node)} nodes, it has {len(got.graph.node)} now. Lost: {lost}, new: {new}."
+        )
+    for name in right:
+        if left[name] != right[name]:
+            raise Wrong(
+                f"The node {name} has changed: its operator, domain, attributes with their bodies, and number of inputs have to "
+                'stay. An empty input name "" says that an optional input is left out.'
+            )
+
+    def tensors(of: onnx.ModelProto) -> Counter:
+        try:
+            return Counter(
+                (tuple(t.dims), t.data_type, numpy_helper.to_array(t).tobytes()) for t in of.graph.initializer
+            )
+        except Exception as error:
+            raise Wrong(f"An initialiser cannot be read: {error}") from None
+
+    if tensors(got) != tensors(model):
+        raise Wrong("The initialisers have changed: every tensor has to stay as it was.")
+    left, right = _outside(got), _outside(model)
+    changed = sorted(name for name in right.keys() | left.keys() if left.get(name) != right.get(name))
+    if changed:
+        raise Wrong(f"{', '.join(changed)} of the model is not what it was. A copy with CopyFrom keeps every field.")
+
+
+def _outside(model: onnx.ModelProto) -> dict[str, bytes]:
+    """Every field except those that a repair touches, serialised."""
+    fields = {}
+    for prefix, message in (("", model), ("graph.", model.graph)):
+        for field, value in message.ListFields():
+            if prefix + field.name not in ("ir_version", "opset_import", "graph", "graph.node", "graph.initializer"):
+                entries = value if field.is_repeated else [value]
+                fields[prefix + field.name] = b"|".join(
+                    entry.SerializeToString() if hasattr(entry, "SerializeToString") else str(entry).encode()
+                    for entry in entries
+                )
+    return fields
+
+
+# --- inventory -----------------------------------------------------------------------------------------------------------------
+
+Row = tuple[str, str, int, str, str, Any]
+
+
+def inventory_models(rng: np.random.Generator) -> dict[str, onnx.ModelProto]:
+    """Models with attributes of many types, with bodies in bodies, and with functions."""
+    f, i, j = round(float(rng.uniform(0.1, 2)), 2), int(rng.integers(2, 9)), int(rng.integers(2, 9))
+    domain = f"lab{int(rng.integers(10, 100))}"
+    texts = {
+        "one graph": f"""
+            <ir_version: 10, opset_import: ["ai.onnx" : 20, "{domain}" : {i}]>
+            plain (float[n, 3, h, w] x, float[{j}, 3, 3, 3] k) => (float y)
+            {{
+                c = Conv<auto_pad = "SAME_UPPER", strides = [{i}, 1], group = 1>(x, k)
+                r = Relu(c)
+                t = Constant<value = float[2] {{{f}, 2.0}}>()
+                l = LeakyRelu<alpha = {f}>(r)
+                y = {domain}.Mix<mode = "soft", weights = [{f}, {f + 1}], names = ["a", "b"], depth = {j}>(l, t)
+            }}""",
+        "bodies in bodies": f"""
+            <ir_version: 9, opset_import: ["" : {i + 13}, "com.microsoft" : 1]>
+            outer (float[n] x, bool flag, int64 trips) => (float y)
+            {{
+                a = If(flag) <
+                    then_branch = first () => (float p) {{
+                        p = If(flag) <
+                            then_branch = second () => (float q) {{ q = LeakyRelu<alpha = {f}>(x) }},
+                            else_branch = third () => (float r) {{ r = com.microsoft.Gelu(x) }}
+                        >
+                    }},
+                    else_branch = fourth () => (float s) {{ s = Selu<gamma = {f}>(x) }}
+                >
+                y = Loop(trips, flag, a) <body = again (int64 k, bool go, float v) => (bool on, float w) {{
+                    on = Identity(go)
+                    w = Elu<alpha = {f}>(v)
+                }}>
+            }}""",
+        "functions": f"""
+            <ir_version: 10, opset_import: ["" : 21, "{domain}" : {j}]>
+            caller (float[n] x, bool flag) => (float y)
+            {{
+                s = {domain}.Scale<factor = {f}>(x)
+                y = {domain}.Choose<steps = [{i}, {j}]>(s, flag)
+            }}
+            <domain: "{domain}", opset_import: ["" : {i + 14}]>
+            Scale <factor>(p) => (q)
+            {{
+                g = LeakyRelu<alpha: float = @factor>(p)
+                q = Mul(p, g)
+            }}
+            <domain: "{domain}", opset_import: ["" : 22, "{domain}" : {j}]>
+            Choose <steps>(p, flag) => (q)
+            {{
+                q = If(flag) <
+                    then_branch = deep () => (float a) {{ a = {domain}.Scale<factor = 2.0>(p) }},
+                    else_branch = shallow () => (float b) {{ b = {domain}.Walk<steps: ints = @steps>(p) }}
+                >
+            }}""",
+    }
+    models = {title: parser.parse_model(text) for title, text in texts.items()}
+    empty = helper.make_attribute("axes", [], attr_type=AttributeProto.INTS)
+    models["one graph"].graph.node[-1].attribute.append(empty)  # an empty list has a type all the same
+    return models
+
+
+def rows_of(model: onnx.ModelProto, *, bodies: bool = True) -> list[Row]:
+    """What is right; without ``bodies`` only the nodes of the main graph and of the functions."""
+
+    def walk(place: str, nodes: Iterable[onnx.NodeProto], versions: dict[str, int]) -> Iterator[Row]:
+        for node in nodes:
+            operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+            head = (place, operator, versions[node.domain])
+            if not node.attribute:
+                yield (*head, "", "", None)
+            for attribute in node.attribute:
+                yield (*head, attribute.name, AttributeProto.AttributeType.Name(attribute.type), value(attribute))
+                if bodies and attribute.HasField("g"):
+                    yield from walk(place, attribute.g.node, versions)
+
+    def value(attribute: AttributeProto) -> Any:
+        if attribute.ref_attr_name:
+            return "@" + attribute.ref_attr_name
+        kind = AttributeProto.AttributeType.Name(attribute.type)
+        if kind == "TENSOR":
+            return describe(numpy_helper.to_array(attribute.t))
+        if kind == "GRAPH":
+            return attribute.g.name
+        raw = {"FLOAT": attribute.f, "INT": attribute.i, "STRING": attribute.s}
+        raw |= {"FLOATS": list(attribute.floats), "INTS": list(attribute.ints), "STRINGS": list(attribute.strings)}
+        found = raw[kind]
+        if kind == "STRING":
+            return found.decode()
+        return [entry.decode() for entry in found] if kind == "STRINGS" else found
+
+    def imports(owner: Any) -> dict[str, int]:
+        return {entry.domain.replace("ai.onnx", ""): entry.version for entry in owner.opset_import}
+
+    found = list(walk("main", model.graph.node, imports(model)))
+    for function in model.functions:
+        found += walk(f"{function.domain}::{function.name}", function.node, imports(function))
+    return found
+
+
+def collect_inventory(c: Collect) -> None:
+    function = c.function("inventory")
+    for title, model in inventory_models(c.rng).items():
+        record(c, title, function, model)
+
+
+def judge_inventory(v: Verdict) -> None:
+    for title, model in inventory_models(v.rng).items():
+        with v.check(title):
+            returned(v, title, "list")
+            untouched(v, title)
+            expect_rows(json.loads(v.value(title)), model, title)
+
+
+def expect_rows(got: list[Any], model: onnx.ModelProto, title: str) -> None:
+    """Compare rows in any order, and say what usually stands behind a difference."""
+    right = rows_of(model)
+    for row in got:
+        if type(row) is not list or len(row) != 6:
+            raise Wrong(
+                f"{title}: a row is (place, operator, version, attribute, type, value), got {json.dumps(row)[:120]}."
+            )
+        strange = [
+            str(e.get("strange", "dict"))
+            for part in row
+            for e in (part if type(part) is list else [part])
+            if type(e) is dict
+        ]
+        if strange:
+            cause = " A STRING is stored as bytes: decode it." if strange[0] == "bytes" else ""
+            raise Wrong(
+                f"{title}: the row {json.dumps(row[:5])} holds something of type {strange[0]}: a value is plain Python.{cause}"
+            )
+    left = [tuple(row) for row in got]
+    for row in right:
+        match = next((other for other in left if same_row(other, row)), None)
+        if match is None:
+            raise Wrong(f"{title}: the row {shown(row)} is missing.{why_row(row, left, right, model)}")
+        left.remove(match)
+    if left:
+        twice = " It is there twice." if any(same_row(left[0], row) for row in right) else ""
+        raise Wrong(f"{title}: the row {shown(left[0])} should not be there.{twice}")
+
+
+def same_row(left: tuple, right: tuple) -> bool:
+    """Whether two rows say the same; floats to the precision of a float32."""
+    return left[:5] == right[:5] and same_value(left[5], right[5])
+
+
+def same_value(left: Any, right: Any) -> bool:
+    if type(left) is list and type(right) is list:
+        return len(left) == len(right) and all(map(same_value, left, right))
+    if type(right) is float and type(left) in (int, float):
+        return math.isclose(left, right, rel_tol=1e-5)
+    return type(left) is type(right) and (
+        left == right or (type(left) is str and left.replace(" ", "") == right.replace(" ", ""))
+    )
+
+
+def shown(row: tuple) -> str:
+    return str(tuple(row))[:160]
+
+
+def why_row(row: Row, left: list[tuple], right: list[Row], model: onnx.ModelProto) -> str:
+    """What usually stands behind a row that is missing."""
+    near = [other for other in left if not any(same_row(other, entry) for entry in right)]
+    for index, cause in (
+        (2, "The version is the one that its place imports: a function has an opset_import of its own."),
+        (4, "The type is wanted as the format spells it: `AttributeProto.AttributeType.Name(attribute.type)`."),
+        (0, "The place is wrong."),
+        (1, "The operator is written with its domain, except for those of ai.onnx."),
+        (3, "The attribute is wrong."),
+    ):
+        for other in near:
+            same = [same_value(other[i], row[i]) if i == 5 else other[i] == row[i] for i in range(6)]
+            if [i for i in range(6) if not same[i]] == [index]:
+                return f" There is {shown(other)}. {cause}"
+    for other in near:
+        if other[:5] == row[:5]:
+            wanted = {"TENSOR": " A tensor is its dtype and its sizes.", "GRAPH": " A graph is its name."}.get(
+                row[4], ""
+            )
+            return f" There is {shown(other)}: the value is wrong.{wanted}"
+    if row[3] == "":
+        return " A node without attributes has a row too."
+    if row[0] != "main" and not any(other[0] == row[0] for other in left):
+        return " It stands in a model-local function: `model.functions`."
+    if not any(same_row(row, other) for other in rows_of(model, bodies=False)):
+        return " It stands in a body: an attribute of type GRAPH holds nodes too, and those can hold bodies again."
+    return ""

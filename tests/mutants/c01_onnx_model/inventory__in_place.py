@@ -1,0 +1,12 @@
+# says: the model that was given has changed
+def inventory(model: onnx.ModelProto) -> list[tuple[str, str, int, str, str, object]]:
+
+    def imports(owner: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
+        return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in owner.opset_import}
+
+    for entry in model.opset_import:
+        entry.domain = entry.domain.replace('ai.onnx', '')
+    found = list(rows("main", list(model.graph.node), imports(model)))
+    for function in model.functions:
+        found += rows(f"{function.domain}::{function.name}", list(function.node), imports(function))
+    return found

@@ -1,0 +1,24 @@
+# says: The version is the one that its place imports
+def rows(place: str, nodes: list[onnx.NodeProto], versions: dict[str, int]) -> Iterator[tuple]:
+    for node in nodes:
+        operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        known = onnx.defs.has(node.op_type, node.domain)
+        since = onnx.defs.get_schema(node.op_type, versions[node.domain], node.domain).since_version if known else 1
+        head = (place, operator, since)
+        if not node.attribute:
+            yield (*head, "", "", None)
+        for attribute in node.attribute:
+            yield (*head, attribute.name, AttributeProto.AttributeType.Name(attribute.type), plain(attribute))
+            for body in [attribute.g, *attribute.graphs]:
+                yield from rows(place, list(body.node), versions)
+
+
+def inventory(model: onnx.ModelProto) -> list[tuple[str, str, int, str, str, object]]:
+
+    def imports(owner: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
+        return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in owner.opset_import}
+
+    found = list(rows("main", list(model.graph.node), imports(model)))
+    for function in model.functions:
+        found += rows(f"{function.domain}::{function.name}", list(function.node), imports(function))
+    return found

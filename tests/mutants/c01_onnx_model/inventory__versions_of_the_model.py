@@ -1,0 +1,10 @@
+# says: a function has an opset_import of its own
+def inventory(model: onnx.ModelProto) -> list[tuple[str, str, int, str, str, object]]:
+
+    def imports(owner: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
+        return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in owner.opset_import}
+
+    found = list(rows("main", list(model.graph.node), imports(model)))
+    for function in model.functions:
+        found += rows(f"{function.domain}::{function.name}", list(function.node), imports(model))
+    return found

@@ -1,0 +1,81 @@
+"""What chapter 01 and its judge take for granted: the versions that ONNX Runtime takes, and a meaning for every field."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from oplab.checks import c01_onnx_model as checks
+from oplab.protos import MEANINGS, message_name, nested
+
+MESSAGES = [
+    onnx.ModelProto,
+    onnx.OperatorSetIdProto,
+    onnx.GraphProto,
+    onnx.NodeProto,
+    onnx.AttributeProto,
+    onnx.ValueInfoProto,
+    onnx.TypeProto,
+    onnx.TypeProto.Tensor,
+    onnx.TensorShapeProto,
+    onnx.TensorShapeProto.Dimension,
+    onnx.TensorProto,
+    onnx.StringStringEntryProto,
+]
+
+
+def neg(ir: int, opset: int) -> onnx.ModelProto:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir)
+
+
+def taken(model: onnx.ModelProto) -> bool:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception:
+        return False
+    return True
+
+
+def test_the_limits_are_those_of_onnxruntime():
+    assert taken(neg(checks.MAX_IR, checks.MAX_OPSET))
+    assert not taken(neg(checks.MAX_IR + 1, checks.MAX_OPSET))
+    assert not taken(neg(checks.MAX_IR, checks.MAX_OPSET + 1))
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=message_name)
+def test_every_field_has_a_meaning(message):
+    assert list(MEANINGS[message_name(message)]) == [field.name for field in message.DESCRIPTOR.fields]
+
+
+def test_no_meaning_is_left_over():
+    assert set(MEANINGS) == {message_name(message) for message in MESSAGES}
+
+
+@pytest.mark.parametrize(
+    "model", [neg(10, 20), checks.healthy("if gelu", np.random.default_rng(1))], ids=["bare", "bodies"]
+)
+def test_the_picture_takes_any_model(model):
+    texts = [text.get_text() for text in nested(model).axes[0].texts]
+    assert str(model.ir_version) in texts
+    assert f"node   {len(model.graph.node)} × NodeProto" in texts
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_models_to_repair_are_valid_before_they_are_broken(seed):
+    for title, (model, broken) in checks.broken_models(np.random.default_rng(seed)).items():
+        onnx.checker.check_model(model, full_check=True)
+        assert (model == broken) == (title == "nothing is wrong")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_other_models_are_valid(seed):
+    rng = np.random.default_rng(seed)
+    for model in [*checks.shape_models(rng).values(), *checks.inventory_models(rng).values()]:
+        onnx.checker.check_model(model)
