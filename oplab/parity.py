@@ -25,7 +25,7 @@ class Difference:
 
     Attributes:
         max_abs: largest absolute difference; inf where one is finite and the other is not.
-        max_rel: largest absolute difference divided by the expected magnitude.
+        max_rel: largest absolute difference divided by the expected magnitude, where that is above atol; NaN if it nowhere is.
         bad: how many elements are outside the tolerance.
         total: how many elements there are.
         first: index of the first bad element, or None.
@@ -69,8 +69,9 @@ def difference(expected: np.ndarray, got: np.ndarray, rtol: float, atol: float) 
         scale = np.maximum(scale, np.finfo(np.float64).tiny)
     bad = int(bad_mask.sum())
     first = tuple(int(i) for i in np.argwhere(bad_mask)[0]) if bad else None
+    counted = np.broadcast_to(scale > atol, gap.shape)  # relative to a zero, every error is endless
     with np.errstate(over="ignore"):
-        max_rel = float((gap / scale).max())
+        max_rel = float((gap / scale)[counted].max()) if counted.any() else float("nan")
     return Difference(float(gap.max()), max_rel, bad, total, first)
 
 
@@ -113,7 +114,8 @@ def expect_close(
         at = f"at {list(index)} " if index else ""
         raise Wrong(
             f"{name}: {found.bad} of {found.total} elements differ; first {at}expected {_number(expected[index])}, "
-            f"got {_number(got[index])}. Largest error {found.max_abs:.3g} absolute, {found.max_rel:.3g} relative "
+            f"got {_number(got[index])}. Largest error {found.max_abs:.3g} absolute"
+            f"{'' if np.isnan(found.max_rel) else f', {found.max_rel:.3g} relative'} "
             f"(allowed {atol:.0e} + {rtol:.0e} of the value).{_cause(got, likely, rtol, atol)}"
         )
     return found

@@ -80,3 +80,10 @@ def test_half_precision_has_its_own_tolerance():
     half = X.astype(np.float16)
     expect_close(half * np.float16(1.002), half)
     assert "elements differ" in wrong(half * np.float16(1.05), half)
+
+
+def test_the_relative_error_is_told_of_values_that_are_not_nearly_zero():
+    expected = np.array([1e-17, 2.0], np.float64)
+    assert difference(expected, np.array([0.5, 2.5]), 1e-6, 1e-6).max_rel == 0.25
+    with pytest.raises(Wrong, match=r"Largest error 0\.5 absolute \(allowed"):
+        expect_close(np.array([0.5]), np.array([0.0]), name="y")
