@@ -108,13 +108,16 @@ assert "Tanh" not in ops(model)
 # The `if` is gone, and `Tanh` with it. The file holds the one way that the example took. There was a warning; in a log
 # of a few hundred lines it is easy to miss.
 
+
 # %%
-with warnings.catch_warnings(record=True) as seen:
-    warnings.simplefilter("always")
-    torch.jit.trace(Volume(), quiet, check_trace=False)
-for warning in seen:
-    if warning.category is torch.jit.TracerWarning:
-        print(str(warning.message).split(". ")[0])
+def trace_warnings(model, *inputs):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        torch.jit.trace(model, inputs, check_trace=False)
+    return [str(w.message).split(". ")[0] for w in seen if w.category is torch.jit.TracerWarning]
+
+
+print(trace_warnings(Volume(), quiet))
 
 # %% [markdown]
 # The **dynamo path** does not export this model at all. That is better: nobody ships a file that does not exist.
@@ -165,7 +168,8 @@ show_graph(with_loud.graph)
 # The comparison that decided, `x.abs().max() > 1`, has left no node at all: its result went to Python, and nothing in
 # the graph needs it. Python is what a trace does not see.
 #
-# A loop is the same story. Traced with three rows, it is three additions for ever.
+# A loop is the same story. Traced with three numbers, it is three additions for ever. And for a loop over an axis there
+# is no warning at all.
 
 
 # %%
@@ -181,6 +185,7 @@ five = torch.arange(1.0, 6.0)
 traced = torch.jit.trace(Total(), five[:3], check_trace=False)
 print("additions:", str(traced.graph).count("aten::add"))
 print("sum of 1 to 5:", Total()(five).item(), " traced:", traced(five).item())
+print("warnings:", trace_warnings(Total(), five))
 
 # %% [markdown]
 # ## 3. Script: what is written
@@ -308,9 +313,23 @@ with raises(AssertionError, "Guard failed"):
     program.module()(torch.ones(2, 4))
 
 # %% [markdown]
-# So a branch on a *size* is decided at the capture, like in a trace, but the decision is kept as a condition. A branch
-# on a *value* cannot be decided, because there is none. This is the error of section 1, at its source, with the graph
-# as far as it came: the last node is where Python asked.
+# So a branch on a *size* is decided at the capture, like in a trace, but the decision is kept as a condition. A loop over
+# an axis asks for one exact size, and an axis that you declared dynamic is then an error:
+
+# %%
+with raises(torch._dynamo.exc.UserError, "specialized it to be a constant (5)"):
+    torch.export.export(Total(), (five,), dynamic_shapes=({0: torch.export.Dim("n")},))
+
+# %% [markdown]
+# Each node of the graph knows what it is and who reads it. Two of these placeholders are weights.
+
+# %%
+for node in program.graph.nodes:
+    print(f"{node.op:14} {node.name:16} {node.target!s:22} read by {[reader.name for reader in node.users]}")
+
+# %% [markdown]
+# A branch on a *value* cannot be decided, because there is no value. This is the error of section 1, at its source, with
+# the graph as far as it came: the last node is where Python asked.
 
 # %%
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -460,7 +479,7 @@ print(ops(model), run(model, [1, 2, 3, 4]), run(model, [60, 50]))
 # %% [markdown]
 # ### Three graphs side by side
 #
-# The same volume control, drawn from the three real graphs. First each graph as rows: how deep, and what.
+# The same volume control, drawn from the three real graphs. First each graph as a list of rows: how deep, and what.
 
 
 # %%
@@ -477,47 +496,73 @@ def exported_rows(module, depth=0):
     for node in module.graph.nodes:
         if node.op == "call_function" and "getitem" not in str(node.target):
             yield depth, str(node.target)
-            for name, way in zip(("then", "else"), [arg for arg in node.args if hasattr(arg, "op")][1:3], strict=False):
-                if str(node.target) == "cond":
-                    yield depth + 1, name
-                    yield from exported_rows(getattr(module, way.target), depth + 1)
+        if node.target is torch.ops.higher_order.cond:
+            for name, way in zip(("then", "else"), node.args[1:3], strict=True):
+                yield depth + 1, name
+                yield from exported_rows(getattr(module, way.target), depth + 1)
 
 
 # %%
-captured = torch.export.export(VolumeCond(), (quiet,)).graph_module
+shapes = ({0: torch.export.Dim.DYNAMIC},)
+captured = torch.export.export(VolumeCond(), (quiet,), dynamic_shapes=shapes).graph_module
 panels = {
-    "trace, quiet example": (torchscript_rows(with_quiet.graph.nodes()), "one way, no question"),
-    "script": (torchscript_rows(scripted.graph.nodes()), "both ways, no sizes"),
-    "export, with torch.cond": (exported_rows(captured), "both ways, sizes and guards"),
+    "trace, with the quiet example": list(torchscript_rows(with_quiet.graph.nodes())),
+    "script": list(torchscript_rows(scripted.graph.nodes())),
+    "torch.export, with torch.cond": list(exported_rows(captured)),
 }
+sizes = [list(graph.inputs())[1].type().sizes() for graph in (with_quiet.graph, scripted.graph)]
+sizes.append([re.sub(r"s\d+", "s", str(size)) for size in next(iter(captured.graph.nodes)).meta["val"].shape])
+
+# %% [markdown]
+# Then the picture. Rows of one height do the same work; a dashed frame is what a graph does not have.
 
 # %%
 import matplotlib.pyplot as plt
 
-from oplab.pictures import BLUE, FAINT, INK, ORANGE
+from oplab.pictures import BLUE, FAINT, GREEN, ORANGE
 
-figure, grid = plt.subplots(1, 3, figsize=(10.5, 4.6), layout="constrained")
-for axes, (title, (rows_, note)) in zip(grid, panels.items(), strict=True):
-    axes.set(xlim=(0, 1), ylim=(9, -1), title=title)
-    for y, (depth, text) in enumerate(rows_):
-        colour = ORANGE if text in ("prim::If", "cond") else FAINT if text in ("then", "else") else BLUE
-        frame = None if colour == FAINT else {"boxstyle": "round,pad=0.35", "fc": "white", "ec": colour, "lw": 1.6}
-        axes.text(0.06 + 0.16 * depth, y, text, va="center", family="monospace", size=11, color=colour, bbox=frame)
-    axes.text(0.5, 8.7, note, ha="center", color=INK, size=11)
-    axes.set(xticks=[], yticks=[])
+
+def work(text):
+    """What a row does, in whatever dialect: aten::mul and aten.mul.Tensor are both mul."""
+    name = re.sub(r"^(aten|prim)(::|\.)", "", text).split(".")[0].lower()
+    return {"if": "cond"}.get(name, name)
+
+
+def put(axes, depth, y, text, colour, style="-"):
+    frame = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": colour, "lw": 1.6, "ls": style}
+    bare = text in ("then", "else")
+    place = 0.04 + 0.14 * depth, y
+    axes.text(*place, text, va="center", family="monospace", size=11, color=colour, bbox=None if bare else frame)
+
+
+# %%
+figure, grid = plt.subplots(1, 3, figsize=(10.5, 4.7), layout="constrained")
+for axes, (title, found), first in zip(grid, panels.items(), sizes, strict=True):
+    axes.set(xlim=(0, 1), ylim=(8.8, -1.8), xticks=[], yticks=[])
+    axes.set_title(title, size=12)
+    put(axes, 0, -1, f"x, sizes {first}".replace("'", ""), GREEN)
+    here = {work(text): text for _, text in found}
+    for y, (depth, text) in enumerate(panels["script"]):
+        name = work(text)
+        colour = FAINT if name in ("then", "else") else ORANGE if name == "cond" else BLUE
+        if name in here:
+            put(axes, depth, y, here[name], colour)
+        elif name not in ("then", "else"):
+            put(axes, depth, y, name, FAINT, "--")
 
 # %% [markdown]
-# In the middle `aten::Bool` turns the tensor into a bool: TorchScript's `prim::If` wants one. `torch.cond` takes the
-# tensor.
+# The trace has one box of seven. Script and export have the whole decision. `aten::Bool` turns the tensor into a bool,
+# because TorchScript's `prim::If` wants one; `torch.cond` takes the tensor. And the first row: a trace knows the
+# example's size, a script knows none, an export has a symbol.
 #
 # | | trace | script | torch.export |
 # |---|---|---|---|
 # | looks at | one run with an example | the source text | one run with fake tensors |
 # | branch on a value | one way, with a warning | both ways | an error; both ways with `torch.cond` |
-# | branch on a size | one way, and with luck a warning | both ways | one way, with a guard |
-# | loop over an axis | unrolled | kept | unrolled, with a guard on the size |
-# | number taken out with `.item()` | a constant | kept | kept |
-# | Python that it cannot read | does not matter | an error | mostly does not matter |
+# | branch on a size | one way, with a warning | both ways | one way, with a guard |
+# | loop over an axis | unrolled, without a warning | kept | unrolled; the size is fixed |
+# | number taken out with `.item()` | a constant, with a warning | kept | kept |
+# | a `try` block | does not matter | an error | does not matter |
 # | goes to ONNX over | TorchScript path | TorchScript path | dynamo path |
 #
 # ## 6. One model through the three steps of the TorchScript path
@@ -576,9 +621,8 @@ assert "aten::" in before and "aten::" not in after and "onnx::Elu" in after
 # Then passes that know ONNX: one folds the `Transpose` into `transB=1`, another propagates shapes. Last comes step 3.
 
 # %%
-print(onnx.printer.to_text(model.graph).replace(" = {", " = {…").split("{…")[0][:60], "…")
 for node in model.graph.node:
-    print(node.op_type, list(node.input), {a.name: round(onnx.helper.get_attribute_value(a), 3) for a in node.attribute})
+    print(onnx.printer.to_text(node).strip())
 print("weights:", [(tensor.name, list(tensor.dims)) for tensor in model.graph.initializer])
 
 # %% [markdown]
@@ -623,7 +667,7 @@ class Net(nn.Module):
 
 torch.manual_seed(2)
 net, image = Net(), torch.rand(1, 1, 6, 6)
-net.norm.running_mean.fill_(0.2)
+net.norm.running_mean += 0.2
 
 # %%
 exports = {}
@@ -654,9 +698,14 @@ for mode in ("train", "eval"):
 
 # %% [markdown]
 # Look for BatchNorm in dynamo's train export: it is folded like in eval. So the file is neither: Dropout as in
-# training, BatchNorm as in inference. Red and green below are what differs.
+# training, BatchNorm as in inference. The convolutions of both files prove it, and Dropout is all that differs.
 
 # %%
+weights = [
+    [onnx.numpy_helper.to_array(tensor) for tensor in exports["dynamo", mode].graph.initializer if tensor.dims]
+    for mode in ("train", "eval")
+]
+print("same weights:", all(np.array_equal(a, b) for a, b in zip(*weights, strict=True)))
 lab.show(exports["dynamo", "train"], exports["dynamo", "eval"])
 
 # %% [markdown]
@@ -679,7 +728,7 @@ for name, capture in captures.items():
 #
 # ## 8. What is no_grad for?
 #
-# You see `with torch.no_grad():` around most exports. Tutorials do not say why. So measure.
+# You see `with torch.no_grad():` around most exports. Few texts say why. So measure.
 #
 # **What it does in PyTorch.** To compute gradients later, autograd keeps the tensors that the backward pass needs. A
 # hook counts them.
@@ -753,7 +802,9 @@ attention, tokens = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(
 for enabled in (True, False):
     with torch.set_grad_enabled(enabled):
         kinds = {n.kind() for n in torch.jit.trace(attention, tokens, check_trace=False).inlined_graph.nodes()}
-    print(f"gradients {enabled!s:6} fused: {'aten::_transformer_encoder_layer_fwd' in kinds!s:6} {len(kinds)} kinds of nodes")
+    print(
+        f"gradients {enabled!s:6} fused: {'aten::_transformer_encoder_layer_fwd' in kinds!s:6} {len(kinds)} kinds of nodes"
+    )
 
 # %% [markdown]
 # A trace records what was called, and the fused operator has no symbolic function. `torch.export` meets the same
@@ -798,15 +849,22 @@ both = {"input_names": ["x", "factor"]}
 model = ts_path(Scale(), quiet, torch.tensor(2.0), **both)
 print("TorchScript path:", [value.name for value in model.graph.input])
 model = dynamo_path(Scale(), quiet, torch.tensor(2.0), **both)
-print("dynamo path:     ", [value.name for value in model.graph.input], run(model, quiet, factor=np.array(10, np.float32)))
+print(
+    "dynamo path:     ", [value.name for value in model.graph.input], run(model, quiet, factor=np.array(10, np.float32))
+)
 
 # %% [markdown]
-# The TorchScript path has dropped `factor`. The name that you gave for it was not used, and nothing said so. The dynamo
+# The TorchScript path has dropped `factor`. The name that you gave for it was not used, and nobody complained. The dynamo
 # path keeps this one. It has its own way to lose it: a Python number as an argument.
 
+
 # %%
-simple = type("Simple", (nn.Module,), {"forward": lambda self, x, factor: x * factor})()
-model = dynamo_path(simple, quiet, 2.0, **both)
+class Times(nn.Module):
+    def forward(self, x, factor):
+        return x * factor
+
+
+model = dynamo_path(Times(), quiet, 2.0, **both)
 print("dynamo path:     ", [value.name for value in model.graph.input])
 
 # %% [markdown]
@@ -871,8 +929,8 @@ with raises(RuntimeError, "torch.jit.trace a dynamo-optimized function"):
 
 # %% [markdown]
 # - `torch._C._jit_pass_onnx` and `_model_to_graph` are private. Look through them, do not build on them.
-# - ONNX Runtime does not make both ways of an `If` equally fast, and some engines take no `If` at all. Chapter 03 shows
-#   models that need no branch.
+# - ONNX Runtime runs `If` and `Loop`. Not every engine does: ask yours before you rely on them. Chapter 03 shows models
+#   that are dynamic without a branch.
 #
 # ## 11. Exercises
 #

@@ -362,7 +362,8 @@ def expect_exported(v: Verdict, name: str) -> None:
         )
     if "ScriptModule" in error.message:
         raise Wrong(
-            f"{name}: a ScriptModule was returned{where}. Only the TorchScript path takes one; torch.export, and so the dynamo path, does not."
+            f"{name}: a ScriptModule was returned{where}. Only the TorchScript path takes one; torch.export does not, "
+            "and so neither does the dynamo path."
         )
     if "unbacked symbols" in error.message:
         raise Wrong(
