@@ -1,0 +1,969 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 02 · Trace, script, export
+#
+# After this chapter you can
+#
+# - say what a trace, a script and an exported program record of your model, and what each of them drops;
+# - follow a model through the three steps of the TorchScript path, and read its graph at each step;
+# - keep both ways of a branch in the ONNX file, and find an input that was baked into one.
+#
+# An ONNX file is a graph without Python. Something has to turn your Python into a graph first: a **capture**. The
+# TorchScript path traces your model, or takes one that you have scripted. The dynamo path captures it with
+# `torch.export`. What the capture drops, no later step can bring back.
+
+# %%
+import inspect
+import io
+import logging
+import re
+import warnings
+from contextlib import redirect_stderr
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+from torch import nn
+
+from oplab import lesson, quiet_exports, raises
+
+lab = lesson("02_trace_script_export")
+
+# %% [markdown]
+# Helpers for the whole chapter: one export for each path, both with the input `x` of any length, and `run`.
+
+# %%
+quiet_exports()
+logging.disable(logging.CRITICAL)  # torch.export logs a page at each capture that fails
+names = {"input_names": ["x"], "output_names": ["y"]}
+
+
+def ts_path(model, *inputs, **options):
+    buffer = io.BytesIO()
+    torch.onnx.export(model, inputs, buffer, dynamo=False, dynamic_axes={"x": {0: "n"}}, **(names | options))
+    return onnx.load_from_string(buffer.getvalue())
+
+
+def dynamo_path(model, *inputs, **options):
+    shapes = ({0: "n"}, *[None] * (len(inputs) - 1))
+    options = {"dynamic_shapes": shapes} | names | options
+    return torch.onnx.export(model, inputs, dynamo=True, verbose=False, **options).model_proto
+
+
+# %%
+def run(model, x, **more):
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": np.float32(x), **more})[0]
+
+
+def ops(model):
+    return " ".join(node.op_type for node in model.graph.node)
+
+
+# %% [markdown]
+# ## 1. The failure
+#
+# A volume control: a loud signal is squeezed with `tanh`, a quiet one is made three times as loud. The signal itself
+# decides, with a Python `if`.
+
+
+# %%
+class Volume(nn.Module):
+    def forward(self, x):
+        if x.abs().max() > 1:
+            return torch.tanh(x)
+        return x * 3
+
+
+quiet, loud = torch.tensor([0.1, -0.2, 0.3]), torch.tensor([0.5, -2.0, 4.0])
+
+# %% [markdown]
+# Export it with the quiet signal, and compare on the quiet signal. *(TorchScript path.)*
+
+# %%
+model = ts_path(Volume(), quiet)
+print("ONNX Runtime:", run(model, quiet).round(3), " PyTorch:", Volume()(quiet).numpy().round(3))
+
+# %% [markdown]
+# They agree, so you ship it. The first loud signal:
+
+# %%
+print("ONNX Runtime:", run(model, loud).round(3), " PyTorch:", Volume()(loud).numpy().round(3))
+print("the whole graph:", ops(model))
+assert "Tanh" not in ops(model)
+
+# %% [markdown]
+# The `if` is gone, and `Tanh` with it. The file holds the one way that the example took. There was a warning; in a log
+# of a few hundred lines it is easy to miss.
+
+
+# %%
+def trace_warnings(model, *inputs):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        torch.jit.trace(model, inputs, check_trace=False)
+    return [str(w.message).split(". ")[0] for w in seen if w.category is torch.jit.TracerWarning]
+
+
+print(trace_warnings(Volume(), quiet))
+
+# %% [markdown]
+# The **dynamo path** does not export this model at all. That is better: nobody ships a file that does not exist.
+
+# %%
+page = io.StringIO()  # the exporter also prints how far it came
+with redirect_stderr(page), raises(torch.onnx.OnnxExporterError, "Could not guard on data-dependent expression"):
+    dynamo_path(Volume(), quiet)
+
+# %% [markdown]
+# Two paths, two captures, two outcomes. The next three sections look at the captures alone, without ONNX.
+#
+# ## 2. Trace: what happened once
+#
+# `torch.jit.trace` runs the model with an example and writes down every operator that was called. Here is ELU, one
+# operator. `show_graph` leaves out where in your files each line comes from.
+
+
+# %%
+def show_graph(graph):
+    text = re.sub(r"(, scope: [^#\n]*)?[ ]*(# .*)?$", "", str(graph), flags=re.MULTILINE)
+    print(re.sub(r"__torch__\.[\w.]*\b(\w+)", r"\1", text).strip(), "\n")
+
+
+traced = torch.jit.trace(nn.ELU(), torch.ones(1))
+show_graph(traced.graph)
+
+# %% [markdown]
+# How to read it:
+#
+# - `%input` and `%7` are *values*. Each is made once. `%self` is the module.
+# - `Float(1, strides=[1], …)` is the example's type: dtype, sizes, device. A trace knows these because it ran.
+# - `aten::elu` is the operator. Its schema has four arguments, so `alpha` and the two scales that you never wrote
+#   became constants, `prim::Constant`. `prim` holds what is not a tensor operator: constants, tuples, branches.
+#
+# The exporter walks over these nodes and asks for each one: is there a symbolic function? `aten::elu` has one. Chapter
+# 04 is about those that have none.
+#
+# Now the volume control, traced with each of the two signals. Two examples, two graphs.
+
+# %%
+with_quiet = torch.jit.trace(Volume(), quiet, check_trace=False)
+with_loud = torch.jit.trace(Volume(), loud, check_trace=False)
+show_graph(with_quiet.graph)
+show_graph(with_loud.graph)
+
+# %% [markdown]
+# The comparison that decided, `x.abs().max() > 1`, has left no node at all: its result went to Python, and nothing in
+# the graph needs it. Python is what a trace does not see.
+#
+# A loop is the same story. Traced with three numbers, it is three additions for ever. And for a loop over an axis there
+# is no warning at all.
+
+
+# %%
+class Total(nn.Module):
+    def forward(self, x):
+        total = torch.zeros(())
+        for i in range(x.shape[0]):
+            total = total + x[i]
+        return total
+
+
+five = torch.arange(1.0, 6.0)
+traced = torch.jit.trace(Total(), five[:3], check_trace=False)
+print("additions:", str(traced.graph).count("aten::add"))
+print("sum of 1 to 5:", Total()(five).item(), " traced:", traced(five).item())
+print("warnings:", trace_warnings(Total(), five))
+
+# %% [markdown]
+# ## 3. Script: what is written
+#
+# `torch.jit.script` does not run the model. It reads the source text of `forward`, parses it, and compiles it. So the
+# `if` stays: `prim::If` with two blocks.
+
+# %%
+scripted = torch.jit.script(Volume())
+show_graph(scripted.graph)
+
+# %% [markdown]
+# There is no example, so there are no sizes: `%x.1 : Tensor` is all that is known. The same graph, written as code, is
+# easier to read. A loop becomes `prim::Loop`, and it counts right.
+
+# %%
+print(scripted.code)
+total = torch.jit.script(Total())
+print("loops:", str(total.graph).count("prim::Loop"), " sum of 1 to 5:", total(five).item())
+
+# %% [markdown]
+# The price: it must understand every line. It knows a part of Python only. No `try`, no `**kwargs`, no libraries.
+
+
+# %%
+class Careful(nn.Module):
+    def forward(self, x):
+        try:
+            return x * 3
+        except ValueError:
+            return x
+
+
+with raises(torch.jit.frontend.UnsupportedNodeError, "try blocks aren't supported"):
+    torch.jit.script(Careful())
+print(torch.jit.trace(Careful(), quiet)(quiet))
+
+# %% [markdown]
+# One more thing to know before you search a graph: a submodule is a call. `inlined_graph` opens it.
+
+
+# %%
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Volume()
+
+    def forward(self, x):
+        return self.inner(x) + 1
+
+
+outer = torch.jit.script(Outer())
+print("graph:        ", [node.kind() for node in outer.graph.nodes()])
+print("inlined_graph:", [node.kind() for node in outer.inlined_graph.nodes()])
+
+# %% [markdown]
+# The TorchScript path takes a scripted module and does not trace it again. `prim::If` becomes ONNX's `If`, with both
+# ways in the file. (Some texts say that ONNX graphs have no control flow. They may have: `If`, `Loop` and `Scan`.)
+
+# %%
+model = ts_path(scripted, quiet)
+onnx.checker.check_model(model, full_check=True)
+print("quiet:", run(model, quiet).round(3), " loud:", run(model, loud).round(3))
+lab.show(model)
+
+# %% [markdown]
+# The dynamo path refuses it. Scripting is the TorchScript path's way out, and it ends there.
+
+# %%
+with raises(torch.onnx.OnnxExporterError, "Exporting a ScriptModule is not supported"):
+    dynamo_path(scripted, quiet)
+
+# %% [markdown]
+# And PyTorch has announced the end of both:
+
+# %%
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    torch.jit.trace(nn.ELU(), quiet)
+    torch.jit.script(nn.ELU())
+for text in sorted({f"{warning.category.__name__}: {warning.message}" for warning in seen}):
+    print(text)
+
+# %% [markdown]
+# ## 4. torch.export: what holds, and under which condition
+#
+# `torch.export.export` runs the model too, but with *fake tensors*: they have a dtype and a shape, and no numbers. A
+# dynamic axis has a symbol for its size. Whatever Python asks about it is written down as a condition. The result is
+# an `ExportedProgram`.
+
+
+# %%
+class Window(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 2)
+
+    def forward(self, x):
+        if x.shape[0] > 2:
+            return self.linear(x)
+        return x[:, :2]
+
+
+torch.manual_seed(2)
+window, rows = Window().eval(), torch.ones(5, 4)
+program = torch.export.export(window, (rows,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+text = "\n".join(line for line in str(program).splitlines() if "# File:" not in line)
+print(re.sub(r"\n\s*\n", "\n", re.sub(r"\bs\d+\b", "s0", text)))
+
+# %% [markdown]
+# Four things are in it that a trace does not have:
+#
+# - **The FX graph.** Nodes with `op`, `target`, `args`, `users`. The targets are overloads of ATen, such as
+#   `aten.linear.default`, the same operators for every front end.
+# - **The graph signature.** Weights are inputs of the graph like `x`. The signature says which placeholder is which
+#   weight and which one is yours. Mutated buffers would stand there too.
+# - **Range constraints.** The size `s0` was never written down: it is a symbol, and it is at least 3.
+# - **Guards.** Why 3? Python asked whether the size is greater than 2, and got "yes". The program remembers the
+#   question, and refuses to answer where the answer would be another one.
+
+# %%
+print(program.graph_signature.user_inputs, list(program.graph_signature.parameters))
+print("5 rows:", tuple(program.module()(rows).shape))
+with raises(AssertionError, "Guard failed"):
+    program.module()(torch.ones(2, 4))
+
+# %% [markdown]
+# So a branch on a *size* is decided at the capture, like in a trace, but the decision is kept as a condition. A loop over
+# an axis asks for one exact size, and an axis that you declared dynamic is then an error:
+
+# %%
+with raises(torch._dynamo.exc.UserError, "specialized it to be a constant (5)"):
+    torch.export.export(Total(), (five,), dynamic_shapes=({0: torch.export.Dim("n")},))
+
+# %% [markdown]
+# Each node of the graph knows what it is and who reads it. Two of these placeholders are weights.
+
+# %%
+for node in program.graph.nodes:
+    print(f"{node.op:14} {node.name:16} {node.target!s:22} read by {[reader.name for reader in node.users]}")
+
+# %% [markdown]
+# A branch on a *value* cannot be decided, because there is no value. This is the error of section 1, at its source, with
+# the graph as far as it came: the last node is where Python asked.
+
+# %%
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+page = io.StringIO()
+with redirect_stderr(page), raises(GuardOnDataDependentSymNode, "Could not guard on data-dependent expression"):
+    torch.export.export(Volume(), (quiet,))
+print(list(dict.fromkeys(re.findall(r"torch\.ops\.(\S+?)\(", page.getvalue()))))
+
+# %% [markdown]
+# A trap follows. ONNX has no place for a guard. The file takes two rows, and gives what the other way would give.
+
+# %%
+model = dynamo_path(window, rows)
+print("PyTorch, 2 rows:     ", *window(torch.ones(2, 4)).detach().numpy().round(3))
+print("ONNX Runtime, 2 rows:", *run(model, np.ones((2, 4))).round(3))
+
+# %% [markdown]
+# You asked for a dynamic axis, and `torch.onnx.export` lets the capture narrow the range, even one that you state as a
+# `Dim`. It says nothing, but the program in its result knows.
+
+# %%
+n = torch.export.Dim("n", min=1, max=512)
+result = torch.onnx.export(window, (rows,), dynamo=True, verbose=False, dynamic_shapes=({0: n},))
+print("you asked for 1 to 512, you get", [str(range_) for range_ in result.exported_program.range_constraints.values()])
+
+# %% [markdown]
+# `torch.export` itself is strict. So capture first and hand the program to `torch.onnx.export`: a range that the model
+# does not keep is an error then.
+
+# %%
+with raises(torch._dynamo.exc.UserError, "n = Dim('n', min=3, max=512)"):
+    torch.export.export(window, (rows,), dynamic_shapes=({0: n},))
+n = torch.export.Dim("n", min=3, max=512)
+program = torch.export.export(window, (rows,), dynamic_shapes=({0: n},))
+print(ops(torch.onnx.export(program, dynamo=True, verbose=False).model_proto))
+
+# %% [markdown]
+# ## 5. The fix: torch.cond
+#
+# `torch.cond(condition, one_way, other_way, operands)` is a branch that the capture can see. The condition is a tensor,
+# the ways are functions. Both are captured. *(dynamo path)*
+
+
+# %%
+class VolumeCond(nn.Module):
+    def forward(self, x):
+        def squeeze(x):
+            return torch.tanh(x)
+
+        def amplify(x):
+            return x * 3
+
+        return torch.cond(x.abs().max() > 1, squeeze, amplify, (x,))
+
+
+model = dynamo_path(VolumeCond(), quiet)
+onnx.checker.check_model(model, full_check=True)
+lab.show(model)
+
+# %% [markdown]
+# The proof: exported with three quiet numbers, run with other lengths and both ways.
+
+# %%
+rng = np.random.default_rng(2)
+for scale in (0.2, 5.0):
+    x = (rng.uniform(-1, 1, 6) * scale).astype(np.float32)
+    expected = Volume()(torch.from_numpy(x)).numpy()
+    print(f"largest {np.abs(x).max():.2f}:", np.allclose(run(model, x), expected, atol=1e-6))
+
+# %% [markdown]
+# Rules of `torch.cond`, each with what you see when you break it. Both ways return the same number of tensors, of one
+# shape and one dtype. And no way may return its input as it is: write `x.clone()`.
+
+
+# %%
+class Cond(nn.Module):
+    def __init__(self, condition, one_way, other_way):
+        super().__init__()
+        self.parts = condition, one_way, other_way
+
+    def forward(self, x):
+        condition, one_way, other_way = self.parts
+        return torch.cond(condition(x), one_way, other_way, (x,))
+
+
+def is_loud(x):
+    return x.abs().max() > 1
+
+
+with raises(RuntimeError, "return input.clone()"):
+    torch.export.export(Cond(is_loud, torch.tanh, lambda x: x), (quiet,))
+with raises(RuntimeError, "expected same dtype"):
+    torch.export.export(Cond(is_loud, torch.tanh, lambda x: x.double()), (quiet,))
+
+# %% [markdown]
+# The condition stays a tensor. With `.item()` it is a Python number. That goes well in a toy, and fails as soon as one
+# way has weights:
+
+# %%
+with_weights = Cond(lambda x: is_loud(x).item(), torch.tanh, lambda x: with_weights.linear(x))
+with_weights.linear = nn.Linear(3, 3)
+with raises(torch.onnx.OnnxExporterError, "unbacked symbols"):
+    dynamo_path(with_weights, quiet, dynamic_shapes=None)
+
+# %% [markdown]
+# Two answers that look right and are not:
+#
+# - `torch.where` gives the right numbers here, but it computes **both** ways every time.
+# - The error message of section 4 proposes `guard_or_false`. That is for sizes. On a value it means: if you do not know,
+#   say no. One way is baked in, and no error is left.
+
+# %%
+from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+
+class VolumeGuess(nn.Module):
+    def forward(self, x):
+        if guard_or_false((x.abs().max() > 1).item()):
+            return torch.tanh(x)
+        return x * 3
+
+
+class VolumeWhere(nn.Module):
+    def forward(self, x):
+        return torch.where(x.abs().max() > 1, torch.tanh(x), x * 3)
+
+
+for variant in (VolumeCond(), VolumeWhere(), VolumeGuess()):
+    model = dynamo_path(variant, quiet)
+    good = np.allclose(run(model, loud), Volume()(loud).numpy(), atol=1e-6)
+    print(f"{type(variant).__name__:12} right on loud: {good!s:6} nodes: {ops(model)}")
+
+# %% [markdown]
+# A loop on a value has the same cure. `torch.while_loop` becomes ONNX's `Loop`: double the signal until its sum is 100.
+
+
+# %%
+class Double(nn.Module):
+    def forward(self, x):
+        return torch.while_loop(lambda x: x.sum() < 100, lambda x: (x * 2,), (x,))[0]
+
+
+model = dynamo_path(Double(), quiet.abs())
+print(ops(model), run(model, [1, 2, 3, 4]), run(model, [60, 50]))
+
+# %% [markdown]
+# ### Three graphs side by side
+#
+# The same volume control, drawn from the three real graphs. First each graph as a list of rows: how deep, and what.
+
+
+# %%
+def torchscript_rows(nodes, depth=0):
+    for node in nodes:
+        if node.kind() != "prim::Constant":
+            yield depth, node.kind()
+        for name, block in zip(("then", "else"), node.blocks(), strict=False):
+            yield depth + 1, name
+            yield from torchscript_rows(block.nodes(), depth + 1)
+
+
+def exported_rows(module, depth=0):
+    for node in module.graph.nodes:
+        if node.op == "call_function" and "getitem" not in str(node.target):
+            yield depth, str(node.target)
+        if node.target is torch.ops.higher_order.cond:
+            for name, way in zip(("then", "else"), node.args[1:3], strict=True):
+                yield depth + 1, name
+                yield from exported_rows(getattr(module, way.target), depth + 1)
+
+
+# %%
+shapes = ({0: torch.export.Dim.DYNAMIC},)
+captured = torch.export.export(VolumeCond(), (quiet,), dynamic_shapes=shapes).graph_module
+panels = {
+    "trace, with the quiet example": list(torchscript_rows(with_quiet.graph.nodes())),
+    "script": list(torchscript_rows(scripted.graph.nodes())),
+    "torch.export, with torch.cond": list(exported_rows(captured)),
+}
+sizes = [list(graph.inputs())[1].type().sizes() for graph in (with_quiet.graph, scripted.graph)]
+sizes.append([re.sub(r"s\d+", "s", str(size)) for size in next(iter(captured.graph.nodes)).meta["val"].shape])
+
+# %% [markdown]
+# Then the picture. Rows of one height do the same work; a dashed frame is what a graph does not have.
+
+# %%
+import matplotlib.pyplot as plt
+
+from oplab.pictures import BLUE, FAINT, GREEN, ORANGE
+
+
+def work(text):
+    """What a row does, in whatever dialect: aten::mul and aten.mul.Tensor are both mul."""
+    name = re.sub(r"^(aten|prim)(::|\.)", "", text).split(".")[0].lower()
+    return {"if": "cond"}.get(name, name)
+
+
+def put(axes, depth, y, text, colour, style="-"):
+    frame = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": colour, "lw": 1.6, "ls": style}
+    bare = text in ("then", "else")
+    place = 0.04 + 0.14 * depth, y
+    axes.text(*place, text, va="center", family="monospace", size=11, color=colour, bbox=None if bare else frame)
+
+
+# %%
+figure, grid = plt.subplots(1, 3, figsize=(10.5, 4.7), layout="constrained")
+for axes, (title, found), first in zip(grid, panels.items(), sizes, strict=True):
+    axes.set(xlim=(0, 1), ylim=(8.8, -1.8), xticks=[], yticks=[])
+    axes.set_title(title, size=12)
+    put(axes, 0, -1, f"x, sizes {first}".replace("'", ""), GREEN)
+    here = {work(text): text for _, text in found}
+    for y, (depth, text) in enumerate(panels["script"]):
+        name = work(text)
+        colour = FAINT if name in ("then", "else") else ORANGE if name == "cond" else BLUE
+        if name in here:
+            put(axes, depth, y, here[name], colour)
+        elif name not in ("then", "else"):
+            put(axes, depth, y, name, FAINT, "--")
+
+# %% [markdown]
+# The trace has one box of seven. Script and export have the whole decision. `aten::Bool` turns the tensor into a bool,
+# because TorchScript's `prim::If` wants one; `torch.cond` takes the tensor. And the first row: a trace knows the
+# example's size, a script knows none, an export has a symbol.
+#
+# | | trace | script | torch.export |
+# |---|---|---|---|
+# | looks at | one run with an example | the source text | one run with fake tensors |
+# | branch on a value | one way, with a warning | both ways | an error; both ways with `torch.cond` |
+# | branch on a size | one way, with a warning | both ways | one way, with a guard |
+# | loop over an axis | unrolled, without a warning | kept | unrolled; the size is fixed |
+# | number taken out with `.item()` | a constant, with a warning | kept | kept |
+# | a `try` block | does not matter | an error | does not matter |
+# | goes to ONNX over | TorchScript path | TorchScript path | dynamo path |
+#
+# ## 6. One model through the three steps of the TorchScript path
+#
+# 1. **Trace** the model (a ScriptModule skips this step).
+# 2. Run *passes* over the graph. The one that matters is **ToONNX**: it replaces nodes of `aten` and `prim` with
+#    nodes of `onnx`, by calling their symbolic functions.
+# 3. **Serialise** the graph as protobuf.
+#
+# The pass is a C++ function that the exporter calls, `torch._C._jit_pass_onnx`. Put yourself in its place and look at
+# the graph before and after.
+
+# %%
+torch.manual_seed(2)
+net = nn.Sequential(nn.Linear(4, 3), nn.ELU(alpha=0.5), nn.Dropout(0.5)).eval()
+batch = torch.ones(2, 4)
+steps, real_pass = [], torch._C._jit_pass_onnx
+
+
+def watched_pass(graph, *rest):
+    steps.append(str(graph))
+    after = real_pass(graph, *rest)
+    steps.append(str(after))
+    return after
+
+
+torch._C._jit_pass_onnx = watched_pass
+try:
+    model = ts_path(net, batch)
+finally:
+    torch._C._jit_pass_onnx = real_pass
+before, after = steps
+
+# %% [markdown]
+# Before ToONNX. Other passes have been here already: the submodules are inlined, `self` is gone, the weights have
+# become inputs.
+
+# %%
+show_graph(before)
+
+# %% [markdown]
+# After ToONNX:
+
+# %%
+show_graph(after)
+assert "aten::" in before and "aten::" not in after and "onnx::Elu" in after
+
+# %% [markdown]
+# Node by node:
+#
+# - `aten::linear` became two nodes, `Transpose` and `Gemm`: PyTorch stores the weight as [out, in].
+# - `aten::elu` became `Elu`. Its `alpha` was a constant *value* before and is an *attribute* now. The two scales are
+#   gone: the symbolic function demands that they are 1.
+# - `aten::dropout` became nothing. Its third argument, `train`, is 0, so its symbolic function returns the input.
+#
+# Then passes that know ONNX: one folds the `Transpose` into `transB=1`, another propagates shapes. Last comes step 3.
+
+# %%
+for node in model.graph.node:
+    print(onnx.printer.to_text(node).strip())
+print("weights:", [(tensor.name, list(tensor.dims)) for tensor in model.graph.initializer])
+
+# %% [markdown]
+# Texts that look at these steps call `torch.onnx.utils._model_to_graph`. It is still there, private and deprecated. It
+# calls `_optimize_graph`, and that one is worth reading: a list of passes in their order.
+
+# %%
+source = inspect.getsource(inspect.unwrap(torch.onnx.utils._optimize_graph))
+passes = re.findall(r"_C\._jit_pass_(\w+)", source)
+print(len(passes), "calls of passes; ToONNX is number", passes.index("onnx") + 1)
+print("before it:", passes[0], "…", *passes[passes.index("onnx") - 3 : passes.index("onnx")])
+print("after it: ", *passes[passes.index("onnx") + 1 :][:6])
+
+# %% [markdown]
+# ### And the dynamo path
+#
+# Its steps: `torch.export`, then *decompositions* (operators without a translation are replaced by simpler ones), then
+# a translation node by node, then an optimiser. The `ONNXProgram` keeps the program from which it was made.
+
+# %%
+result = torch.onnx.export(net, (batch,), dynamo=True, verbose=False, **names)
+fx = result.exported_program.graph
+print("FX:  ", [str(node.target) for node in fx.nodes if node.op == "call_function"])
+print("ONNX:", [node.op_type for node in result.model.graph])
+
+# %% [markdown]
+# ## 7. Train and eval
+#
+# Dropout and BatchNorm do other things in training. The two paths treat a model in train mode differently. Five exports
+# of one net:
+
+
+# %%
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.drop = nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(torch.relu(self.norm(self.conv(x))))
+
+
+torch.manual_seed(2)
+net, image = Net(), torch.rand(1, 1, 6, 6)
+net.norm.running_mean += 0.2
+
+# %%
+exports = {}
+for mode in ("train", "eval"):
+    net.train(mode == "train")
+    exports["TorchScript", mode] = ts_path(net, image)
+    exports["dynamo", mode] = dynamo_path(net, image)
+preserve = {"training": torch.onnx.TrainingMode.PRESERVE}
+exports["TorchScript", "train, PRESERVE"] = ts_path(net.train(), image, **preserve)
+for (path, mode), model in exports.items():
+    print(f"{path:12}{mode:16}{ops(model)}")
+
+# %% [markdown]
+# - The **TorchScript path** puts the model into eval mode for the export, and back afterwards. Dropout is dropped, and
+#   BatchNorm is folded into the weights of the convolution: in eval mode it is a multiplication and an addition. Only
+#   `training=` keeps them.
+# - The **dynamo path** exports what it finds. In train mode Dropout stays, and it stays *on*. There is a warning.
+
+# %%
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    dynamo_path(net.train(), image)
+print([str(w.message).split(". ")[0] for w in seen if "training mode" in str(w.message)])
+
+for mode in ("train", "eval"):
+    first, second = (run(exports["dynamo", mode], image) for _ in range(2))
+    print(f"exported in {mode:5} mode: two runs agree: {np.array_equal(first, second)}")
+
+# %% [markdown]
+# Look for BatchNorm in dynamo's train export: it is folded like in eval. So the file is neither: Dropout as in
+# training, BatchNorm as in inference. The convolutions of both files prove it, and Dropout is all that differs.
+
+# %%
+weights = [
+    [onnx.numpy_helper.to_array(tensor) for tensor in exports["dynamo", mode].graph.initializer if tensor.dims]
+    for mode in ("train", "eval")
+]
+print("same weights:", all(np.array_equal(a, b) for a, b in zip(*weights, strict=True)))
+lab.show(exports["dynamo", "train"], exports["dynamo", "eval"])
+
+# %% [markdown]
+# A capture runs your model. In train mode a run changes BatchNorm's statistics. Do the captures?
+
+# %%
+captures = {
+    "torch.jit.trace": lambda: torch.jit.trace(net, image, check_trace=False),
+    "torch.export": lambda: torch.export.export(net, (image,)),
+    "TorchScript path": lambda: ts_path(net, image),
+    "dynamo path": lambda: dynamo_path(net, image),
+}
+for name, capture in captures.items():
+    mean = net.train().norm.running_mean.clone()
+    capture()
+    print(f"{name:17} statistics changed: {not torch.equal(mean, net.norm.running_mean)}")
+
+# %% [markdown]
+# Call `model.eval()` before every capture, and none of this can happen to you.
+#
+# ## 8. What is no_grad for?
+#
+# You see `with torch.no_grad():` around most exports. Few texts say why. So measure.
+#
+# **What it does in PyTorch.** To compute gradients later, autograd keeps the tensors that the backward pass needs. A
+# hook counts them.
+
+# %%
+kept = []
+deep = nn.Sequential(*[part for _ in range(8) for part in (nn.Linear(256, 256), nn.ELU())]).eval()
+signal = torch.ones(1000, 256)
+
+
+def count(tensor):
+    kept.append(tensor.nbytes)
+    return tensor
+
+
+for enabled in (True, False):
+    kept.clear()
+    with torch.set_grad_enabled(enabled), torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        y = deep(signal)
+    print(f"gradients {enabled!s:6} kept: {len(kept):2} tensors, {sum(kept) / 1e6:5.1f} MB   {y.requires_grad = }")
+
+# %% [markdown]
+# With `no_grad` each intermediate result can go as soon as the next layer has it. And a result that needs no gradient
+# can become a NumPy array at once:
+
+# %%
+with raises(RuntimeError, "Can't call numpy() on Tensor that requires grad"):
+    deep(signal).numpy()
+with torch.no_grad():
+    print(deep(signal).numpy().shape)
+
+# %% [markdown]
+# **What it does not do.** It is not `eval()`: Dropout goes on dropping.
+
+# %%
+with torch.no_grad():
+    print("zeros after Dropout in train mode:", bool((nn.Dropout(0.5).train()(torch.ones(1000)) == 0).any()))
+
+# %% [markdown]
+# **What it changes in a capture.** A trace writes down whether each value needs a gradient. That mark is the whole
+# difference.
+
+# %%
+small = nn.Linear(4, 3).eval()
+texts = {}
+for enabled in (True, False):
+    with torch.set_grad_enabled(enabled):
+        texts[enabled] = str(torch.jit.trace(small, batch).inlined_graph)
+    line = next(line for line in texts[enabled].splitlines() if "aten::linear" in line)
+    print(f"gradients {enabled!s:6}", re.search(r"Float\(.*?\)", line)[0])
+
+# %% [markdown]
+# **What it changes in the file.** ONNX has no such mark. Byte for byte:
+
+# %%
+files = {}
+for path in (ts_path, dynamo_path):
+    for enabled in (True, False):
+        with torch.set_grad_enabled(enabled):
+            files[enabled] = path(deep, signal).SerializeToString()
+    print(f"{path.__name__:12} same bytes: {files[True] == files[False]}")
+    assert files[True] == files[False]
+
+# %% [markdown]
+# So for most models it changes **nothing in the export**. There is an exception that costs people days: code that *asks*
+# whether gradients are on. PyTorch's own attention does. Without gradients and in eval mode it takes a fused operator.
+
+# %%
+torch.manual_seed(2)
+attention, tokens = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), torch.rand(1, 5, 8)
+for enabled in (True, False):
+    with torch.set_grad_enabled(enabled):
+        kinds = {n.kind() for n in torch.jit.trace(attention, tokens, check_trace=False).inlined_graph.nodes()}
+    print(
+        f"gradients {enabled!s:6} fused: {'aten::_transformer_encoder_layer_fwd' in kinds!s:6} {len(kinds)} kinds of nodes"
+    )
+
+# %% [markdown]
+# A trace records what was called, and the fused operator has no symbolic function. `torch.export` meets the same
+# question and answers it in the same way each time. Attention alone, on both paths:
+
+
+# %%
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x):
+        return self.attention(x, x, x, need_weights=False)[0]
+
+
+attention = Attention().eval()
+with torch.no_grad(), raises(torch.onnx.errors.UnsupportedOperatorError, "aten::_native_multi_head_attention"):
+    ts_path(attention, tokens)
+print("TorchScript path, gradients on:", len(ts_path(attention, tokens).graph.node) > 10)
+with torch.no_grad():
+    without = ops(dynamo_path(attention, tokens))
+print("dynamo path, same nodes:       ", without == ops(dynamo_path(attention, tokens)))
+
+# %% [markdown]
+# The answer to "what is `no_grad` for": it saves memory while the model runs, and lets you call `.numpy()`. It is no
+# part of a correct export. `eval()` is.
+#
+# ## 9. Find what was baked in
+#
+# The branch of section 1 at least changed the numbers for some inputs. The quietest failure is an input that has no
+# effect at all. `factor.item()` makes a Python number of a tensor:
+
+
+# %%
+class Scale(nn.Module):
+    def forward(self, x, factor):
+        return x * factor.item()
+
+
+both = {"input_names": ["x", "factor"]}
+model = ts_path(Scale(), quiet, torch.tensor(2.0), **both)
+print("TorchScript path:", [value.name for value in model.graph.input])
+model = dynamo_path(Scale(), quiet, torch.tensor(2.0), **both)
+print(
+    "dynamo path:     ", [value.name for value in model.graph.input], run(model, quiet, factor=np.array(10, np.float32))
+)
+
+# %% [markdown]
+# The TorchScript path has dropped `factor`. The name that you gave for it was not used, and nobody complained. The dynamo
+# path keeps this one. It has its own way to lose it: a Python number as an argument.
+
+
+# %%
+class Times(nn.Module):
+    def forward(self, x, factor):
+        return x * factor
+
+
+model = dynamo_path(Times(), quiet, 2.0, **both)
+print("dynamo path:     ", [value.name for value in model.graph.input])
+
+# %% [markdown]
+# And an input can be declared, and read by nobody. Here only the *shape* of `like` was used, and the shape is known.
+
+
+# %%
+class Shaped(nn.Module):
+    def forward(self, x, like):
+        return x + torch.ones(like.shape)
+
+
+two = {"input_names": ["x", "like"], "dynamic_shapes": None}
+model = dynamo_path(Shaped(), quiet, loud, **two)
+print("inputs:", [value.name for value in model.graph.input])
+print("read:  ", sorted({name for node in model.graph.node for name in node.input}))
+
+# %% [markdown]
+# The dynamo path keeps an input that nobody reads; the TorchScript path removes it from the file. Here is one more way
+# to get there, seen with torch 2.15. You need two examples of one shape, and you pass the same tensor twice.
+
+
+# %%
+class Difference(nn.Module):
+    def forward(self, x, like):
+        return x * 2 - like
+
+
+feeds = {"x": quiet, "like": loud.numpy()}
+for title, examples in {"two tensors": (quiet, quiet.clone()), "one tensor twice": (quiet, quiet)}.items():
+    model = dynamo_path(Difference(), *examples, **two)
+    good = np.allclose(run(model, **feeds), Difference()(quiet, loud).numpy())
+    print(f"{title:17} right: {good!s:6}", [(node.op_type, list(node.input)) for node in model.graph.node])
+
+# %% [markdown]
+# `torch.export` knows an input by its example tensor. One tensor for two inputs: it cannot tell them apart, both are
+# `like` in the graph, and `x` is read by nobody. Give each argument a tensor of its own.
+#
+# So a check of an exported file has two questions: is the input there, and does an output depend on it? For the second
+# one, go backwards from the outputs. One thing makes it harder: the body of an `If` reads values from around it,
+# without naming them among the node's inputs.
+
+# %%
+model = dynamo_path(VolumeCond(), quiet)
+node = next(node for node in model.graph.node if node.op_type == "If")
+print("If reads:", list(node.input))
+for attribute in node.attribute:
+    inner = [(inner.op_type, list(inner.input)) for inner in attribute.g.node]
+    print(f"  {attribute.name}: reads {inner}")
+
+# %% [markdown]
+# ## 10. Limits
+#
+# - All three captures see tensors. What your code does with NumPy, files or random numbers of Python happens at the
+#   capture, once.
+# - `torch.cond` takes one condition. For one that differs from element to element, `torch.where` is right.
+# - The TorchScript path cannot trace `torch.cond`. A model for both paths needs the `if` for `torch.jit.script`.
+
+# %%
+with raises(RuntimeError, "torch.jit.trace a dynamo-optimized function"):
+    ts_path(VolumeCond(), quiet)
+
+# %% [markdown]
+# - `torch._C._jit_pass_onnx` and `_model_to_graph` are private. Look through them, do not build on them.
+# - ONNX Runtime runs `If` and `Loop`. Not every engine does: ask yours before you rely on them. Chapter 03 shows models
+#   that are dynamic without a branch.
+#
+# ## 11. Exercises
+#
+# Your file is `exercises/c02_trace_script_export.py`. Before the first one, take a pencil: for each module of this
+# chapter, say what the three graphs hold, then look.
+#
+# **`predict`** — A function that does it for any module. It gets fourteen modules with random numbers, so it has to
+# look into the graphs. You need `inlined_graph`, a value's `uses()`, and `graph_signature.user_inputs`.
+
+# %%
+for value in torch.jit.trace(Scale(), (quiet, torch.tensor(2.0))).inlined_graph.inputs():
+    print(f"{value.debugName():12} read by {[use.user.kind() for use in value.uses()]}")
+
+# %%
+lab.check("predict")
+
+# %% [markdown]
+# **`control_flow`** — A gate with two layers. Both have to be in the file, and only one may be computed.
+
+# %%
+lab.check("control_flow")
+
+# %% [markdown]
+# **`frozen`** — An ONNX file and the inputs that it should have. Which of them is used, which is there in name only,
+# which is gone?
+
+# %%
+lab.check("frozen")
+
+# %% [markdown]
+# ## What to read next
+#
+# - Chapter 03: dynamic axes and a factor that is an input, on both paths.
+# - Chapter 04: step 2 from inside, symbolic functions.
+# - Chapter 10: the dynamo path's translations.
+# - PyTorch's pages on `torch.export` and on control flow with `torch.cond`; the ONNX operators `If`, `Loop` and `Scan`.

@@ -1,0 +1,561 @@
+"""Checks of chapter 02: what three captures keep, a branch that is kept whole, and inputs that an export has baked in.
+
+The modules are written as text from the generator, so that their arguments, numbers and example values differ from run to run. The
+judge captures them once more and looks for itself.
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import textwrap
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from oplab.checks import graphs
+from oplab.checks.base import Collect, Verdict
+from oplab.parity import Wrong, expect_close
+
+if TYPE_CHECKING:
+    import torch
+
+MODULE = """
+import torch
+from torch import nn
+
+{extra}
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {init}
+
+    def forward(self, {arguments}):
+{body}
+"""
+INNER = """
+class Inner(nn.Module):
+    def forward(self, x):
+        if x.sum() > {c}:
+            return x * 2
+        return x - 1
+
+"""
+
+
+def build(source: str, name: str) -> Callable[..., torch.nn.Module]:
+    """The class ``Model`` of a source text. The text stays known to ``inspect``, since torch.jit.script reads it."""
+    file = f"<{name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    namespace: dict[str, Any] = {"__name__": "oplab_model"}
+    exec(compile(source, file, "exec"), namespace)
+    return namespace["Model"]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A capture that fails logs a page about it; it is part of the question here."""
+    import logging
+
+    found = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(found)
+
+
+# predict -----------------------------------------------------------------------------------------------------------------------
+
+# By title: the body of forward. {x} is a matrix, {k} a number between 1 and 3 in a tensor without axes, {c} a number.
+BODIES = {
+    "arithmetic": "return torch.relu({x}) * {k} + {c}",
+    "a branch on values": "if {x}.sum() > {c}:\n    y = {x} * {k}\nelse:\n    y = {x} - {c}\nreturn y",
+    "a branch on the second input": "if {k} > 2:\n    return torch.tanh({x})\nreturn {x} * {c}",
+    "a branch on a size": "if {x}.shape[0] > 3:\n    return {x} * {k}\nreturn {x} - {k}",
+    "a loop over an axis": "y = {x} * {c}\nfor i in range({x}.shape[0]):\n    y = y + {x}[i] * {k}\nreturn y",
+    "a loop that waits for a value": "y = {x}.abs() + 1\nwhile y.sum() < {k} * 100:\n    y = y * 2\nreturn y",
+    "a number taken out of a tensor": "return {x} * {k}.item()",
+    "only the shape of an input": "return {x} + torch.zeros({k}.shape)",
+    "a branch in a submodule": "return self.inner({x}) * {k}",
+    "a layer with weights": "return self.linear({x}) + {k}",
+    "a normalisation": "return self.norm({x}) * {k}",
+    "a try block": "try:\n    return {x} * {k}\nexcept ValueError:\n    return {x}",
+    "torch.cond": "return torch.cond({k} > 2, lambda a: a * {c}, lambda a: a - {c}, ({x},))",
+    "torch.while_loop": "return torch.while_loop(lambda a: a.sum() < {k} * 9, lambda a: (a + 1,), ({x},))[0]",
+}
+INIT = {
+    "a branch in a submodule": "self.inner = Inner()",
+    "a layer with weights": "self.linear = nn.Linear(4, 5)",
+    "a normalisation": "self.norm = nn.BatchNorm1d(4)",
+}
+CAPTURES = {"trace": "torch.jit.trace", "script": "torch.jit.script", "export": "torch.export.export"}
+Kept = tuple[bool, list[int]]
+
+
+def modules(rng: np.random.Generator) -> Iterator[tuple[str, str, torch.nn.Module, tuple[torch.Tensor, ...]]]:
+    """Title, the text of forward, module and example of each. What is random: which argument comes first, sizes, numbers, weights."""
+    import torch
+
+    for title, body in BODIES.items():
+        names, c = {"x": "x", "k": "k", "c": str(round(float(rng.uniform(0.5, 3)), 2))}, rng.uniform(-1, 1)
+        arguments = ["x", "k"] if rng.integers(2) else ["k", "x"]
+        values = {
+            "x": torch.from_numpy(rng.normal(c, 1, (int(rng.integers(2, 6)), 4)).astype(np.float32)),
+            "k": torch.tensor(float(rng.uniform(1, 3))),
+        }
+        text = body.format(**names)
+        source = MODULE.format(
+            extra=INNER.format(c=names["c"]) if "inner" in body else "",
+            init=INIT.get(title, "pass"),
+            arguments=", ".join(arguments),
+            body=textwrap.indent(text, " " * 8),
+        )
+        torch.manual_seed(int(rng.integers(1 << 30)))
+        model = build(source, f"model with {title}")().eval()
+        shown = f"def forward(self, {', '.join(arguments)}):\n{textwrap.indent(text, '    ')}"
+        yield title, shown, model, tuple(values[name] for name in arguments)
+
+
+def collect_predict(c: Collect) -> None:
+    function = c.function("predict")
+    for title, _, model, example in modules(c.rng):
+        with quiet():
+            answer = c.attempt(title, function, model, example)
+        c.value(title, plain(answer))
+
+
+def plain(answer: Any) -> Any:
+    """A dict of the learner as lists, which the evidence can hold: one ``[key, value]`` for each entry."""
+    if isinstance(answer, dict) and len(answer) <= 32:
+        return [[key if type(key) is str else repr(key)[:50], listed(value)] for key, value in answer.items()]
+    return f"a {type(answer).__name__}"
+
+
+def listed(value: Any) -> Any:
+    return [listed(entry) for entry in value] if isinstance(value, (tuple, list, set)) and len(value) <= 32 else value
+
+
+def kept(capture: str, model: torch.nn.Module, example: tuple[torch.Tensor, ...]) -> Kept | str:
+    """What a capture keeps, or the exception that it raises."""
+    import torch
+
+    try:
+        with quiet():
+            if capture == "export":
+                program = torch.export.export(model, example)
+                names = program.graph_signature.user_inputs
+                places = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+                decides = any(str(node.target) in ("cond", "while_loop") for node in program.graph.nodes)
+                return decides, [i for i, name in enumerate(names) if places[name].users]
+            made = torch.jit.script(model) if capture == "script" else torch.jit.trace(model, example)
+    except Exception as error:
+        return type(error).__name__
+    graph = made.inlined_graph
+    inputs = list(graph.inputs())[1:]
+    decides = any(node.kind() in ("prim::If", "prim::Loop") for node in graph.nodes())
+    return decides, [i for i, value in enumerate(inputs) if value.uses()]
+
+
+def judge_predict(v: Verdict) -> None:
+    for title, shown, model, example in modules(v.rng):
+        with v.check(title):
+            answer = entries(v, title, list(CAPTURES))
+            for capture in CAPTURES:
+                want, got = kept(capture, model, example), answer[capture]
+                expect_kept(capture, title, want, got, f"\nThe module:\n{textwrap.indent(shown, '    ')}")
+
+
+def entries(v: Verdict, title: str, keys: list[str]) -> dict[str, Any]:
+    """A dict that the learner's function returned, with exactly these keys."""
+    value = v.value(title)
+    if type(value) is not list:
+        raise Wrong(f"{title}: expected a dict with the keys {keys}, got {value}.")
+    found = {str(entry[0]): entry[1] for entry in value}
+    if sorted(found) != sorted(keys):
+        raise Wrong(f"{title}: expected a dict with the keys {keys}, got the keys {list(found)}.")
+    return found
+
+
+def expect_kept(capture: str, title: str, want: Kept | str, got: Any, module: str) -> None:
+    """Compare one answer with what the capture really does."""
+    name = CAPTURES[capture]
+    if isinstance(want, str):
+        if got is not None:
+            raise Wrong(
+                f"{title}: {name} raises {want} for this module, so {capture!r} has to be None; got {got}.{module}"
+            )
+        return
+    if got is None:
+        raise Wrong(f"{title}: {name} captures this module, and {capture!r} is None.{module}")
+    fits = type(got) is list and len(got) == 2 and type(got[0]) is bool and type(got[1]) is list
+    if not fits or not all(type(place) is int for place in got[1]):
+        raise Wrong(f"{title}: {capture!r} has to be None or a pair (bool, list of int); got {got}.{module}")
+    decides, inputs = want
+    if got[0] != decides:
+        raise Wrong(
+            f"{title}: {capture!r} says decides={got[0]}, and {name} gives decides={decides}."
+            f"{_decides_cause(capture, title, decides)}{module}"
+        )
+    if got[1] != inputs:
+        raise Wrong(
+            f"{title}: {capture!r} says that the inputs {got[1]} are read; in the graph of {name} they are {inputs}."
+            f"{_inputs_cause(capture, got[1], inputs)}{module}"
+        )
+
+
+def _decides_cause(capture: str, title: str, decides: bool) -> str:
+    if not decides and capture == "export" and "size" in title:
+        return " The branch was decided at the capture; what is left of it is a range of sizes, and no node."
+    if not decides:
+        return " This capture ran the module once and recorded the operators that it met: one way through, unrolled."
+    if "submodule" in title or "normalisation" in title:
+        return " The decision stands in a submodule: .graph shows a prim::CallMethod in its place, .inlined_graph shows what is in it."
+    if "loop" in title:
+        return (
+            " A loop is a decision too: it is a prim::Loop in TorchScript and a torch.while_loop in an exported graph."
+        )
+    return ""
+
+
+def _inputs_cause(capture: str, got: list[int], inputs: list[int]) -> str:
+    if got == [place + 1 for place in inputs] or (got and max(got) > 1):
+        where = "weights and buffers" if capture == "export" else "the module itself, self,"
+        return f" The graph's first inputs are {where} and not part of the example."
+    if set(inputs) < set(got):
+        return " Every argument of forward is an input of the graph; that does not mean that a node reads it."
+    if got == inputs[::-1]:
+        return " They have to be in increasing order."
+    return ""
+
+
+# control_flow ------------------------------------------------------------------------------------------------------------------
+
+GATE = MODULE.format(
+    extra="",
+    init="self.calm, self.loud = nn.Linear(width, width), nn.Linear(width, width)\n"
+    "        self.drop, self.limit = nn.Dropout(0.5), limit",
+    arguments="x",
+    body="        if x.abs().max() > self.limit:\n"
+    "            return torch.tanh(self.loud(x)) * self.limit\n"
+    "        return self.drop(self.calm(x))",
+).replace("def __init__(self)", "def __init__(self, width, limit)")
+WIDTHS = (3, 6)
+
+
+def gate(width: int, rng: np.random.Generator) -> torch.nn.Module:
+    """A gate with weights and a limit from ``rng``, in train mode. The limit is a binary fraction, so that an input can hit it exactly."""
+    import torch
+
+    model = build(GATE, "gate")(width, float(rng.integers(5, 13)) / 4)
+    with torch.no_grad():
+        for tensor in model.parameters():
+            tensor.copy_(torch.from_numpy(rng.uniform(-1, 1, tuple(tensor.shape)).astype(np.float32)))
+    return model.train()
+
+
+def export(module: torch.nn.Module, x: torch.Tensor, path: Path) -> None:
+    """Export over the dynamo path, batch dynamic, one file. What stopped it is raised in place of the exporter's page about it."""
+    import torch
+
+    if not isinstance(module, torch.nn.Module):
+        raise Wrong(f"expected a torch.nn.Module, got {'None' if module is None else 'a ' + type(module).__name__}.")
+    try:
+        with quiet():
+            torch.onnx.export(
+                module,
+                (x,),
+                path,
+                dynamo=True,
+                input_names=["x"],
+                output_names=["y"],
+                dynamic_shapes=({0: "batch"},),
+                external_data=False,
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        raise (error.__cause__ or error) from None
+
+
+def collect_control_flow(c: Collect) -> None:
+    import torch
+
+    function = c.function("control_flow")
+    for width in WIDTHS:
+        name, path = f"width {width}", c.scratch / f"{width}.onnx"
+        module = c.attempt(name, function, gate(width, c.rng))
+        c.attempt(name, export, module, torch.full((2, width), 0.25), path)
+        c.file(name, path)
+
+
+def judge_control_flow(v: Verdict) -> None:
+    import torch
+
+    references = {width: gate(width, v.rng).eval() for width in WIDTHS}  # first of all, as in collect
+    for width, reference in references.items():
+        name = f"width {width}"
+        with v.check(f"{name}: exports"):
+            expect_exported(v, name)
+            model = v.model(name)
+            graphs.expect_inputs(model, ["x"])
+            graphs.expect_outputs(model, ["y"])
+            graphs.expect_used(model, ["x"])
+        if not v.ok:
+            return
+        with v.check(f"{name}: both ways are in the file"):
+            expect_both(model, reference)
+            graphs.expect_dynamic(model, "x", [0])
+            graphs.expect_valid(model)
+        if not v.ok:
+            return
+        for batch, side in ((1, "loud"), (5, "calm"), (4, "at the limit"), (3, "loud, far below zero")):
+            with v.check(f"{name}: {side}, batch of {batch}"):
+                x = signal(side, (batch, width), reference.limit, v.rng)
+                with torch.no_grad():
+                    t = torch.from_numpy(x)
+                    loud = (torch.tanh(reference.loud(t)) * reference.limit).numpy()
+                    calm = reference.calm(t).numpy()
+                    likely = {
+                        "This is what the other way gives.": calm if "loud" in side else loud,
+                        "The factor gate.limit is missing.": torch.tanh(reference.loud(t)).numpy(),
+                        "The tanh is missing.": (reference.loud(t) * reference.limit).numpy(),
+                    }
+                    expected = reference(t).numpy()
+                (got,) = graphs.run(model, {"x": x})
+                expect_close(
+                    got, expected, name=f"y where the largest |x| is {np.abs(x).max() / reference.limit:.2f} × limit",
+                    likely=likely,
+                )  # fmt: skip
+
+
+def signal(side: str, shape: tuple[int, ...], limit: float, rng: np.random.Generator) -> np.ndarray:
+    """An input whose largest absolute value is above, below or exactly at the limit."""
+    x = rng.uniform(-0.9, 0.9, shape).astype(np.float32) * np.float32(limit)
+    place = tuple(int(rng.integers(size)) for size in shape)
+    if side == "loud":
+        x[place] = np.float32(limit * rng.uniform(1.1, 2))
+    elif side == "at the limit":
+        x[place] = limit
+    elif side != "calm":
+        x[place] = np.float32(-limit * rng.uniform(1.1, 2))
+    return x
+
+
+def expect_exported(v: Verdict, name: str) -> None:
+    """The export went through; else say what the exporter's words mean here."""
+    error = v.error(name)
+    if error is None:
+        return
+    where = f" ({error.where})" if error.where else ""
+    if "data-dependent" in error.message:
+        raise Wrong(
+            f"{name}: torch.export stops at a Python decision on a tensor's value{where}. It has no number for it while it captures. "
+            "torch.cond takes the condition as a tensor, and both ways as functions."
+        )
+    if "ScriptModule" in error.message:
+        raise Wrong(
+            f"{name}: a ScriptModule was returned{where}. Only the TorchScript path takes one; torch.export does not, "
+            "and so neither does the dynamo path."
+        )
+    if "unbacked symbols" in error.message:
+        raise Wrong(
+            f"{name}: the condition reached torch.cond as a Python bool or number{where}. Leave it a tensor: no bool(), no .item()."
+        )
+    raise Wrong(f"{name}: {error.message}{where}")
+
+
+def expect_both(model: onnx.ModelProto, reference: torch.nn.Module) -> None:
+    """One If with a layer on either side, none outside, no Dropout, and the weights of the gate."""
+    found = graphs.ops(model)
+    if found["Dropout"]:
+        raise Wrong(
+            "The graph has a Dropout node: the module was exported in train mode, so every answer of the file is random. "
+            "The gate arrives in train mode; return a module that is ready for inference."
+        )
+    if not found["If"]:
+        layers = sum(found[name] for name in ("Gemm", "MatMul"))
+        cause = (
+            "Both layers are computed for every input, and one result is thrown away, as torch.where does."
+            if layers > 1
+            else "One way was taken at the export and is baked in; the other one is not in the file."
+        )
+        raise Wrong(f"Expected one If node, the graph has none: {', '.join(sorted(found))}. {cause}")
+    graphs.expect_ops(model, {"If": 1})
+    outside = [node.op_type for node in model.graph.node if node.op_type in ("Gemm", "MatMul")]
+    if outside:
+        raise Wrong(
+            f"{len(outside)} of the layers stand outside the If node: they are computed for every input, whichever way it takes."
+        )
+    (node,) = (node for node in model.graph.node if node.op_type == "If")
+    for body in (attribute.g for attribute in node.attribute):
+        if not any(inner.op_type in ("Gemm", "MatMul") for inner in body.node):
+            names = [inner.op_type for inner in body.node]
+            raise Wrong(f"{body.name} has no layer in it, only {names}: each way has to compute its own layer.")
+    have = [numpy_helper.to_array(tensor) for tensor in graphs.tensors(model)]
+    for name, tensor in reference.named_parameters():
+        wanted = tensor.detach().numpy()
+        if not any(array.shape in (wanted.shape, wanted.T.shape) and _same(array, wanted) for array in have):
+            raise Wrong(f"The file does not hold {name} of the gate that was given: the layers have other weights.")
+
+
+def _same(array: np.ndarray, wanted: np.ndarray) -> bool:
+    return np.array_equal(array, wanted) or (array.shape == wanted.T.shape and np.array_equal(array, wanted.T))
+
+
+# frozen ------------------------------------------------------------------------------------------------------------------------
+
+F32, BOOL, I64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
+POOL = ("image", "mask", "scale", "factor", "shift", "gain", "level", "bias")
+
+
+def torchscript(rng: np.random.Generator, names: list[str], kind: str) -> bytes:
+    """A model as the TorchScript path really writes it."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+            if kind == "a number taken out":
+                return a * b.item() + c
+            if kind == "a branch on a value":
+                return a + c if b.sum() > 0 else a - c
+            return a * b + c
+
+    inputs = tuple(torch.from_numpy(rng.uniform(1, 2, shape).astype(np.float32)) for shape in ((2, 3), (), (3,)))
+    buffer = io.BytesIO()
+    with quiet():
+        torch.onnx.export(Model(), inputs, buffer, dynamo=False, input_names=names, output_names=["out"])
+    return buffer.getvalue()
+
+
+def made(rng: np.random.Generator, names: list[str], kind: str) -> bytes:
+    """A model of ONNX nodes: a chain in which each of the inputs stands where ``kind`` puts the second one.
+
+    ``names`` holds three inputs a, b, c; a and c are always used.
+    """
+    a, b, c = names
+    nodes, inputs, initialisers = [helper.make_node("Add", [a, c], ["t0"])], [a, b, c], []
+    last = "t0"
+    if kind == "used as it is":
+        nodes.append(helper.make_node("Mul", [last, b], ["t1"]))
+    elif kind == "read by a node that nothing needs":
+        nodes += [helper.make_node("Mul", [last, b], ["t1"]), helper.make_node("Exp", ["t1"], ["t2"])]
+        nodes.append(helper.make_node("Neg", [last], ["t3"]))
+    elif kind == "declared and never read":
+        nodes.append(helper.make_node("Neg", [last], ["t1"]))
+    elif kind == "a constant of the same name":
+        inputs = [a, c]
+        initialisers.append(numpy_helper.from_array(rng.uniform(1, 2, (1,)).astype(np.float32), b))
+        nodes.append(helper.make_node("Mul", [last, b], ["t1"]))
+    elif kind == "a node's output of the same name":
+        inputs = [a, c]
+        nodes += [helper.make_node("Exp", [last], [b]), helper.make_node("Mul", [last, b], ["t1"])]
+    elif kind in ("read in a branch", "read in a branch inside a branch"):
+        inner = [helper.make_node("Mul", [last, b], ["u"])]
+        if kind == "read in a branch":
+            then = helper.make_graph(inner, "then", [], [_info("u")])
+        else:
+            deeper = helper.make_graph(inner, "deeper", [], [_info("u")])
+            other = helper.make_graph([helper.make_node("Abs", [last], ["w"])], "other", [], [_info("w")])
+            nested = helper.make_node("If", ["test"], ["v"], then_branch=deeper, else_branch=other)
+            then = helper.make_graph([nested], "then", [], [_info("v")])
+        otherwise = helper.make_graph([helper.make_node("Neg", [last], ["n"])], "otherwise", [], [_info("n")])
+        initialisers.append(numpy_helper.from_array(np.float32(0), "zero"))
+        nodes += [
+            helper.make_node("ReduceMax", [last], ["top"], keepdims=0),
+            helper.make_node("Greater", ["top", "zero"], ["test"]),
+            helper.make_node("If", ["test"], ["t1"], then_branch=then, else_branch=otherwise),
+        ]
+    else:
+        assert kind == "read in a loop"
+        state = [helper.make_tensor_value_info(name, dtype, []) for name, dtype in (("i", I64), ("go", BOOL))]
+        body = [helper.make_node("Mul", ["s", b], ["s2"]), helper.make_node("Identity", ["go"], ["go2"])]
+        ends = [helper.make_tensor_value_info("go2", BOOL, []), _info("s2")]
+        loop = helper.make_graph(body, "body", [*state, _info("s")], ends)
+        initialisers.append(numpy_helper.from_array(np.int64(rng.integers(2, 5)), "count"))
+        nodes.append(helper.make_node("Loop", ["count", "", last], ["t1"], body=loop))
+    shown = [_info(name) for name in inputs]
+    rng.shuffle(shown)  # the order of a graph's inputs says nothing
+    last = nodes[-1].output[0]
+    nodes.append(helper.make_node("Relu", [last], ["out"]))
+    graph = helper.make_graph(nodes, "g", shown, [_info("out")], initialisers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def _info(name: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, F32, ["n"])
+
+
+TORCHSCRIPT = ("plain arithmetic", "a number taken out", "a branch on a value")
+MADE = (
+    "used as it is",
+    "declared and never read",
+    "read by a node that nothing needs",
+    "a constant of the same name",
+    "a node's output of the same name",
+    "read in a branch",
+    "read in a branch inside a branch",
+    "read in a loop",
+)
+
+
+def frozen_models(rng: np.random.Generator) -> Iterator[tuple[str, bytes, list[str], str]]:
+    """Title, file, the declared names in random order, and which of them the title is about."""
+    for kinds, make in ((TORCHSCRIPT, torchscript), (MADE, made)):
+        for kind in kinds:
+            names = [str(name) for name in rng.choice(POOL, 3, replace=False)]
+            data = make(rng, names, kind)
+            declared = list(names)
+            rng.shuffle(declared)
+            yield kind, data, declared, names[1]
+
+
+def collect_frozen(c: Collect) -> None:
+    function = c.function("frozen")
+    for title, data, declared, _ in frozen_models(c.rng):
+        c.value(title, plain(c.attempt(title, function, data, declared)))
+
+
+def state(model: onnx.ModelProto, name: str) -> str:
+    if name not in [value.name for value in model.graph.input]:
+        return "missing"
+    try:
+        graphs.expect_used(model, [name])
+    except Wrong:
+        return "unused"
+    return "used"
+
+
+def judge_frozen(v: Verdict) -> None:
+    for title, data, declared, about in frozen_models(v.rng):
+        with v.check(title):
+            model, answer = graphs.parse(data), entries(v, title, declared)
+            for name in sorted(declared, key=lambda name: name != about):
+                want, got = state(model, name), answer[name]
+                if got != want:
+                    text = helper.printable_graph(model.graph)
+                    raise Wrong(
+                        f"{title}: {name!r} is {want}, the answer says {got!r}.{_frozen_cause(title, want, got)}\n"
+                        f"The graph, declared inputs {declared}:\n{textwrap.indent(text, '    ')}"
+                    )
+
+
+def _frozen_cause(title: str, want: str, got: Any) -> str:
+    if got not in ("used", "unused", "missing"):
+        return " The answers are 'used', 'unused' and 'missing'."
+    if want == "used" and title != "used as it is":
+        return " The body of an If or Loop node reads it from the graph around; it is not among that node's inputs."
+    if want == "unused" and got == "used":
+        return " A node reads it, but no output needs that node: go backwards from the graph's outputs."
+    if want == "missing":
+        return " The name is not among graph.input, so nobody can feed it."
+    return ""
