@@ -332,10 +332,10 @@ def attributes_hint(model: onnx.ModelProto, mode: str) -> str:
     return ""
 
 
-def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], exported: str) -> np.ndarray:
+def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], exported: str) -> list[np.ndarray]:
     """Run a model that was exported from ``exported``."""
     try:
-        return graphs.run(model, feeds)[0]
+        return graphs.run(model, feeds)
     except Wrong as error:
         raise Wrong(f"{error} (Exported from {exported}.)") from None
 
@@ -405,7 +405,7 @@ def judge_tensor_scale_ts(v: Verdict) -> None:
     with v.check("one Resize that reads its scales from the graph input, at every opset from 11 to 20"):
         for opset in TS_OPSETS:
             error = v.error(f"opset {opset}")
-            if error and "translating upsample" in error.message:
+            if error and "upsample_bicubic2d" in error.message:
                 raise Wrong(
                     f"opset {opset}: {error.message} The exporter has a mapping for that operator, and it takes the scales as constants "
                     "only. Put the operator into an autograd.Function with a symbolic of its own."
@@ -423,7 +423,7 @@ def judge_tensor_scale_ts(v: Verdict) -> None:
             model = models[f"opset {opset}"]
             for number, (shape, factors) in enumerate(TS_CASES):
                 feeds = {"x": images[number], "factors": np.float32(factors)}
-                got = run(model, feeds, "factors [3, 3]")
+                (got,) = run(model, feeds, "factors [3, 3]")
                 name = f"opset {opset}, ONNX Runtime, {list(shape)} with the factors {list(factors)}"
                 hint = _exported_cause(got, shape, TS_EXAMPLE[1]) + attributes_hint(model, "cubic")
                 expect_resized(got, images[number], factors, "bicubic", name, hint)
@@ -431,7 +431,7 @@ def judge_tensor_scale_ts(v: Verdict) -> None:
         model = v.model("inside")
         expect_resize(model, ["x", "factors"])
         x, factors = image((2, 2, 9, 7), v.rng), (3.0, 4.6)
-        got = run(model, {"x": x, "factors": np.float32(factors)}, "factors [3, 3]")
+        (got,) = run(model, {"x": x, "factors": np.float32(factors)}, "factors [3, 3]")
         halves = (float(np.float32(factors[0]) * np.float32(0.5)), float(np.float32(factors[1]) * np.float32(0.5)))
         expect_close(got, np.maximum(reference(x - np.float32(0.5), halves, "bicubic"), 0), name="the network's output")
 
@@ -472,30 +472,24 @@ def collect_tensor_scale_dynamo(c: Collect) -> None:
     function, table = result
 
     class Model(torch.nn.Module):
-        def forward(self, x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-            return function(x, factor)
-
-    class Inside(torch.nn.Module):
-        def forward(self, x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-            y = function(torch.relu(x), factor * 0.5)
-            count, _, _, width = y.shape
-            return (y * torch.arange(width)).reshape(count, -1).sum(dim=1)
+        def forward(self, x: torch.Tensor, factor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = function(x, factor)
+            return y, (y * torch.arange(y.shape[3])).sum(dim=(1, 2, 3))
 
     for number, (shape, factors) in enumerate(DYNAMO_CASES):
         x = torch.from_numpy(image(shape, c.rng)).transpose(2, 3).contiguous().transpose(2, 3)
         name = f"eager {number}"
         c.value(name, c.attempt(name, function, x, torch.tensor(factors[0])))
-    c.attempt("opcheck", _opcheck, function, list(table))
+    c.attempt("opcheck", _opcheck, function)
     shape, factors = DYNAMO_EXAMPLE
     inputs = (torch.full(shape, 0.5), torch.tensor(factors[0]))
-    for title, model in (("alone", Model()), ("inside", Inside())):
-        path = c.scratch / f"{title}.onnx"
-        c.attempt(title, _export_dynamo, model, inputs, table, path)
-        c.file(title, path)
+    path = c.scratch / "model.onnx"
+    c.attempt("the exported model", _export_dynamo, Model(), inputs, table, path)
+    c.file("the exported model", path)
 
 
-def _opcheck(function: Callable[..., Any], operators: list[Any]) -> None:
-    """Run torch.library.opcheck on each call of the table's operators that ``function`` makes."""
+def _opcheck(function: Callable[..., Any]) -> None:
+    """Run torch.library.opcheck on each operator that ``function`` calls and PyTorch does not have."""
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -503,7 +497,7 @@ def _opcheck(function: Callable[..., Any], operators: list[Any]) -> None:
 
     class Calls(TorchDispatchMode):
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func in operators:
+            if func.namespace not in ("aten", "prim", "prims"):
                 calls.append((func, args, kwargs or {}))
             return func(*args, **(kwargs or {}))
 
@@ -522,7 +516,7 @@ def _export_dynamo(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], tab
             inputs,
             dynamo=True,
             input_names=["x", "factor"],
-            output_names=["out"],
+            output_names=["out", "sums"],
             dynamic_shapes=({0: "batch", 2: "height", 3: "width"}, None),
             custom_translation_table=table,
             verbose=False,
@@ -548,32 +542,41 @@ def judge_tensor_scale_dynamo(v: Verdict) -> None:
         error = v.error("opcheck")
         if error:
             raise Wrong(f"{error.message}{_opcheck_cause(error.message)}")
-    models = {}
     with v.check("one Resize that reads its scales from the graph input"):
-        for title in ("alone", "inside"):
-            error = v.error(title)
-            if error:
-                reason = error.message.removeprefix("ExportError: ")
-                raise Wrong(f"The export fails: {reason}{_export_cause(reason)}")
-            models[title] = model = v.model(title)
-            expect_resize(model, ["x", "factor"])
-            graphs.expect_dynamic(model, "x", [0, 2, 3])
+        error = v.error("the exported model")
+        if error:
+            reason = error.message.removeprefix("ExportError: ")
+            raise Wrong(f"The export fails: {reason}{_export_cause(reason)}")
+        model = v.model("the exported model")
+        expect_resize(model, ["x", "factor"])
+        graphs.expect_dynamic(model, "x", [0, 2, 3])
     if not v.ok:
         return
+    sums = []
     with v.check("matches PyTorch at factors and sizes that were not exported"):
         for number, (shape, factors) in enumerate(DYNAMO_CASES):
-            model = models["alone"]
-            got = run(model, {"x": images[number], "factor": np.array(factors[0], np.float32)}, "the factor 3")
+            feeds = {"x": images[number], "factor": np.array(factors[0], np.float32)}
+            try:
+                got, total = run(model, feeds, "the factor 3")
+            except Wrong as error:
+                if "running Mul node" not in str(error):
+                    raise
+                raise Wrong(
+                    f"{error} Resize has run; what follows it reckons with the sizes that the fake gives. Does the fake give height and "
+                    "width an unknown size each?"
+                ) from None
+            sums.append(total)
             name = f"ONNX Runtime, {list(shape)} with the factor {factors[0]}"
             hint = _exported_cause(got, shape, DYNAMO_EXAMPLE[1]) + attributes_hint(model, "linear")
             expect_resized(got, images[number], factors, "bilinear", name, hint)
+    if not v.ok:
+        return
     with v.check("what follows can compute with the new size"):
-        x, factor = image((3, 3, 9, 7), v.rng) - np.float32(0.5), np.float32(4.6)
-        got = run(models["inside"], {"x": x, "factor": np.array(factor)}, "the factor 3")
-        half = float(factor * np.float32(0.5))
-        y = reference(np.maximum(x, 0), (half, half), "bilinear").astype(np.float64)
-        expected = (y * np.arange(y.shape[3])).reshape(len(x), -1).sum(axis=1).astype(np.float32)
-        expect_close(got, expected, name="the network's output")
+        for x, (shape, factors), got in zip(images, DYNAMO_CASES, sums, strict=True):
+            y = reference(x, factors, "bilinear").astype(np.float64)
+            expected = (y * np.arange(y.shape[3])).sum(axis=(1, 2, 3)).astype(np.float32)
+            name = f"the sum of the columns, each times its number, for {list(shape)} with the factor {factors[0]}"
+            expect_close(got, expected, name=name)
 
 
 def _opcheck_cause(message: str) -> str:
