@@ -1,0 +1,95 @@
+"""Chapter 03: models whose sizes are known only when they run, and one whose size is the *value* of an input.
+
+Check one with ``make check EX=c03.dynamic_batch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from onnxscript import FLOAT
+from onnxscript import opset18 as op
+
+from oplab import todo
+
+
+def dynamic_batch(model: torch.nn.Module, photo: torch.Tensor, gain: torch.Tensor, path: Path) -> None:
+    """Write ``model`` as an ONNX file whose header tells the truth about its sizes.
+
+    ``model(photo, gain)`` has one gain for each photo of the batch. It takes every even height and width, and three channels.
+    Its code computes with the sizes of ``photo``, in ways that you do not know. The file
+
+    - has the inputs ``"photo"`` and ``"gain"`` and the output ``"output"``;
+    - takes any batch, and any even height and width. In the header these axes have names: one that holds the word ``batch``, the
+      same one for ``photo`` and ``gain``, one that holds ``height`` and one that holds ``width`` (``2*half_height`` will do);
+    - has the channels of ``photo`` as the number 3;
+    - computes what the model computes, at every size.
+
+    The weights may be in the file or beside it.
+
+    Args:
+        model: in eval mode; its forward's arguments are called photo and gain.
+        photo: float32 ``[N, 3, H, W]``, one possible input.
+        gain: float32 ``[N]``.
+        path: the file to write.
+
+    About 10 lines.
+    """
+    # TODO c03.dynamic_batch: write the file, with every size that may change under its name, and the channels fixed
+    raise todo("c03.dynamic_batch")
+
+
+def tensor_scale_ts(x: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+    """Bicubic resize by two factors that are a tensor, for the **TorchScript path**.
+
+    In PyTorch it gives ``[N, C, floor(H * factors[0]), floor(W * factors[1])]``. The products are float32, as in ONNX Runtime, so
+    that both have the same size. Output pixel i lies at ``(i + 0.5) / factor - 0.5`` of the input, also where the floor has cut
+    something off; the cubic has a = -0.75.
+
+    Exported with ``dynamo=False`` at any opset from 11 to 20, it becomes one ``Resize`` that reads its ``scales`` from the graph
+    input ``factors``, and nothing but standard operators::
+
+        >>> tensor_scale_ts(torch.rand(1, 3, 10, 12), torch.tensor([2.3, 1.5])).shape
+        torch.Size([1, 3, 23, 18])
+        >>> model = export(tensor_scale_ts, (x, factors), opset_version=11)
+        >>> [value.name for value in model.graph.input]
+        ['x', 'factors']
+
+    Args:
+        x: float32 ``[N, C, H, W]``.
+        factors: float32 ``[2]``, for height and width, each above 0.
+
+    About 20 lines.
+    """
+
+    # TODO c03.tensor_scale_ts: resize in PyTorch, and say which ONNX nodes stand for it
+    raise todo("c03.tensor_scale_ts")
+
+
+def tensor_scale_dynamo() -> tuple[Callable[[torch.Tensor, torch.Tensor], torch.Tensor], dict[Any, Callable[..., Any]]]:
+    """*Bilinear* resize by one factor that is a tensor, for the **dynamo path**.
+
+    Returns:
+        ``(resize, table)``. ``resize(x, factor)`` is used in models; ``table`` is what ``torch.onnx.export`` gets as
+        ``custom_translation_table``.
+
+    ``x`` is float32 ``[N, C, H, W]``, ``factor`` a float32 tensor **without axes**, above 0. ``resize`` gives
+    ``[N, C, floor(H * factor), floor(W * factor)]``, products in float32, output pixel i at ``(i + 0.5) / factor - 0.5`` of the
+    input::
+
+        >>> resize, table = tensor_scale_dynamo()
+        >>> resize(torch.rand(1, 3, 10, 12), torch.tensor(2.3)).shape
+        torch.Size([1, 3, 23, 27])
+
+    A model that uses it is exported with ``dynamo=True`` and every size of ``x`` dynamic. It then has the input ``factor``, one
+    ``Resize`` that reads its ``scales`` from it, and standard operators only. What follows ``resize`` in the model may compute with
+    the new height and width. ``torch.library.opcheck`` passes.
+
+    About 20 lines.
+    """
+
+    # TODO c03.tensor_scale_dynamo: make an operator, say which shape it gives, and translate it to ONNX
+    raise todo("c03.tensor_scale_dynamo")

@@ -1,0 +1,601 @@
+"""Checks of chapter 03: headers that tell the truth, and resizes whose factor is a graph input, on both exporters.
+
+Every model is run at sizes and factors that its export did not see. Among them are products that float32 and float64 round to
+different whole numbers (10 * 2.3), and outputs of one pixel.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from oplab.checks import graphs
+from oplab.checks.base import Collect, Verdict, find_todo, first_line
+from oplab.parity import Wrong, describe, expect_close
+
+if TYPE_CHECKING:
+    import torch
+
+Factors = tuple[float, float]
+Case = tuple[tuple[int, ...], Factors]  # a photo's shape, and the factors for its height and width
+
+
+class ExportError(Exception):
+    """An export failed. The message is the reason that the exporter has wrapped in its own, longer ones."""
+
+
+@contextmanager
+def reasons() -> Iterator[None]:
+    """Turns an exporter's exception into an :class:`ExportError` with the innermost reason, first paragraph only."""
+    import torch
+
+    try:
+        yield
+    except torch.onnx.OnnxExporterError as error:
+        deepest: BaseException = error
+        while deepest.__cause__ is not None:
+            deepest = deepest.__cause__
+        if find_todo(deepest):
+            raise
+        raise ExportError(first_line(deepest)) from error
+
+
+def image(shape: Sequence[int], rng: np.random.Generator) -> np.ndarray:
+    return rng.uniform(0, 1, shape).astype(np.float32)
+
+
+def in_one_file(path: Path, target: Path) -> None:
+    """A model and the weights beside it as one file: an exporter may write either form."""
+    model = onnx.load(path, load_external_data=False)
+    for tensor in graphs.tensors(model):
+        place = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
+        if place is not None and not (path.parent / place).is_file():
+            raise Wrong(f"{path.name} looks for weights in the file {place} beside it, and that is missing.")
+    target.write_bytes(onnx.load(path).SerializeToString())
+
+
+# dynamic_batch -----------------------------------------------------------------------------------------------------------------
+
+# For each network: the example that the learner's code gets, and the photos that judge its file.
+PHOTOS = {
+    "sharpen": ((2, 3, 12, 16), [(1, 3, 6, 10), (5, 3, 14, 4)]),
+    "shade": ((1, 3, 8, 8), [(3, 3, 10, 18), (1, 3, 22, 2)]),
+}
+AXES = {0: "batch", 2: "height", 3: "width"}
+
+
+def network(kind: str, rng: np.random.Generator) -> torch.nn.Module:
+    """A network of a photo and a gain for each photo, in eval mode, weights from ``rng``; both need an even height and width.
+
+    ``sharpen`` works on blocks of 2 x 2 pixels. ``shade`` computes a size with Python's math, which a trace does not follow.
+    """
+    import math
+
+    import torch
+    from torch.nn import functional
+
+    class Sharpen(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = torch.nn.Conv2d(12, 12, 3, padding=1)
+
+        def forward(self, photo: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
+            blocks = self.conv(functional.pixel_unshuffle(photo, 2))
+            return photo + functional.pixel_shuffle(blocks, 2) * gain[:, None, None, None]
+
+    class Shade(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tint = torch.nn.Parameter(torch.ones(3, 1, 1))
+
+        def forward(self, photo: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
+            count, _, height, width = photo.shape
+            columns = 2 * math.ceil(width / 2)
+            shade = torch.arange(columns) / columns + 1 / height
+            return self.tint * photo + shade * gain.reshape(count, 1, 1, 1)
+
+    model = Sharpen() if kind == "sharpen" else Shade()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.from_numpy(rng.uniform(-0.4, 0.4, tuple(parameter.shape)).astype(np.float32)))
+    return model.eval()
+
+
+def collect_dynamic_batch(c: Collect) -> None:
+    import torch
+
+    function = c.function("dynamic_batch")
+    for kind, (shape, _) in PHOTOS.items():
+        model, photo, gain = network(kind, c.rng), image(shape, c.rng), image(shape[:1], c.rng)
+        folder = c.scratch / kind
+        folder.mkdir()
+        path, packed = folder / "model.onnx", c.scratch / f"{kind}.onnx"
+        name = f"the exported {kind!r}"
+        c.attempt(name, _call, function, model, torch.from_numpy(photo), torch.from_numpy(gain), path)
+        if path.is_file():
+            c.attempt(name, in_one_file, path, packed)
+            c.file(name, packed)
+        else:
+            c.file(name, path)
+
+
+def _call(function: Callable[..., Any], *args: Any) -> None:
+    with reasons():
+        function(*args)
+
+
+def judge_dynamic_batch(v: Verdict) -> None:
+    import torch
+
+    networks = {}
+    for kind, (shape, _) in PHOTOS.items():
+        networks[kind] = network(kind, v.rng)
+        image(shape, v.rng), image(shape[:1], v.rng)  # the example: drawn so that both halves stay in step
+    for kind, (example, shapes) in PHOTOS.items():
+        with v.check(f"{kind}: inputs and output"):
+            model = v.model(f"the exported {kind!r}")
+            graphs.expect_inputs(model, ["photo", "gain"])
+            graphs.expect_outputs(model, ["output"])
+            graphs.expect_used(model, ["photo", "gain"])
+        if not v.ok:
+            return
+        with v.check(f"{kind}: the header"):
+            expect_header(model, example)
+        with v.check(f"{kind}: a valid graph"):
+            graphs.expect_valid(model)
+        if not v.ok:
+            return
+        for shape in shapes:
+            with v.check(f"{kind}: matches PyTorch at {list(shape)}"):
+                photo, gain = image(shape, v.rng), image(shape[:1], v.rng)
+                with torch.no_grad():
+                    expected = networks[kind](torch.from_numpy(photo), torch.from_numpy(gain)).numpy()
+                try:
+                    (got,) = graphs.run(model, {"photo": photo, "gain": gain})
+                    expect_close(got, expected, name=f"the output for a photo of {list(shape)}")
+                except Wrong as error:
+                    raise Wrong(
+                        f"{error} The header promises this size, but the graph was exported from {list(example)}, and a size of that "
+                        "moment stands in it as a constant."
+                    ) from None
+
+
+def expect_header(model: onnx.ModelProto, example: tuple[int, ...]) -> None:
+    """Demand the names of :data:`AXES` in the header of ``photo``, the same batch in ``gain``, and three channels."""
+    photo, gain = header(model, "photo"), header(model, "gain")
+    if len(photo) != 4 or len(gain) != 1:
+        raise Wrong(f"The header says photo{photo} and gain{gain}; expected four axes and one.")
+    for axis, word in AXES.items():
+        size = photo[axis]
+        if isinstance(size, int):
+            raise Wrong(
+                f"Input 'photo' has the shape {photo} in the header: axis {axis}, the {word}, is the number {size}, so only that size can "
+                f"be run.{_fixed(photo, gain, axis, example)}"
+            )
+        if word not in size.lower():
+            made_up = " That is a name which the exporter made up." if size[:1] == "s" and size[1:].isdigit() else ""
+            raise Wrong(
+                f"Input 'photo' has the shape {photo} in the header: axis {axis} is called {size!r}, expected a name that holds the word "
+                f"{word!r}.{made_up} Who reads the file learns from it what may change."
+            )
+    if photo[2] == photo[3]:
+        raise Wrong(f"Height and width are both called {photo[2]!r}: axes of one name always have the same size.")
+    if photo[1] != 3:
+        raise Wrong(
+            f"Axis 1 of 'photo' is {photo[1]!r} in the header. The weights fit three channels only, so the header has to say 3."
+        )
+    if gain[0] != photo[0]:
+        raise Wrong(
+            f"The batch is {photo[0]!r} in 'photo' and {gain[0]!r} in 'gain'. There is one gain for each photo: the two axes need the "
+            "same name."
+        )
+
+
+def _fixed(photo: list[Any], gain: list[Any], axis: int, example: tuple[int, ...]) -> str:
+    if axis == 0 and photo[2:] != list(example[2:]) and gain[0] == example[0]:
+        return (
+            " Was the batch dynamic in 'photo' and not in 'gain'? Then the code makes both the same, and `Dim(\"batch\")` becomes a number "
+            "without a word: the exporter takes torch.export's suggested fix. A name as text fails loudly instead."
+        )
+    return ""
+
+
+def header(model: onnx.ModelProto, name: str) -> list[Any]:
+    """The shape of a graph input as the file states it: numbers, and names for what may change."""
+    (value,) = [value for value in model.graph.input if value.name == name]
+    return [
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in value.type.tensor_type.shape.dim
+    ]
+
+
+# What both resizes have in common ----------------------------------------------------------------------------------------------
+
+
+def sizes(shape: Sequence[int], factors: Factors, dtype: type = np.float32) -> tuple[int, int]:
+    """Height and width after the resize: the product in float32, as ONNX Runtime computes it, then rounded down."""
+    height, width = (
+        int(np.floor(dtype(size) * dtype(np.float32(factor)))) for size, factor in zip(shape[2:], factors, strict=True)
+    )
+    return height, width
+
+
+def reference(
+    x: np.ndarray, factors: Factors, mode: str, align_corners: bool = False, ratio: bool = False
+) -> np.ndarray:
+    """The resize in PyTorch.
+
+    Args:
+        mode: ``bicubic`` or ``bilinear``.
+        ratio: compute the scale from the two sizes, as ``interpolate(size=…)`` does.
+    """
+    import torch
+
+    operator = torch.ops.aten.upsample_bicubic2d if mode == "bicubic" else torch.ops.aten.upsample_bilinear2d
+    scales = (None, None) if ratio else tuple(float(np.float32(factor)) for factor in factors)
+    return operator(torch.from_numpy(x), list(sizes(x.shape, factors)), align_corners, *scales).numpy()
+
+
+def expect_resized(got: np.ndarray, x: np.ndarray, factors: Factors, mode: str, name: str, hint: str = "") -> None:
+    """Demand the result of :func:`reference`; ``hint`` is added to the message when the values are wrong."""
+    expected = reference(x, factors, mode)
+    wanted, found = expected.shape, got.shape
+    if found != wanted:
+        raise Wrong(
+            f"{name}: expected {describe(expected)}, got {describe(got)}.{_shape_cause(x.shape, factors, found) or hint}"
+        )
+    likely = {}
+    if mode == "bicubic":
+        likely["This is the bilinear result."] = reference(x, factors, "bilinear")
+    else:
+        likely["This is the bicubic result; the exercise asks for the bilinear one."] = reference(x, factors, "bicubic")
+    likely |= {
+        "This is what the ratio of the two sizes gives. Where the floor cuts something off, that is not the factor: the operator needs the "
+        "factor too.": reference(x, factors, mode, ratio=True),
+        "This is what align_corners=True gives.": reference(x, factors, mode, align_corners=True),
+    }
+    try:
+        expect_close(got, expected, name=name, likely=likely)
+    except Wrong as error:
+        raise Wrong(f"{error}{hint}") from None
+
+
+def _shape_cause(shape: Sequence[int], factors: Factors, found: tuple[int, ...]) -> str:
+    if found[2:] == sizes(shape, factors, np.float64):
+        size, factor = next(
+            (size, factor)
+            for size, factor, right, wrong in zip(shape[2:], factors, sizes(shape, factors), found[2:], strict=True)
+            if right != wrong
+        )
+        exact = size * float(np.float32(factor))
+        return (
+            f" The product was computed in double precision: {size} * {float(np.float32(factor)):.8f} is {exact:.6f} there, and float32, "
+            f"which ONNX Runtime uses, rounds it to {float(np.float32(size) * np.float32(factor)):g}."
+        )
+    if found[2:] == sizes(shape, (factors[1], factors[0])):
+        return " Height and width have each other's factor."
+    return ""
+
+
+def expect_resize(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    """Demand a valid graph of standard operators with one Resize that reads its scales from the graph inputs."""
+    graphs.expect_inputs(model, names)
+    graphs.expect_used(model, names)
+    graphs.expect_ops(model, {"Resize": 1})
+    foreign = sorted(name for name in graphs.ops(model) if "::" in name)
+    if foreign:
+        raise Wrong(f"The graph has {', '.join(foreign)}: use operators of ONNX alone.")
+    inputs = [*resize_node(model).input, "", "", ""][:4]
+    if inputs[3]:
+        raise Wrong(
+            f"Resize reads {inputs[3]!r} as its fourth input, `sizes`: whole numbers, the height and width that come out. The factor "
+            "belongs to the third one, `scales`."
+        )
+    if not inputs[2]:
+        raise Wrong(
+            "Resize has no third input, `scales`; the second one is `roi`. Its inputs are X, roi, scales, sizes."
+        )
+    graphs.expect_valid(model)
+
+
+def resize_node(model: onnx.ModelProto) -> onnx.NodeProto:
+    return next(node for node in graphs.nodes(model) if node.op_type == "Resize")
+
+
+def attributes_hint(model: onnx.ModelProto, mode: str) -> str:
+    """What is wrong with Resize's attributes, as a sentence, or an empty string."""
+    found: Mapping[str, Any] = {a.name: helper.get_attribute_value(a) for a in resize_node(model).attribute}
+    text = {name: value.decode() for name, value in found.items() if isinstance(value, bytes)}
+    if text.get("mode", "nearest") != mode:
+        return f" Resize has mode={text.get('mode', 'nearest')!r}, expected {mode!r}."
+    coordinates = text.get("coordinate_transformation_mode", "half_pixel")
+    if coordinates == "pytorch_half_pixel":
+        return (
+            " Resize has coordinate_transformation_mode='pytorch_half_pixel'. Despite its name PyTorch does not do that: it differs from "
+            "half_pixel where the output is one pixel long."
+        )
+    if coordinates != "half_pixel":
+        return (
+            f" Resize has coordinate_transformation_mode={coordinates!r}; output pixel i has to lie at (i + 0.5) / factor - 0.5 of the "
+            "input, which is half_pixel."
+        )
+    coefficient = found.get("cubic_coeff_a", -0.75)
+    if mode == "cubic" and abs(coefficient + 0.75) > 1e-6:
+        return f" Resize has cubic_coeff_a={coefficient:g}; PyTorch's cubic has a = -0.75."
+    return ""
+
+
+def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], exported: str) -> list[np.ndarray]:
+    """Run a model that was exported from ``exported``."""
+    try:
+        return graphs.run(model, feeds)
+    except Wrong as error:
+        raise Wrong(f"{error} (Exported from {exported}.)") from None
+
+
+# tensor_scale_ts ---------------------------------------------------------------------------------------------------------------
+
+TS_EXAMPLE: Case = ((1, 3, 6, 8), (3.0, 3.0))
+TS_OPSETS = (11, 13, 17, 20)
+TS_CASES: list[Case] = [
+    ((2, 3, 7, 5), (3.0, 3.0)),
+    ((1, 1, 9, 12), (1.5, 2.25)),
+    ((1, 2, 10, 20), (2.3, 1.3)),
+    ((2, 1, 11, 13), (0.6, 1.0)),
+    ((1, 2, 7, 9), (0.15, 2.7)),  # one row comes out
+    ((0, 3, 6, 4), (2.0, 1.5)),
+]
+
+
+def collect_tensor_scale_ts(c: Collect) -> None:
+    import torch
+
+    function = c.function("tensor_scale_ts")
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+            return function(x, factors)
+
+    class Inside(torch.nn.Module):
+        def forward(self, x: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+            return torch.relu(function(x - 0.5, factors * 0.5))
+
+    for number, (shape, factors) in enumerate(TS_CASES):
+        x = torch.from_numpy(image(shape, c.rng))
+        x = x.transpose(2, 3).contiguous().transpose(2, 3)  # the same numbers, not contiguous
+        name = f"eager {number}"
+        c.value(name, c.attempt(name, function, x, torch.tensor(factors)))
+    shape, factors = TS_EXAMPLE
+    inputs = (torch.full(shape, 0.5), torch.tensor(factors))
+    for title, model, opset in [*((f"opset {opset}", Model(), opset) for opset in TS_OPSETS), ("inside", Inside(), 17)]:
+        path = c.scratch / f"{title}.onnx"
+        c.attempt(title, _export_ts, model, inputs, opset, path)
+        c.file(title, path)
+
+
+def _export_ts(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], opset: int, path: Path) -> None:
+    import torch
+
+    axes = {"x": dict(enumerate(["batch", "channels", "height", "width"])), "out": dict(enumerate("nchw"))}
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            model, inputs, buffer, dynamo=False, opset_version=opset, input_names=["x", "factors"], output_names=["out"],
+            dynamic_axes=axes,
+        )  # fmt: skip
+    path.write_bytes(buffer.getvalue())
+
+
+def judge_tensor_scale_ts(v: Verdict) -> None:
+    images = [image(shape, v.rng) for shape, _ in TS_CASES]
+    with v.check("resizes in PyTorch"):
+        for number, (shape, factors) in enumerate(TS_CASES):
+            got = v.array(f"eager {number}")
+            name = f"tensor_scale_ts of {list(shape)} with the factors {list(factors)} in PyTorch"
+            expect_resized(got, images[number], factors, "bicubic", name)
+    models = {}
+    with v.check("one Resize that reads its scales from the graph input, at every opset from 11 to 20"):
+        for opset in TS_OPSETS:
+            error = v.error(f"opset {opset}")
+            if error and "upsample_bicubic2d" in error.message:
+                raise Wrong(
+                    f"opset {opset}: {error.message} The exporter has a mapping for that operator, and it takes the scales as constants "
+                    "only. Put the operator into an autograd.Function with a symbolic of its own."
+                )
+            try:
+                models[f"opset {opset}"] = model = v.model(f"opset {opset}")
+                expect_resize(model, ["x", "factors"])
+                graphs.expect_opset(model, opset)
+            except Wrong as error:
+                raise _about(error, f"opset {opset}") from None
+    if not v.ok:
+        return
+    with v.check("matches PyTorch at factors and sizes that were not exported"):
+        for opset in TS_OPSETS:
+            model = models[f"opset {opset}"]
+            for number, (shape, factors) in enumerate(TS_CASES):
+                feeds = {"x": images[number], "factors": np.float32(factors)}
+                (got,) = run(model, feeds, "factors [3, 3]")
+                name = f"opset {opset}, ONNX Runtime, {list(shape)} with the factors {list(factors)}"
+                hint = _exported_cause(got, shape, TS_EXAMPLE[1]) + attributes_hint(model, "cubic")
+                expect_resized(got, images[number], factors, "bicubic", name, hint)
+    with v.check("works inside a network, with factors that it computes"):
+        model = v.model("inside")
+        expect_resize(model, ["x", "factors"])
+        x, factors = image((2, 2, 9, 7), v.rng), (3.0, 4.6)
+        (got,) = run(model, {"x": x, "factors": np.float32(factors)}, "factors [3, 3]")
+        halves = (float(np.float32(factors[0]) * np.float32(0.5)), float(np.float32(factors[1]) * np.float32(0.5)))
+        expect_close(got, np.maximum(reference(x - np.float32(0.5), halves, "bicubic"), 0), name="the network's output")
+
+
+def _about(error: Wrong, title: str) -> Wrong:
+    """The same error, with the export that it is about in front."""
+    return error if str(error).startswith(title) else type(error)(f"{title}: {error}")
+
+
+def _exported_cause(got: np.ndarray, shape: Sequence[int], factors: Factors) -> str:
+    if got.shape[2:] == sizes(shape, factors):
+        return f" This is the size for the factor {factors[0]:g} of the export: it stands in the graph as a constant."
+    return ""
+
+
+# tensor_scale_dynamo -----------------------------------------------------------------------------------------------------------
+
+DYNAMO_EXAMPLE: Case = ((2, 3, 6, 8), (3.0, 3.0))
+DYNAMO_CASES: list[Case] = [
+    ((1, 3, 7, 5), (3.0, 3.0)),
+    ((2, 3, 9, 13), (1.5, 1.5)),
+    ((1, 3, 10, 20), (2.3, 2.3)),
+    ((3, 3, 11, 8), (0.6, 0.6)),
+    ((1, 3, 7, 9), (0.15, 0.15)),  # one pixel comes out
+    ((0, 3, 6, 4), (2.0, 2.0)),
+]
+
+
+def collect_tensor_scale_dynamo(c: Collect) -> None:
+    import torch
+
+    result = c.function("tensor_scale_dynamo")()
+    if type(result) is not tuple or len(result) != 2 or not callable(result[0]) or not isinstance(result[1], dict):
+        kinds = [type(part).__name__ for part in result] if isinstance(result, tuple) else [type(result).__name__]
+        c.value("returned", f"({', '.join(kinds)})" if isinstance(result, tuple) else kinds[0])
+        return
+    c.value("returned", "a function and a dict")
+    function, table = result
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, factor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = function(x, factor)
+            return y, (y * torch.arange(y.shape[3])).sum(dim=(1, 2, 3))
+
+    for number, (shape, factors) in enumerate(DYNAMO_CASES):
+        x = torch.from_numpy(image(shape, c.rng)).transpose(2, 3).contiguous().transpose(2, 3)
+        name = f"eager {number}"
+        c.value(name, c.attempt(name, function, x, torch.tensor(factors[0])))
+    c.attempt("opcheck", _opcheck, function)
+    shape, factors = DYNAMO_EXAMPLE
+    inputs = (torch.full(shape, 0.5), torch.tensor(factors[0]))
+    path = c.scratch / "model.onnx"
+    c.attempt("the exported model", _export_dynamo, Model(), inputs, table, path)
+    c.file("the exported model", path)
+
+
+def _opcheck(function: Callable[..., Any]) -> None:
+    """Run torch.library.opcheck on each operator that ``function`` calls and PyTorch does not have."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    calls = []
+
+    class Calls(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func.namespace not in ("aten", "prim", "prims"):
+                calls.append((func, args, kwargs or {}))
+            return func(*args, **(kwargs or {}))
+
+    with Calls():
+        function(torch.linspace(0, 1, 5 * 7).reshape(1, 1, 5, 7), torch.tensor(1.7))
+    for operator, args, kwargs in calls:
+        torch.library.opcheck(operator, args, kwargs, test_utils=("test_schema", "test_faketensor"))
+
+
+def _export_dynamo(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], table: dict[Any, Any], path: Path) -> None:
+    import torch
+
+    with reasons():
+        program = torch.onnx.export(
+            model,
+            inputs,
+            dynamo=True,
+            input_names=["x", "factor"],
+            output_names=["out", "sums"],
+            dynamic_shapes=({0: "batch", 2: "height", 3: "width"}, None),
+            custom_translation_table=table,
+            verbose=False,
+        )
+    path.write_bytes(program.model_proto.SerializeToString())
+
+
+def judge_tensor_scale_dynamo(v: Verdict) -> None:
+    images = [image(shape, v.rng) for shape, _ in DYNAMO_CASES]
+    with v.check("returns a function and a table"):
+        returned = v.value("returned")
+        if returned != "a function and a dict":
+            raise Wrong(f"Expected (resize, table), a function and a dict, got {returned}.")
+    if not v.ok:
+        return
+    with v.check("resizes in PyTorch"):
+        for number, (shape, factors) in enumerate(DYNAMO_CASES):
+            got = v.array(f"eager {number}")
+            name = f"resize of {list(shape)} with the factor {factors[0]} in PyTorch"
+            hint = " torch.onnx.ops.symbolic gives zeros in PyTorch." if got.size and not got.any() else ""
+            expect_resized(got, images[number], factors, "bilinear", name, hint)
+    with v.check("torch.library.opcheck passes"):
+        error = v.error("opcheck")
+        if error:
+            raise Wrong(f"{error.message}{_opcheck_cause(error.message)}")
+    with v.check("one Resize that reads its scales from the graph input"):
+        error = v.error("the exported model")
+        if error:
+            reason = error.message.removeprefix("ExportError: ")
+            raise Wrong(f"The export fails: {reason}{_export_cause(reason)}")
+        model = v.model("the exported model")
+        expect_resize(model, ["x", "factor"])
+        graphs.expect_dynamic(model, "x", [0, 2, 3])
+    if not v.ok:
+        return
+    sums = []
+    with v.check("matches PyTorch at factors and sizes that were not exported"):
+        for number, (shape, factors) in enumerate(DYNAMO_CASES):
+            feeds = {"x": images[number], "factor": np.array(factors[0], np.float32)}
+            try:
+                got, total = run(model, feeds, "the factor 3")
+            except Wrong as error:
+                if "running Mul node" not in str(error):
+                    raise
+                raise Wrong(
+                    f"{error} Resize has run; what follows it reckons with the sizes that the fake gives. Does the fake give height and "
+                    "width an unknown size each?"
+                ) from None
+            sums.append(total)
+            name = f"ONNX Runtime, {list(shape)} with the factor {factors[0]}"
+            hint = _exported_cause(got, shape, DYNAMO_EXAMPLE[1]) + attributes_hint(model, "linear")
+            expect_resized(got, images[number], factors, "bilinear", name, hint)
+    if not v.ok:
+        return
+    with v.check("what follows can compute with the new size"):
+        for x, (shape, factors), got in zip(images, DYNAMO_CASES, sums, strict=True):
+            y = reference(x, factors, "bilinear").astype(np.float64)
+            expected = (y * np.arange(y.shape[3])).sum(axis=(1, 2, 3)).astype(np.float32)
+            name = f"the sum of the columns, each times its number, for {list(shape)} with the factor {factors[0]}"
+            expect_close(got, expected, name=name)
+
+
+def _opcheck_cause(message: str) -> str:
+    if "no fake impl" in message:
+        return ""
+    if "are not equal" in message:
+        return (
+            " The fake promises another shape than the operator gives. Height and width depend on the value of the factor, which a fake "
+            "cannot read: each is a new_dynamic_size()."
+        )
+    return ""
+
+
+def _export_cause(message: str) -> str:
+    if "No ONNX function found" in message or "No decompositions registered" in message:
+        return " The table has no translation for that operator; its key is torch.ops.<namespace>.<name>.default."
+    if "SymFloat" in message or "data-dependent" in message:
+        return (
+            " The exporter cannot follow a number that .item() or .tolist() takes out of a tensor: hide that inside an operator of your "
+            "own."
+        )
+    return ""

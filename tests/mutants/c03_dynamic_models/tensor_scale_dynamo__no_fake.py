@@ -1,0 +1,12 @@
+# says: There was no fake impl registered
+def tensor_scale_dynamo():
+    @torch.library.custom_op("c03::bilinear_by", mutates_args=())
+    def resize(x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+        size = (torch.tensor(x.shape[2:]) * factor).int().tolist()
+        return torch.ops.aten.upsample_bilinear2d(x, size, False, factor.item(), factor.item())
+
+    def translate(x: FLOAT, factor: FLOAT) -> FLOAT:
+        both = op.Expand(factor, op.Constant(value_ints=[2]))
+        return op.Resize(x, None, op.Concat(op.Constant(value_floats=[1.0, 1.0]), both, axis=0), mode="linear")
+
+    return resize, {torch.ops.c03.bilinear_by.default: translate}

@@ -1,0 +1,41 @@
+"""Chapter 03's rule for sizes is ONNX Runtime's own, and PyTorch's and ONNX's reference have another one."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from oplab.checks.c03_dynamic_models import sizes
+
+
+@pytest.fixture(scope="module")
+def resize():
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="linear")
+    values = [("x", list("nchw")), ("scales", [4]), ("y", list("abcd"))]
+    x, scales, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in values)
+    graph = helper.make_graph([node], "resize", [x, scales], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def test_sizes_are_those_of_onnx_runtime(resize):
+    session = onnxruntime.InferenceSession(resize.SerializeToString(), providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(3)
+    odd = [(float(size), factor) for size in range(10, 130, 10) for factor in (0.7, 1.3, 2.3)]
+    drawn = [(float(rng.integers(4, 900)), float(rng.uniform(0.3, 4))) for _ in range(200)]
+    for size, factor in odd + drawn:
+        x = np.zeros((1, 1, int(size), 1), np.float32)
+        (y,) = session.run(None, {"x": x, "scales": np.float32([1, 1, factor, 1])})
+        assert y.shape[2:] == sizes(x.shape, (factor, 1.0)), (size, factor)
+
+
+def test_others_multiply_in_double(resize):
+    import torch
+
+    x, scales = np.zeros((1, 1, 100, 100), np.float32), np.float32([1, 1, 2.3, 2.3])
+    (by_reference,) = ReferenceEvaluator(resize).run(None, {"x": x, "scales": scales})
+    by_torch = torch.nn.functional.interpolate(torch.from_numpy(x), scale_factor=scales[2:].tolist(), mode="bilinear")
+    assert by_reference.shape[2:] == tuple(by_torch.shape[2:]) == sizes(x.shape, (2.3, 2.3), np.float64) == (229, 229)
+    assert sizes(x.shape, (2.3, 2.3)) == (230, 230)
