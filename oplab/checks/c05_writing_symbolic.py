@@ -792,8 +792,12 @@ def judge_kthvalue(v: Verdict) -> None:
         return
     with v.check("the k-th value and its index, at sizes that were not exported"):
         for case in cases:
+            size = list(sizes(v.rng, len(case.shape)))
+            size[case.numbers[1]] += (
+                3  # 7 or more: then the k-th largest is neither the k-th smallest nor the one after it
+            )
             with about(case):
-                _expect_kth(models[case], case, sizes(v.rng, len(case.shape)), v.rng)
+                _expect_kth(models[case], case, tuple(size), v.rng)
     with v.check("sizes that just fit, and an empty tensor"):
         for case in cases:
             k, dim, _ = case.numbers
@@ -839,7 +843,7 @@ def _expect_kth(model: onnx.ModelProto, case: Case, size: tuple[int, ...], rng: 
         place = 0 if name == "values" else 1
         likely = {}
         if x.size and length > k:
-            likely[f"This is the {k}-th largest: TopK takes the largest elements unless largest is 0."] = take(
+            likely["This is the k-th largest: TopK takes the largest elements unless largest is 0."] = take(
                 length - k
             )[place]
             likely["This is the next larger one: k counts from 1, the place in TopK's result from 0."] = take(k)[place]
