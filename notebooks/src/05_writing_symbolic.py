@@ -141,6 +141,9 @@ def card(name, opset):
             print(f"  {word:9} {value.name:10} {value.option.name:9} type {value.type_str}")
     for entry in schema.attributes.values():
         print(f"  attribute {entry.name:10} {'required' if entry.required else 'optional':9} {entry.type.name}")
+    for letter in schema.type_constraints:
+        allowed = sorted(letter.allowed_type_strs)
+        print(f"  {letter.type_param_str} is {allowed[0] if len(allowed) == 1 else f'one of {len(allowed)} types'}")
 
 
 card("Add", 13)
@@ -166,19 +169,19 @@ import matplotlib.pyplot as plt
 from oplab.pictures import BLUE, GREEN, INK, ORANGE, VIOLET
 
 parts = [  # definition, colour, place in the call, text in the call
-    ("input X", BLUE, 0.245, "x,"),
-    ("input K  (int64, one axis)", GREEN, 0.375, "k,"),
-    ("attribute axis  INT", ORANGE, 0.515, "axis_i=1,"),
-    ("attribute largest  INT", ORANGE, 0.685, "largest_i=0,"),
-    ("outputs Values, Indices", VIOLET, 0.87, "outputs=2)"),
+    ("input X", BLUE, 0.4, "x,"),
+    ("input K  (int64, one axis)", GREEN, 0.455, "k,"),
+    ("attribute axis  INT", ORANGE, 0.54, "axis_i=1,"),
+    ("attribute largest  INT", ORANGE, 0.68, "largest_i=0,"),
+    ("outputs Values, Indices", VIOLET, 0.825, "outputs=2)"),
 ]
-figure, axes = plt.subplots(figsize=(10, 3.6))
-axes.text(0.02, 0.12, 'g.op("TopK",', size=13, family="monospace", va="center", color=INK)
+figure, axes = plt.subplots(figsize=(10, 3.2))
+axes.text(0.375, 0.95, 'g.op("TopK",', size=13, family="monospace", ha="right", va="center", color=INK)
 for row, (text, colour, x, code) in enumerate(parts):
-    y = 0.95 - 0.13 * row
+    y = 0.68 - 0.15 * row
     axes.text(0.02, y, text, size=11.5, va="center", color=colour, weight="bold")
-    axes.plot([0.335, x, x], [y, y, 0.2], color=colour, lw=1.8)
-    axes.text(x, 0.12, code, size=13, family="monospace", ha="center", va="center", color=colour)
+    axes.plot([0.31, x, x], [y, y, 0.87], color=colour, lw=1.8)
+    axes.text(x, 0.95, code, size=13, family="monospace", ha="center", va="center", color=colour)
 axes.set(xlim=(0, 1), ylim=(0, 1.05))
 axes.axis("off")
 figure.tight_layout()
@@ -387,13 +390,21 @@ print(source.replace("2.30258509299404568401", "2.302585…").rstrip())
 # %% [markdown]
 # You can read its faults off the table: the constant is float32, and it has an axis.
 
+
+# %%
+def verdict(y, bits, x):
+    """What is wrong with y = log10(x), where x is a float of that many bits."""
+    if y.dtype != f"float{bits}":
+        return f"{y.dtype} instead of float{bits}"
+    gap = abs(float(y[0]) - math.log10(float(x[0])))
+    return "digits lost" if bits == 64 and gap > 1e-10 else "fine"
+
+
 # %%
 thirds = {bits: torch.full((2,), 1 / 3, dtype=getattr(torch, f"float{bits}")) for bits in (16, 32, 64)}
 for bits, x in thirds.items():
     model = export(torch.log10, x)
-    (y,) = run(model, x)
-    gap = abs(float(y[0]) - math.log10(float(x[0])))
-    print(f"float{bits}: {types(model):24} -> {y.dtype}, error above 1e{math.floor(math.log10(gap))}")
+    print(f"float{bits}: {types(model):22} {verdict(run(model, x)[0], bits, x)}")
 print("no axes:", run(export(torch.log10, point), point)[0].shape)
 
 # %% [markdown]
@@ -405,8 +416,7 @@ for bits, x in thirds.items():
     proto = torch.onnx.export(Model(torch.log10), (x,), dynamo=True, verbose=False).model_proto
     runner = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     (y,) = runner.run(None, {proto.graph.input[0].name: x.numpy()})
-    gap = abs(float(y[0]) - math.log10(float(x[0])))
-    print(f"float{bits}: {types(proto)} -> {y.dtype}, {'digits lost' if bits == 64 and gap > 1e-10 else 'fine'}")
+    print(f"float{bits}: {types(proto):22} {verdict(y, bits, x)}")
 
 # %% [markdown]
 # ### The graph, coloured by dtype
@@ -526,8 +536,9 @@ with raises(torch.onnx.errors.SymbolicValueError, "Expected node type 'onnx::Con
 # %% [markdown]
 # ### Types: what setType is for
 #
-# ONNX has a rule for the output type of each standard operator. For `oplab::MyAdd` it has none. Leave `setType` out,
-# and the exporter warns. The warning comes from C++, so it takes a detour to print it here.
+# ONNX has a rule for the output type of each standard operator. For `oplab::MyAdd` it has none. If such a node is the
+# *result* of your function and you leave `setType` out, the exporter warns, and then takes the type that PyTorch saw
+# in the trace. The warning comes from C++, so printing it here takes a detour.
 
 
 # %%
@@ -541,36 +552,48 @@ def warnings_of_the_exporter():
     finally:
         os.dup2(kept, 2)
         os.close(kept)
-    print(
-        *{line.split("Warning: ")[1][:120] + " …" for line in path.read_text().splitlines() if "Warning: " in line},
-        sep="\n",
-    )
+    for line in path.read_text().splitlines():
+        if "Warning: " in line:
+            print("Warning:", line.split("Warning: ")[1][:96], "…")
 
 
 # %%
-def halves(with_type):
-    """x + y, doubled by a plugin node, then a Relu; exported with fixed sizes. Returns the types inside the graph."""
+@parse_args("v", "v", "f", "f")
+def untyped(g, a, b, alpha, beta):
+    return g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta)
 
+
+register("oplab::my_add", untyped, 9)
+with warnings_of_the_exporter():
+    export(weighted, a, b)
+
+# %% [markdown]
+# If the node stands *inside* your function, nobody warns, and nobody helps. This one writes MyAdd and then a Relu. It
+# is exported with fixed sizes, so that the file should know every shape.
+
+
+# %%
+def inner_value(with_type):
     @parse_args("v", "v", "f", "f")
     def symbolic(g, a, b, alpha, beta):
         inner = g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta)
         if with_type:
             inner.setType(a.type())
-        print("inside the function:", inner.type().dtype())
+        print("in the function:", inner.type().dtype())
         return g.op("Relu", inner)
 
     register("oplab::my_add", symbolic, 9)
     path = lab.build / "typed.onnx"
     torch.onnx.export(Model(weighted), (a, b), path, dynamo=False, opset_version=13)
-    shape = onnx.load(path).graph.value_info[0].type.tensor_type
-    return onnx.TensorProto.DataType.Name(shape.elem_type), [size.dim_value for size in shape.shape.dim]
+    kind = onnx.load(path).graph.value_info[0].type.tensor_type
+    print("in the file:    ", onnx.TensorProto.DataType.Name(kind.elem_type), [d.dim_value for d in kind.shape.dim])
 
 
 # %%
-with warnings_of_the_exporter():
-    print("in the file:        ", *halves(with_type=False))
-print()
-print("in the file:        ", *halves(with_type=True))
+for with_type in (False, True):
+    print("with setType:" if with_type else "without setType:")
+    with warnings_of_the_exporter():
+        inner_value(with_type)
 
 # %% [markdown]
 # Without it neither the rest of your function nor the file knows the dtype and the shape of the inner value. Three
@@ -727,7 +750,6 @@ card("Clip", 11)
 program = """
 import torch
 torch.onnx.register_custom_op_symbolic("aten::asinh", lambda g, x: g.op("Clip", x, None, x), 9)
-torch.onnx.export(torch.nn.Module(), (), "never.onnx") if False else None
 class M(torch.nn.Module):
     def forward(self, x):
         return torch.asinh(x)
@@ -842,8 +864,8 @@ torch.onnx.unregister_custom_op_symbolic("aten::aminmax", 9)
 print(types(model), [float(value) for value in run(model, x)])
 
 # %% [markdown]
-# Which outputs are int64 is the ONNX operator's business: `TopK`'s card above has `type tensor(int64)` for Indices. The
-# *dynamo path* takes a tuple from an onnxscript function in the same way.
+# Which dtypes come out is the ONNX operator's business. `TopK`'s card above says it: Indices has the type `I`, and `I`
+# is int64. The *dynamo path* takes a tuple from an onnxscript function in the same way.
 #
 # ## 10. symbolic_helper
 #

@@ -843,9 +843,9 @@ def _expect_kth(model: onnx.ModelProto, case: Case, size: tuple[int, ...], rng: 
         place = 0 if name == "values" else 1
         likely = {}
         if x.size and length > k:
-            likely["This is the k-th largest: TopK takes the largest elements unless largest is 0."] = take(
-                length - k
-            )[place]
+            likely["This is the k-th largest: TopK takes the largest elements unless largest is 0."] = take(length - k)[
+                place
+            ]
             likely["This is the next larger one: k counts from 1, the place in TopK's result from 0."] = take(k)[place]
         if x.size:
             likely["This is the smallest one: of the k smallest, the last is wanted."] = take(0)[place]
