@@ -463,7 +463,17 @@ with raises(TypeError, "i_(): incompatible function arguments"):
 # `oplab::MyAdd(a, b; alpha, beta) -> y`, two inputs and two FLOAT attributes.
 #
 # An attribute needs a Python float, and `alpha` is a value of the graph. The decorator `parse_args` reads it: one
-# descriptor for each argument, `"v"` leaves a value alone, `"f"` makes a float of a constant.
+# descriptor for each argument of the schema.
+#
+# | descriptor | your function gets |
+# |---|---|
+# | `"v"` | the value of the graph, as it is |
+# | `"f"`, `"i"`, `"b"`, `"s"` | a Python float, int, bool or str |
+# | `"fs"`, `"is"` | a list of floats or ints |
+# | `"t"` | a torch tensor |
+# | `"none"` | the value, unread |
+#
+# All but `"v"` and `"none"` want a constant, or None.
 
 
 # %%

@@ -1,4 +1,4 @@
-# says: k tensor should be a 1D tensor of size 1
+# says: K of TopK is int64[], expected int64[1]
 def kthvalue():
     @parse_args("v", "i", "i", "b")
     def symbolic(g, x, k, dim, keepdim):
