@@ -146,6 +146,7 @@ def card(name, opset):
         print(f"  {letter.type_param_str} is {allowed[0] if len(allowed) == 1 else f'one of {len(allowed)} types'}")
 
 
+# %%
 card("Add", 13)
 card("TopK", 11)
 
@@ -175,6 +176,8 @@ parts = [  # definition, colour, place in the call, text in the call
     ("attribute largest  INT", ORANGE, 0.68, "largest_i=0,"),
     ("outputs Values, Indices", VIOLET, 0.825, "outputs=2)"),
 ]
+
+# %%
 figure, axes = plt.subplots(figsize=(10, 3.2))
 axes.text(0.375, 0.95, 'g.op("TopK",', size=13, family="monospace", ha="right", va="center", color=INK)
 for row, (text, colour, x, code) in enumerate(parts):
@@ -314,10 +317,9 @@ def times(second):
     return export(torch.asinh, torch.ones(3))
 
 
-print(
-    "Constant value_t:",
-    run(times(lambda g: g.op("Constant", value_t=torch.tensor([2.0, 3.0, 4.0]))), np.ones(3, "f"))[0],
-)
+# %%
+model = times(lambda g: g.op("Constant", value_t=torch.tensor([2.0, 3.0, 4.0])))
+print("Constant value_t:", run(model, np.ones(3, "f"))[0])
 with raises(RuntimeError, "keyword attribute 'value'"):
     times(lambda g: g.op("Constant", value_float_f=2.0))
 with raises(TypeError, "z_(): incompatible function arguments"):
@@ -459,7 +461,8 @@ with raises(TypeError, "i_(): incompatible function arguments"):
 # ## 6. The second kind: an operator that ONNX does not have
 #
 # `my_add` could be composed. Many operators cannot, or only slowly. Then you invent a node: a name in a domain of
-# your own. ONNX is a format, it stores any name; what runs it is your kernel. All you decide is the interface: here
+# your own. ONNX is a format, it stores any name; what runs it is your kernel. (TensorRT calls such a kernel a *plugin*;
+# the node in the file is the same.) All you decide is the interface: here
 # `oplab::MyAdd(a, b; alpha, beta) -> y`, two inputs and two FLOAT attributes.
 #
 # An attribute needs a Python float, and `alpha` is a value of the graph. The decorator `parse_args` reads it: one
@@ -683,6 +686,8 @@ names = [name for name in registry.all_functions() if name not in mine]
 counts = {
     opset: sum(opset in registry.get_function_group(name)._functions._base for name in names) for opset in range(7, 21)
 }
+
+# %%
 figure, axes = plt.subplots(figsize=(9, 2.8))
 bars = axes.bar([str(opset) for opset in counts], list(counts.values()), color=BLUE)
 axes.bar_label(bars)
@@ -732,6 +737,7 @@ class MyClip(torch.autograd.Function):
         return g.op("Clip", x, min_f=low)
 
 
+# %%
 def clipped(x):
     return MyClip.apply(x, 0.5)
 
@@ -912,12 +918,8 @@ print("private:", len(private), "functions")
 # %%
 def readers(g, a, b, alpha, beta):
     print("_get_const:      ", symbolic_helper._get_const(alpha, "f", "alpha"))
-    print(
-        "_maybe_get_const:",
-        symbolic_helper._maybe_get_const(alpha, "f"),
-        "and",
-        type(symbolic_helper._maybe_get_const(a, "t")).__name__,
-    )
+    same = symbolic_helper._maybe_get_const(a, "t") is a
+    print("_maybe_get_const:", symbolic_helper._maybe_get_const(alpha, "f"), " a comes back as it is:", same)
     print("_is_none:        ", symbolic_helper._is_none(alpha), " mustBeNone:", alpha.node().mustBeNone())
     return g.op("Add", a, symbolic_helper._get_const(b, "t", "b"))
 
