@@ -1,0 +1,129 @@
+"""Chapter 05: symbolic functions with attributes, constants, optional inputs, dtypes and several outputs.
+
+``my_add``, ``plugin``, ``dtypes`` and ``kthvalue`` take nothing and return nothing: each registers one mapping with
+``torch.onnx.register_custom_op_symbolic``. ``clip`` *is* a symbolic function. The grader calls them in processes of their own and
+exports over the TorchScript path, ``torch.onnx.export(..., dynamo=False)``.
+
+In the specifications, ``export`` stands for that export and ``run`` for ONNX Runtime with the kernels of ``oplab.session``.
+
+Check one with ``make check EX=c05.my_add``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.onnx.symbolic_helper import parse_args
+
+from oplab import todo
+
+
+def my_add() -> None:
+    """Map ``oplab::my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor`` to standard ONNX operators.
+
+    ``my_add(a, b, alpha, beta) = alpha a + beta b``, with the coefficients of each call. After the registration, for ``a`` and
+    ``b`` of one shape in float16, float32 or float64 and every opset from 9 on::
+
+        >>> my_add()
+        >>> model = export(lambda a, b: torch.ops.oplab.my_add(a, b, 0.1, -2.0), (a, b), opset_version=9)
+        >>> y = run(model, a, b)
+        >>> y.dtype == a.dtype and y.shape == a.shape and allclose(y, 0.1 * a - 2.0 * b)  # float64: within 1e-12
+        True
+
+    No ``Cast`` in the graph. (A float64 tensor without axes is left out: the exporter itself makes it a float32.) About 3 lines.
+    """
+
+    # TODO c05.my_add: register a mapping from oplab::my_add to Mul and Add, with the alpha and the beta of the call
+    raise todo("c05.my_add")
+
+
+def plugin() -> None:
+    """Map the same ``oplab::my_add`` to the custom operator ``oplab::MyAdd(a, b; alpha, beta) -> y``.
+
+    ``alpha`` and ``beta`` are FLOAT attributes. The course's kernel takes float32 and float64, not float16: for float16 the
+    graph casts to float32 before the node and back after it. After the registration, for opset 9 and above::
+
+        >>> plugin()
+        >>> model = export(lambda a, b: torch.ops.oplab.my_add(a, b, 0.5, -2.0), (a, b))
+        >>> [(node.domain, node.op_type) for node in model.graph.node]  # float32 and float64
+        [('oplab', 'MyAdd')]
+        >>> [node.op_type for node in model.graph.node]  # float16
+        ['Cast', 'Cast', 'MyAdd', 'Cast']
+        >>> y = run(model, a, b)  # 0.5 * a - 2.0 * b, in the dtype of a
+
+    About 9 lines.
+    """
+
+    # TODO c05.plugin: register a mapping from oplab::my_add to one oplab::MyAdd node with two attributes, in float32 for float16
+    raise todo("c05.plugin")
+
+
+def clip(g, x, low, high):
+    """The symbolic function of ``MyClip``, one ``Clip`` node that is valid at every opset from 9 to 20.
+
+    The grader uses it as ``MyClip.symbolic``::
+
+        class MyClip(torch.autograd.Function):
+            forward = staticmethod(lambda ctx, x, low, high: x.clamp(low, high))
+            symbolic = staticmethod(clip)
+
+        >>> model = export(lambda x: MyClip.apply(x, 0, 6), (x,), opset_version=13)
+        >>> [node.op_type for node in model.graph.node]
+        ['Constant', 'Constant', 'Clip']
+
+    Up to opset 10 the bounds of ``Clip`` are attributes, from 11 on they are inputs without axes, of the dtype of ``x``. A bound
+    that is None is left out. ``x`` is a float16, float32 or float64; from opset 12 on it can be an int32 or int64 too. No ``Cast``.
+
+    Args:
+        g: the graph context; ``g.opset`` is the opset of the export.
+        x: the value to be clipped.
+        low, high: Python ints or floats, or None.
+
+    Returns:
+        the value of the Clip node. About 9 lines.
+    """
+
+    # TODO c05.clip: write Clip with attributes until opset 10, and with inputs of the dtype of x from 11 on; a bound can be None
+    raise todo("c05.clip")
+
+
+def dtypes() -> None:
+    """Replace PyTorch's mapping of ``torch.log10``, schema ``aten::log10(Tensor self) -> Tensor``, by one that keeps the dtype.
+
+    PyTorch's own is wrong in three ways: float16 becomes float32, float64 loses digits, and a result without axes gets one. After
+    the call, for ``x`` of any shape in float16, float32 or float64 and every opset from 9 on::
+
+        >>> dtypes()
+        >>> model = export(torch.log10, (x,), opset_version=9)
+        >>> y = run(model, x)
+        >>> y.dtype == x.dtype and y.shape == x.shape and allclose(y, np.log10(x))  # float64: within 1e-12
+        True
+        >>> "Cast" in [node.op_type for node in model.graph.node]
+        False
+
+    (A float64 tensor without axes is left out: the exporter itself makes it a float32.) About 4 lines.
+    """
+
+    # TODO c05.dtypes: register a mapping of aten::log10 that is right for float16, float32 and float64, without a Cast
+    raise todo("c05.dtypes")
+
+
+def kthvalue() -> None:
+    """Map ``torch.kthvalue`` to ONNX. It has two outputs.
+
+    Its schema is ``aten::kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)``: the
+    k-th smallest element along ``dim`` (k counts from 1) and its int64 index. After the call, for ``x`` with at least one axis and
+    without equal elements, in float32, float64 or int64, and every opset from 11 on::
+
+        >>> kthvalue()
+        >>> model = export(lambda x: torch.kthvalue(x, 2, dim=0), (x,), output_names=["values", "indices"])
+        >>> run(model, np.float32([[5, 1], [4, 9], [6, 7]]))
+        [array([5., 7.], dtype=float32), array([0, 2])]
+
+    ``TopK`` finds the k smallest elements, sorted; the last of them is the k-th. With ``keepdim`` the axis stays, with size 1. About
+    8 lines.
+    """
+
+    # TODO c05.kthvalue: write TopK with two outputs and take the last of the k smallest, with and without keepdim, from opset 11 on
+    raise todo("c05.kthvalue")

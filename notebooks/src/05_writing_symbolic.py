@@ -1,0 +1,1000 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 05 · Writing symbolic functions
+#
+# After this chapter you can
+#
+# - read two definitions, PyTorch's and ONNX's, and write the `g.op` calls that lead from one to the other;
+# - write attributes, constants, optional inputs and several outputs with the right types;
+# - map an operator that ONNX does not have, and run it with your own kernel.
+#
+# Chapter 04 registered mappings of one line. This one opens `g.op` and looks inside.
+
+# %%
+import inspect
+import math
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+from onnx import numpy_helper
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
+from torch.onnx import symbolic_helper
+from torch.onnx.symbolic_helper import parse_args
+
+from oplab import lesson, ops, quiet_exports, raises, session
+
+lab = lesson("05_writing_symbolic")
+
+# %% [markdown]
+# The helpers of this chapter. `export` uses the **TorchScript path** (`dynamo=False`). `run` runs a model in ONNX
+# Runtime together with the course's kernels.
+
+# %%
+quiet_exports()
+ops.load()  # makes torch.ops.oplab.my_add, which is compiled C++
+register = torch.onnx.register_custom_op_symbolic
+
+
+class Model(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+# %%
+def export(function, *inputs, opset=13, outputs=("out",)):
+    names, path = ["x", "y"][: len(inputs)], lab.build / "model.onnx"
+    axes = {name: {i: f"{name}{i}" for i in range(inputs[k].dim())} for k, name in enumerate(names)}
+    options = {"dynamo": False, "opset_version": opset, "dynamic_axes": axes}
+    torch.onnx.export(Model(function), inputs, path, input_names=names, output_names=list(outputs), **options)
+    return onnx.load(path)
+
+
+def run(model, *arrays):
+    return session(model).run(None, dict(zip("xy", map(np.asarray, arrays), strict=False)))
+
+
+def types(model):
+    return " ".join(node.op_type for node in model.graph.node)
+
+
+# %% [markdown]
+# ## 1. The failure
+#
+# `torch.ops.oplab.my_add(a, b, alpha, beta)` computes `alpha * a + beta * b`. It is compiled C++ (chapter 07 writes
+# it), it runs, and no exporter knows it. First the *TorchScript path*, then the *dynamo path*.
+
+
+# %%
+def weighted(a, b):
+    return torch.ops.oplab.my_add(a, b, 0.1, -0.7)
+
+
+a, b = torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)
+print(weighted(a, b).numpy().round(2))
+with raises(torch.onnx.errors.UnsupportedOperatorError, "oplab::my_add"):
+    export(weighted, a, b)
+
+# %%
+with raises(torch.onnx.OnnxExporterError, "No ONNX function found"):
+    torch.onnx.export(Model(weighted), (a, b), dynamo=True, verbose=False)
+
+# %% [markdown]
+# Both want a mapping. This chapter writes it for the TorchScript path; chapter 10 does the same for dynamo.
+#
+# ## 2. From two definitions to one function
+#
+# A symbolic function is derived from two definitions. The first is the **PyTorch operator's schema**. It gives the
+# arguments of your function: `g`, then one for each argument, in this order, defaults included.
+
+# %%
+print(torch.ops.oplab.my_add.default._schema)
+
+# %% [markdown]
+# What exactly arrives? Look before you write.
+
+
+# %%
+def show_arguments(g, a, b, alpha, beta):
+    for name, value in {"a": a, "b": b, "alpha": alpha, "beta": beta}.items():
+        kind, dtype = value.node().kind(), value.type().dtype()
+        print(f"{name:6} {type(value).__name__}  from {kind:15} {dtype}  axes: {value.type().dim()}")
+    return g.op("Add", a, b)
+
+
+register("oplab::my_add", show_arguments, 9)
+model = export(weighted, a, b)
+
+# %% [markdown]
+# All four are values of the graph. The two Python floats have become constants: float64, without axes. Remember that,
+# it matters in section 5.
+#
+# The second definition is the **ONNX operator's**. `onnx.defs` has it for each opset.
+
+
+# %%
+def card(name, opset):
+    schema = onnx.defs.get_schema(name, opset)
+    print(f"{name}, version {schema.since_version} (in use at opset {opset})")
+    for word, values in (("input", schema.inputs), ("output", schema.outputs)):
+        for value in values:
+            print(f"  {word:9} {value.name:10} {value.option.name:9} type {value.type_str}")
+    for entry in schema.attributes.values():
+        print(f"  attribute {entry.name:10} {'required' if entry.required else 'optional':9} {entry.type.name}")
+    for letter in schema.type_constraints:
+        allowed = sorted(letter.allowed_type_strs)
+        print(f"  {letter.type_param_str} is {allowed[0] if len(allowed) == 1 else f'one of {len(allowed)} types'}")
+
+
+# %%
+card("Add", 13)
+card("TopK", 11)
+
+# %% [markdown]
+# Each line of a card says what to write:
+#
+# | in the definition | in `g.op("Name", …)` | section |
+# |---|---|---|
+# | an input | the next positional argument, a value of the graph | 2 |
+# | an attribute | a keyword with the suffix of its type: `axis_i=0` | 3 |
+# | an input that needs a number | a `Constant` node | 4 |
+# | inputs with the same type letter | have to have one dtype; ONNX converts nothing | 5 |
+# | an optional input that you leave out | the none node | 8 |
+# | several outputs | `outputs=2`, a tuple comes back | 9 |
+#
+# The picture does it for `TopK`: every part of the definition has its place in the call.
+
+# %%
+import matplotlib.pyplot as plt
+
+from oplab.pictures import BLUE, GREEN, INK, ORANGE, VIOLET
+
+parts = [  # definition, colour, place in the call, text in the call
+    ("input X", BLUE, 0.4, "x,"),
+    ("input K  (int64, one axis)", GREEN, 0.455, "k,"),
+    ("attribute axis  INT", ORANGE, 0.54, "axis_i=1,"),
+    ("attribute largest  INT", ORANGE, 0.68, "largest_i=0,"),
+    ("outputs Values, Indices", VIOLET, 0.825, "outputs=2)"),
+]
+
+# %%
+figure, axes = plt.subplots(figsize=(10, 3.2))
+axes.text(0.375, 0.95, 'g.op("TopK",', size=13, family="monospace", ha="right", va="center", color=INK)
+for row, (text, colour, x, code) in enumerate(parts):
+    y = 0.68 - 0.15 * row
+    axes.text(0.02, y, text, size=11.5, va="center", color=colour, weight="bold")
+    axes.plot([0.31, x, x], [y, y, 0.87], color=colour, lw=1.8)
+    axes.text(x, 0.95, code, size=13, family="monospace", ha="center", va="center", color=colour)
+axes.set(xlim=(0, 1), ylim=(0, 1.05))
+axes.axis("off")
+figure.tight_layout()
+
+# %% [markdown]
+# ### The naive try
+#
+# The old notes write their `my_add` like this. (One of them even has `2a + b`: another operator of the same name.)
+
+
+# %%
+def from_the_notes(g, a, b, alpha, beta):
+    three = g.op("Constant", value_t=torch.tensor([3]))
+    two = g.op("Constant", value_t=torch.tensor([2]))
+    return g.op("Add", g.op("Mul", a, three), g.op("Mul", b, two))
+
+
+register("oplab::my_add", from_the_notes, 9)
+print("with the defaults:  ", np.allclose(run(export(torch.ops.oplab.my_add, a, b), a, b)[0], 3 * a + 2 * b))
+print("with 0.1 and -0.7:  ", np.allclose(run(export(weighted, a, b), a, b)[0], weighted(a, b)))
+point = torch.tensor(1.0)
+print("a tensor without axes becomes", run(export(weighted, point, point), point, point)[0].shape)
+
+# %% [markdown]
+# Two faults. The coefficients of the call are thrown away: nobody complains, the numbers are wrong. And `[3]` has an
+# axis, so a result without axes gets one.
+#
+# ### The fix
+#
+# `alpha` and `beta` are values of the graph already. Use them.
+
+
+# %%
+def my_add_symbolic(g, a, b, alpha, beta):
+    return g.op("Add", g.op("Mul", a, alpha), g.op("Mul", b, beta))
+
+
+register("oplab::my_add", my_add_symbolic, 9)
+model = export(weighted, a, b)
+onnx.checker.check_model(model, full_check=True)
+lab.show(model)
+
+# %% [markdown]
+# The proof: fresh numbers, sizes that were not exported, three dtypes, and no axes at all. *(TorchScript path.)*
+
+# %%
+rng = np.random.default_rng(5)
+for dtype in ("float16", "float32", "float64"):
+    model = export(weighted, a.to(getattr(torch, dtype)), b.to(getattr(torch, dtype)))
+    x, y = rng.normal(size=(2, 50, 7)).astype(dtype)
+    got, expected = run(model, x, y)[0], weighted(torch.from_numpy(x), torch.from_numpy(y)).numpy()
+    gap = np.abs(got.astype("f8") - expected.astype("f8")).max()
+    print(
+        f"{dtype}: {types(model)} -> {got.dtype}, error {'0' if gap == 0 else f'below 1e{math.ceil(math.log10(gap))}'}"
+    )
+print("no axes:", run(export(weighted, point, point), point, point)[0].shape)
+
+# %% [markdown]
+# The *dynamo path* still fails: it never asks this registry.
+
+# %%
+with raises(torch.onnx.OnnxExporterError, "No ONNX function found"):
+    torch.onnx.export(Model(weighted), (a, b), dynamo=True, verbose=False)
+
+# %% [markdown]
+# ## 3. Attributes and their suffixes
+#
+# ONNX stores the type of each attribute in the file. Python's `1` could be an INT or a FLOAT, so the suffix says it.
+# The table is made by exporting a node of an invented operator and reading the file. *(TorchScript path; the dynamo
+# path takes the types from the onnxscript function or from `torch.onnx.ops.symbolic`, chapter 10.)*
+
+
+# %%
+def attribute(**keyword):
+    """Export one node with one attribute and return (type, value) as the file has them."""
+    register("aten::asinh", lambda g, x: g.op("oplab::Probe", x, **keyword).setType(x.type()), 9)
+    entries = export(torch.asinh, torch.ones(2)).graph.node[0].attribute
+    return [(onnx.AttributeProto.AttributeType.Name(e.type), onnx.helper.get_attribute_value(e)) for e in entries]
+
+
+# %%
+two = torch.tensor([1, 2])
+given = [{"a_f": 1}, {"a_f": [1, 2.5]}, {"a_i": 3}, {"a_i": [3, 4]}, {"a_i": True}, {"a_s": "cubic"}]
+given += [{"a_s": ["a", "b"]}, {"a_t": two}, {"a_t": [two, two]}, {"a_f": []}, {"a_f": None}]
+for keyword in given:
+    ((name, value),) = keyword.items()
+    found = attribute(**keyword)
+    kind, held = found[0] if found else ("not written", "")
+    shown = "" if "TENSOR" in kind else held
+    print(f"{name}={str(value).replace('tensor', 'torch.tensor'):44} {kind:12} {shown}")
+
+# %% [markdown]
+# - One suffix serves one value and a list: `a_f=1` is FLOAT, `a_f=[1, 2.5]` is FLOATS.
+# - An attribute that is `None` is left out. Exercise `clip` can use that.
+# - The suffix is the end of the name: the attribute is called `a`.
+#
+# A wrong type is a TypeError. The words are pybind11's; read the name in front: `i_` wanted an int. A name without a
+# suffix is a ValueError.
+
+# %%
+with raises(TypeError, "i_(): incompatible function arguments"):
+    attribute(axis_i=2.5)
+with raises(TypeError, "s_(): incompatible function arguments"):
+    attribute(mode_s=1)
+with raises(TypeError, "t_(): incompatible function arguments"):
+    attribute(value_t=1.0)
+with raises(ValueError, "must be suffixed with type"):
+    attribute(alpha=1.0)
+
+# %% [markdown]
+# What no error tells you: a FLOAT is a **float32**. `0.1` is stored with eight digits, and a model in double
+# precision feels it.
+
+# %%
+((_, stored),) = attribute(alpha_f=0.1)
+print(f"stored - 0.1 = {stored - 0.1:.1e}")
+
+# %% [markdown]
+# ## 4. Constants
+#
+# A number that ONNX wants as an *input* needs a node: `Constant`, with the tensor `value_t`. The other attributes that
+# ONNX allows there (`value_float`, `value_ints`, …) do not work in `g.op`, and neither does a Python number among the
+# inputs.
+
+
+# %%
+def times(second):
+    """Map asinh to x * second(g), only to see what `second` may be."""
+    register("aten::asinh", lambda g, x: g.op("Mul", x, second(g)), 9)
+    return export(torch.asinh, torch.ones(3))
+
+
+# %%
+model = times(lambda g: g.op("Constant", value_t=torch.tensor([2.0, 3.0, 4.0])))
+print("Constant value_t:", run(model, np.ones(3, "f"))[0])
+with raises(RuntimeError, "keyword attribute 'value'"):
+    times(lambda g: g.op("Constant", value_float_f=2.0))
+with raises(TypeError, "z_(): incompatible function arguments"):
+    times(lambda g: 2.0)
+
+# %% [markdown]
+# A torch tensor among the inputs does work, as a short form. But it means a tensor **without axes**: one element loses
+# its axis without a word, more than one is refused.
+
+# %%
+(constant,) = [node for node in times(lambda g: torch.tensor([2.0])).graph.node if node.op_type == "Constant"]
+print("torch.tensor([2.0]) was written with the shape", numpy_helper.to_array(constant.attribute[0].t).shape)
+with raises(RuntimeError, "shape '[]' is invalid for input of size 3"):
+    times(lambda g: torch.tensor([2.0, 3.0, 4.0]))
+
+# %% [markdown]
+# ## 5. Dtypes
+#
+# ONNX never converts between dtypes: `Mul` wants two equal ones. So somebody has to convert. For some operators the
+# exporter does it, after your function has returned. Which ones, and how? Try five constants with `Mul` and with
+# `Clip`. *(TorchScript path.)*
+
+
+# %%
+def outcome(operator, constant, dtype):
+    register("aten::asinh", lambda g, x: g.op(operator, x, g.op("Constant", value_t=constant)), 9)
+    model = export(torch.asinh, torch.ones(2, dtype=getattr(torch, dtype)))
+    try:
+        (y,) = run(model, np.ones(2, dtype))
+    except (Fail, InvalidGraph):
+        return "ORT refuses"
+    (node,) = [node for node in model.graph.node if node.op_type == "Constant"]
+    cast = ", by a Cast" if "Cast" in types(model) else ""
+    return f"{numpy_helper.to_array(node.attribute[0].t).dtype} -> {y.dtype}{cast}"
+
+
+# %%
+double = torch.float64
+forms = {"tensor(2)": torch.tensor(2), "tensor(2.0)": torch.tensor(2.0), "tensor([2.0])": torch.tensor([2.0])}
+forms |= {
+    "tensor(2.0, float64)": torch.tensor(2.0, dtype=double),
+    "tensor([2.0], float64)": torch.tensor([2.0], dtype=double),
+}
+for operator in ("Mul", "Clip"):
+    print(f"{operator:22} {'x is float16':36} {'x is float32':36} x is float64")
+    for label, constant in forms.items():
+        print(f"  {label:20}", *(f"{outcome(operator, constant, f'float{bits}'):36}" for bits in (16, 32, 64)))
+
+# %% [markdown]
+# Read the table in three steps.
+#
+# - `Mul`: a constant **without axes** counts as a Python number. It takes the dtype of `x`, an int64 too.
+# - `Mul`: a constant **with axes** counts as a tensor. If its dtype is wider, `x` is lifted to it by a `Cast` that you
+#   did not write. A float32 model that becomes double runs slower, and the next node may not fit.
+# - `Clip`: nothing is mended. The dtype has to be right when you write it.
+#
+# So there are two safe ways: a float64 constant without axes where the exporter mends it, or the dtype of `x`, which
+# works everywhere: `torch.tensor(number, dtype=x.type().dtype())`.
+#
+# ### A mapping of PyTorch's own that is wrong
+#
+# `log10` is exported by PyTorch. This is its mapping:
+
+# %%
+from torch.onnx._internal.torchscript_exporter.registration import registry
+
+source = inspect.getsource(registry.get_function_group("aten::log10").get(13))
+print(source.replace("2.30258509299404568401", "2.302585…").rstrip())
+
+# %% [markdown]
+# You can read its faults off the table: the constant is float32, and it has an axis.
+
+
+# %%
+def verdict(y, bits, x):
+    """What is wrong with y = log10(x), where x is a float of that many bits."""
+    if y.dtype != f"float{bits}":
+        return f"{y.dtype} instead of float{bits}"
+    gap = abs(float(y[0]) - math.log10(float(x[0])))
+    return "digits lost" if bits == 64 and gap > 1e-10 else "fine"
+
+
+# %%
+thirds = {bits: torch.full((2,), 1 / 3, dtype=getattr(torch, f"float{bits}")) for bits in (16, 32, 64)}
+for bits, x in thirds.items():
+    model = export(torch.log10, x)
+    print(f"float{bits}: {types(model):22} {verdict(run(model, x)[0], bits, x)}")
+print("no axes:", run(export(torch.log10, point), point)[0].shape)
+
+# %% [markdown]
+# A half model gets a float32 output, a double model has float32 digits, a scalar gets an axis. Exercise `dtypes` mends
+# it. The *dynamo path* has a mapping of its own, with one of the three faults:
+
+# %%
+for bits, x in thirds.items():
+    proto = torch.onnx.export(Model(torch.log10), (x,), dynamo=True, verbose=False).model_proto
+    runner = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    (y,) = runner.run(None, {proto.graph.input[0].name: x.numpy()})
+    print(f"float{bits}: {types(proto):22} {verdict(y, bits, x)}")
+
+# %% [markdown]
+# ### The graph, coloured by dtype
+#
+# Colour makes a stray dtype visible. Left: PyTorch's `log10` for a float16. Middle: the float64 constant with an axis
+# lifts a float32 to double. Right: an int64 that `Clip` does not take.
+
+# %%
+from oplab.dtype_picture import by_dtype
+
+
+def with_constant(operator, constant):
+    register("aten::asinh", lambda g, x: g.op(operator, x, g.op("Constant", value_t=constant)), 9)
+    return export(torch.asinh, torch.ones(2))
+
+
+stray = {
+    "log10, float16 in, float32 out": export(torch.log10, thirds[16]),
+    "Mul: a Cast that nobody wrote": with_constant("Mul", torch.tensor([2.0], dtype=double)),
+    "Clip: ONNX Runtime refuses": with_constant("Clip", torch.tensor(2)),
+    "Mul: without axes": with_constant("Mul", torch.tensor(2.0, dtype=double)),
+}
+by_dtype(stray)
+
+# %% [markdown]
+# ### Cast on purpose
+#
+# `Cast` is a node like any other. Its attribute `to` is a number of ONNX's list of types, not a torch dtype.
+
+# %%
+kinds = torch.onnx.TensorProtoDataType
+print(
+    "FLOAT", int(kinds.FLOAT), " FLOAT16", int(kinds.FLOAT16), " DOUBLE", int(kinds.DOUBLE), " INT64", int(kinds.INT64)
+)
+print(symbolic_helper.cast_pytorch_to_onnx["Half"].name, "is what PyTorch's graph calls Half")
+with raises(TypeError, "i_(): incompatible function arguments"):
+    attribute(to_i=torch.float64)
+
+# %% [markdown]
+# ## 6. The second kind: an operator that ONNX does not have
+#
+# `my_add` could be composed. Many operators cannot, or only slowly. Then you invent a node: a name in a domain of
+# your own. ONNX is a format, it stores any name; what runs it is your kernel. (TensorRT calls such a kernel a *plugin*;
+# the node in the file is the same.) All you decide is the interface: here
+# `oplab::MyAdd(a, b; alpha, beta) -> y`, two inputs and two FLOAT attributes.
+#
+# An attribute needs a Python float, and `alpha` is a value of the graph. The decorator `parse_args` reads it: one
+# descriptor for each argument of the schema.
+#
+# | descriptor | your function gets |
+# |---|---|
+# | `"v"` | the value of the graph, as it is |
+# | `"f"`, `"i"`, `"b"`, `"s"` | a Python float, int, bool or str |
+# | `"fs"`, `"is"` | a list of floats or ints |
+# | `"t"` | a torch tensor |
+# | `"none"` | the value, unread |
+#
+# All but `"v"` and `"none"` want a constant, or None.
+
+
+# %%
+@parse_args("v", "v", "f", "f")
+def plugin_symbolic(g, a, b, alpha, beta):
+    return g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta).setType(a.type())
+
+
+register("oplab::my_add", plugin_symbolic, 9)
+plugin = export(weighted, a, b)
+onnx.checker.check_model(plugin, full_check=True)
+print({entry.domain or "ai.onnx": entry.version for entry in plugin.opset_import})
+lab.show(plugin)
+
+# %% [markdown]
+# The checker knows nothing about the domain `oplab`, so it lets it pass. ONNX Runtime alone refuses the model. With
+# the kernels of `oplab.session` it runs. (Chapter 12 writes this kernel.)
+
+# %%
+with raises(Fail, "is not a registered function/op"):
+    ort.InferenceSession(plugin.SerializeToString(), providers=["CPUExecutionProvider"])
+x, y = rng.normal(size=(2, 50, 7)).astype(np.float32)
+expected = weighted(torch.from_numpy(x), torch.from_numpy(y)).numpy()
+print("plugin = PyTorch:", np.array_equal(run(plugin, x, y)[0], expected))
+print("plugin = 2a + b: ", np.allclose(run(plugin, x, y)[0], 2 * x + y))
+
+# %% [markdown]
+# The same operator, mapped in two ways:
+
+# %%
+register("oplab::my_add", my_add_symbolic, 9)
+lab.show(export(weighted, a, b), plugin)
+
+# %% [markdown]
+# | | standard operators | a node of your own |
+# |---|---|---|
+# | runs in | every ONNX runtime | those that have your kernel |
+# | shapes and types | ONNX knows the rules | you have to say them |
+# | speed | a kernel for each node | one pass over the memory |
+#
+# Choose standard operators if they can say it. The *dynamo path* has the same two kinds, in other words (chapter 10).
+#
+# ### What parse_args lets through
+#
+# The wrong number of descriptors is an error. The wrong letter is not always one: `"i"` on `-0.7` gives 0.
+
+
+# %%
+def parsed(*letters):
+    def look(g, a, b, alpha, beta):
+        print(letters, "->", alpha, beta)
+        return g.op("Add", a, b)
+
+    register("oplab::my_add", parse_args(*letters)(look), 9)
+    export(weighted, a, b)
+
+
+parsed("v", "v", "f", "f")
+parsed("v", "v", "i", "i")
+with raises(AssertionError, "A mismatch between the number of arguments (4) and their descriptors (3)"):
+    parsed("v", "v", "f")
+
+# %% [markdown]
+# And `"f"` works on constants only. An argument that the model computes has no value at export.
+
+# %%
+with raises(torch.onnx.errors.SymbolicValueError, "Expected node type 'onnx::Constant' for argument 'a'"):
+    parsed("f", "v", "f", "f")
+
+# %% [markdown]
+# ### Types: what setType is for
+#
+# ONNX has a rule for the output type of each standard operator. For `oplab::MyAdd` it has none. If such a node is the
+# *result* of your function and you leave `setType` out, the exporter warns, and then takes the type that PyTorch saw
+# in the trace. The warning comes from C++, so printing it here takes a detour.
+
+
+# %%
+@contextmanager
+def warnings_of_the_exporter():
+    path, kept = lab.build / "stderr.txt", os.dup(2)
+    with open(path, "wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+    for line in path.read_text().splitlines():
+        if "Warning: " in line:
+            print("Warning:", line.split("Warning: ")[1][:96], "…")
+
+
+# %%
+@parse_args("v", "v", "f", "f")
+def untyped(g, a, b, alpha, beta):
+    return g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta)
+
+
+register("oplab::my_add", untyped, 9)
+with warnings_of_the_exporter():
+    export(weighted, a, b)
+
+# %% [markdown]
+# If the node stands *inside* your function, nobody warns, and nobody helps. This one writes MyAdd and then a Relu. It
+# is exported with fixed sizes, so that the file should know every shape.
+
+
+# %%
+def inner_value(with_type):
+    @parse_args("v", "v", "f", "f")
+    def symbolic(g, a, b, alpha, beta):
+        inner = g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta)
+        if with_type:
+            inner.setType(a.type())
+        print("in the function:", inner.type().dtype())
+        return g.op("Relu", inner)
+
+    register("oplab::my_add", symbolic, 9)
+    path = lab.build / "typed.onnx"
+    torch.onnx.export(Model(weighted), (a, b), path, dynamo=False, opset_version=13)
+    kind = onnx.load(path).graph.value_info[0].type.tensor_type
+    print("in the file:    ", onnx.TensorProto.DataType.Name(kind.elem_type), [d.dim_value for d in kind.shape.dim])
+
+
+# %%
+for with_type in (False, True):
+    print("with setType:" if with_type else "without setType:")
+    with warnings_of_the_exporter():
+        inner_value(with_type)
+
+# %% [markdown]
+# Without it neither the rest of your function nor the file knows the dtype and the shape of the inner value. Three
+# forms that you will need:
+#
+# - `y.setType(x.type())` – same dtype, same shape;
+# - `y.setType(x.type().with_dtype(torch.int64))` – another dtype;
+# - `y.setType(x.type().with_sizes([n, k]))` – another shape; `None` is a size that is not known.
+#
+# What you say there is believed. A wrong type makes a model that does not load:
+
+
+# %%
+@parse_args("v", "v", "f", "f")
+def lying(g, a, b, alpha, beta):
+    y = g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta).setType(a.type().with_dtype(torch.float64))
+    return g.op("Cast", y, to_i=kinds.FLOAT)
+
+
+register("oplab::my_add", lying, 9)
+with raises(Fail, "does not match expected type (tensor(float))"):
+    run(export(weighted, a, b), a, b)
+
+# %% [markdown]
+# ### And requires_grad?
+#
+# A type of the TorchScript graph also knows whether a gradient was wanted. `setType` copies that too. ONNX has no place
+# for it: the exported files are equal.
+
+# %%
+files = set()
+for wanted in (True, False):
+    register("aten::asinh", lambda g, x: print("requires_grad:", x.requiresGrad()) or g.op("Asinh", x), 9)
+    files.add(export(torch.asinh, torch.ones(2, requires_grad=wanted)).SerializeToString())
+print("different files:", len(files))
+
+# %% [markdown]
+# ## 7. How PyTorch registers
+#
+# PyTorch's own mappings stand in the files `symbolic_opsetN.py`. The decorator `_onnx_symbolic` above each of them
+# puts it into a registry, under the operator's name and the opset N of the file.
+
+# %%
+print(inspect.getsource(registry.get_function_group("aten::relu").get(13)).split("return")[0].rstrip())
+clamp = registry.get_function_group("aten::clamp")
+for opset in (9, 10, 11, 13, 20):
+    function = clamp.get(opset)
+    print(f"aten::clamp at opset {opset:2} -> {function.__module__.rsplit('.')[-1]}.{function.__name__}")
+
+# %% [markdown]
+# `register_custom_op_symbolic` does the same with one difference. Here are its last lines, without the docstring.
+
+# %%
+source = inspect.getsource(torch.onnx.register_custom_op_symbolic)
+print(inspect.cleandoc(source.rsplit('"""', 1)[1]))
+from torch.onnx._internal.torchscript_exporter import registration
+
+print(inspect.getsource(registration.custom_onnx_symbolic).rstrip().splitlines()[-1].strip())
+
+# %% [markdown]
+# `custom=True` is the difference. The registry keeps two tables for each operator, PyTorch's and yours, and yours
+# hides PyTorch's at the same opset. That is why `unregister_custom_op_symbolic` can bring PyTorch's back.
+
+# %%
+register("aten::relu", lambda g, x: g.op("Abs", x), 9)
+table = registry.get_function_group("aten::relu")._functions
+print("PyTorch's:", list(table._base), " yours:", list(table._overrides), " hidden at 9:", table.overridden(9))
+torch.onnx.unregister_custom_op_symbolic("aten::relu", 9)
+print("PyTorch's:", list(table._base), " yours:", list(table._overrides), " hidden at 9:", table.overridden(9))
+
+# %% [markdown]
+# How much is in it? Count the entries by file. The registry is private: read it, do not build on it.
+
+# %%
+mine = ("aten::asinh", "oplab::my_add")
+names = [name for name in registry.all_functions() if name not in mine]
+counts = {
+    opset: sum(opset in registry.get_function_group(name)._functions._base for name in names) for opset in range(7, 21)
+}
+
+# %%
+figure, axes = plt.subplots(figsize=(9, 2.8))
+bars = axes.bar([str(opset) for opset in counts], list(counts.values()), color=BLUE)
+axes.bar_label(bars)
+axes.set(xlabel="opset of the file symbolic_opsetN.py", ylabel="mappings", ylim=(0, 370))
+axes.spines[["top", "right"]].set_visible(False)
+figure.tight_layout()
+assert counts[9] > 300
+
+# %% [markdown]
+# Most mappings are as old as opset 9, and serve every opset above it. The *dynamo path* has a registry of its own,
+# keyed by overloads such as `torch.ops.aten.relu.default`, and never looks here.
+#
+# ## 8. Optional inputs: MyRelu and MyClip
+#
+# There is a second place for a symbolic function: the static method `symbolic` of a `torch.autograd.Function`. Chapter
+# 08 is about it. The note shows two. Its MyRelu:
+
+
+# %%
+class MyRelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clamp(min=0)
+
+    @staticmethod
+    def symbolic(g, x):
+        return g.op("Clip", x, g.op("Constant", value_t=torch.tensor(0, dtype=torch.float)))
+
+
+samples = {bits: torch.tensor([-1, 2], dtype=getattr(torch, f"float{bits}")) for bits in (32, 64)}
+print("float32:", run(export(MyRelu.apply, samples[32]), samples[32])[0])
+with raises(Fail, "Type parameter (T) of Optype (Clip) bound to different types"):
+    run(export(MyRelu.apply, samples[64]), samples[64])
+
+# %% [markdown]
+# It is right for float32 and for nothing else: section 5 says why. Its MyClip writes the bound as an attribute.
+
+
+# %%
+class MyClip(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, low):
+        return x.clamp(min=low)
+
+    @staticmethod
+    def symbolic(g, x, low):
+        return g.op("Clip", x, min_f=low)
+
+
+# %%
+def clipped(x):
+    return MyClip.apply(x, 0.5)
+
+
+print("opset 10:", run(export(clipped, samples[32], opset=10), samples[32])[0])
+with raises(InvalidGraph, "Unrecognized attribute: min"):
+    run(export(clipped, samples[32], opset=13), samples[32])
+
+# %% [markdown]
+# The export succeeds at 13, the model does not load. The cards say why:
+
+# %%
+card("Clip", 10)
+card("Clip", 11)
+
+# %% [markdown]
+# What was an attribute is an optional input since version 11. `g.opset` tells your function which opset it writes for.
+# (In a Function, `low` arrives as the Python number, not as a value of the graph.)
+#
+# ### Leaving an input out
+#
+# `max` alone, without `min`: the place of `min` has to stay empty. In the file that is an empty name. In `g.op`, `None`
+# looks right, and ends the process: no exception, no message. The cell runs it in a process of its own.
+
+# %%
+program = """
+import torch
+torch.onnx.register_custom_op_symbolic("aten::asinh", lambda g, x: g.op("Clip", x, None, x), 9)
+class M(torch.nn.Module):
+    def forward(self, x):
+        return torch.asinh(x)
+torch.onnx.export(M(), (torch.ones(2),), "never.onnx", dynamo=False)
+"""
+ended = subprocess.run([sys.executable, "-c", program], capture_output=True, cwd=lab.build)
+print("ended by signal", -ended.returncode, "(11 is a segmentation fault)")
+assert ended.returncode == -11
+
+# %% [markdown]
+# What `g.op` wants is a **none node**: a `prim::Constant` of the type Optional, which the exporter turns into the
+# empty name. An ONNX `Constant` without a value is not one.
+
+
+# %%
+def none_node(g):
+    return g.op("prim::Constant").setType(torch._C.OptionalType.ofTensor())
+
+
+def use(second):
+    register("aten::asinh", lambda g, x: g.op("Clip", x, second(g), torch.tensor(1.0)), 9)
+    return export(torch.asinh, torch.ones(2))
+
+
+model = use(none_node)
+(node,) = [node for node in model.graph.node if node.op_type == "Clip"]
+print("inputs of Clip:", list(node.input), " result:", run(model, np.float32([-3, 3]))[0])
+with raises(RuntimeError, "required keyword attribute 'value' is undefined"):
+    use(lambda g: g.op("Constant"))
+
+# %% [markdown]
+# At the end of the list no placeholder is needed: leave the argument out. An optional *argument* of the PyTorch
+# operator comes the same way: `None` arrives as a value whose node `mustBeNone()`. `torch.clamp(x, max=1)` shows it.
+
+
+# %%
+def look(g, x, low, high):
+    print("low:", low.node().mustBeNone(), " high:", high.node().mustBeNone())
+    return g.op("Clip", x, none_node(g), g.op("Cast", high, to_i=kinds.FLOAT))
+
+
+register("aten::clamp", look, 9)
+model = export(lambda x: torch.clamp(x, max=1.0), torch.ones(2))
+print(types(model), "->", run(model, np.float32([-3, 3]))[0])
+torch.onnx.unregister_custom_op_symbolic("aten::clamp", 9)
+
+# %% [markdown]
+# The *dynamo path* never calls `symbolic`. It looks into `forward`, finds `clamp`, and is right at 18. Count the calls.
+
+# %%
+calls = []
+
+
+class Counted(MyClip):
+    @staticmethod
+    def symbolic(g, x, low):
+        calls.append(low)
+        return g.op("Clip", x, min_f=low)
+
+
+export(lambda x: Counted.apply(x, 0.5), samples[32], opset=10)
+proto = torch.onnx.export(
+    Model(lambda x: Counted.apply(x, 0.5)), (samples[32],), dynamo=True, verbose=False
+).model_proto
+print("calls:", calls, " dynamo's graph:", types(proto))
+assert calls == [0.5]
+
+# %% [markdown]
+# ## 9. Several outputs
+#
+# `g.op` returns one value. If the ONNX operator has two outputs and you want the second, `outputs=2` makes it a tuple.
+# `GLU` splits its input in two: the first half times the sigmoid of the second.
+
+
+# %%
+@parse_args("v", "i")
+def glu_symbolic(g, x, dim):
+    first, second = g.op("Split", x, axis_i=dim, outputs=2)
+    return g.op("Mul", first, g.op("Sigmoid", second))
+
+
+register("aten::glu", glu_symbolic, 9)
+x = torch.linspace(-1, 1, 8).reshape(2, 4)
+model = export(torch.nn.functional.glu, x, opset=11)
+print(types(model), np.allclose(run(model, x)[0], torch.nn.functional.glu(x), atol=1e-6))
+
+# %%
+register("aten::glu", lambda g, x, dim: g.op("Mul", *g.op("Split", x, axis_i=1)), 9)
+with raises(TypeError, "must be an iterable, not torch._C.Value"):
+    export(torch.nn.functional.glu, x, opset=11)
+torch.onnx.unregister_custom_op_symbolic("aten::glu", 9)
+
+# %% [markdown]
+# If the *PyTorch* operator has two outputs, your function returns a tuple, in the order of the schema. The number is
+# checked. `torch.aminmax` has two:
+
+# %%
+print(torch.ops.aten.aminmax.default._schema)
+register("aten::aminmax", lambda g, x, dim, keepdim: g.op("ReduceMin", x, keepdims_i=0), 9)
+with raises(RuntimeError, "incorrect number of outputs (expected 2, but got 1)"):
+    export(lambda x: tuple(torch.aminmax(x)), x, outputs=("low", "high"))
+
+
+# %%
+def both(g, x, dim, keepdim):
+    return tuple(g.op(name, x, keepdims_i=0) for name in ("ReduceMin", "ReduceMax"))
+
+
+register("aten::aminmax", both, 9)
+model = export(lambda x: tuple(torch.aminmax(x)), x, outputs=("low", "high"))
+torch.onnx.unregister_custom_op_symbolic("aten::aminmax", 9)
+print(types(model), [float(value) for value in run(model, x)])
+
+# %% [markdown]
+# Which dtypes come out is the ONNX operator's business. `TopK`'s card above says it: Indices has the type `I`, and `I`
+# is int64. The *dynamo path* takes a tuple from an onnxscript function in the same way.
+#
+# ## 10. symbolic_helper
+#
+# PyTorch's mappings use a module of helpers, and old texts use it freely. Most of its names begin with an underscore:
+# they are private, and some have changed before. Which are not?
+
+# %%
+members = inspect.getmembers(symbolic_helper)
+public = [
+    name
+    for name, value in members
+    if not name.startswith("_") and getattr(value, "__module__", "") == parse_args.__module__
+]
+tables = [name for name, value in members if not name.startswith("_") and isinstance(value, (dict, list))]
+private = [name for name, value in members if name.startswith("_") and inspect.isfunction(value)]
+print("public: ", *public)
+print("tables: ", *tables)
+print("private:", len(private), "functions")
+
+# %% [markdown]
+# The private ones that you will meet most often, and what does the same without them:
+#
+# | in old texts | what it does | without it |
+# |---|---|---|
+# | `_is_none(v)` | the argument is None | `v.node().mustBeNone()` |
+# | `_get_const(v, "f", "alpha")` | read a constant, or fail | `parse_args` |
+# | `_maybe_get_const(v, "f")` | read it if it is a constant, else return `v` | `v.node().kind() == "onnx::Constant"` |
+# | `_optional_input_placeholder_tensor(g)` | the none node | section 8 |
+# | `_try_get_scalar_type(v)` | the dtype | `v.type().dtype()` |
+#
+# The two readers side by side, on an argument that is a constant and on one that is not:
+
+
+# %%
+def readers(g, a, b, alpha, beta):
+    print("_get_const:      ", symbolic_helper._get_const(alpha, "f", "alpha"))
+    same = symbolic_helper._maybe_get_const(a, "t") is a
+    print("_maybe_get_const:", symbolic_helper._maybe_get_const(alpha, "f"), " a comes back as it is:", same)
+    print("_is_none:        ", symbolic_helper._is_none(alpha), " mustBeNone:", alpha.node().mustBeNone())
+    return g.op("Add", a, symbolic_helper._get_const(b, "t", "b"))
+
+
+register("oplab::my_add", readers, 9)
+with raises(torch.onnx.errors.SymbolicValueError, "expected a constant value of the 'b' argument"):
+    export(weighted, a, b)
+
+# %% [markdown]
+# ## 11. Limits
+#
+# - **Float attributes are float32.** The plugin is exact in float32, and not in float64; the composition is.
+
+# %%
+wide = torch.from_numpy(rng.normal(size=(2, 40)))
+for label, symbolic in (("composition", my_add_symbolic), ("plugin", plugin_symbolic)):
+    register("oplab::my_add", symbolic, 9)
+    gap = np.abs(run(export(weighted, wide, wide), wide, wide)[0] - weighted(wide, wide).numpy()).max()
+    print(f"{label:11} float64: error {'above' if gap > 1e-10 else 'below'} 1e-10")
+
+# %% [markdown]
+# - **None leaves the node as it is.** A symbolic function that forgets its `return` is an error for `aten::`, but for
+#   an operator of a library the node is exported untranslated, without an error.
+
+# %%
+register("oplab::my_add", lambda g, a, b, alpha, beta: None, 9)
+with warnings_of_the_exporter():
+    forgotten = export(weighted, a, b)
+print([f"{node.domain}::{node.op_type}" for node in forgotten.graph.node])
+for name in mine:
+    torch.onnx.unregister_custom_op_symbolic(name, 9)
+
+# %% [markdown]
+# - A float64 tensor without axes becomes a float32 in a composition (chapter 04, section 11).
+# - `g` is a `GraphContext`. PyTorch calls it internal; `g.op` and `g.opset` have kept their meaning so far.
+# - The TorchScript path is deprecated. What you learned here about types, optional inputs and outputs is ONNX's, and
+#   holds on every path.
+#
+# ## 12. Exercises
+#
+# Your file is `exercises/c05_writing_symbolic.py`. The docstrings are the specification.
+#
+# **`my_add`** – the composition, again without looking, for each call and three dtypes.
+
+# %%
+lab.check("my_add")
+
+# %% [markdown]
+# **`plugin`** – the node `oplab::MyAdd`. Its kernel takes no float16; your graph does.
+
+# %%
+lab.check("plugin")
+
+# %% [markdown]
+# **`clip`** – one `Clip` for opsets 9 to 20, for five dtypes, with bounds that can be None.
+
+# %%
+lab.check("clip")
+
+# %% [markdown]
+# **`dtypes`** – a `log10` that keeps the dtype.
+
+# %%
+lab.check("dtypes")
+
+# %% [markdown]
+# **`kthvalue`** – two outputs from `TopK`. Its card is in section 2.
+
+# %%
+lab.check("kthvalue")
+
+# %% [markdown]
+# ## What to read next
+#
+# - Chapter 06: `parse_args` with fourteen arguments (`deform_conv2d`), domains and their versions.
+# - Chapter 08: `autograd.Function` and its `symbolic`, in depth; plugin nodes with optional inputs.
+# - `symbolic_opset11.py`, `clamp`: how PyTorch itself handles what exercise `clip` asks for.
+# - Chapters 07 and 12: the two kernels of `my_add`, for PyTorch and for ONNX Runtime.

@@ -1,0 +1,899 @@
+"""Checks of chapter 05: the nodes, constants, attributes and dtypes that a symbolic function writes, and their numbers."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oplab.checks import graphs
+from oplab.checks.base import Collect, Verdict
+from oplab.parity import Wrong, describe, expect_close
+
+if TYPE_CHECKING:
+    import onnx
+    import torch
+
+TYPE_NAMES = {"float16": "FLOAT16", "float32": "FLOAT", "float64": "DOUBLE", "int32": "INT32", "int64": "INT64"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One export: what it is exported from, and the numbers in the call of the operator."""
+
+    opset: int
+    dtype: str
+    shape: tuple[int, ...]
+    numbers: tuple[Any, ...] = ()
+    call: str = ""  # how the operator is called, for messages
+
+    @property
+    def title(self) -> str:
+        call = f", {self.call}" if self.call else ""
+        return f"opset {self.opset}, {self.dtype}{list(self.shape)}{call}"
+
+
+def collect(
+    c: Collect,
+    cases: Sequence[Case],
+    function: Callable[[Case], Callable[..., Any]],
+    names: Sequence[str],
+    outputs: Sequence[str] = ("out",),
+) -> None:
+    """Export what ``function`` makes of each case over the TorchScript path, every axis dynamic; each model or exception is evidence."""
+    import torch
+
+    for number, case in enumerate(cases):
+        ones = torch.ones(case.shape, dtype=getattr(torch, case.dtype))
+        path = c.scratch / f"{number}.onnx"
+        c.attempt(case.title, export, function(case), (ones,) * len(names), case.opset, names, outputs, path)
+        c.file(case.title, path)
+
+
+def export(
+    function: Callable[..., torch.Tensor],
+    inputs: tuple[torch.Tensor, ...],
+    opset: int,
+    names: Sequence[str],
+    outputs: Sequence[str],
+    path: Path,
+) -> None:
+    """Export a function of tensors over the TorchScript path, every axis dynamic, to ``path``."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, *args: torch.Tensor) -> torch.Tensor:
+            return function(*args)
+
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Model(),
+            inputs,
+            buffer,
+            dynamo=False,
+            opset_version=opset,
+            input_names=list(names),
+            output_names=list(outputs),
+            dynamic_axes={
+                name: {axis: f"{name}{axis}" for axis in range(x.dim())} for name, x in zip(names, inputs, strict=True)
+            },
+        )
+    path.write_bytes(buffer.getvalue())
+
+
+def register(c: Collect, name: str) -> None:
+    """Call the learner's function, which is to register a mapping, and record what is registered afterwards."""
+    c.function(name)()
+    c.value("registered", c.attempt("registered", registrations))
+
+
+def registrations() -> list[str]:
+    """What the learner registered in this process, as ``aten::log10 from opset 9``."""
+    from torch.onnx._internal.torchscript_exporter.registration import registry
+
+    found = []
+    for name in sorted(registry.all_functions()):
+        functions = registry.get_function_group(name)._functions
+        found += [f"{name} from opset {version}" for version in sorted(functions) if functions.overridden(version)]
+    return found[:20]
+
+
+def sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
+    """A shape that was not exported: sizes from 4 to 7."""
+    return tuple(int(size) for size in rng.integers(4, 8, size=rank))
+
+
+@contextmanager
+def about(case: Case) -> Iterator[None]:
+    """Puts in front of a message which export it is about."""
+    try:
+        yield
+    except Wrong as error:
+        raise error if str(error).startswith(case.title) else type(error)(f"{case.title}: {error}") from None
+
+
+def exported(
+    v: Verdict,
+    case: Case,
+    operator: str,
+    names: Sequence[str],
+    arguments: str,
+    outputs: Sequence[str] = ("out",),
+) -> onnx.ModelProto:
+    """The model of a case, with what holds for each: its opset, inputs that are used and dynamic, its outputs.
+
+    Args:
+        operator: the PyTorch operator, ``aten::log10``; its mapping has to be the learner's. An empty text: nothing is registered.
+        arguments: the arguments of its symbolic function, for messages.
+    """
+    _expect_registered(v, case, operator)
+    error = v.error(case.title)
+    if error and error.type != "LearnerError":
+        reason, where = error.message, f" ({error.where})" if error.where else ""
+        cause = _why_not_exported(error.type, reason, arguments, len(outputs))
+        if cause:
+            raise Wrong(f"{case.title}: {reason.split('  (Occurred')[0][:240].rstrip('.')}{where}. {cause}")
+    model = v.model(case.title)
+    graphs.expect_opset(model, case.opset)
+    graphs.expect_inputs(model, names)
+    graphs.expect_outputs(model, outputs)
+    graphs.expect_used(model, names)
+    for name in names:
+        graphs.expect_dynamic(model, name, range(len(case.shape)))
+    return model
+
+
+def _expect_registered(v: Verdict, case: Case, operator: str) -> None:
+    if not operator:
+        return
+    found = [str(entry) for entry in v.value("registered")]
+    mine = [entry for entry in found if entry.startswith(f"{operator} ")]
+    if any(int(entry.rsplit(" ", 1)[1]) <= case.opset for entry in mine):
+        return
+    if mine:
+        raise Wrong(
+            f"{case.title}: registered is {', '.join(mine)}. The version is the earliest opset that the function serves, "
+            f"and it has to serve opset {case.opset}."
+        )
+    if found:
+        raise Wrong(
+            f"No mapping of {operator} is registered. Registered: {', '.join(found)}. The name has to be the operator's own, "
+            f"with its namespace: {operator}."
+        )
+    own = (
+        " What the export uses is PyTorch's own mapping." if operator.startswith("aten::log10") else ""
+    )  # the others have none
+    raise Wrong(f"Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic.{own}")
+
+
+def _why_not_exported(kind: str, reason: str, arguments: str, outputs: int) -> str:
+    """The likely cause of an exception that the exporter or g.op raised, or an empty text."""
+    many = "several values as a tuple, one for each output of the operator" if outputs > 1 else "one value"
+    causes = {
+        "mismatch between the number of arguments": f"parse_args needs one descriptor for each argument of the schema: {arguments}.",
+        "positional argument": "The exporter calls a symbolic function with the graph context g, then one argument for each in the schema: "
+        f"{arguments}.",
+        "incorrect number of outputs": f"The symbolic function has to return {many}.",
+        "non-iterable torch._C.Value": "g.op returns a single value unless outputs= says how many the node has: outputs=2 gives a tuple.",
+        "'torch._C.Value' object is not subscriptable": "g.op returns a single value unless outputs= says how many the node has.",
+        "unsupported operand type": 'A value of the graph has no operators: write g.op("Mul", …) and the like.',
+        "has no attribute 'dtype'": "The dtype of a value of the graph is x.type().dtype().",
+        "Error casting results": "A symbolic function returns what g.op returned, not a number or a tensor.",
+        "must be suffixed with type": "An attribute is a keyword with the suffix of its type: alpha_f, axis_i, mode_s, value_t.",
+        "z_(): incompatible": "What stands among the inputs of g.op has to be a value of the graph or a tensor; make a number a Constant.",
+        "f_(): incompatible": "The suffix _f takes a Python float. parse_args with 'f' turns a constant of the graph into one.",
+        "i_(): incompatible": "The suffix _i takes a Python int: parse_args makes one of a constant; dtypes stand in TensorProtoDataType.",
+        "Could not infer dtype of torch._C.Value": "torch.tensor takes numbers, and this is a value of the graph: parse_args reads it.",
+        "keyword attribute 'value'": "A Constant has one attribute here, the tensor value_t.",
+    }
+    if kind == "RuntimeError" and "Couldn't export" in reason:
+        return "The symbolic function returned None: return the value of the last node."
+    return next((cause for words, cause in causes.items() if words in reason), "")
+
+
+def run(
+    model: onnx.ModelProto, case: Case, feeds: dict[str, np.ndarray], shape: tuple[int, ...] | None = None
+) -> list[np.ndarray]:
+    """Run a model, with the course's kernels if it has foreign nodes, and demand the shape of the first input for each result."""
+    wanted = next(iter(feeds.values())).shape if shape is None else shape
+    try:
+        results = _run(model, feeds)
+    except Wrong as error:
+        raise Wrong(f"{str(error).rstrip('.')}.{_baked(case) if 'cannot run' in str(error) else ''}") from None
+    for got in results:
+        if got.shape != wanted:
+            fed = describe(next(iter(feeds.values())))
+            cause = ""
+            if wanted == () and got.shape == (1,):
+                cause = " A constant with an axis, such as torch.tensor([2.0]), gives its axis to the result; torch.tensor(2.0) has none."
+            elif got.shape == case.shape:
+                cause = _baked(case)
+            raise Wrong(f"The model turns {fed} into the shape {list(got.shape)}, expected {list(wanted)}.{cause}")
+    return results
+
+
+def _run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    if not any("::" in name for name in graphs.ops(model)):
+        return graphs.run(model, feeds)
+    from oplab.ops import session
+
+    try:
+        made = session(model, threads=1)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:400]
+        cause = ""
+        if "does not match expected type" in reason:
+            cause = " The kernel gives the dtype that it was fed: setType wrote another one into the graph."
+        elif "of input parameter" in reason and "float16" in reason:
+            cause = " The kernel takes float32 and float64; a float16 has to be cast before it."
+        elif "is not a registered function/op" in reason:
+            cause = " The operator is named oplab::MyAdd, case and domain included."
+        raise Wrong(f"ONNX Runtime with the course's kernels cannot load the model: {reason}{cause}") from None
+    try:
+        return made.run(None, feeds)
+    except Exception as error:
+        raise Wrong(f"ONNX Runtime cannot run the model: {' '.join(str(error).split())[:400]}") from None
+
+
+def _baked(case: Case) -> str:
+    return f" The model was exported from {list(case.shape)}: a shape of that moment seems to stand in the graph as a constant."
+
+
+def expect_no_cast(model: onnx.ModelProto) -> None:
+    """No conversion between dtypes: where there is one, a constant of another dtype has usually asked for it."""
+    if "Cast" not in graphs.ops(model):
+        return
+    (first, *_) = (node for node in graphs.nodes(model) if node.op_type == "Cast")
+    target = next((attribute.i for attribute in first.attribute if attribute.name == "to"), 0)
+    import onnx
+
+    name = onnx.TensorProto.DataType.Name(target)
+    cause = (
+        "The exporter adds one where two inputs of a node differ in dtype and one of them is a constant with axes, or is computed: "
+        "give the constant the dtype of x, or leave its axes out."
+    )
+    if name == "DOUBLE":
+        cause = (
+            "The exporter adds it, without a word, where x meets a float64 constant with axes, such as "
+            + "torch.tensor([2.0], dtype=torch.float64). Without the brackets the constant takes the dtype of x."
+        )
+    raise Wrong(f"The graph has a Cast to {name}, none is needed. {cause}")
+
+
+def expect_standard(model: onnx.ModelProto) -> None:
+    """Operators of ONNX alone."""
+    _expect_translated(model)
+    foreign = sorted(name for name in graphs.ops(model) if "::" in name)
+    if foreign:
+        raise Wrong(f"The graph has {', '.join(foreign)}: this mapping is to use operators of ONNX alone.")
+
+
+def _expect_translated(model: onnx.ModelProto) -> None:
+    """A symbolic function that returns None leaves an operator of a library as it is, without an error."""
+    if "oplab::my_add" in graphs.ops(model):
+        raise Wrong(
+            "The graph has the PyTorch operator oplab::my_add, untranslated: the symbolic function returned None, or it wrote a node "
+            "of that name."
+        )
+
+
+def expect_valid(model: onnx.ModelProto) -> None:
+    """onnx.checker with full shape inference, and what usually stands behind its refusal here."""
+    try:
+        graphs.expect_valid(model)
+    except Wrong as error:
+        reason = str(error).rstrip(".")
+        if "No Op registered for" in reason:
+            raise Wrong(
+                f"{reason}. g.op does not look whether ONNX has an operator of that name at opset {graphs.opset(model)}."
+            ) from None
+        if "Unrecognized attribute" in reason and "Clip" in reason:
+            raise Wrong(
+                f"{reason}. Clip has the attributes min and max up to opset 10; from opset 11 on they are inputs."
+            ) from None
+        if "schema(::Clip:6) has input size" in reason:
+            raise Wrong(
+                f"{reason}. Clip takes its bounds as inputs only since opset 11; before that they are attributes."
+            ) from None
+        if "inconsistent type" in reason:
+            raise Wrong(
+                f"{reason}. Inputs that share a type need constants of exactly that dtype: torch.tensor(number, dtype=x.type().dtype())."
+            ) from None
+        raise
+
+
+def constant(model: onnx.ModelProto, name: str) -> np.ndarray | None:
+    """The constant tensor called ``name``: an initialiser or what a Constant node gives; None if it is computed."""
+    from onnx import numpy_helper
+
+    for tensor in model.graph.initializer:
+        if tensor.name == name:
+            return numpy_helper.to_array(tensor)
+    for node in model.graph.node:
+        if node.op_type == "Constant" and name in node.output and node.attribute[0].HasField("t"):
+            return numpy_helper.to_array(node.attribute[0].t)
+    return None
+
+
+def attributes(node: onnx.NodeProto) -> dict[str, tuple[str, Any]]:
+    """The attributes of a node by name: (type, value)."""
+    import onnx
+
+    return {
+        entry.name: (onnx.AttributeProto.AttributeType.Name(entry.type), onnx.helper.get_attribute_value(entry))
+        for entry in node.attribute
+    }
+
+
+# --- my_add and plugin ---------------------------------------------------------------------------------------------
+
+
+def _coefficients(rng: np.random.Generator) -> tuple[float, float]:
+    """Two different numbers with one decimal, none of them an integer: float32 cannot hold them, and "i" truncates them.
+
+    Both are below 2, so that no truncated pair is (2, 1), which would look like the operator 2a + b.
+    """
+    alpha, beta = (rng.integers(-3, 2) + rng.integers(1, 5) / 10 + part for part in (0.0, 0.5))
+    return round(float(alpha), 1), round(float(beta), 1)
+
+
+def _my_add_cases(rng: np.random.Generator, dtypes: Sequence[str]) -> list[Case]:
+    cases = []
+    for opset in (9, 13, 20):
+        for dtype in dtypes:
+            alpha, beta = _coefficients(rng)
+            cases.append(Case(opset, dtype, (2, 3), (alpha, beta), f"my_add(a, b, {alpha}, {beta})"))
+    cases.append(Case(13, "float32", (2, 3), (), "my_add(a, b)"))
+    for dtype in ("float16", "float32"):
+        alpha, beta = _coefficients(rng)
+        cases.append(Case(13, dtype, (), (alpha, beta), f"my_add(a, b, {alpha}, {beta})"))
+    alpha, beta = _coefficients(rng)
+    cases.append(Case(17, "float64", (2, 1, 3), (alpha, beta), f"my_add(a, b, {alpha}, {beta})"))
+    return cases
+
+
+def _my_add_function(case: Case) -> Callable[..., Any]:
+    import torch
+
+    return lambda a, b: torch.ops.oplab.my_add(a, b, *case.numbers)
+
+
+def _pair(rng: np.random.Generator, size: tuple[int, ...], dtype: str) -> dict[str, np.ndarray]:
+    return {name: np.asarray(rng.uniform(-4, 4, size=size), dtype) for name in "ab"}
+
+
+_MY_ADD_TOLERANCE = {"float16": (1e-2, 3e-2), "float32": (1e-5, 1e-5), "float64": (1e-12, 1e-12)}
+_MY_ADD_ARGUMENTS = "g, a, b, alpha, beta"
+
+
+def _expect_sum(
+    got: np.ndarray, a: np.ndarray, b: np.ndarray, alpha: float, beta: float, call: str, attribute: bool
+) -> None:
+    """``alpha a + beta b``; in a plugin the coefficients are attributes, and a FLOAT attribute is a float32."""
+
+    def weighted(s: float, t: float) -> np.ndarray:
+        return s * a.astype(np.float64) + t * b.astype(np.float64)
+
+    def single(number: float) -> float:
+        return float(np.float32(number))
+
+    right = weighted(single(alpha), single(beta)) if attribute else weighted(alpha, beta)
+    likely = {
+        "This is 2a + b, the operator of another text: my_add is alpha a + beta b.": weighted(2, 1),
+        "This is 3a + 2b, the defaults, although the call gives other coefficients: they arrive as the last two arguments.": weighted(
+            3, 2
+        ),
+        "alpha and beta are swapped.": weighted(beta, alpha),
+        'alpha and beta have lost what stands behind the point: "i" in parse_args truncates a float without a word.': weighted(
+            int(alpha), int(beta)
+        ),
+        "This is a + b: alpha and beta are missing.": weighted(1, 1),
+        "alpha is missing.": weighted(1, beta),
+        "beta is missing.": weighted(alpha, 1),
+    }
+    if not attribute and got.dtype == np.float64:
+        likely["The coefficients were float32 once and lost digits. As they arrive, they are float64 constants."] = (
+            weighted(single(alpha), single(beta))
+        )
+    rtol, atol = _MY_ADD_TOLERANCE[str(a.dtype)]
+    expect_close(got, right.astype(a.dtype), name=f"{call} of {describe(a)}", rtol=rtol, atol=atol, likely=likely)
+
+
+def _expect_dtype(got: np.ndarray, dtype: str) -> None:
+    if str(got.dtype) != dtype:
+        raise Wrong(f"The inputs are {dtype}, the result is {got.dtype}.")
+
+
+MY_ADD_DTYPES = ("float16", "float32", "float64")
+
+
+def collect_my_add(c: Collect) -> None:
+    from oplab import ops
+
+    ops.load()
+    register(c, "my_add")
+    collect(c, _my_add_cases(c.rng, MY_ADD_DTYPES), _my_add_function, "ab")
+
+
+def judge_my_add(v: Verdict) -> None:
+    cases, models = _my_add_cases(v.rng, MY_ADD_DTYPES), {}
+    with v.check("valid graphs of standard operators from opset 9 on"):
+        for case in cases:
+            with about(case):
+                models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS)
+                expect_standard(model)
+                expect_valid(model)
+    if not v.ok:
+        return
+    with v.check("alpha a + beta b in the dtype of a and b, at sizes that were not exported"):
+        for case in cases:
+            for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+                with about(case):
+                    feeds = _pair(v.rng, size, case.dtype)
+                    (got,) = run(models[case], case, feeds)
+                    if str(got.dtype) != case.dtype:
+                        expect_no_cast(models[case])
+                    _expect_dtype(got, case.dtype)
+                    _expect_sum(got, *feeds.values(), *(case.numbers or (3.0, 2.0)), case.call, attribute=False)
+    with v.check("no Cast"):
+        for case in cases:
+            with about(case):
+                expect_no_cast(models[case])
+
+
+PLUGIN_DTYPES = ("float32", "float64", "float16")
+
+
+def collect_plugin(c: Collect) -> None:
+    from oplab import ops
+
+    ops.load()
+    register(c, "plugin")
+    collect(c, _my_add_cases(c.rng, PLUGIN_DTYPES), _my_add_function, "ab")
+
+
+def judge_plugin(v: Verdict) -> None:
+    cases, models = _my_add_cases(v.rng, PLUGIN_DTYPES), {}
+    with v.check("one oplab::MyAdd node with two FLOAT attributes"):
+        for case in cases:
+            with about(case):
+                models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS)
+                _expect_my_add_node(model, *(case.numbers or (3.0, 2.0)))
+                _expect_casts(model, case)
+                expect_valid(model)
+    if not v.ok:
+        return
+    with v.check("the type of the node's output stands in the graph"):
+        for case in cases:
+            if case.dtype == "float16":
+                with about(case):
+                    _expect_typed(models[case])
+    with v.check("alpha a + beta b from the course's kernel, at sizes that were not exported"):
+        for case in cases:
+            for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+                with about(case):
+                    feeds = _pair(v.rng, size, case.dtype)
+                    (got,) = run(models[case], case, feeds)
+                    _expect_dtype(got, case.dtype)
+                    _expect_sum(got, *feeds.values(), *(case.numbers or (3.0, 2.0)), case.call, attribute=True)
+
+
+def _expect_my_add_node(model: onnx.ModelProto, alpha: float, beta: float) -> None:
+    _expect_translated(model)
+    found = graphs.ops(model)
+    if "MyAdd" in found:
+        raise Wrong(
+            "The node is MyAdd of ONNX's own domain, which has no such operator: its name needs its domain, oplab::MyAdd."
+        )
+    graphs.expect_ops(model, {"oplab::MyAdd": 1})
+    if graphs.opset(model, "oplab") is None:
+        raise Wrong("The model does not import the domain oplab.")
+    (node,) = (node for node in graphs.nodes(model) if node.op_type == "MyAdd")
+    if len(node.input) != 2:
+        raise Wrong(
+            f"MyAdd has {len(node.input)} inputs, expected 2: a and b. alpha and beta are attributes, written with the suffix _f."
+        )
+    for name, number in (("alpha", alpha), ("beta", beta)):
+        wanted, held = float(np.float32(number)), attributes(node)
+        if name not in held:
+            raise Wrong(
+                f"MyAdd has no attribute {name}; it has {', '.join(sorted(held)) or 'none'}. The kernel would take its default."
+            )
+        kind, value = held[name]
+        if kind != "FLOAT":
+            raise Wrong(
+                f"The attribute {name} is of type {kind}, expected FLOAT: the suffix _f and a single Python float."
+            )
+        if value != wanted:
+            cause = (
+                ' "i" in parse_args truncates a float without a word.'
+                if value == int(number)
+                else " Other coefficients stand in the call: they arrive as the last two arguments."
+            )
+            raise Wrong(f"The attribute {name} is {value:g}, the call says {number:g}.{cause}")
+
+
+def _expect_casts(model: onnx.ModelProto, case: Case) -> None:
+    casts = graphs.ops(model)["Cast"]
+    others = sorted(set(graphs.ops(model)) - {"Cast", "oplab::MyAdd", "Constant", "Identity"})
+    if others:
+        raise Wrong(f"Expected MyAdd alone, with Casts around it for float16; the graph also has {', '.join(others)}.")
+    if case.dtype != "float16" and casts:
+        raise Wrong(f"The kernel takes {case.dtype} as it is, and the graph has {casts} × Cast.")
+    if case.dtype == "float16" and casts == 0:
+        raise Wrong("The kernel takes float32 and float64: a float16 has to be cast before it, and the result back.")
+    if case.dtype == "float16" and casts != 3:
+        raise Wrong(f"Expected 3 × Cast for float16 (a, b and the result), the graph has {casts}.")
+    if case.dtype == "float16":
+        targets = [attributes(node)["to"][1] for node in graphs.nodes(model) if node.op_type == "Cast"]
+        if targets[:2] == [11, 11]:
+            raise Wrong("The graph casts float16 to double; float32 holds every float16, and it is enough.")
+
+
+def _expect_typed(model: onnx.ModelProto) -> None:
+    import onnx
+
+    (node,) = (node for node in graphs.nodes(model) if node.op_type == "MyAdd")
+    kinds = [value.type.tensor_type.elem_type for value in model.graph.value_info if value.name == node.output[0]]
+    kind = kinds[0] if kinds else 0
+    if kind == 0:
+        raise Wrong(
+            "The type of MyAdd's output is unknown in the graph: ONNX has no rule for a foreign operator. Say it with setType, "
+            "for example with the type() of an input of the node."
+        )
+    if kind != onnx.TensorProto.FLOAT:
+        raise Wrong(
+            f"The graph says that MyAdd's output is {onnx.TensorProto.DataType.Name(kind)}, but the node is fed FLOAT: "
+            "setType has to take the type of what the node gets, not of what the function got."
+        )
+
+
+# --- clip ----------------------------------------------------------------------------------------------------------
+
+_NO_NUMBERS = "the dtype of x is x.type().dtype()"
+
+
+def _clip_cases(rng: np.random.Generator) -> list[Case]:
+    cases = []
+
+    def add(opset: int, dtype: str, low: Any, high: Any, shape: tuple[int, ...] = (2, 3)) -> None:
+        cases.append(Case(opset, dtype, shape, (low, high), f"low={low}, high={high}"))
+
+    def bounds() -> tuple[float, float]:
+        return float(rng.integers(-8, 0)) / 4, float(rng.integers(1, 9)) / 4  # exact in every float dtype
+
+    for opset in (9, 10, 11, 12, 13, 17, 20):
+        add(opset, "float32", *bounds())
+    for opset in (9, 11, 13, 20):
+        add(opset, "float32", 0, int(rng.integers(2, 7)))  # Python ints
+    for opset in (10, 11, 13):
+        add(opset, "float32", None, bounds()[1])
+        add(opset, "float32", bounds()[0], None)
+    for opset in (9, 10, 11, 12, 20):
+        add(opset, "float16", *bounds())
+        add(opset, "float64", *bounds())
+    for opset in (12, 13, 20):
+        add(opset, "int64", -int(rng.integers(1, 4)), int(rng.integers(2, 7)))
+    add(13, "int32", None, int(rng.integers(2, 7)))
+    add(10, "float32", *bounds(), shape=())
+    add(13, "float32", *bounds(), shape=())
+    return cases
+
+
+def collect_clip(c: Collect) -> None:
+    import torch
+
+    answer = c.function("clip")
+
+    class MyClip(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, low: Any, high: Any) -> torch.Tensor:
+            return x.clamp(low, high)
+
+        symbolic = staticmethod(answer)
+
+    collect(c, _clip_cases(c.rng), lambda case: lambda x: MyClip.apply(x, *case.numbers), "x")
+
+
+def judge_clip(v: Verdict) -> None:
+    cases, models = _clip_cases(v.rng), {}
+    for words, wanted in (("attributes up to opset 10", range(9, 11)), ("inputs from opset 11 on", range(11, 21))):
+        with v.check(f"one Clip node, its bounds are {words}"):
+            for case in cases:
+                if case.opset in wanted:
+                    with about(case):
+                        models[case] = model = exported(v, case, "", "x", "g, x, low, high")
+                        expect_no_cast(model)
+                        if "Clip" not in graphs.ops(model):
+                            expect_valid(model)
+                        graphs.expect_ops(model, {"Clip": 1})
+                        others = sorted(set(graphs.ops(model)) - {"Clip", "Constant", "Identity"})
+                        if others:
+                            raise Wrong(
+                                f"Expected Clip and its constants alone, the graph also has {', '.join(others)}."
+                            )
+                        _expect_bounds(model, case)
+                        expect_valid(model)
+    if not v.ok:
+        return
+    with v.check("matches clamp, at sizes that were not exported"):
+        for case in cases:
+            if case.dtype == "float64" and case.opset < 12:
+                continue  # ONNX Runtime has no such kernel
+            for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+                with about(case):
+                    x = np.asarray(v.rng.uniform(-9, 9, size=size)).astype(case.dtype)
+                    (got,) = run(models[case], case, {"x": x})
+                    expect_close(got, x.clip(*case.numbers).astype(case.dtype), name=f"clip of {describe(x)}")
+
+
+def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
+    (node,) = (node for node in graphs.nodes(model) if node.op_type == "Clip")
+    held = attributes(node)
+    for place, name, number in ((1, "min", case.numbers[0]), (2, "max", case.numbers[1])):
+        given = node.input[place] if place < len(node.input) else ""
+        if case.opset < 11:
+            if given:
+                raise Wrong(
+                    f"{name} is an input of Clip; up to opset 10 it is an attribute. g.opset is the opset of the export."
+                )
+            if number is None:
+                if name in held:
+                    raise Wrong(f"{name} is None and has to be left out; the graph has {name}={held[name][1]}.")
+                continue
+            if name not in held:
+                raise Wrong(
+                    f"Clip has no attribute {name}; it has {', '.join(held) or 'none'}. Up to opset 10 the bounds are min and max."
+                )
+            if held[name][0] != "FLOAT" or held[name][1] != number:
+                raise Wrong(
+                    f"The attribute {name} is {held[name][0]} {held[name][1]}, expected FLOAT {float(number):g}."
+                )
+            continue
+        if name in held:
+            raise Wrong(
+                f"{name} is an attribute of Clip. It has been one up to opset 10; from opset 11 on it is an input, and ONNX Runtime says "
+                f'"Unrecognized attribute: {name}".'
+            )
+        if number is None:
+            if given:
+                shown = constant(model, given)
+                raise Wrong(f"{name} is None and has to be left out; the graph has an input for it: {shown}.")
+            continue
+        if not given:
+            raise Wrong(f"Clip has no input {name}; expected a constant {number}.")
+        tensor = constant(model, given)
+        if tensor is None:
+            raise Wrong(f"The input {name} of Clip is computed in the graph, expected a Constant.")
+        if str(tensor.dtype) != case.dtype:
+            cause = "A Python int becomes an int64: " if tensor.dtype == np.int64 else ""
+            raise Wrong(
+                f"{name} is {describe(tensor)} and x is {case.dtype}: Clip needs one dtype. {cause}The exporter mends the constants of "
+                f"Mul and Add, not those of Clip; {_NO_NUMBERS}."
+            )
+        if tensor.shape != ():
+            raise Wrong(f"{name} is {describe(tensor)}; a bound of Clip is a tensor without axes, expected [].")
+        if tensor != number:
+            raise Wrong(f"{name} is {tensor} in the graph, expected {number}.")
+
+
+# --- dtypes --------------------------------------------------------------------------------------------------------
+
+DTYPES = [Case(opset, dtype, (2, 3)) for opset in (9, 13, 20) for dtype in ("float32", "float16", "float64")]
+DTYPES += [Case(11, "float32", ()), Case(13, "float16", ()), Case(17, "float64", (2, 1, 3, 1))]
+
+
+def collect_dtypes(c: Collect) -> None:
+    import torch
+
+    register(c, "dtypes")
+    collect(c, DTYPES, lambda case: torch.log10, "x")
+
+
+def judge_dtypes(v: Verdict) -> None:
+    models = {}
+    with v.check("valid graphs of standard operators from opset 9 on, without a Cast"):
+        for case in DTYPES:
+            with about(case):
+                models[case] = model = exported(v, case, "aten::log10", "x", "g, x")
+                expect_standard(model)
+                expect_no_cast(model)
+                expect_valid(model)
+    if not v.ok:
+        return
+    with v.check("log10 in the dtype of x, at sizes that were not exported"):
+        for case in DTYPES:
+            for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+                with about(case):
+                    x = np.asarray(10 ** v.rng.uniform(-3, 3, size=size), case.dtype)
+                    _expect_log10(models[case], case, x, f"log10 of {describe(x)}")
+    with v.check("at 1, at 0 and below it"):
+        for case in DTYPES:
+            with about(case):
+                numbers = [1.0, 0.0, -2.0, np.inf, np.nan] if case.shape else [0.0]
+                x = np.array(numbers, case.dtype).reshape((-1,) + (1,) * (len(case.shape) - 1) if case.shape else ())
+                _expect_log10(models[case], case, x, f"log10 of {numbers}")
+
+
+_LOG10_TOLERANCE = {"float16": (1e-2, 5e-3), "float32": (1e-5, 1e-5), "float64": (1e-12, 1e-12)}
+
+
+def _expect_log10(model: onnx.ModelProto, case: Case, x: np.ndarray, name: str) -> None:
+    (got,) = run(model, case, {"x": x})
+    if str(got.dtype) != case.dtype:
+        raise Wrong(f"x is {case.dtype}, the result is {got.dtype}.")
+    with np.errstate(all="ignore"):
+        wide = np.log(x.astype(np.float64))
+        right = np.log10(x.astype(np.float64)).astype(x.dtype)
+    likely = {
+        "This is the natural logarithm.": wide,
+        "This is log2.": wide / math.log(2),
+        "The natural logarithm is multiplied by ln 10 instead of divided.": wide * math.log(10),
+    }
+    if case.dtype == "float64":
+        likely["This is what ln 10 in float32 gives: the digits were lost before the constant became a double."] = (
+            wide / float(np.float32(math.log(10)))
+        )
+        likely["This is what 1 / ln 10 in float32 gives: the digits were lost before the constant became a double."] = (
+            wide * float(np.float32(1 / math.log(10)))
+        )
+        likely["This is what log10(e) with few digits gives."] = wide * 0.4342944819
+    rtol, atol = _LOG10_TOLERANCE[case.dtype]
+    expect_close(got, right, name=name, rtol=rtol, atol=atol, likely=likely)
+
+
+# --- kthvalue ------------------------------------------------------------------------------------------------------
+
+
+def _kth_cases(rng: np.random.Generator) -> list[Case]:
+    cases = []
+
+    def add(opset: int, dtype: str, shape: tuple[int, ...], dim: int, keepdim: bool) -> None:
+        k = int(rng.integers(2, 4))
+        numbers = (k, dim, keepdim)
+        cases.append(Case(opset, dtype, shape, numbers, f"kthvalue(x, {k}, {dim}, {keepdim})"))
+
+    for opset in (11, 13, 18, 20):
+        add(opset, "float32", (4, 5), -1, False)
+        add(opset, "float32", (4, 5, 3), 0, True)
+    for dtype in ("float64", "int64"):
+        add(13, dtype, (4, 5, 3), 1, False)
+        add(12, dtype, (4, 5, 3), -2, True)
+    add(13, "float32", (5,), 0, False)
+    add(13, "float32", (5,), -1, True)
+    return cases
+
+
+def collect_kthvalue(c: Collect) -> None:
+    import torch
+
+    def function(case: Case) -> Callable[..., Any]:
+        return lambda x: tuple(torch.kthvalue(x, *case.numbers))
+
+    register(c, "kthvalue")
+    collect(c, _kth_cases(c.rng), function, "x", _KTH_OUTPUTS)
+
+
+_KTH_OUTPUTS = ("values", "indices")
+
+
+def judge_kthvalue(v: Verdict) -> None:
+    cases, models = _kth_cases(v.rng), {}
+    with v.check("valid graphs with two outputs from opset 11 on"):
+        for case in cases:
+            with about(case):
+                models[case] = model = exported(
+                    v, case, "aten::kthvalue", "x", "g, x, k, dim, keepdim", outputs=_KTH_OUTPUTS
+                )
+                expect_standard(model)
+                _expect_output_types(model, case)
+                expect_valid(model)
+                _expect_count(model)
+    if not v.ok:
+        return
+    with v.check("the k-th value and its index, at sizes that were not exported"):
+        for case in cases:
+            size = list(sizes(v.rng, len(case.shape)))
+            size[case.numbers[1]] += (
+                3  # 7 or more: then the k-th largest is neither the k-th smallest nor the one after it
+            )
+            with about(case):
+                _expect_kth(models[case], case, tuple(size), v.rng)
+    with v.check("sizes that just fit, and an empty tensor"):
+        for case in cases:
+            k, dim, _ = case.numbers
+            with about(case):
+                exact = list(sizes(v.rng, len(case.shape)))
+                exact[dim] = k  # k is the whole axis: the largest element
+                _expect_kth(models[case], case, tuple(exact), v.rng)
+                if len(case.shape) > 1:
+                    other = 0 if dim not in (0, -len(case.shape)) else 1
+                    exact[other] = 0
+                    _expect_kth(models[case], case, tuple(exact), v.rng)
+
+
+def _expect_output_types(model: onnx.ModelProto, case: Case) -> None:
+    import onnx
+
+    for value, wanted in zip(model.graph.output, (TYPE_NAMES[case.dtype], "INT64"), strict=True):
+        found = onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type)
+        if found != wanted:
+            cause = (
+                " The outputs come in the order of the schema: values, indices."
+                if "INT64" in (found, wanted) and case.dtype != "int64"
+                else ""
+            )
+            raise Wrong(f"The output {value.name} is {found}, expected {wanted}.{cause}")
+
+
+def _expect_count(model: onnx.ModelProto) -> None:
+    for node in graphs.nodes(model):
+        if node.op_type == "TopK" and len(node.input) > 1:
+            count = constant(model, node.input[1])
+            if count is not None and count.shape != (1,):
+                raise Wrong(
+                    f"K of TopK is {describe(count)}, expected int64[1]: torch.tensor([k]), in a Constant. (A torch tensor right among the "
+                    "inputs of g.op loses its axes.)"
+                )
+
+
+def _expect_kth(model: onnx.ModelProto, case: Case, size: tuple[int, ...], rng: np.random.Generator) -> None:
+    k, dim, keepdim = case.numbers
+    count = math.prod(size)
+    x = (rng.permutation(count) - count // 2).reshape(size).astype(case.dtype)
+    order = np.argsort(x, axis=dim)
+
+    def take(place: int) -> tuple[np.ndarray, np.ndarray]:
+        index = np.take(order, [place], axis=dim)
+        pair = np.take_along_axis(x, index, axis=dim), index
+        return pair if keepdim else tuple(part.squeeze(dim) for part in pair)  # type: ignore[return-value]
+
+    wanted = take(k - 1)
+    got = run_kth(model, case, x, wanted[0].shape)
+    length = size[dim]
+    for name, result, right, other in zip(_KTH_OUTPUTS, got, wanted, (1, 0), strict=True):
+        place = 0 if name == "values" else 1
+        likely = {}
+        if x.size and length > k:
+            likely["This is the k-th largest: TopK takes the largest elements unless largest is 0."] = take(length - k)[
+                place
+            ]
+            likely["This is the next larger one: k counts from 1, the place in TopK's result from 0."] = take(k)[place]
+        if x.size:
+            likely["This is the smallest one: of the k smallest, the last is wanted."] = take(0)[place]
+            likely["The two outputs are swapped: values first, then indices."] = wanted[other].astype(result.dtype)
+        expect_close(result, right.astype(result.dtype), name=f"{name} of {describe(x)}", likely=likely)
+        if result.dtype != right.dtype:
+            raise Wrong(f"{name}: expected {right.dtype}, got {result.dtype}.")
+
+
+def run_kth(model: onnx.ModelProto, case: Case, x: np.ndarray, wanted: tuple[int, ...]) -> list[np.ndarray]:
+    """Run, and say which of keepdim, dim and the exported size a wrong shape points to."""
+    k, dim, keepdim = case.numbers
+    got = graphs.run(model, {"x": x})
+    for name, result in zip(_KTH_OUTPUTS, got, strict=True):
+        if result.shape == wanted:
+            continue
+        kept = tuple(1 if axis == dim % x.ndim else size for axis, size in enumerate(x.shape))
+        dropped = tuple(size for axis, size in enumerate(x.shape) if axis != dim % x.ndim)
+        cause = ""
+        if keepdim and result.shape == dropped:
+            cause = (
+                " With keepdim the axis stays, with size 1: Gather with an index that has one axis does that. "
+                "(A torch tensor right among the inputs of g.op loses its axes, a Constant keeps them.)"
+            )
+        elif not keepdim and result.shape == kept:
+            cause = " Without keepdim the axis is dropped: Gather with an index that has no axes does that."
+        elif result.shape == tuple(k if axis == dim % x.ndim else size for axis, size in enumerate(x.shape)):
+            cause = " These are all the k smallest; the last of them is wanted."
+        raise Wrong(f"{name} of {describe(x)}: expected the shape {list(wanted)}, got {list(result.shape)}.{cause}")
+    return got

@@ -1,0 +1,10 @@
+# says: Up to opset 10 the bounds are min and max
+def clip(g, x, low, high):
+    if g.opset < 11:
+        return g.op("Clip", x, low_f=low, high_f=high)
+    none = g.op("prim::Constant")
+    none.setType(torch._C.OptionalType.ofTensor())
+    low, high = (
+        none if n is None else g.op("Constant", value_t=torch.tensor(n, dtype=x.type().dtype())) for n in (low, high)
+    )
+    return g.op("Clip", x, low, high)

@@ -1,0 +1,10 @@
+# says: These are all the k smallest
+def kthvalue():
+    @parse_args("v", "i", "i", "b")
+    def symbolic(g, x, k, dim, keepdim):
+        values, indices = g.op(
+            "TopK", x, g.op("Constant", value_t=torch.tensor([k])), axis_i=dim, largest_i=0, sorted_i=1, outputs=2
+        )
+        return values, indices
+
+    torch.onnx.register_custom_op_symbolic("aten::kthvalue", symbolic, 11)

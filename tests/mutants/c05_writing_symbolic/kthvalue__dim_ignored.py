@@ -1,0 +1,11 @@
+# says: expected the shape
+def kthvalue():
+    @parse_args("v", "i", "i", "b")
+    def symbolic(g, x, k, dim, keepdim):
+        values, indices = g.op(
+            "TopK", x, g.op("Constant", value_t=torch.tensor([k])), largest_i=0, sorted_i=1, outputs=2
+        )
+        last = g.op("Constant", value_t=torch.tensor([k - 1] if keepdim else k - 1))
+        return g.op("Gather", values, last, axis_i=-1), g.op("Gather", indices, last, axis_i=-1)
+
+    torch.onnx.register_custom_op_symbolic("aten::kthvalue", symbolic, 11)

@@ -1,0 +1,12 @@
+# says: The output indices is INT32, expected INT64
+def kthvalue():
+    @parse_args("v", "i", "i", "b")
+    def symbolic(g, x, k, dim, keepdim):
+        values, indices = g.op(
+            "TopK", x, g.op("Constant", value_t=torch.tensor([k])), axis_i=dim, largest_i=0, sorted_i=1, outputs=2
+        )
+        last = g.op("Constant", value_t=torch.tensor([k - 1] if keepdim else k - 1))
+        index = g.op("Gather", indices, last, axis_i=dim)
+        return g.op("Gather", values, last, axis_i=dim), g.op("Cast", index, to_i=torch.onnx.TensorProtoDataType.INT32)
+
+    torch.onnx.register_custom_op_symbolic("aten::kthvalue", symbolic, 11)

@@ -1,0 +1,64 @@
+"""The graph coloured by dtype: every box and line has the colour of its value, and boxes do not lie on each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from matplotlib.colors import to_hex
+from onnx import TensorProto, helper, numpy_helper
+
+from oplab.dtype_picture import COLOURS, _plan, by_dtype
+
+
+@pytest.fixture
+def model() -> onnx.ModelProto:
+    """x (float32) is cast to double, multiplied by a double constant and clipped from below by an int64, which ONNX refuses."""
+    two = numpy_helper.from_array(np.array([2.0]), "two")
+    nodes = [
+        helper.make_node("Cast", ["x"], ["wide"], to=TensorProto.DOUBLE),
+        helper.make_node("Constant", [], ["c"], value=two),
+        helper.make_node("Mul", ["wide", "c"], ["m"]),
+        helper.make_node("Constant", [], ["low"], value=numpy_helper.from_array(np.array(0))),
+        helper.make_node("Clip", ["m", "", "low"], ["y"]),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.DOUBLE, ["n"])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)])
+
+
+def test_every_value_has_its_dtype(model):
+    _, boxes, lines = _plan(model)
+    assert {text: dtype for text, dtype, _ in boxes.values()} == {
+        "x": "float32",
+        "Cast": "float64",
+        "[2.]": "float64",
+        "Mul": "float64",
+        "0": "int64",
+        "Clip": "float64",
+        "y": "float64",
+    }
+    assert ("x", "0 Cast", "float32") in lines and len(lines) == 6
+
+
+def test_no_two_boxes_in_one_place(model):
+    places, _, _ = _plan(model)
+    for row in {row for _, row in places.values()}:
+        xs = sorted(x for x, here in places.values() if here == row)
+        assert all(right - left >= 0.99 for left, right in zip(xs, xs[1:], strict=False))
+
+
+def test_an_arrow_points_down(model):
+    places, _, lines = _plan(model)
+    assert all(places[start][1] < places[end][1] for start, end, _ in lines)
+
+
+def test_the_legend_names_what_is_there(model):
+    figure = by_dtype({"one": model, "two": model})
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["float32", "float64", "int64"]
+    assert [to_hex(handle.get_color()) for handle in legend.legend_handles] == [
+        COLOURS[name] for name in ("float32", "float64", "int64")
+    ]
+    assert [axes.get_title() for axes in figure.axes] == ["one", "two"]
