@@ -125,11 +125,14 @@ class Shapes {
     return dims;
   }
 
-  // The type is asked for because ONNX Runtime writes it too, over the one that it has found by itself.
+  // Says nothing unless every dimension is known: ONNX Runtime would take -1 for the size, and refuse a correct model where
+  // an operator behind this one does not fit it. The type is asked for because ONNX Runtime writes it over the one that it
+  // has found by itself.
   void set(size_t output, ONNXTensorElementDataType type, const Dims& dims) {
     std::vector<int64_t> sizes;
     std::vector<const char*> names;
     for (const Dim& dim : dims) {
+      if (!dim.is_known()) return;
       sizes.push_back(dim.name.empty() ? dim.size : -1);
       names.push_back(dim.name.c_str());
     }
