@@ -5,6 +5,7 @@ Importing this module imports neither torch nor onnxruntime; each function impor
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Sequence
@@ -50,6 +51,8 @@ def load() -> None:
                 "Run `make setup` in the course's folder to compile the operators again.",
             ) from None
         _register_my_add()
+        _register_grid()
+        _register_foo()
         _loaded = True
 
 
@@ -207,3 +210,92 @@ def _register_my_add() -> None:
         return grad * ctx.alpha, grad * ctx.beta, None, None
 
     torch.library.register_autograd("oplab::my_add", backward, setup_context=setup_context)
+
+
+def _register_grid() -> None:
+    import torch
+
+    @torch.library.register_fake("oplab::grid")
+    def fake(
+        pos: torch.Tensor, size: torch.Tensor, start: torch.Tensor | None = None, end: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        torch._check(pos.dim() >= 1, lambda: "pos must have at least one dimension, but it is a scalar.")
+        d = math.prod(pos.shape[1:])
+        torch._check(
+            d >= 1,
+            lambda: f"pos must have at least one coordinate for each point, but its shape is {list(pos.shape)}.",
+        )
+        torch._check(
+            pos.dtype in (torch.float32, torch.float64),
+            lambda: f"pos must be float32 or float64, but it is {pos.dtype}.",
+        )
+        for name, tensor in (("size", size), ("start", start), ("end", end)):
+            if tensor is not None:
+                _check_along(pos, d, name, tensor)
+        return pos.new_empty([pos.shape[0]], dtype=torch.int64)
+
+    def _check_along(pos: torch.Tensor, d: int, name: str, tensor: torch.Tensor) -> None:
+        torch._check(
+            tensor.dim() == 1 and tensor.shape[0] == d,
+            lambda: (
+                f"{name} must have one value for each of pos's {d} coordinates, but its shape is {list(tensor.shape)}."
+            ),
+        )
+        torch._check(
+            tensor.dtype == pos.dtype,
+            lambda: f"{name} must have pos's dtype, but {name} is {tensor.dtype} and pos is {pos.dtype}.",
+        )
+        _check_device("pos", pos, name, tensor)
+
+
+def _register_foo() -> None:
+    import torch
+
+    @torch.library.register_fake("oplab::foo_forward")
+    def fake(input1: torch.Tensor, input2: torch.Tensor, attr1: float, attr2: int) -> torch.Tensor:
+        torch._check(
+            input1.dim() == input2.dim() and all(m == n for m, n in zip(input1.shape, input2.shape, strict=True)),
+            lambda: (
+                f"input1 and input2 must have the same shape, but input1 is {list(input1.shape)} and input2 is "
+                f"{list(input2.shape)}."
+            ),
+        )
+        torch._check(
+            input1.dtype == input2.dtype,
+            lambda: (
+                f"input1 and input2 must have the same dtype, but input1 is {input1.dtype} and input2 is "
+                f"{input2.dtype}."
+            ),
+        )
+        torch._check(
+            input1.dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16),
+            lambda: f"input1 and input2 must be float32, float64, float16 or bfloat16, but they are {input1.dtype}.",
+        )
+        torch._check(abs(attr2) <= 2**53, lambda: f"attr2 must be between -2**53 and 2**53, but it is {attr2}.")
+        _check_device("input1", input1, "input2", input2)
+        return torch.empty_like(input1, memory_format=torch.contiguous_format)
+
+    def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        _, input2, ctx.attr1, ctx.attr2 = inputs
+        ctx.save_for_backward(input2)
+
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
+        (input2,) = ctx.saved_tensors
+        # Where the exponent is 0 the derivative is 0 everywhere, also at 0, where the formula says 0 * inf.
+        slope = ctx.attr2 * input2 ** (ctx.attr2 - 1) if ctx.attr2 else torch.zeros_like(input2)
+        return grad * ctx.attr1, grad * slope, None, None
+
+    torch.library.register_autograd("oplab::foo_forward", backward, setup_context=setup_context)
+
+
+def _check_device(name: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:
+    """Only a fake meets two devices: the dispatcher calls it as soon as one tensor is on the device ``meta``."""
+    import torch
+
+    torch._check(
+        tensor.device == other.device,
+        lambda: (
+            f"{other_name} must be on {name}'s device, but {other_name} is on {other.device} and {name} is on "
+            f"{tensor.device}."
+        ),
+    )

@@ -6,5 +6,7 @@
 namespace oplab {
 
 void add_my_add(Ort::CustomOpDomain& domain);  // my_add.cpp
+void add_grid(Ort::CustomOpDomain& domain);    // grid.cpp
+void add_foo(Ort::CustomOpDomain& domain);     // foo.cpp
 
 }  // namespace oplab

@@ -1,13 +1,19 @@
-// What every kernel of this library shares: attributes with defaults, shapes as text, and an Op that lets no exception
-// cross the C boundary.
+// What every kernel of this library shares: Op, which makes an operator out of a struct, attributes, shapes as text, and
+// loops on ONNX Runtime's threads.
 #pragma once
 
 #include <onnxruntime_lite_custom_op.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace oplab {
+
+using Ort::Custom::Tensor;
 
 inline Ort::Status invalid(const std::string& sentence) { return Ort::Status(sentence.c_str(), ORT_INVALID_ARGUMENT); }
 
@@ -20,66 +26,233 @@ inline std::string shape_text(const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
-// A float attribute of the node; `otherwise` where the model does not set it. Throws where it has another type: ONNX
-// Runtime answers "missing" and "wrong type" with the same code, and a silent default would hide the second.
-inline float float_attribute(const OrtKernelInfo* info, const char* name, float otherwise) {
-  const OrtApi& api = Ort::GetApi();
-  float value = otherwise;
-  Ort::Status failed{api.KernelInfoGetAttribute_float(info, name, &value)};
-  if (failed.IsOK()) return value;
+namespace detail {
 
-  int64_t as_int;
+inline bool has_attribute(const OrtKernelInfo* info, const char* name) {
+  const OrtApi& api = Ort::GetApi();
+  float f;
+  int64_t i;
   size_t size = 0;
-  const bool exists = Ort::Status{api.KernelInfoGetAttribute_int64(info, name, &as_int)}.IsOK() ||
-                      Ort::Status{api.KernelInfoGetAttribute_string(info, name, nullptr, &size)}.IsOK() ||
-                      Ort::Status{api.KernelInfoGetAttributeArray_float(info, name, nullptr, &size)}.IsOK() ||
-                      Ort::Status{api.KernelInfoGetAttributeArray_int64(info, name, nullptr, &size)}.IsOK();
-  if (exists) {
-    ORT_CXX_API_THROW("the attribute " + std::string(name) + " must be a float: " + failed.GetErrorMessage(),
-                      ORT_INVALID_ARGUMENT);
-  }
-  return otherwise;
+  return Ort::Status{api.KernelInfoGetAttribute_float(info, name, &f)}.IsOK() ||
+         Ort::Status{api.KernelInfoGetAttribute_int64(info, name, &i)}.IsOK() ||
+         Ort::Status{api.KernelInfoGetAttribute_string(info, name, nullptr, &size)}.IsOK() ||
+         Ort::Status{api.KernelInfoGetAttributeArray_float(info, name, nullptr, &size)}.IsOK() ||
+         Ort::Status{api.KernelInfoGetAttributeArray_int64(info, name, nullptr, &size)}.IsOK();
 }
 
-// A lite custom op whose inputs are all required and whose kernel reports every failure as a status.
-//
-// The lite API marks each input optional and lets exceptions of the constructor and of the argument conversion pass
-// through C function pointers. Both are mended here, once for all kernels.
-template <typename Kernel>
-class Op : public Ort::Custom::OrtLiteCustomStruct<Kernel> {
-  using Lite = Ort::Custom::OrtLiteCustomStruct<Kernel>;
+// ONNX Runtime answers "missing" and "wrong type" with the same code, and a silent default would hide the second.
+template <typename T, typename Read>
+T attribute(const OrtKernelInfo* info, const char* name, const char* type, std::optional<T> otherwise, Read read) {
+  T value;
+  Ort::Status failed{read(info, name, &value)};
+  if (failed.IsOK()) return value;
+  if (has_attribute(info, name)) {
+    ORT_CXX_API_THROW("the attribute " + std::string(name) + " must be " + type + ": " + failed.GetErrorMessage(),
+                      ORT_INVALID_ARGUMENT);
+  }
+  if (!otherwise) ORT_CXX_API_THROW("the attribute " + std::string(name) + " is missing.", ORT_INVALID_ARGUMENT);
+  return *otherwise;
+}
 
- public:
-  explicit Op(const char* name) : Lite(name, "CPUExecutionProvider") {
-    this->GetInputCharacteristic = [](const OrtCustomOp*, size_t) { return INPUT_OUTPUT_REQUIRED; };
-    this->GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return INPUT_OUTPUT_REQUIRED; };
+}  // namespace detail
 
-    this->CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info,
-                              void** kernel) noexcept -> OrtStatusPtr {
-      return guarded(op->GetName(op), [&]() -> OrtStatusPtr {
-        *kernel = op->CreateKernel(op, api, info);
-        return nullptr;
-      });
-    };
+// An attribute of the node; `otherwise` where the model does not set it. Throws where it has another type, and where it is
+// missing and there is no `otherwise`. For a kernel's constructor: the session is then not created.
+inline float float_attribute(const OrtKernelInfo* info, const char* name, std::optional<float> otherwise = {}) {
+  return detail::attribute<float>(info, name, "a float", otherwise, Ort::GetApi().KernelInfoGetAttribute_float);
+}
+inline int64_t int_attribute(const OrtKernelInfo* info, const char* name, std::optional<int64_t> otherwise = {}) {
+  return detail::attribute<int64_t>(info, name, "an int", otherwise, Ort::GetApi().KernelInfoGetAttribute_int64);
+}
 
-    static const auto lite_compute = this->KernelComputeV2;
-    static const std::string op_name = name;
-    this->KernelComputeV2 = [](void* kernel, OrtKernelContext* context) noexcept -> OrtStatusPtr {
-      return guarded(op_name.c_str(), [&] { return lite_compute(kernel, context); });
-    };
+// Calls work(begin, end) for one piece of [0, size) after the other, on ONNX Runtime's threads. Where a piece begins does
+// not depend on the number of threads. An exception must not leave `work`: there is nobody on its thread to catch it.
+template <typename Work>
+void parallel_for(OrtKernelContext* context, int64_t size, int64_t piece, const Work& work) {
+  if (size <= piece) {
+    if (size > 0) work(int64_t{0}, size);
+    return;
+  }
+  struct Job {
+    const Work& work;
+    const int64_t size, piece;
+  } job{work, size, piece};
+  const auto call = [](void* data, size_t index) {  // a size_t: signed from here on, or `begin - 1` would wrap around
+    const Job& it = *static_cast<const Job*>(data);
+    const int64_t begin = static_cast<int64_t>(index) * it.piece;
+    it.work(begin, std::min(begin + it.piece, it.size));
+  };
+  Ort::KernelContext(context).ParallelFor(call, static_cast<size_t>((size + piece - 1) / piece), 0, &job);
+}
+
+// How a parameter of a kernel's Compute is filled:
+//   const Tensor<T>&                   an input that the model must give
+//   std::optional<const Tensor<T>*>    an input that the model may leave out, at the end or with the name ""
+//   Tensor<T>&                         an output
+//   OrtKernelContext*                  for parallel_for
+namespace detail {
+
+enum class Role { input, optional_input, output, context };
+
+template <typename T>
+constexpr ONNXTensorElementDataType onnx_type = Ort::TypeToTensorType<T>::type;
+
+template <typename Parameter>
+struct Argument;
+
+template <typename T>
+struct Argument<const Tensor<T>&> {
+  static constexpr Role role = Role::input;
+  static constexpr ONNXTensorElementDataType type = onnx_type<T>;
+  Argument(OrtKernelContext* context, size_t index) : tensor(context, index, true) {}
+  const Tensor<T>& get() { return tensor; }
+  Tensor<T> tensor;
+};
+
+template <typename T>
+struct Argument<std::optional<const Tensor<T>*>> {
+  static constexpr Role role = Role::optional_input;
+  static constexpr ONNXTensorElementDataType type = onnx_type<T>;
+  Argument(OrtKernelContext* context, size_t index) {
+    // Left out at the end: there are fewer inputs. Left out in the middle: the input is there, and is null.
+    const Ort::KernelContext inputs(context);
+    if (index < inputs.GetInputCount() && inputs.GetInput(index)) tensor.emplace(context, index, true);
+  }
+  std::optional<const Tensor<T>*> get() { return tensor ? std::optional<const Tensor<T>*>{&*tensor} : std::nullopt; }
+  std::optional<Tensor<T>> tensor;
+};
+
+template <typename T>
+struct Argument<Tensor<T>&> {
+  static constexpr Role role = Role::output;
+  static constexpr ONNXTensorElementDataType type = onnx_type<T>;
+  Argument(OrtKernelContext* context, size_t index) : tensor(context, index, false) {}
+  Tensor<T>& get() { return tensor; }
+  Tensor<T> tensor;
+};
+
+template <>
+struct Argument<OrtKernelContext*> {
+  static constexpr Role role = Role::context;
+  static constexpr ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  Argument(OrtKernelContext* context, size_t) : context(context) {}
+  OrtKernelContext* get() { return context; }
+  OrtKernelContext* context;
+};
+
+struct Parameter {
+  Role role;
+  ONNXTensorElementDataType type;
+  bool is_input() const { return role == Role::input || role == Role::optional_input; }
+  bool is_output() const { return role == Role::output; }
+};
+
+// What the type of &Kernel::Compute says.
+template <typename Method>
+struct Signature;
+
+template <typename Kernel, typename... Parameters>
+struct Signature<Ort::Status (Kernel::*)(Parameters...)> {
+  static std::vector<Parameter> parameters() { return {{Argument<Parameters>::role, Argument<Parameters>::type}...}; }
+
+  // Calls Compute. `indices` are the parameters' places among the inputs or among the outputs.
+  static Ort::Status call(Kernel& kernel, OrtKernelContext* context, const std::vector<size_t>& indices) {
+    return call(kernel, context, indices, std::index_sequence_for<Parameters...>());
   }
 
  private:
+  template <size_t... I>
+  static Ort::Status call(Kernel& kernel, OrtKernelContext* context, const std::vector<size_t>& indices,
+                          std::index_sequence<I...>) {
+    std::tuple<Argument<Parameters>...> arguments{Argument<Parameters>(context, indices[I])...};
+    return kernel.Compute(std::get<I>(arguments).get()...);
+  }
+};
+
+}  // namespace detail
+
+// An operator of ONNX Runtime made from a struct:
+//
+//   struct Kernel {
+//     Kernel(const OrtApi*, const OrtKernelInfo* info);   // reads and checks the attributes; may throw
+//     Ort::Status Compute(...);                           // its parameters say what the inputs and outputs are
+//   };
+//   static const Op<Kernel> op{"Name"};                   // must outlive every session
+//
+// It takes the arguments of ONNX Runtime's own lite API (OrtLiteCustomStruct), which is not used here because it marks each
+// input optional, reads through a null pointer where an optional input is named "", and lets exceptions pass through C.
+template <typename Kernel>
+class Op : public OrtCustomOp {
+ public:
+  // `since`: the version of the domain from which on the operator exists.
+  explicit Op(const char* name, int since = 1) : OrtCustomOp{}, name_(name), since_(since) {
+    for (const detail::Parameter& parameter : Signature::parameters()) {
+      std::vector<detail::Parameter>& group = parameter.is_output() ? outputs_ : inputs_;
+      indices_.push_back(group.size());
+      if (parameter.role != detail::Role::context) group.push_back(parameter);
+    }
+
+    version = ORT_API_VERSION;
+    GetName = [](const OrtCustomOp* op) { return self(op).name_.c_str(); };
+    GetExecutionProviderType = [](const OrtCustomOp*) { return "CPUExecutionProvider"; };
+    GetStartVersion = [](const OrtCustomOp* op) { return self(op).since_; };
+    GetEndVersion = [](const OrtCustomOp*) { return int{MAX_CUSTOM_OP_END_VER}; };
+
+    GetInputTypeCount = [](const OrtCustomOp* op) { return self(op).inputs_.size(); };
+    GetInputType = [](const OrtCustomOp* op, size_t i) { return self(op).inputs_[i].type; };
+    GetInputMemoryType = [](const OrtCustomOp*, size_t) { return OrtMemTypeDefault; };
+    GetInputCharacteristic = [](const OrtCustomOp* op, size_t i) {
+      return self(op).inputs_[i].role == detail::Role::input ? INPUT_OUTPUT_REQUIRED : INPUT_OUTPUT_OPTIONAL;
+    };
+    GetOutputTypeCount = [](const OrtCustomOp* op) { return self(op).outputs_.size(); };
+    GetOutputType = [](const OrtCustomOp* op, size_t i) { return self(op).outputs_[i].type; };
+    GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return INPUT_OUTPUT_REQUIRED; };
+
+    CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** made) noexcept {
+      return guarded(self(op).name_, [&]() -> OrtStatusPtr {
+        *made = new Made{self(op), Kernel(api, info)};
+        return nullptr;
+      });
+    };
+    KernelComputeV2 = [](void* made, OrtKernelContext* context) noexcept {
+      auto& [op, kernel] = *static_cast<Made*>(made);
+      return guarded(op.name_, [&, &op = op, &kernel = kernel] {
+        return Signature::call(kernel, context, op.indices_).release();
+      });
+    };
+    KernelDestroy = [](void* made) { delete static_cast<Made*>(made); };
+  }
+
+ private:
+  using Signature = detail::Signature<decltype(&Kernel::Compute)>;
+
+  struct Made {
+    const Op& op;
+    Kernel kernel;
+  };
+
+  static const Op& self(const OrtCustomOp* op) { return *static_cast<const Op*>(op); }
+
   template <typename Call>
-  static OrtStatusPtr guarded(const char* name, Call call) noexcept {
+  static OrtStatusPtr guarded(const std::string& name, Call call) noexcept {
+    const auto status = [&](OrtErrorCode code, const std::exception& error) {
+      return Ort::GetApi().CreateStatus(code, (name + ": " + error.what()).c_str());
+    };
     try {
       return call();
+    } catch (const Ort::Exception& error) {
+      return status(error.GetOrtErrorCode(), error);
     } catch (const std::exception& error) {
-      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, (std::string(name) + ": " + error.what()).c_str());
+      return status(ORT_RUNTIME_EXCEPTION, error);
     } catch (...) {
       return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, "an unknown C++ exception in a kernel of oplab");
     }
   }
+
+  const std::string name_;
+  const int since_;
+  std::vector<detail::Parameter> inputs_, outputs_;
+  std::vector<size_t> indices_;  // of each parameter of Compute, among the inputs or among the outputs
 };
 
 }  // namespace oplab

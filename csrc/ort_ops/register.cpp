@@ -4,6 +4,8 @@
 static Ort::CustomOpDomain oplab_domain() {
   Ort::CustomOpDomain domain{"oplab"};
   oplab::add_my_add(domain);
+  oplab::add_grid(domain);
+  oplab::add_foo(domain);
   return domain;
 }
 

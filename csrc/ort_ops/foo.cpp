@@ -1,0 +1,54 @@
+// oplab::Foo(input1, input2; attr1, attr2) -> y = attr1*input1 + input2**attr2, for float and double and any shape. Both
+// attributes are required. From version 2 of the domain.
+#include <cmath>
+
+#include "kernels.h"
+#include "oplab_kernel.h"
+
+namespace oplab {
+namespace {
+
+constexpr int64_t kLargestExponent = int64_t{1} << 53;  // beyond it a double cannot tell odd from even
+
+template <typename T>
+struct Foo {
+  Foo(const OrtApi*, const OrtKernelInfo* info)
+      : attr1(float_attribute(info, "attr1")), attr2(int_attribute(info, "attr2")) {
+    if (attr2 < -kLargestExponent || attr2 > kLargestExponent) {
+      ORT_CXX_API_THROW("the attribute attr2 must be between -2**53 and 2**53, but it is " + std::to_string(attr2) + ".",
+                        ORT_INVALID_ARGUMENT);
+    }
+  }
+
+  Ort::Status Compute(OrtKernelContext* context, const Tensor<T>& input1, const Tensor<T>& input2, Tensor<T>& y) {
+    if (input1.Shape() != input2.Shape()) {
+      return invalid("Foo: input1 and input2 must have the same shape, but input1 is " + shape_text(input1.Shape()) +
+                     " and input2 is " + shape_text(input2.Shape()) + ".");
+    }
+    const T* p1 = input1.Data();
+    const T* p2 = input2.Data();
+    T* py = y.Allocate(input1.Shape());
+    const auto exponent = static_cast<double>(attr2);
+    parallel_for(context, input1.NumberOfElement(), 2048, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        // The power in double: a float exponent would lose the last bit of 2**24 + 1, and with it the sign.
+        py[i] = attr1 * p1[i] + static_cast<T>(std::pow(static_cast<double>(p2[i]), exponent));
+      }
+    });
+    return Ort::Status{nullptr};
+  }
+
+  const T attr1;
+  const int64_t attr2;
+};
+
+}  // namespace
+
+void add_foo(Ort::CustomOpDomain& domain) {
+  static const Op<Foo<float>> for_float{"Foo", 2};
+  static const Op<Foo<double>> for_double{"Foo", 2};
+  domain.Add(&for_float);
+  domain.Add(&for_double);
+}
+
+}  // namespace oplab
