@@ -83,7 +83,9 @@ def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
         elif any(entry.startswith(f"{name} ") for entry in registered):
             why = f"Registered: {', '.join(registered)}. The version is the earliest opset that a function serves."
         else:
-            why = f"Registered: {', '.join(registered)}. The first argument is the name of the PyTorch operator, {name}."
+            why = (
+                f"Registered: {', '.join(registered)}. The first argument is the name of the PyTorch operator, {name}."
+            )
         raise Wrong(f"{title}: the exporter finds no symbolic function for {name}. {why}")
     if error:
         raise Wrong(f"{title}: {error.message.rstrip('.')}.{_where(error.where)}{_why_it_failed(error.message)}")
@@ -102,7 +104,7 @@ def _why_it_failed(message: str) -> str:
     causes = {
         "number of arguments": " parse_args takes one letter for each argument of the schema, g not counted.",
         "Expected node type 'onnx::Constant'": (
-            " A letter such as \"i\" asks for a constant, and this argument is a tensor: the letter of a tensor is \"v\"."
+            ' A letter such as "i" asks for a constant, and this argument is a tensor: the letter of a tensor is "v".'
         ),
         "incompatible function arguments": (
             " An attribute was given a value of the graph: parse_args turns a constant argument into a Python number."
@@ -266,7 +268,10 @@ def collect_deform_conv(c: Collect) -> None:
 def judge_deform_conv(v: Verdict) -> None:
     drawn = [(case, *draw(v.rng, case)) for case in DEFORM]
     models: dict[str, onnx.ModelProto] = {}
-    for name, wanted in (("DeformConv", "DeformConv from opset 19 on"), ("oplab::DeformConv2d", "oplab::DeformConv2d below")):
+    for name, wanted in (
+        ("DeformConv", "DeformConv from opset 19 on"),
+        ("oplab::DeformConv2d", "oplab::DeformConv2d below"),
+    ):
         cases = [entry for entry in drawn if entry[0].target == name]
         with v.check(f"{wanted}, with every tensor in its place"):
             for case, _, tensors, _ in cases:
@@ -429,8 +434,10 @@ def deform_conv_by_hand(
     batch, channels, height, width = x.shape
     (kh, kw), (oh, ow) = window.kernel, window.out((height, width))
     shifts = offset.astype(np.float64).reshape(batch, case.offset_groups, kh * kw, 2, oh, ow)
-    scale = np.ones((batch, case.offset_groups, kh * kw, oh, ow)) if mask is None else mask.astype(np.float64).reshape(
-        batch, case.offset_groups, kh * kw, oh, ow
+    scale = (
+        np.ones((batch, case.offset_groups, kh * kw, oh, ow))
+        if mask is None
+        else mask.astype(np.float64).reshape(batch, case.offset_groups, kh * kw, oh, ow)
     )
     ky, kx = np.divmod(np.arange(kh * kw), kw)
     rows = (np.arange(oh) * window.stride[0] - window.pad[0])[:, None] + (ky * window.dilation[0])[:, None, None]
@@ -460,3 +467,291 @@ def bilinear(image: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.nda
     upper = pixel(top, left) * (1 - right) + pixel(top, left + 1) * right
     lower = pixel(top + 1, left) * (1 - right) + pixel(top + 1, left + 1) * right
     return upper * (1 - down) + lower * down
+
+
+# --- grid ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Points:
+    """One export of ``grid``: which of the optional inputs are given."""
+
+    opset: int
+    optional: tuple[str, ...]
+    dtype: str = "float32"
+    dims: int = 3
+
+    @property
+    def names(self) -> list[str]:
+        return ["pos", "size", *self.optional]
+
+    @property
+    def title(self) -> str:
+        extra = f", {self.dtype} in {self.dims}-D" if self.dtype != "float32" else ""
+        return f"opset {self.opset}, grid({', '.join(self.names)}){extra}"
+
+
+GRID = [
+    Points(13, ("start", "end")),
+    Points(20, ("start",)),
+    Points(13, ("end",)),
+    Points(9, ()),
+    Points(17, ("end",), "float64", 2),
+]
+
+
+def points(rng: np.random.Generator, case: Points, count: int) -> dict[str, np.ndarray]:
+    """Points, a cell size, and a box that is a little larger than the points."""
+    made = {
+        "pos": rng.uniform(-2, 3, size=(count, case.dims)),
+        "size": rng.uniform(0.3, 0.9, size=case.dims),
+        "start": rng.uniform(-3, -2.2, size=case.dims),
+        "end": rng.uniform(3.2, 4, size=case.dims),
+    }
+    return {name: made[name].astype(case.dtype) for name in case.names}
+
+
+def collect_grid(c: Collect) -> None:
+    import torch
+
+    from oplab import ops
+
+    ops.load()
+    register(c, "grid")
+    for number, case in enumerate(GRID):
+        path = c.scratch / f"{number}.onnx"
+        inputs = {name: torch.from_numpy(value) for name, value in points(c.rng, case, 6).items()}
+        c.attempt(case.title, export, torch.ops.oplab.grid, inputs, case.opset, path, {"pos": {0: "n"}})
+        c.file(case.title, path)
+
+
+def judge_grid(v: Verdict) -> None:
+    for case in GRID:
+        points(v.rng, case, 6)
+    models: dict[str, onnx.ModelProto] = {}
+    with v.check("one oplab::Grid, each input in its own place"):
+        for case in GRID:
+            with about(case.title):
+                models[case.title] = model = exported(v, case.title, "oplab::grid", case.opset)
+                expect_grid_inputs(model, case)
+                graphs.expect_inputs(model, case.names)
+                expect_alone(model, "oplab::Grid")
+                expect_int64(model)
+                graphs.expect_valid(model)
+    if not v.ok:
+        return
+    with v.check("gives the voxels of torch.ops.oplab.grid, at sizes that were not exported"):
+        for case in GRID:
+            for count in (1, 40, 0):
+                fresh = points(v.rng, case, count)
+                with about(case.title):
+                    (got,) = run(models[case.title], fresh)
+                    expect_close(got, voxels(**fresh), name=f"the voxels of {describe(fresh['pos'])}")
+
+
+def expect_grid_inputs(model: onnx.ModelProto, case: Points) -> None:
+    """pos, size, start, end: a missing one has the empty name, or is left out at the end."""
+    node = only_node(model, "oplab::Grid")
+    if node.attribute:
+        raise Wrong(f"oplab::Grid has no attributes, the node has {node.attribute[0].name}: start and end are inputs.")
+    inputs = given(node)
+    expected = [name if name in case.names else "" for name in ("pos", "size", "start", "end")]
+    while not expected[-1]:
+        expected.pop()
+    if inputs == expected:
+        return
+    cause = ""
+    baked = [
+        wanted for name, wanted in zip(inputs, expected, strict=False) if wanted and name and name not in case.names
+    ]
+    if baked:
+        cause = f" {baked[0]} is missing. A missing input was baked into the graph as a constant."
+    elif len(inputs) > 2 and "" in expected and inputs == [name for name in expected if name]:
+        cause = (
+            " start was left out in the middle, so end moved into its place and is read as start. Only at the end may an input be "
+            'left out; before others it keeps its place with the empty name "".'
+        )
+    elif inputs[2:4] == ["end", "start"]:
+        cause = " start and end are swapped."
+    elif len(inputs) > len(expected) or any(
+        name and not wanted for name, wanted in zip(inputs, expected, strict=False)
+    ):
+        cause = (
+            " An optional input that is not given must be missing in ONNX too: the kernel then takes the least coordinates for "
+            "start, the greatest for end. A constant in its place means something else."
+        )
+    elif len(inputs) < len(expected):
+        cause = f" {expected[-1]} is given in PyTorch and lost in ONNX."
+    raise Wrong(f"The node's inputs are {inputs}, expected {expected}.{cause}")
+
+
+def expect_int64(model: onnx.ModelProto) -> None:
+    """The declared type of the first output."""
+    import onnx
+
+    kind = model.graph.output[0].type.tensor_type.elem_type
+    if kind != onnx.TensorProto.INT64:
+        raise Wrong(
+            f"The graph's output is declared {onnx.TensorProto.DataType.Name(kind)}, expected INT64, as PyTorch's result is. "
+            "setType(pos.type()) would copy the dtype of pos."
+        )
+
+
+def voxels(
+    pos: np.ndarray, size: np.ndarray, start: np.ndarray | None = None, end: np.ndarray | None = None
+) -> np.ndarray:
+    """The voxel of each point, as torch_cluster::grid counts: the first dimension runs fastest. All in the dtype of pos."""
+    if not len(pos):
+        return np.zeros(0, np.int64)
+    low = pos.min(0) if start is None else start
+    high = pos.max(0) if end is None else end
+    cells = np.trunc((high - low) / size).astype(np.int64) + 1
+    strides = np.concatenate([[1], np.cumprod(cells)[:-1]])
+    return (np.trunc((pos - low) / size).astype(np.int64) * strides).sum(1)
+
+
+def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Run a model with the course's kernels."""
+    from oplab import ops
+
+    try:
+        session = ops.session(model, threads=1)
+    except Exception as error:
+        raise Wrong(f"ONNX Runtime, with the kernels of oplab, cannot load the model: {_short(error)}") from None
+    try:
+        return session.run(None, feeds)
+    except Exception as error:
+        shapes = ", ".join(f"{name} {describe(value)}" for name, value in feeds.items())
+        raise Wrong(f"ONNX Runtime cannot run the model on {shapes}: {_short(error)}") from None
+
+
+def _short(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 400 else text[:400] + " …"
+
+
+# --- foo -----------------------------------------------------------------------------------------------------------
+
+FOO_SHAPES = [(2, 3), (5,), (2, 1, 3)]
+
+
+def foo_numbers(rng: np.random.Generator) -> list[tuple[float, int]]:
+    """For each export an attr1 with a fraction and an attr2, all different."""
+    scales = rng.integers(-5, 6, size=len(FOO_SHAPES)) + rng.uniform(0.2, 0.8, size=len(FOO_SHAPES))
+    powers = rng.choice(np.arange(2, 7), size=len(FOO_SHAPES), replace=False)
+    return [(round(float(scale), 3), int(power)) for scale, power in zip(scales, powers, strict=True)]
+
+
+def collect_foo(c: Collect) -> None:
+    import torch
+
+    from oplab import ops
+
+    ops.load()
+
+    class FooModel(torch.nn.Module):
+        def __init__(self, attr1: float, attr2: int):
+            super().__init__()
+            self.attr1, self.attr2 = attr1, attr2
+
+        def forward(self, input1: torch.Tensor, input2: torch.Tensor) -> torch.Tensor:
+            return torch.ops.oplab.foo_forward(input1, input2, self.attr1, self.attr2)
+
+    foo = c.function("foo")
+    for number, (shape, (attr1, attr2)) in enumerate(zip(FOO_SHAPES, foo_numbers(c.rng), strict=True)):
+        path, title = c.scratch / f"{number}.onnx", foo_title(attr1, attr2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            c.attempt(title, foo, FooModel(attr1, attr2), (torch.rand(shape), torch.rand(shape)), path)
+        c.file(title, path)
+
+
+def foo_title(attr1: float, attr2: int) -> str:
+    return f"attr1 = {attr1}, attr2 = {attr2}"
+
+
+def judge_foo(v: Verdict) -> None:
+    numbers = foo_numbers(v.rng)
+    models: dict[str, onnx.ModelProto] = {}
+    with v.check("one oplab::Foo with two inputs"):
+        for pair in numbers:
+            title = foo_title(*pair)
+            with about(title):
+                error = v.error(title)
+                if error and error.type == "ConversionError":
+                    raise Wrong(
+                        f"{title}: the dynamo path knows no mapping for oplab::foo_forward, and it does not ask yours: "
+                        "a registered symbolic function serves the TorchScript path, dynamo=False."
+                    )
+                if error and error.type == "UnsupportedOperatorError":
+                    raise Wrong(
+                        f"{title}: the exporter finds no symbolic function for oplab::foo_forward at that opset."
+                    )
+                if error:
+                    raise Wrong(
+                        f"{title}: {error.message.rstrip('.')}.{_where(error.where)}{_why_it_failed(error.message)}"
+                    )
+                models[title] = model = v.model(title)
+                node = only_node(model, "oplab::Foo")
+                graphs.expect_inputs(model, ["input1", "input2"])
+                if list(node.input) != ["input1", "input2"]:
+                    raise Wrong(
+                        f"The node's inputs are {list(node.input)}, expected ['input1', 'input2'].{_foo_inputs(node)}"
+                    )
+                expect_alone(model, "oplab::Foo")
+    if not v.ok:
+        return
+    with v.check("attr1 is a float, attr2 an int, with the module's values"):
+        for attr1, attr2 in numbers:
+            title = foo_title(attr1, attr2)
+            with about(title):
+                expect_foo_attributes(only_node(models[title], "oplab::Foo"), attr1, attr2)
+    with v.check("for opset 13 and version 2 of the domain oplab"):
+        for title, model in models.items():
+            with about(title):
+                graphs.expect_opset(model, 13)
+                if graphs.opset(model, "oplab") != 2:
+                    raise Wrong(
+                        f"The model imports version {graphs.opset(model, 'oplab')} of the domain oplab, expected 2. The exporter "
+                        "writes 1 unless custom_opsets names the domain of the node; ONNX Runtime then finds no Foo."
+                    )
+                graphs.expect_valid(model)
+    if not v.ok:
+        return
+    with v.check("computes attr1 * input1 + input2 ** attr2 in ONNX Runtime"):
+        for shape, (attr1, attr2) in zip(FOO_SHAPES, numbers, strict=True):
+            title = foo_title(attr1, attr2)
+            feeds = {name: v.rng.uniform(-2, 2, size=shape).astype(np.float32) for name in ("input1", "input2")}
+            with about(title):
+                (got,) = run(models[title], feeds)
+                right = attr1 * feeds["input1"].astype(np.float64) + feeds["input2"].astype(np.float64) ** attr2
+                expect_close(got, right.astype(np.float32), name=f"Foo of {describe(feeds['input1'])}")
+
+
+def _foo_inputs(node: onnx.NodeProto) -> str:
+    if list(node.input) == ["input2", "input1"]:
+        return " They are swapped."
+    if len(node.input) > 2:
+        return ' attr1 and attr2 came as inputs: with the letter "v" a number becomes a tensor of the graph, not an attribute.'
+    return ""
+
+
+def expect_foo_attributes(node: onnx.NodeProto, attr1: float, attr2: int) -> None:
+    """attr1 as FLOAT, attr2 as INT."""
+    known_attributes(node, ["attr1", "attr2"])
+    expect_kind(node, "attr1", "FLOAT", ' The suffix of the name in g.op is the type: attr1_f, and "f" in parse_args.')
+    expect_kind(node, "attr2", "INT", ' The suffix of the name in g.op is the type: attr2_i, and "i" in parse_args.')
+    found = attributes(node)
+    if abs(found["attr1"] - attr1) > 1e-6 * max(1.0, abs(attr1)):
+        cause = ""
+        if found["attr1"] == int(attr1):
+            cause = ' The fraction is cut off: the letter "i" in parse_args turns a float into an int without a word.'
+        elif found["attr1"] == attr2:
+            cause = " attr1 and attr2 are swapped."
+        raise Wrong(f"attr1 is {found['attr1']:.7g}, expected {attr1}.{cause}{_written_down(cause)}")
+    if found["attr2"] != attr2:
+        raise Wrong(f"attr2 is {found['attr2']}, expected {attr2}.{_written_down('')}")
+
+
+def _written_down(cause: str) -> str:
+    return "" if cause else " Every module has a number of its own: take what the symbolic function is given."
