@@ -15,8 +15,7 @@ struct Foo {
   Foo(const OrtApi*, const OrtKernelInfo* info)
       : attr1(float_attribute(info, "attr1")), attr2(int_attribute(info, "attr2")) {
     if (attr2 < -kLargestExponent || attr2 > kLargestExponent) {
-      ORT_CXX_API_THROW("the attribute attr2 must be between -2**53 and 2**53, but it is " + std::to_string(attr2) + ".",
-                        ORT_INVALID_ARGUMENT);
+      refuse("the attribute attr2 must be between -2**53 and 2**53, but it is ", attr2, ".");
     }
   }
 
@@ -37,6 +36,8 @@ struct Foo {
     });
     return Ort::Status{nullptr};
   }
+
+  static void InferShapes(Shapes& shapes) { infer_same_shape(shapes); }
 
   const T attr1;
   const int64_t attr2;

@@ -5,20 +5,12 @@
 // trunc((end[k] - start[k]) / size[k]) + 1 cells. The first dimension runs fastest.
 #include <atomic>
 #include <cmath>
-#include <sstream>
 
 #include "kernels.h"
 #include "oplab_kernel.h"
 
 namespace oplab {
 namespace {
-
-template <typename... Words>
-Ort::Status refuse(const Words&... words) {
-  std::ostringstream sentence;
-  (sentence << "Grid: " << ... << words);
-  return invalid(sentence.str());
-}
 
 // What a point's index along one dimension is computed from.
 template <typename T>
@@ -50,87 +42,107 @@ bool to_cluster(const T* point, const std::vector<Axis<T>>& axes, int64_t& clust
 
 template <typename T>
 struct Grid {
-  using Input = Tensor<T>;
   using Optional = std::optional<const Tensor<T>*>;
 
   Grid(const OrtApi*, const OrtKernelInfo*) {}
 
-  Ort::Status Compute(OrtKernelContext* context, const Input& pos, const Input& size, Optional start, Optional end,
-                      Tensor<int64_t>& cluster) {
-    const std::vector<int64_t>& shape = pos.Shape();
-    if (shape.empty()) return refuse("pos must have at least one dimension, but it is a scalar.");
-    int64_t d = 1;  // all dimensions but the first are a point's coordinates
-    for (size_t k = 1; k < shape.size(); ++k) d *= shape[k];
-    if (d == 0) {
-      return refuse("pos must have at least one coordinate for each point, but its shape is ", shape_text(shape), ".");
-    }
-    for (const auto& [name, given] : {std::pair{"size", Optional{&size}}, {"start", start}, {"end", end}}) {
-      if (given && (*given)->Shape() != std::vector<int64_t>{d}) {
-        return refuse(name, " must have one value for each of pos's ", d, " coordinates, but its shape is ",
-                      shape_text((*given)->Shape()), ".");
-      }
-    }
-
-    const int64_t n = shape[0];
+  Ort::Status Compute(OrtKernelContext* context, const Tensor<T>& pos, const Tensor<T>& size, Optional start,
+                      Optional end, Tensor<int64_t>& cluster) {
+    const int64_t d = coordinates(pos);
+    const int64_t n = pos.Shape()[0];
     const T* p = pos.Data();
-    const T* s = size.Data();
+    const T* s = values("size", size, d);
+    const T* low = start ? values("start", **start, d) : nullptr;
+    const T* high = end ? values("end", **end, d) : nullptr;
     for (int64_t k = 0; k < d; ++k) {
-      if (!(s[k] > 0 && std::isfinite(s[k]))) {
-        return refuse("size must be positive and finite, but size[", k, "] is ", s[k], ".");
-      }
+      if (!(s[k] > 0)) refuse("size must be positive, but size[", k, "] is ", s[k], ".");
     }
     for (int64_t i = 0; i < n * d; ++i) {
       if (!std::isfinite(p[i])) {
-        return refuse("pos must be finite, but coordinate ", i % d, " of point ", i / d, " is ", p[i], ".");
-      }
-    }
-    for (const auto& [name, given] : {std::pair{"start", start}, {"end", end}}) {
-      for (int64_t k = 0; given && k < d; ++k) {
-        const T value = (*given)->Data()[k];
-        if (!std::isfinite(value)) return refuse(name, " must be finite, but ", name, "[", k, "] is ", value, ".");
+        refuse("pos must be finite, but coordinate ", i % d, " of point ", i / d, " is ", p[i], ".");
       }
     }
 
     int64_t* q = cluster.Allocate({n});
     if (n == 0) return Ort::Status{nullptr};
+    const std::vector<Axis<T>> axes = lay_out(p, n, d, s, low, high);
+    std::atomic<bool> all_fit{true};
+    parallel_for(context, n, 8192, [&](int64_t begin, int64_t stop) {
+      for (int64_t i = begin; i < stop; ++i) {
+        if (!to_cluster(p + i * d, axes, q[i])) all_fit = false;  // an exception may not leave this loop
+      }
+    });
+    for (int64_t i = 0; !all_fit && i < n; ++i) {
+      if (!to_cluster(p + i * d, axes, q[i])) {
+        refuse("pos is too far from start: the cell of point ", i, " has a number that int64 cannot hold.");
+      }
+    }
+    return Ort::Status{nullptr};
+  }
+
+  static void InferShapes(Shapes& shapes) {
+    const Shapes::Dims pos = shapes.dims(0);
+    if (!pos.empty()) shapes.set(0, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, {pos[0]});
+  }
+
+ private:
+  // All dimensions of pos but the first are a point's coordinates.
+  static int64_t coordinates(const Tensor<T>& pos) {
+    const std::vector<int64_t>& shape = pos.Shape();
+    if (shape.empty()) refuse("pos must have at least one dimension, but it is a scalar.");
+    int64_t d = 1;
+    for (size_t k = 1; k < shape.size(); ++k) {
+      if (__builtin_mul_overflow(d, shape[k], &d)) {
+        refuse("pos has too many coordinates for each point: its shape is ", shape_text(shape), ".");
+      }
+    }
+    if (d == 0) {
+      refuse("pos must have at least one coordinate for each point, but its shape is ", shape_text(shape), ".");
+    }
+    return d;
+  }
+
+  // One finite value for each coordinate. `name` is for the message.
+  static const T* values(const char* name, const Tensor<T>& given, int64_t d) {
+    if (given.Shape() != std::vector<int64_t>{d}) {
+      refuse(name, " must have one value for each of pos's ", d, " coordinates, but its shape is ",
+             shape_text(given.Shape()), ".");
+    }
+    const T* data = given.Data();
+    for (int64_t k = 0; k < d; ++k) {
+      if (!std::isfinite(data[k])) refuse(name, " must be finite, but ", name, "[", k, "] is ", data[k], ".");
+    }
+    return data;
+  }
+
+  // `low` and `high` are null where start and end are not given: then the points' own bounds take their place.
+  static std::vector<Axis<T>> lay_out(const T* p, int64_t n, int64_t d, const T* s, const T* low, const T* high) {
+    std::vector<T> least(p, p + d), greatest(p, p + d);
+    for (int64_t i = 1; i < n; ++i) {
+      for (int64_t k = 0; k < d; ++k) {
+        least[k] = std::min(least[k], p[i * d + k]);
+        greatest[k] = std::max(greatest[k], p[i * d + k]);
+      }
+    }
     std::vector<Axis<T>> axes(d);
     int64_t stride = 1;
     for (int64_t k = 0; k < d; ++k) {
-      T low = p[k], high = p[k];  // what start and end are where they are not given
-      for (int64_t i = 1; i < n; ++i) {
-        low = std::min(low, p[i * d + k]);
-        high = std::max(high, p[i * d + k]);
-      }
-      if (start) low = (*start)->Data()[k];
-      if (end) high = (*end)->Data()[k];
-
-      axes[k] = {low, s[k], stride};
-      const T last = (high - low) / s[k];
+      const T from = low ? low[k] : least[k], to = high ? high[k] : greatest[k];
+      axes[k] = {from, s[k], stride};
+      const T last = (to - from) / s[k];
       if (!(last > -1)) {
-        return refuse("end must not lie a cell or more below start, but along dimension ", k, " start is ", low,
-                      start ? "" : " (the least of pos)", ", end is ", high, end ? "" : " (the greatest of pos)",
-                      " and size is ", s[k], ".");
+        refuse("end must not lie a cell or more below start, but along dimension ", k, " start is ", from,
+               low ? "" : " (the least of pos)", ", end is ", to, high ? "" : " (the greatest of pos)",
+               " and size is ", s[k], ".");
       }
       if (k + 1 == d) break;  // how many cells the last dimension has is of no account
       int64_t cells;
       if (!to_cell(last, cells) || __builtin_add_overflow(cells, 1, &cells) ||
           __builtin_mul_overflow(stride, cells, &stride)) {
-        return refuse("size is too small: from start to end there are more cells than int64 can count.");
+        refuse("size is too small: from start to end there are more cells than int64 can count.");
       }
     }
-
-    std::atomic<bool> all_fit{true};
-    parallel_for(context, n, 8192, [&](int64_t begin, int64_t stop) {
-      for (int64_t i = begin; i < stop; ++i) {
-        if (!to_cluster(p + i * d, axes, q[i])) all_fit = false;
-      }
-    });
-    for (int64_t i = 0; !all_fit && i < n; ++i) {
-      if (!to_cluster(p + i * d, axes, q[i])) {
-        return refuse("pos is too far from start: the cell of point ", i, " has a number that int64 cannot hold.");
-      }
-    }
-    return Ort::Status{nullptr};
+    return axes;
   }
 };
 

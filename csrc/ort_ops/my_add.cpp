@@ -24,6 +24,8 @@ struct MyAdd {
     return Ort::Status{nullptr};
   }
 
+  static void InferShapes(Shapes& shapes) { infer_same_shape(shapes); }
+
   const T alpha, beta;
 };
 

@@ -1,11 +1,12 @@
-// What every kernel of this library shares: Op, which makes an operator out of a struct, attributes, shapes as text, and
-// loops on ONNX Runtime's threads.
+// What every kernel of this library shares: Op, which makes an operator out of a struct, sentences for what is refused,
+// attributes, shape inference, and loops on ONNX Runtime's threads.
 #pragma once
 
 #include <onnxruntime_lite_custom_op.h>
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -15,7 +16,16 @@ namespace oplab {
 
 using Ort::Custom::Tensor;
 
+// A status for Compute to return. The sentence begins with the operator's name.
 inline Ort::Status invalid(const std::string& sentence) { return Ort::Status(sentence.c_str(), ORT_INVALID_ARGUMENT); }
+
+// The same from any depth below Compute, or from a constructor: it throws, and Op makes the status, with the name in front.
+template <typename... Words>
+[[noreturn]] void refuse(const Words&... words) {
+  std::ostringstream sentence;
+  (sentence << ... << words);
+  throw Ort::Exception(sentence.str(), ORT_INVALID_ARGUMENT);
+}
 
 inline std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text = "[";
@@ -47,10 +57,9 @@ T attribute(const OrtKernelInfo* info, const char* name, const char* type, std::
   Ort::Status failed{read(info, name, &value)};
   if (failed.IsOK()) return value;
   if (has_attribute(info, name)) {
-    ORT_CXX_API_THROW("the attribute " + std::string(name) + " must be " + type + ": " + failed.GetErrorMessage(),
-                      ORT_INVALID_ARGUMENT);
+    refuse("the attribute ", name, " must be ", type, ": ", failed.GetErrorMessage(), ".");
   }
-  if (!otherwise) ORT_CXX_API_THROW("the attribute " + std::string(name) + " is missing.", ORT_INVALID_ARGUMENT);
+  if (!otherwise) refuse("the attribute ", name, " is missing.");
   return *otherwise;
 }
 
@@ -83,6 +92,81 @@ void parallel_for(OrtKernelContext* context, int64_t size, int64_t piece, const 
     it.work(begin, std::min(begin + it.piece, it.size));
   };
   Ort::KernelContext(context).ParallelFor(call, static_cast<size_t>((size + piece - 1) / piece), 0, &job);
+}
+
+// What is known about an operator's inputs before it runs, and what follows for its outputs. For a kernel's InferShapes.
+class Shapes {
+ public:
+  struct Dim {
+    int64_t size = -1;  // -1: not known
+    std::string name;   // of a symbolic dimension, or empty
+    bool is_known() const { return size >= 0 || !name.empty(); }
+  };
+  using Dims = std::vector<Dim>;
+
+  explicit Shapes(OrtShapeInferContext* context) : context_(context) {}
+
+  size_t input_count() const {
+    size_t count = 0;
+    Ort::ThrowOnError(Ort::GetApi().ShapeInferContext_GetInputCount(context_, &count));
+    return count;
+  }
+
+  // UNDEFINED for an optional input with the name "".
+  ONNXTensorElementDataType type(size_t input) const { return info(input).GetElementType(); }
+
+  // Nothing where the rank is not known, and, because ONNX Runtime reports both alike, for a scalar.
+  Dims dims(size_t input) const {
+    const std::vector<int64_t> sizes = info(input).GetShape();
+    std::vector<const char*> names(sizes.size());
+    if (!names.empty()) info(input).GetSymbolicDimensions(names.data(), names.size());
+    Dims dims;
+    for (size_t i = 0; i < sizes.size(); ++i) dims.push_back({sizes[i], names[i] ? names[i] : ""});
+    return dims;
+  }
+
+  // Says nothing unless every dimension is known: ONNX Runtime would take -1 for the size, and refuse a correct model where
+  // an operator behind this one does not fit it. The type is asked for because ONNX Runtime writes it over the one that it
+  // has found by itself.
+  void set(size_t output, ONNXTensorElementDataType type, const Dims& dims) {
+    std::vector<int64_t> sizes;
+    std::vector<const char*> names;
+    for (const Dim& dim : dims) {
+      if (!dim.is_known()) return;
+      sizes.push_back(dim.name.empty() ? dim.size : -1);
+      names.push_back(dim.name.c_str());
+    }
+    const OrtApi& api = Ort::GetApi();
+    OrtTensorTypeAndShapeInfo* made = nullptr;
+    Ort::ThrowOnError(api.CreateTensorTypeAndShapeInfo(&made));
+    const Ort::TensorTypeAndShapeInfo info(made);  // releases it
+    Ort::ThrowOnError(api.SetTensorElementType(info, type));
+    Ort::ThrowOnError(api.SetDimensions(made, sizes.data(), sizes.size()));
+    Ort::ThrowOnError(api.SetSymbolicDimensions(made, names.data(), names.size()));
+    Ort::ThrowOnError(api.ShapeInferContext_SetOutputTypeShape(context_, output, info));
+  }
+
+ private:
+  Ort::ConstTensorTypeAndShapeInfo info(size_t input) const {
+    OrtTensorTypeAndShapeInfo* info = nullptr;
+    Ort::ThrowOnError(Ort::GetApi().ShapeInferContext_GetInputTypeShape(context_, input, &info));
+    return Ort::ConstTensorTypeAndShapeInfo{info};
+  }
+
+  OrtShapeInferContext* context_;
+};
+
+// For an operator whose one output has the type and the shape that all of its inputs have.
+inline void infer_same_shape(Shapes& shapes) {
+  Shapes::Dims known = shapes.dims(0);
+  for (size_t i = 1; i < shapes.input_count(); ++i) {
+    const Shapes::Dims more = shapes.dims(i);
+    if (known.empty()) known = more;
+    for (size_t k = 0; k < known.size() && known.size() == more.size(); ++k) {
+      if (!known[k].is_known()) known[k] = more[k];
+    }
+  }
+  if (!known.empty()) shapes.set(0, shapes.type(0), known);
 }
 
 // How a parameter of a kernel's Compute is filled:
@@ -176,11 +260,15 @@ struct Signature<Ort::Status (Kernel::*)(Parameters...)> {
 //   struct Kernel {
 //     Kernel(const OrtApi*, const OrtKernelInfo* info);   // reads and checks the attributes; may throw
 //     Ort::Status Compute(...);                           // its parameters say what the inputs and outputs are
+//     static void InferShapes(Shapes& shapes);            // may be left out
 //   };
 //   static const Op<Kernel> op{"Name"};                   // must outlive every session
 //
 // It takes the arguments of ONNX Runtime's own lite API (OrtLiteCustomStruct), which is not used here because it marks each
 // input optional, reads through a null pointer where an optional input is named "", and lets exceptions pass through C.
+//
+// Of all the kernels with one name, ONNX Runtime asks only the first for shapes: InferShapes takes types from the inputs and
+// never from its own kernel.
 template <typename Kernel>
 class Op : public OrtCustomOp {
  public:
@@ -221,6 +309,17 @@ class Op : public OrtCustomOp {
       });
     };
     KernelDestroy = [](void* made) { delete static_cast<Made*>(made); };
+
+    if constexpr (infers_shapes<Kernel>(0)) {
+      InferOutputShapeFn = [](const OrtCustomOp*, OrtShapeInferContext* context) noexcept -> OrtStatusPtr {
+        try {
+          Shapes shapes(context);
+          Kernel::InferShapes(shapes);
+        } catch (...) {
+        }
+        return nullptr;  // ONNX Runtime reads no status here, and would not release it: a shape stays unknown, no more
+      };
+    }
   }
 
  private:
@@ -230,6 +329,15 @@ class Op : public OrtCustomOp {
     const Op& op;
     Kernel kernel;
   };
+
+  template <typename K>
+  static constexpr auto infers_shapes(int) -> decltype(&K::InferShapes, true) {
+    return true;
+  }
+  template <typename K>
+  static constexpr bool infers_shapes(...) {
+    return false;
+  }
 
   static const Op& self(const OrtCustomOp* op) { return *static_cast<const Op*>(op); }
 

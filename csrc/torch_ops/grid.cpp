@@ -7,6 +7,7 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/headeronly/core/Dispatch_v2.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <vector>
@@ -48,21 +49,9 @@ bool to_cluster(const T* point, const std::vector<Axis<T>>& axes, int64_t& clust
   return true;
 }
 
-// Each dimension's least (or greatest) coordinate: what start (or end) is where it is not given.
-template <typename T, typename Better>
-std::vector<T> extreme(const T* pos, int64_t n, int64_t d, Better better) {
-  std::vector<T> values(pos, pos + d);
-  for (int64_t i = 1; i < n; ++i) {
-    for (int64_t k = 0; k < d; ++k) {
-      if (better(pos[i * d + k], values[k])) values[k] = pos[i * d + k];
-    }
-  }
-  return values;
-}
-
-// A given start or end. `name` is for the message.
+// One finite value for each of a point's d coordinates. `name` is for the message.
 template <typename T>
-std::vector<T> corner(const char* name, const Tensor& given) {
+std::vector<T> values(const char* name, const Tensor& given) {
   const Tensor flat = torch::stable::contiguous(given);
   const T* p = flat.const_data_ptr<T>();
   for (int64_t k = 0; k < flat.numel(); ++k) {
@@ -71,60 +60,70 @@ std::vector<T> corner(const char* name, const Tensor& given) {
   return {p, p + flat.numel()};
 }
 
+// `low` and `high` are empty where start and end are not given: then the points' own bounds take their place.
 template <typename T>
-void clusters(const Tensor& pos, int64_t d, const Tensor& size, const std::optional<Tensor>& start,
-              const std::optional<Tensor>& end, Tensor& out) {
-  const int64_t n = out.numel();
-  const Tensor flat_pos = torch::stable::contiguous(pos);
-  const Tensor flat_size = torch::stable::contiguous(size);
-  const T* p = flat_pos.const_data_ptr<T>();
-  const T* s = flat_size.const_data_ptr<T>();
-
-  for (int64_t k = 0; k < d; ++k) {
-    STD_TORCH_CHECK(s[k] > 0 && std::isfinite(s[k]), "size must be positive and finite, but size[", k, "] is ", s[k],
-                    ".");
+std::vector<Axis<T>> lay_out(const T* p, int64_t n, const std::vector<T>& size, const std::vector<T>& low,
+                             const std::vector<T>& high) {
+  const auto d = static_cast<int64_t>(size.size());
+  std::vector<T> least(p, p + d), greatest(p, p + d);
+  for (int64_t i = 1; i < n; ++i) {
+    for (int64_t k = 0; k < d; ++k) {
+      least[k] = std::min(least[k], p[i * d + k]);
+      greatest[k] = std::max(greatest[k], p[i * d + k]);
+    }
   }
-  for (int64_t i = 0; i < n * d; ++i) {
-    STD_TORCH_CHECK(std::isfinite(p[i]), "pos must be finite, but coordinate ", i % d, " of point ", i / d, " is ",
-                    p[i], ".");
-  }
-  std::vector<T> low, high;
-  if (start) low = corner<T>("start", *start);
-  if (end) high = corner<T>("end", *end);
-  if (n == 0) return;
-  if (!start) low = extreme(p, n, d, [](T x, T y) { return x < y; });
-  if (!end) high = extreme(p, n, d, [](T x, T y) { return x > y; });
-
   std::vector<Axis<T>> axes(d);
   int64_t stride = 1;
   for (int64_t k = 0; k < d; ++k) {
-    axes[k] = {low[k], s[k], stride};
-    const T last = (high[k] - low[k]) / s[k];
+    const T from = low.empty() ? least[k] : low[k], to = high.empty() ? greatest[k] : high[k];
+    axes[k] = {from, size[k], stride};
+    const T last = (to - from) / size[k];
     STD_TORCH_CHECK(last > -1, "end must not lie a cell or more below start, but along dimension ", k, " start is ",
-                    low[k], start ? "" : " (the least of pos)", ", end is ", high[k],
-                    end ? "" : " (the greatest of pos)", " and size is ", s[k], ".");
+                    from, low.empty() ? " (the least of pos)" : "", ", end is ", to,
+                    high.empty() ? " (the greatest of pos)" : "", " and size is ", size[k], ".");
     if (k + 1 == d) break;  // how many cells the last dimension has is of no account
     int64_t cells;
     STD_TORCH_CHECK(to_cell(last, cells) && !__builtin_add_overflow(cells, 1, &cells) &&
                         !__builtin_mul_overflow(stride, cells, &stride),
                     "size is too small: from start to end there are more cells than int64 can count.");
   }
+  return axes;
+}
 
-  int64_t* q = out.mutable_data_ptr<int64_t>();
+template <typename T>
+void number_points(const Tensor& pos, const Tensor& size, const std::optional<Tensor>& start,
+                   const std::optional<Tensor>& end, Tensor& cluster) {
+  const std::vector<T> cell = values<T>("size", size);
+  const std::vector<T> low = start ? values<T>("start", *start) : std::vector<T>();
+  const std::vector<T> high = end ? values<T>("end", *end) : std::vector<T>();
+  const auto d = static_cast<int64_t>(cell.size());
+  for (int64_t k = 0; k < d; ++k) {
+    STD_TORCH_CHECK(cell[k] > 0, "size must be positive, but size[", k, "] is ", cell[k], ".");
+  }
+  const Tensor flat = torch::stable::contiguous(pos);
+  const T* p = flat.const_data_ptr<T>();
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    STD_TORCH_CHECK(std::isfinite(p[i]), "pos must be finite, but coordinate ", i % d, " of point ", i / d, " is ",
+                    p[i], ".");
+  }
+
+  const int64_t n = cluster.numel();
+  if (n == 0) return;
+  const std::vector<Axis<T>> axes = lay_out(p, n, cell, low, high);
+  int64_t* q = cluster.mutable_data_ptr<int64_t>();
   std::atomic<bool> all_fit{true};
   torch::stable::parallel_for(0, n, 8192, [&](int64_t begin, int64_t stop) {
     for (int64_t i = begin; i < stop; ++i) {
       if (!to_cluster(p + i * d, axes, q[i])) all_fit = false;  // an exception may not leave this loop
     }
   });
-  if (all_fit) return;
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = 0; !all_fit && i < n; ++i) {
     STD_TORCH_CHECK(to_cluster(p + i * d, axes, q[i]), "pos is too far from start: the cell of point ", i,
                     " has a number that int64 cannot hold.");
   }
 }
 
-// size, start and end have one value for each coordinate. `name` is for the message.
+// size, start and end have one value for each of pos's d coordinates. `name` is for the message.
 void check_along(const Tensor& pos, int64_t d, const char* name, const Tensor& t) {
   STD_TORCH_CHECK(t.dim() == 1 && t.size(0) == d, name, " must have one value for each of pos's ", d,
                   " coordinates, but its shape is ", shape_text(t), ".");
@@ -138,7 +137,10 @@ Tensor grid(const Tensor& pos, const Tensor& size, const std::optional<Tensor>& 
             const std::optional<Tensor>& end) {
   STD_TORCH_CHECK(pos.dim() >= 1, "pos must have at least one dimension, but it is a scalar.");
   int64_t d = 1;  // all dimensions but the first are a point's coordinates
-  for (int64_t k = 1; k < pos.dim(); ++k) d *= pos.size(k);
+  for (int64_t k = 1; k < pos.dim(); ++k) {
+    STD_TORCH_CHECK(!__builtin_mul_overflow(d, pos.size(k), &d),
+                    "pos has too many coordinates for each point: its shape is ", shape_text(pos), ".");
+  }
   STD_TORCH_CHECK(d >= 1, "pos must have at least one coordinate for each point, but its shape is ", shape_text(pos),
                   ".");
   STD_TORCH_CHECK(pos.scalar_type() == ScalarType::Float || pos.scalar_type() == ScalarType::Double,
@@ -147,10 +149,11 @@ Tensor grid(const Tensor& pos, const Tensor& size, const std::optional<Tensor>& 
   if (start) check_along(pos, d, "start", *start);
   if (end) check_along(pos, d, "end", *end);
 
-  Tensor out = torch::stable::new_empty(pos, {pos.size(0)}, ScalarType::Long);
-  THO_DISPATCH_V2(pos.scalar_type(), "grid", AT_WRAP([&] { clusters<scalar_t>(pos, d, size, start, end, out); }),
-                  ScalarType::Float, ScalarType::Double);
-  return out;
+  Tensor cluster = torch::stable::new_empty(pos, {pos.size(0)}, ScalarType::Long);
+  THO_DISPATCH_V2(pos.scalar_type(), "grid",
+                  AT_WRAP([&] { number_points<scalar_t>(pos, size, start, end, cluster); }), ScalarType::Float,
+                  ScalarType::Double);
+  return cluster;
 }
 
 }  // namespace oplab
