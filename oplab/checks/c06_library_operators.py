@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.base import Collect, Recorded, Verdict
 from oplab.parity import Wrong, describe, expect_close
 
 if TYPE_CHECKING:
@@ -88,15 +88,29 @@ def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
             )
         raise Wrong(f"{title}: the exporter finds no symbolic function for {name}. {why}")
     if error:
-        raise Wrong(f"{title}: {error.message.rstrip('.')}.{_where(error.where)}{_why_it_failed(error.message)}")
+        explain(error, title)
     model = v.model(title)
+    expect_replaced(model, name)
     graphs.expect_opset(model, opset)
     graphs.expect_outputs(model, ["out"])
     return model
 
 
-def _where(place: str) -> str:
-    return f" ({place})" if place else ""
+def expect_replaced(model: onnx.ModelProto, name: str) -> None:
+    """Demand that the PyTorch operator is no longer in the graph."""
+    if name in graphs.ops(model):
+        raise Wrong(
+            f"The graph has {name}, PyTorch's own name, as a node. A symbolic function without a return leaves the operator as it "
+            "is. If you wrote that name yourself: names of operators are case-sensitive."
+        )
+
+
+def explain(error: Recorded, title: str) -> None:
+    """Raise what an exporter's exception means, where its cause is a known one; any other is the learner's own exception."""
+    cause = _why_it_failed(error.message)
+    if cause:
+        place = f" ({error.where})" if error.where else ""
+        raise Wrong(f"{title}: {error.message.rstrip('.')}.{place}{cause}")
 
 
 def _why_it_failed(message: str) -> str:
@@ -109,11 +123,13 @@ def _why_it_failed(message: str) -> str:
         "incompatible function arguments": (
             " An attribute was given a value of the graph: parse_args turns a constant argument into a Python number."
         ),
-        "Value": " Without a letter in parse_args an argument is a value of the graph, not a Python number.",
+        "Value'": " Without a letter in parse_args an argument is a value of the graph, not a Python number.",
         "positional argument": (
             " The exporter calls a symbolic function with the graph context g and then one argument for each argument of the schema."
         ),
     }
+    if "translating" not in message:  # the learner's own code, not the exporter's call of a symbolic function
+        causes.pop("positional argument")
     return next((cause for words, cause in causes.items() if words in message), "")
 
 
@@ -685,13 +701,13 @@ def judge_foo(v: Verdict) -> None:
                     )
                 if error and error.type == "UnsupportedOperatorError":
                     raise Wrong(
-                        f"{title}: the exporter finds no symbolic function for oplab::foo_forward at that opset."
+                        f"{title}: the exporter finds no symbolic function for oplab::foo_forward at this opset. "
+                        "register_custom_op_symbolic has to come before the export."
                     )
                 if error:
-                    raise Wrong(
-                        f"{title}: {error.message.rstrip('.')}.{_where(error.where)}{_why_it_failed(error.message)}"
-                    )
+                    explain(error, title)
                 models[title] = model = v.model(title)
+                expect_replaced(model, "oplab::foo_forward")
                 node = only_node(model, "oplab::Foo")
                 graphs.expect_inputs(model, ["input1", "input2"])
                 if list(node.input) != ["input1", "input2"]:
