@@ -8,11 +8,11 @@ RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check list next watch test notebooks lint lock doctor clean
+.PHONY: help setup lab check list next watch test notebooks lint lock doctor deps-extra clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 lab: ## open JupyterLab on the first lesson (LAB_ARGS="--no-browser --port 9000" goes to JupyterLab)
 	$(RUN) --quiet -- tools/lab.py $(LAB_ARGS)
@@ -34,6 +34,9 @@ setup: ## only the set-up: environment, packages, headers, operators
 
 doctor: ## versions, compiler, headers, and what is missing
 	$(RUN) --as-is -- -m oplab.doctor
+
+deps-extra: ## torch_cluster, compiled (about 9 minutes): only some tests compare with it
+	$(RUN) --quiet -- tools/deps_extra.py
 
 test: ## everything that CI runs
 	$(RUN) --quiet -- tools/run_tests.py $(TEST_ARGS)

@@ -232,7 +232,7 @@ def _cluster() -> list[Row]:
     found = _version("torch-cluster")
     if found:
         return [Row("torch_cluster", found, True)]
-    return [Row("torch_cluster", "not installed; two lessons compare with it where it is there", None)]
+    return [Row("torch_cluster", "not installed; some tests compare with it where `make deps-extra` has put it", None)]
 
 
 def _python_headers() -> list[Row]:

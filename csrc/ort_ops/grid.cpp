@@ -49,11 +49,15 @@ struct Grid {
   Ort::Status Compute(OrtKernelContext* context, const Tensor<T>& pos, const Tensor<T>& size, Optional start,
                       Optional end, Tensor<int64_t>& cluster) {
     const int64_t d = coordinates(pos);
+    check_along("size", size, d);
+    if (start) check_along("start", **start, d);
+    if (end) check_along("end", **end, d);
+
     const int64_t n = pos.Shape()[0];
     const T* p = pos.Data();
-    const T* s = values("size", size, d);
-    const T* low = start ? values("start", **start, d) : nullptr;
-    const T* high = end ? values("end", **end, d) : nullptr;
+    const T* s = values("size", size);
+    const T* low = start ? values("start", **start) : nullptr;
+    const T* high = end ? values("end", **end) : nullptr;
     for (int64_t k = 0; k < d; ++k) {
       if (!(s[k] > 0)) refuse("size must be positive, but size[", k, "] is ", s[k], ".");
     }
@@ -102,14 +106,17 @@ struct Grid {
     return d;
   }
 
-  // One finite value for each coordinate. `name` is for the message.
-  static const T* values(const char* name, const Tensor<T>& given, int64_t d) {
+  // size, start and end have one value for each of pos's d coordinates. `name` is for the message.
+  static void check_along(const char* name, const Tensor<T>& given, int64_t d) {
     if (given.Shape() != std::vector<int64_t>{d}) {
       refuse(name, " must have one value for each of pos's ", d, " coordinates, but its shape is ",
              shape_text(given.Shape()), ".");
     }
+  }
+
+  static const T* values(const char* name, const Tensor<T>& given) {
     const T* data = given.Data();
-    for (int64_t k = 0; k < d; ++k) {
+    for (int64_t k = 0; k < given.NumberOfElement(); ++k) {
       if (!std::isfinite(data[k])) refuse(name, " must be finite, but ", name, "[", k, "] is ", data[k], ".");
     }
     return data;

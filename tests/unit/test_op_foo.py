@@ -27,14 +27,14 @@ def foo(*args, **kwargs):
 
 
 def reference(input1: np.ndarray, input2: np.ndarray, attr1: float, attr2: int) -> np.ndarray:
-    """In double by repeated multiplication, rounded once: it owes nothing to the kernels' way of computing."""
+    """The power in double, by repeated multiplication: it owes nothing to the kernels' way of computing."""
     power = np.ones(input2.shape)
     with np.errstate(all="ignore"):
         for _ in range(abs(attr2)):
             power = power * input2.astype(np.float64)
         if attr2 < 0:
             power = 1 / power
-        return (attr1 * input1.astype(np.float64) + power).astype(input1.dtype)
+        return input1.dtype.type(attr1) * input1 + power.astype(input1.dtype)
 
 
 def pair(*shape: int, dtype=np.float32) -> dict[str, np.ndarray]:
