@@ -1,0 +1,978 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 06 · TorchScript and plugin-library operators
+#
+# After this chapter you can
+#
+# - map an operator that a library adds to PyTorch, with all its tensors and parameters, to ONNX or to a domain of your own;
+# - give a node optional inputs that keep their places, attributes of the right type, and the version of its domain;
+# - find out what a mapping has lost, before a user finds it.
+#
+# PyTorch's own operators live in the namespace `aten`. A library can register more, in a namespace of its own:
+# `torchvision::deform_conv2d`, `torch_cluster::grid`. Texts call them *TorchScript operators*, because a traced graph
+# holds each of them as one node. The exporter knows nothing about them.
+
+# %%
+import os
+
+os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # a custom node without a known shape makes it warn; see section 6
+import io
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+import torchvision
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
+from torch.onnx import register_custom_op_symbolic
+from torch.onnx.symbolic_helper import _is_none, parse_args
+
+from oplab import lesson, ops, photos, quiet_exports, raises, session
+
+lab = lesson("06_library_operators")
+
+# %% [markdown]
+# Three helpers for the whole chapter. `export` uses the **TorchScript path** (`dynamo=False`), `run` is ONNX Runtime
+# without any addition, `wiring` shows what goes into each node.
+
+# %%
+quiet_exports()  # no deprecation warnings, and no whole graph printed at each export that fails
+
+
+def export(module, inputs, names, opset=19, **options):
+    buffer = io.BytesIO()
+    options = {"dynamo": False, "opset_version": opset, "input_names": names, "output_names": ["out"], **options}
+    torch.onnx.export(module, inputs, buffer, **options)
+    return onnx.load_model_from_string(buffer.getvalue())
+
+
+# %%
+def run(model, feeds):
+    kernels = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return kernels.run(None, {name: np.asarray(value) for name, value in feeds.items()})[0]
+
+
+def wiring(model):
+    return [f"{node.domain or 'ai.onnx'}::{node.op_type}({', '.join(node.input)})" for node in model.graph.node]
+
+
+# %% [markdown]
+# ## 1. The operator: a convolution that looks elsewhere
+#
+# A 3×3 convolution reads, for each output pixel, nine points around it. A *deformable* convolution moves each of the
+# nine points by an **offset**, in fractions of a pixel, and a **mask** says how much each point counts. Usually a small
+# network predicts both. Here you compute them: the nine points lie on an arc around a cat's eye, and points outside the
+# photo do not count; the others count a little more instead.
+
+# %%
+fade = torch.tensor([1.0, 2, 3, 4, 5, 4, 3, 2, 1]) / 25  # the weights: less and less towards the ends of the arc
+
+
+def arc(height, width, centre, reach=0.14):
+    """Offsets (1, 18, H, W) and mask (1, 9, H, W) of a 3x3 kernel: nine points on an arc around `centre`."""
+    rows, columns = torch.meshgrid(torch.arange(float(height)), torch.arange(float(width)), indexing="ij")
+    y, x = rows - centre[0], columns - centre[1]
+    offset, inside = [], []
+    for k, angle in enumerate(torch.linspace(-reach, reach, 9)):
+        row = centre[0] + y * torch.cos(angle) + x * torch.sin(angle)
+        column = centre[1] + x * torch.cos(angle) - y * torch.sin(angle)
+        offset += [row - (rows + k // 3 - 1), column - (columns + k % 3 - 1)]  # rows first, then columns
+        inside.append((row >= 0) & (row <= height - 1) & (column >= 0) & (column <= width - 1))
+    inside = torch.stack(inside).float()
+    return torch.stack(offset)[None], (inside / (fade[:, None, None] * inside).sum(0))[None]
+
+
+# %% [markdown]
+# The layer is torchvision's own `DeformConv2d`, depthwise (`groups=3`), with a bias that makes the colours warmer.
+
+
+# %%
+class Spin(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.deform = torchvision.ops.DeformConv2d(3, 3, 3, padding=1, groups=3)
+        with torch.no_grad():
+            self.deform.weight.copy_(fade.reshape(1, 1, 3, 3).expand(3, 1, 3, 3))
+            self.deform.bias.copy_(torch.tensor([0.06, 0.02, -0.04]))
+
+    def forward(self, image, offset, mask):
+        return self.deform(image, offset, mask)
+
+
+# %%
+image = torch.from_numpy(photos.to_nchw(photos.photo("chelsea", (200, 300))))
+eye = (75, 115)
+offset, mask = arc(200, 300, eye)
+spin = Spin().eval()
+with torch.no_grad():
+    spun = spin(image, offset, mask)
+print("image", list(image.shape), " offset", list(offset.shape), " mask", list(mask.shape))
+
+# %% [markdown]
+# Each arrow begins where an ordinary convolution reads, and ends where this one reads. Offsets come in pairs: channel
+# 2k moves point k down, channel 2k + 1 moves it to the right. Orange: the mask is 0 there.
+
+
+# %%
+def arrows(axes, row, column, width):
+    """The nine points of the kernel at one output pixel: where they were, and where their offsets take them."""
+    moves = offset[0, :, row, column].reshape(9, 2).numpy()
+    starts = np.array([(row + k // 3 - 1, column + k % 3 - 1) for k in range(9)])
+    colours = ["#2f6fb2" if on else "#d9822b" for on in mask[0, :, row, column]]
+    style = {"angles": "xy", "scale_units": "xy", "scale": 1, "headwidth": 4, "headlength": 5, "headaxislength": 4}
+    axes.quiver(*starts.T[::-1], *moves.T[::-1], color=colours, width=width, **style)
+    return starts, starts + moves
+
+
+# %%
+figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 3.5), width_ratios=[3, 2, 3], layout="constrained")
+left.imshow(photos.to_image(image), alpha=0.6)
+for row in range(20, 200, 40):
+    for column in range(12, 300, 46):
+        arrows(left, row, column, 0.004)
+left.add_patch(plt.Rectangle((141, 53), 18, 14, fill=False, ec="#c8323c", lw=1.6))
+left.plot(*eye[::-1], "o", color="#c8323c", ms=5)
+left.set_title("nine arrows at each of 35 pixels", fontsize=11)
+middle.imshow(photos.to_image(image), alpha=0.5)
+starts, ends = arrows(middle, 60, 150, 0.008)
+middle.plot(*starts.T[::-1], "s", color="#5b6770", ms=4)
+for k, (row, column) in enumerate(ends):
+    middle.annotate(k, (column, row), (6, 0), textcoords="offset points", va="center", color="#22303c", weight="bold")
+middle.set(xlim=(141, 159), ylim=(67, 53))
+middle.set_title("the red frame: points 0 to 8", fontsize=11)
+right.imshow(photos.to_image(spun))
+right.set_title("the result: PyTorch's deform_conv2d", fontsize=11)
+for axes in (left, middle, right):
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+# %% [markdown]
+# ## 2. The failure
+#
+# *(TorchScript path.)* The export stops at the namespace.
+
+# %%
+names = ["image", "offset", "mask"]
+with raises(torch.onnx.errors.UnsupportedOperatorError, "unrecognized namespace torchvision::deform_conv2d"):
+    export(spin, (image, offset, mask), names)
+
+# %% [markdown]
+# torchvision brings mappings for some of its operators. It registers them when it is imported. This one is not among
+# them.
+
+# %%
+from torch.onnx._internal.torchscript_exporter.registration import registry
+
+sorted(name for name in registry.all_functions() if name.startswith("torchvision::"))
+
+# %% [markdown]
+# ## 3. The schema, and one letter for each argument
+#
+# A library's operator has a schema like any other. Chapter 04 read it with `torch.ops.aten`; here the namespace is the
+# library's.
+
+# %%
+schema = torch.ops.torchvision.deform_conv2d.default._schema
+letters = {"Tensor": "v", "int": "i", "bool": "b"}
+for argument in schema.arguments:
+    print(f"{letters[str(argument.type)]}   {str(argument.type):8}{argument.name}")
+
+# %% [markdown]
+# Five tensors, and nine further parameters: eight ints and a bool. A symbolic function gets **all of them as values of
+# the graph**, also the numbers. A value is not a number, so it cannot become an attribute.
+
+# %%
+target = "torchvision::deform_conv2d"
+
+
+def with_values(g, x, weight, offset, mask, bias, stride_h, *others):
+    print("stride_h is a", type(stride_h).__name__, "of the node", stride_h.node().kind())
+    return g.op("DeformConv", x, weight, offset, bias, mask, strides_i=[stride_h, stride_h])
+
+
+register_custom_op_symbolic(target, with_values, 19)
+with raises(TypeError, "incompatible function arguments"):
+    export(spin, (image, offset, mask), names)
+
+# %% [markdown]
+# `parse_args` is the decorator that turns constant values into Python numbers. It takes one letter for each argument
+# of the schema, `g` not counted:
+#
+# | letter | the function gets | letter | the function gets |
+# |---|---|---|---|
+# | `"v"` | the value itself: for tensors | `"is"` | a list of ints |
+# | `"i"` | an int | `"fs"` | a list of floats |
+# | `"f"` | a float | `"s"` | a text |
+# | `"b"` | a bool | `"t"` | a tensor, constant |
+# | `"none"` | the value, untouched: for what you do not read | | |
+#
+# It checks little. A letter too few is an AssertionError. A letter **too many** goes unseen.
+
+
+# %%
+def fourteen(g, x, weight, offset, mask, bias, sh, sw, ph, pw, dh, dw, groups, offset_groups, use_mask):
+    read = {"sh": sh, "sw": sw, "ph": ph, "groups": groups, "offset_groups": offset_groups, "use_mask": use_mask}
+    print({name: value if isinstance(value, int) else type(value).__name__ for name, value in read.items()})
+    return g.op("DeformConv", x, weight, offset, bias, mask)
+
+
+register_custom_op_symbolic(target, parse_args(*"vvvvviiiiiiii")(fourteen), 19)
+with raises(AssertionError, "number of arguments (14) and their descriptors (13)"):
+    export(spin, (image, offset, mask), names)
+register_custom_op_symbolic(target, parse_args(*"vvvvviiiiiiiibb")(fourteen), 19)
+model = export(spin, (image, offset, mask), names)
+
+# %% [markdown]
+# And a letter for a number on an argument that is a tensor cannot work: a tensor has no constant value.
+
+# %%
+register_custom_op_symbolic(target, parse_args(*"vvvviiiiiiiiib")(fourteen), 19)
+with raises(torch.onnx.errors.SymbolicValueError, "Expected node type 'onnx::Constant' for argument 'bias'"):
+    export(spin, (image, offset, mask), names)
+
+# %% [markdown]
+# ## 4. The naive try: two inputs
+#
+# Old texts stop at a shortcut. They say that ONNX has no such operator, write a node of a made-up domain with two of the
+# inputs, and never run it.
+
+
+# %%
+@parse_args("v", "v", "v", "v", "v", "i", "i", "i", "i", "i", "i", "i", "i", "none")
+def shortcut(g, x, weight, offset, mask, bias, sh, sw, ph, pw, dh, dw, groups, offset_groups, use_mask):
+    return g.op("custom::deform_conv2d", x, offset)
+
+
+register_custom_op_symbolic(target, shortcut, 9)
+register_custom_op_symbolic(target, shortcut, 19)  # replaces the experiments of section 3
+lost = export(spin, (image, offset, mask), names)
+print(wiring(lost))
+onnx.checker.check_model(lost, full_check=True)
+
+# %% [markdown]
+# The export says nothing and the checker is content: it knows no domain `custom`. What is gone?
+
+# %%
+print("tensors in the node:", len(lost.graph.node[0].input), "of 5")
+print("parameters in the node:", len(lost.graph.node[0].attribute), "of 9")
+print("weights in the file:", sum(np.prod(entry.dims) for entry in lost.graph.initializer), "of", 27 + 3)
+print("graph inputs:", [value.name for value in lost.graph.input], "(mask is gone)")
+
+# %% [markdown]
+# Two networks that compute different things become **the same file**.
+
+# %%
+other = Spin().eval()
+with torch.no_grad():
+    other.deform.weight.mul_(0.2)
+    gap = (other(image, offset, mask) - spun).abs().max()
+same = export(other, (image, offset, mask), names).SerializeToString() == lost.SerializeToString()
+print(f"PyTorch: up to {255 * gap:.0f} of 255 grey levels apart. The files are equal: {same}")
+assert same
+
+# %% [markdown]
+# Whoever writes a kernel for this node has to guess. Say the guess is clever: nine equal weights, the padding right. This is
+# what each lost tensor costs on the photo, in grey levels of 255.
+
+# %%
+even = torch.full((3, 1, 3, 3), 1 / 9)
+weight, bias = spin.deform.weight.detach(), spin.deform.bias.detach()
+guesses = {
+    "nothing lost": (weight, bias, mask),
+    "weight guessed": (even, bias, mask),
+    "bias lost": (weight, None, mask),
+    "mask lost": (weight, bias, None),
+    "all three": (even, None, None),
+}
+for label, (w, b, m) in guesses.items():
+    guess = torchvision.ops.deform_conv2d(image, offset, w, b, padding=1, mask=m)
+    error = 255 * (guess - spun).abs()
+    print(f"{label:15} mean error {error.mean():5.1f}   largest {error.max():5.1f}")
+
+# %% [markdown]
+# ## 5. The fix: DeformConv
+#
+# "ONNX has no deformable convolution" was true once. Ask the operator table.
+
+# %%
+since = [s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.name == "DeformConv"]
+deform = onnx.defs.get_schema("DeformConv", 19)
+print("versions of DeformConv:", sorted(since))
+print("inputs:    ", [f"{entry.name}{'?' if 'Optional' in str(entry.option) else ''}" for entry in deform.inputs])
+print("attributes:", sorted(deform.attributes))
+
+# %% [markdown]
+# So the pairs are these. Names differ, and so does the order; `print(deform.doc)` has the definition.
+#
+# | PyTorch | ONNX | |
+# |---|---|---|
+# | `input` | `X`, input 0 | |
+# | `weight` | `W`, input 1 | |
+# | `offset` | `offset`, input 2 | |
+# | `mask`, **4th** | `mask`, input 4 | optional |
+# | `bias`, **5th** | `B`, input 3 | optional |
+# | `stride_h`, `stride_w` | `strides = [h, w]` | |
+# | `pad_h`, `pad_w` | `pads = [top, left, bottom, right]` | h, w, h, w |
+# | `dilation_h`, `dilation_w` | `dilations = [h, w]` | |
+# | `groups`, `offset_groups` | `group`, `offset_group` | |
+# | `use_mask` | is there a mask? | no attribute |
+
+
+# %%
+def inputs_and_attributes(x, weight, offset, mask, bias, sh, sw, ph, pw, dh, dw, groups, offset_groups, use_mask):
+    inputs = [x, weight, offset, bias] + ([mask] if use_mask else [])
+    sizes = {"strides_i": [sh, sw], "pads_i": [ph, pw, ph, pw], "dilations_i": [dh, dw]}
+    return inputs, {**sizes, "group_i": groups, "offset_group_i": offset_groups}
+
+
+@parse_args("v", "v", "v", "v", "v", "i", "i", "i", "i", "i", "i", "i", "i", "b")
+def to_deform_conv(g, x, weight, offset, mask, bias, sh, sw, ph, pw, dh, dw, groups, offset_groups, use_mask):
+    numbers = (sh, sw, ph, pw, dh, dw, groups, offset_groups, use_mask)
+    inputs, attributes = inputs_and_attributes(x, weight, offset, mask, bias, *numbers)
+    return g.op("DeformConv", *inputs, **attributes)
+
+
+# %%
+register_custom_op_symbolic(target, to_deform_conv, 19)
+axes = {"image": {0: "n", 2: "h", 3: "w"}, "offset": {0: "n", 2: "oh", 3: "ow"}, "mask": {0: "n", 2: "oh", 3: "ow"}}
+model = export(spin, (image, offset, mask), names, dynamic_axes=axes)
+onnx.checker.check_model(model, full_check=True)
+lab.show(model)
+
+# %% [markdown]
+# ### The proof
+#
+# ONNX Runtime has a kernel for DeformConv. Compare on the photo, and on another one of another size. The comparison has
+# to be able to fail: a turned-off mask is tried too.
+
+# %%
+small = torch.from_numpy(photos.to_nchw(photos.photo("coffee", (120, 90))))
+for label, photo, centre in (("chelsea", image, eye), ("coffee ", small, (60, 45))):
+    moved, inside = arc(*photo.shape[2:], centre)
+    with torch.no_grad():
+        expected = spin(photo, moved, inside).numpy()
+    got = run(model, {"image": photo, "offset": moved, "mask": inside})
+    wrong = run(model, {"image": photo, "offset": moved, "mask": torch.ones_like(inside)})
+    print(f"{label} {list(got.shape)}: equal to 1e-5: {np.allclose(got, expected, rtol=0, atol=1e-5)},", end=" ")
+    print("without the mask:", np.allclose(wrong, expected, rtol=0, atol=1e-5))
+
+# %% [markdown]
+# Beside it what the guess of section 4 would have delivered, and how far it is off.
+
+# %%
+guess = torchvision.ops.deform_conv2d(image, offset, even, None, padding=1)
+got = run(model, {"image": image, "offset": offset, "mask": mask})
+figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 3), layout="constrained")
+left.imshow(photos.to_image(got))
+left.set_title("ONNX Runtime, all five tensors", fontsize=11)
+middle.imshow(photos.to_image(guess))
+middle.set_title("two inputs and a guess", fontsize=11)
+error = right.imshow(255 * (guess - spun).abs().amax(1)[0], cmap="magma", vmin=0, vmax=80)
+right.set_title("error of the guess, grey levels", fontsize=11)
+figure.colorbar(error, ax=right, shrink=0.9)
+for axes in (left, middle, right):
+    axes.axis("off")
+
+# %% [markdown]
+# ### A test that can see a swap
+#
+# `Spin` has equal strides, equal pads, equal dilations. Which mistakes does that hide? Take the node and spoil it, once for
+# a convolution with equal numbers and once for one where **every number differs**.
+
+
+# %%
+class Deform(torch.nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.options = options
+
+    def forward(self, x, weight, offset, mask, bias):
+        return torchvision.ops.deform_conv2d(x, offset, weight, bias, mask=mask, **self.options)
+
+
+def case(stride, padding, dilation, kernel, groups, offset_groups):
+    torch.manual_seed(6)
+    options = {"stride": stride, "padding": padding, "dilation": dilation}
+    plain = torch.nn.functional.conv2d(torch.zeros(1, 1, 13, 15), torch.zeros(1, 1, *kernel), **options)
+    count, out = offset_groups * kernel[0] * kernel[1], plain.shape[2:]
+    sizes = {"x": (2, 6, 13, 15), "weight": (6, 6 // groups, *kernel), "offset": (2, 2 * count, *out)}
+    sizes |= {"mask": (2, count, *out), "bias": (6,)}
+    return Deform(**options), {name: torch.randn(size) for name, size in sizes.items()}
+
+
+# %%
+cases = {
+    "equal": case((1, 1), (1, 1), (1, 1), (3, 3), 1, 1),
+    "all differ": case((2, 1), (1, 2), (1, 3), (3, 2), 2, 3),
+}
+
+
+def swap_inputs(node):
+    node.input[3], node.input[4] = node.input[4], node.input[3]
+
+
+def change(name, function):
+    def spoil(node):
+        (found,) = [entry for entry in node.attribute if entry.name == name]
+        found.ints[:] = function(list(found.ints))
+
+    return spoil
+
+
+def drop_mask(node):
+    del node.input[4]
+
+
+# %%
+mistakes = {
+    "none": lambda node: None,
+    "bias and mask swapped": swap_inputs,
+    "mask dropped": drop_mask,
+    "strides [w, h]": change("strides", lambda s: s[::-1]),
+    "pads [h, h, w, w]": change("pads", lambda p: [p[0], p[0], p[1], p[1]]),
+    "pads [w, h, w, h]": change("pads", lambda p: [p[1], p[0], p[1], p[0]]),
+    "dilations [w, h]": change("dilations", lambda d: d[::-1]),
+}
+
+
+def verdict(module, tensors, spoil):
+    model = export(module, tuple(tensors.values()), list(tensors))
+    spoil(model.graph.node[0])
+    expected = module(**tensors).numpy()
+    try:
+        got = run(model, tensors)
+    except Exception:
+        return "ORT refuses"
+    if got.shape != expected.shape:
+        return "another shape"
+    gap = np.abs(got - expected).max()
+    return "equal" if gap < 1e-4 else f"off by {gap:.1f}"
+
+
+# %%
+print(f"{'mistake':24}" + "".join(f"{label:14}" for label in cases))
+for label, spoil in mistakes.items():
+    print(f"{label:24}" + "".join(f"{verdict(*pair, spoil):14}" for pair in cases.values()))
+
+# %% [markdown]
+# With equal numbers, four of six mistakes pass. With numbers of their own, none does: the offsets have a size for each
+# output pixel, and ONNX Runtime refuses when it no longer fits. When you test a mapping, let every parameter differ.
+#
+# ### No mask
+#
+# The most common model has no mask: an ordinary convolution predicts the offsets. torchvision then passes a placeholder,
+# zeros of shape (N, 1), and `use_mask=False`. With the letter `"b"` your function can ask. With `"none"`, as in old
+# texts, `use_mask` stays a value, and `if` takes every value for true.
+
+
+# %%
+class Predicted(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv1 = torch.nn.Conv2d(3, 18, 3)
+        self.conv2 = torchvision.ops.DeformConv2d(3, 3, 3)
+
+    def forward(self, x):
+        return self.conv2(x, self.conv1(x))
+
+
+# %%
+predicted, any_size = Predicted().eval(), {"x": {0: "n", 2: "h", 3: "w"}}
+true_always = parse_args(*["v"] * 5, *["i"] * 8, "none")(to_deform_conv.__wrapped__)
+register_custom_op_symbolic(target, true_always, 19)
+model = export(predicted, (small[..., :20, :24],), ["x"], dynamic_axes=any_size)
+print(wiring(model)[-1])
+with raises(Fail, "Mask must be 4D"):
+    run(model, {"x": small})
+
+# %%
+register_custom_op_symbolic(target, to_deform_conv, 19)
+model = export(predicted, (small[..., :20, :24],), ["x"], dynamic_axes=any_size)
+print(wiring(model)[-1])
+print("equal:", np.allclose(run(model, {"x": small}), predicted(small).detach().numpy(), rtol=0, atol=1e-5))
+
+# %% [markdown]
+# ### Which opsets
+#
+# DeformConv is new in opset 19. A registration at 9 would serve 9 to 18 as well, with a node that these opsets do not
+# have (chapter 04). Registered at 19, an older export fails, and the message names the version.
+
+# %%
+register_custom_op_symbolic(target, to_deform_conv, 9)
+with raises(onnx.checker.ValidationError, "No Op registered for DeformConv with domain_version of 13"):
+    onnx.checker.check_model(export(predicted, (small,), ["x"], opset=13))
+torch.onnx.unregister_custom_op_symbolic(target, 9)
+with raises(torch.onnx.errors.UnsupportedOperatorError, "was added in version 19"):
+    export(predicted, (small,), ["x"], opset=13)
+
+# %% [markdown]
+# The other end: the mappings of the TorchScript path end at opset 20. Beyond, it warns and goes on with those of 20, so the
+# model may be wrong. That leaves two opsets for DeformConv, 19 and 20.
+
+# %%
+import warnings
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    export(predicted, (small,), ["x"], opset=21)
+print(*[text for text in (str(entry.message) for entry in caught) if "highest" in text], sep="\n")
+
+# %% [markdown]
+# ## 6. A domain of your own
+#
+# What if the runtime is older than opset 19, or you want a faster kernel of your own (chapter 14)? Then the node belongs
+# to a *domain* that you choose. The name before `::` is the domain. **Keep every input and attribute**, only the name
+# changes. *(TorchScript path.)*
+
+
+# %%
+@parse_args(*["v"] * 5, *["i"] * 8, "b")
+def to_oplab(g, x, weight, offset, mask, bias, sh, sw, ph, pw, dh, dw, groups, offset_groups, use_mask):
+    numbers = (sh, sw, ph, pw, dh, dw, groups, offset_groups, use_mask)
+    inputs, attributes = inputs_and_attributes(x, weight, offset, mask, bias, *numbers)
+    return g.op("oplab::DeformConv2d", *inputs, **attributes)
+
+
+register_custom_op_symbolic(target, to_oplab, 9)
+module, tensors = cases["all differ"]
+own = export(module, tuple(tensors.values()), list(tensors), opset=13)
+print(wiring(own))
+print({entry.domain or "ai.onnx": entry.version for entry in own.opset_import})
+
+# %% [markdown]
+# The model now imports two domains. The checker looks at ONNX's only, so nothing but you has checked this node. ONNX
+# Runtime needs a kernel for it and says so.
+
+# %%
+onnx.checker.check_model(own, full_check=True)
+with raises(Fail, "oplab:DeformConv2d(-1) is not a registered function/op"):
+    run(own, tensors)
+
+# %% [markdown]
+# Can you prove it without a kernel? Here yes: the node is meant to equal DeformConv-19. Rename it in a copy, and run
+# that.
+
+
+# %%
+def as_standard(model):
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy.graph.node[0].domain, copy.graph.node[0].op_type = "", "DeformConv"
+    del copy.opset_import[:]
+    copy.opset_import.append(onnx.helper.make_opsetid("", 19))
+    copy.ir_version = 9
+    return copy
+
+
+print("equal:", np.allclose(run(as_standard(own), tensors), module(**tensors).numpy(), atol=1e-4))
+
+# %% [markdown]
+# A domain has a version too. The exporter writes 1. `custom_opsets` changes that, and a name that no node uses has no
+# effect.
+
+# %%
+for versions in (None, {"oplab": 2}, {"oplab_ops": 2}):
+    model = export(module, tuple(tensors.values()), list(tensors), opset=13, custom_opsets=versions)
+    print(f"{versions!s:17}", {entry.domain or "ai.onnx": entry.version for entry in model.opset_import})
+
+# %% [markdown]
+# ONNX has no shape rule for a custom node, so the exporter invents names for the sizes of the result, and warns about it on
+# stderr. (The first cell turned the warning off.) Chapter 08 answers it with `setType`.
+
+# %%
+[dim.dim_param or dim.dim_value for dim in own.graph.output[0].type.tensor_type.shape.dim]
+
+# %% [markdown]
+# ## 7. The dynamo path beside it
+#
+# The **dynamo path** has a mapping of its own for deform_conv2d, and exports it without help. It asks neither your
+# registration (at this moment `oplab::DeformConv2d`) nor `custom_opsets`.
+
+
+# %%
+def dynamo(module, inputs, **options):
+    return torch.onnx.export(module, inputs, dynamo=True, verbose=False, **options).model_proto
+
+
+# %%
+two = [torch.cat([tensor, tensor]) for tensor in (image, offset, mask)]  # with a batch of one, n would be fixed to 1
+modern = dynamo(spin, tuple(two), dynamic_shapes=({0: "n", 2: "h", 3: "w"},) * 3)
+again = dynamo(module, tuple(tensors.values()), custom_opsets={"oplab": 2})
+for label, model in (("Spin", modern), ("all differ", again)):
+    print(f"{label:11}", wiring(model), {entry.domain or "ai.onnx": entry.version for entry in model.opset_import})
+
+# %% [markdown]
+# The numbers agree, on both.
+
+# %%
+feeds = dict(zip([value.name for value in modern.graph.input], (image, offset, mask), strict=True))
+print("Spin:      ", np.allclose(run(modern, feeds), spun.numpy(), atol=1e-5))
+print("all differ:", np.allclose(run(again, tensors), module(**tensors).numpy(), atol=1e-4))
+
+# %% [markdown]
+# But it does not look at the version either. Asked for opset 18, it writes the same node, and the model is invalid.
+
+# %%
+with raises(onnx.checker.ValidationError, "No Op registered for DeformConv with domain_version of 18"):
+    onnx.checker.check_model(dynamo(module, tuple(tensors.values()), opset_version=18))
+
+# %% [markdown]
+# ## 8. Optional inputs: grid
+#
+# torch_cluster sorts points into the cells of a grid ("voxels"). Its operator has two tensors that need not be there.
+# The course's compiled operator has the same schema, so that you need not build torch_cluster, which takes minutes.
+
+# %%
+ops.load()
+print(torch.ops.oplab.grid.default._schema)
+points = torch.tensor([[0.2, 0.1], [0.8, 0.3], [1.4, 1.2], [2.6, 0.8]])
+size, start, end = torch.tensor([1.0, 0.5]), torch.tensor([-1.0, 0.0]), torch.tensor([3.4, 1.5])
+boxes = {"": (), ", start": (start,), ", None, end": (None, end), ", start, end": (start, end)}
+for label, box in boxes.items():
+    print(f"{f'grid(points, size{label})':31}", torch.ops.oplab.grid(points, size, *box).tolist())
+
+# %% [markdown]
+# Without `start` the grid begins at the least coordinates, without `end` it ends at the greatest. Each box gives other
+# numbers, so a lost or shifted input is a wrong result. Where torch_cluster is installed, this cell compares the two.
+
+# %%
+import importlib.util
+
+if importlib.util.find_spec("torch_cluster"):
+    import torch_cluster  # noqa: F401  registers torch.ops.torch_cluster
+
+    for box in ((None, None), (start, None), (None, end), (start, end)):
+        theirs = torch.ops.torch_cluster.grid(points, size, *box)
+        assert torch.equal(torch.ops.oplab.grid(points, size, *box), theirs), box
+
+# %% [markdown]
+# Now the picture: the cells with `start` and `end`, and their numbers. The first dimension runs fastest.
+
+# %%
+cells = torch.ops.oplab.grid(points, size, start, end)
+figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+columns, rows = np.arange(-1, 4.01), np.arange(0, 2.01, 0.5)
+axes.vlines(columns, rows[0], rows[-1], color="#c9d2da")
+axes.hlines(rows, columns[0], columns[-1], color="#c9d2da")
+for i in range(5):
+    for j in range(4):
+        axes.text(columns[i] + 0.06, rows[j] + 0.46, i + 5 * j, va="top", color="#8a97a3", fontsize=9)
+axes.plot(*points.T.numpy(), "o", color="#2f6fb2")
+for (x, y), cell in zip(points.tolist(), cells.tolist(), strict=True):
+    axes.annotate(cell, (x, y), (5, 5), textcoords="offset points", color="#c8323c", weight="bold")
+axes.plot(*zip(start.tolist(), end.tolist(), strict=True), "s", color="#d9822b")
+for (x, y), label in ((start.tolist(), "start"), (end.tolist(), "end")):
+    axes.annotate(label, (x, y), (7, 5), textcoords="offset points", color="#d9822b")
+axes.set_title("grid(points, size, start, end): the cell of each point, in red", fontsize=10)
+axes.set_xticks(columns)
+axes.set_yticks(rows)
+axes.spines[:].set_visible(False)
+
+# %% [markdown]
+# ### The naive try, shifted
+#
+# *(TorchScript path.)* An argument that was left out arrives as a value of type None; `_is_none` recognises it. The
+# obvious thing is to pass on what is there.
+
+
+# %%
+class Grid(torch.nn.Module):
+    def __init__(self, *given):
+        super().__init__()
+        self.given = given
+
+    def forward(self, pos, size, *box):
+        return torch.ops.oplab.grid(pos, size, **dict(zip(self.given, box, strict=True)))
+
+
+def grid_model(*given):
+    inputs = (points, size, *({"start": start, "end": end}[name] for name in given))
+    return export(Grid(*given), inputs, ["pos", "size", *given], opset=13, dynamic_axes={"pos": {0: "n"}})
+
+
+# %%
+def what_is_there(g, pos, size, start, end):
+    return g.op("oplab::Grid", *[value for value in (pos, size, start, end) if not _is_none(value)])
+
+
+register_custom_op_symbolic("oplab::grid", what_is_there, 9)
+shifted = grid_model("end")
+print(wiring(shifted))
+got = session(shifted).run(None, {"pos": points.numpy(), "size": size.numpy(), "end": end.numpy()})[0]
+print("PyTorch:", torch.ops.oplab.grid(points, size, None, end).tolist(), " ONNX Runtime:", got.tolist())
+
+# %% [markdown]
+# The model ran, with our kernel (`oplab.session` registers it), and the numbers are wrong: inputs are known by their
+# **place**. `end` came third, and third is `start`.
+#
+# An old text looks at `end` alone, and passes `start` on as it came. That is right, for a reason that it does not tell:
+# a None of the graph, given to `g.op`, becomes an input with the empty name. In ONNX the empty name means "not given".
+
+
+# %%
+def looks_at_end(g, pos, size, start, end):
+    if _is_none(end):
+        return g.op("oplab::Grid", pos, size, start)
+    return g.op("oplab::Grid", pos, size, start, end)
+
+
+def all_four(g, pos, size, start, end):
+    return g.op("oplab::Grid", pos, size, start, end)
+
+
+# %%
+for function in (looks_at_end, all_four):
+    register_custom_op_symbolic("oplab::grid", function, 9)
+    for given in ((), ("start",), ("end",), ("start", "end")):
+        print(f"{function.__name__:13} {', '.join(given):11} {[*grid_model(*given).graph.node[0].input]}")
+
+# %% [markdown]
+# At the end of the list, leaving out and the empty name mean the same. In the middle only the empty name does. Both forms
+# run, and the proof uses points that were not exported, another number of them, and none at all.
+
+# %%
+fresh = np.random.default_rng(6)
+for given in ((), ("start",), ("end",), ("start", "end")):
+    model = grid_model(*given)
+    onnx.checker.check_model(model, full_check=True)
+    for count in (1000, 1, 0):
+        pos = fresh.uniform(0, 2, (count, 2)).astype(np.float32)
+        box = {name: value for name, value in (("start", start), ("end", end)) if name in given}
+        feeds = {"pos": pos, "size": size.numpy(), **{name: value.numpy() for name, value in box.items()}}
+        expected = torch.ops.oplab.grid(torch.from_numpy(pos), size, **box).numpy()
+        got = session(model).run(None, feeds)[0]
+        assert got.dtype == np.int64 and np.array_equal(got, expected), (given, count)
+print("4 models, 3 sizes each: all equal")
+
+# %% [markdown]
+# A **Python** None is another thing than a None of the graph. Given to `g.op` it ends the whole process (seen with torch
+# 2.15), so try it in another one.
+
+# %%
+fatal = """
+import torch, oplab.ops
+oplab.ops.load()
+class Model(torch.nn.Module):
+    def forward(self, pos, size):
+        return torch.ops.oplab.grid(pos, size)
+function = lambda g, pos, size, start, end: g.op("oplab::Grid", pos, size, None, None)
+torch.onnx.register_custom_op_symbolic("oplab::grid", function, 9)
+torch.onnx.export(Model(), (torch.rand(4, 2), torch.ones(2)), "never.onnx", dynamo=False)
+"""
+done = subprocess.run([sys.executable, "-c", fatal], cwd=lab.build, capture_output=True)
+print("ended by signal", -done.returncode, "(11 is a segmentation fault)")
+assert done.returncode == -11
+
+# %% [markdown]
+# ### The dynamo path beside it
+#
+# Here the dynamo path has no mapping, and your registration does not count.
+
+
+# %%
+class End(torch.nn.Module):
+    def forward(self, pos, size, end):
+        return torch.ops.oplab.grid(pos, size, None, end)
+
+
+with raises(torch.onnx.OnnxExporterError, "No ONNX function found for <OpOverload(op='oplab.grid'"):
+    dynamo(End(), (points, size, end))
+
+# %% [markdown]
+# Its counterpart to a symbolic function is a *translation*: a typed onnxscript function, given to the export. Optional
+# inputs are optional arguments, and the empty name comes by itself. Chapter 10 explains each part.
+
+# %%
+from onnxscript import FLOAT, INT64, script
+from onnxscript.values import Opset
+
+oplab_1 = Opset("oplab", 1)
+
+
+@script(oplab_1)
+def grid_translation(pos: FLOAT[...], size: FLOAT[...], start: FLOAT[...] = None, end: FLOAT[...] = None) -> INT64[...]:
+    return oplab_1.Grid(pos, size, start, end)
+
+
+# %%
+table = {torch.ops.oplab.grid.default: grid_translation}
+modern = dynamo(End(), (points, size, end), custom_translation_table=table, dynamic_shapes=({0: "n"}, None, None))
+print(wiring(modern), {entry.domain or "ai.onnx": entry.version for entry in modern.opset_import})
+got = session(modern).run(None, {"pos": points.numpy(), "size": size.numpy(), "end": end.numpy()})[0]
+print("equal:", got.tolist() == torch.ops.oplab.grid(points, size, None, end).tolist())
+
+# %% [markdown]
+# ## 9. Attributes and the version of a domain: foo
+#
+# The third operator is the classic example of a custom operator: two tensors, a float and an int. `attr1 * input1 +
+# input2 ** attr2`.
+
+# %%
+print(torch.ops.oplab.foo_forward.default._schema)
+
+
+class FooModel(torch.nn.Module):
+    def __init__(self, attr1, attr2):
+        super().__init__()
+        self.attr1, self.attr2 = attr1, attr2
+
+    def forward(self, input1, input2):
+        return torch.ops.oplab.foo_forward(input1, input2, self.attr1, self.attr2)
+
+
+# %% [markdown]
+# *(TorchScript path.)* A number becomes an attribute in two steps, and each has a type: the letter makes a Python number
+# of the value, the suffix makes an attribute of the number. Here are four combinations for `attr1 = 2.75`.
+
+# %%
+pair, foo_names = (torch.rand(2, 3), torch.rand(2, 3)), ["input1", "input2"]
+
+
+def mapped(letter, suffix):
+    def symbolic(g, input1, input2, attr1, attr2):
+        return g.op("oplab::Foo", input1, input2, **{f"attr1_{suffix}": attr1}, attr2_i=attr2)
+
+    register_custom_op_symbolic("oplab::foo_forward", parse_args("v", "v", letter, "i")(symbolic), 9)
+    (attribute, _) = export(FooModel(2.75, 3), pair, foo_names).graph.node[0].attribute
+    value = onnx.helper.get_attribute_value(attribute)
+    return f"{onnx.AttributeProto.AttributeType.Name(attribute.type)} {value}"
+
+
+for letter, suffix in (("f", "f"), ("i", "f"), ("i", "i")):
+    print(f'letter "{letter}", suffix _{suffix}: {mapped(letter, suffix)}')
+with raises(TypeError, "incompatible function arguments"):
+    mapped("f", "i")
+
+# %% [markdown]
+# Only the last one fails. `"i"` on a float cuts the fraction off, without a word: `FLOAT 2.0` has the right type and the
+# wrong value. Ask for the value, not only for the type.
+
+
+# %%
+@parse_args("v", "v", "f", "i")
+def to_foo(g, input1, input2, attr1, attr2):
+    return g.op("oplab::Foo", input1, input2, attr1_f=attr1, attr2_i=attr2)
+
+
+register_custom_op_symbolic("oplab::foo_forward", to_foo, 9)
+
+# %% [markdown]
+# Foo belongs to **version 2** of the domain `oplab`: its kernel says so when it registers. A version lets the author of a
+# domain change an operator while old models keep theirs. A model that imports version 1 finds no Foo.
+
+# %%
+feeds = {name: value.numpy() for name, value in zip(foo_names, pair, strict=True)}
+with raises(Fail, "oplab:Foo(-1) is not a registered function/op"):
+    session(export(FooModel(2.75, 3), pair, foo_names)).run(None, feeds)
+model = export(FooModel(2.75, 3), pair, foo_names, custom_opsets={"oplab": 2})
+onnx.checker.check_model(model, full_check=True)
+print("equal:", np.allclose(session(model).run(None, feeds)[0], FooModel(2.75, 3)(*pair).numpy(), atol=1e-6))
+lab.show(model)
+
+# %% [markdown]
+# With the letter `"v"` the numbers stay tensors, and `g.op` takes them as inputs 3 and 4. That exports too; the kernel
+# for two inputs and two attributes does not take it.
+
+# %%
+register_custom_op_symbolic(
+    "oplab::foo_forward", lambda g, a, b, attr1, attr2: g.op("oplab::Foo", a, b, attr1, attr2), 9
+)
+as_inputs = export(FooModel(2.75, 3), pair, foo_names, custom_opsets={"oplab": 2})
+print(wiring(as_inputs)[-1])
+with raises(InvalidGraph, "has input size 4 not in range [min=2, max=2]"):
+    session(as_inputs)
+register_custom_op_symbolic("oplab::foo_forward", to_foo, 9)
+
+# %% [markdown]
+# ### The dynamo path beside it
+#
+# No mapping again, and the same cure. The version stands in the `Opset` here; `custom_opsets` has no effect. A number of
+# the schema is an argument of type `float` or `int`, and becomes an attribute of that type.
+
+# %%
+with raises(torch.onnx.OnnxExporterError, "No ONNX function found for <OpOverload(op='oplab.foo_forward'"):
+    dynamo(FooModel(2.75, 3), pair, custom_opsets={"oplab": 2})
+
+oplab_2 = Opset("oplab", 2)
+
+
+@script(oplab_2)
+def foo_translation(input1: FLOAT[...], input2: FLOAT[...], attr1: float, attr2: int) -> FLOAT[...]:
+    return oplab_2.Foo(input1, input2, attr1=attr1, attr2=attr2)
+
+
+# %%
+table = {torch.ops.oplab.foo_forward.default: foo_translation}
+modern = dynamo(FooModel(2.75, 3), pair, custom_translation_table=table)
+print(wiring(modern), {entry.domain or "ai.onnx": entry.version for entry in modern.opset_import})
+print("equal:", np.allclose(session(modern).run(None, feeds)[0], FooModel(2.75, 3)(*pair).numpy(), atol=1e-6))
+
+# %% [markdown]
+# ## 10. Limits
+#
+# - An attribute is a constant. A number that is computed from an input is frozen at its value of that moment, on the
+#   TorchScript path without an error. Here the number of rows was 2 at export, and the axis is declared dynamic.
+
+
+# %%
+class Frozen(torch.nn.Module):
+    def forward(self, input1, input2):
+        return torch.ops.oplab.foo_forward(input1, input2, float(input1.sum()), input1.shape[0])
+
+
+rows = {name: {0: "n"} for name in foo_names}
+frozen = export(Frozen(), (torch.ones(2, 3), torch.ones(2, 3)), foo_names, dynamic_axes=rows)
+print({entry.name: onnx.helper.get_attribute_value(entry) for entry in frozen.graph.node[0].attribute})
+
+# %% [markdown]
+# - `_is_none` and `registry` are not public. They have been stable for years; a new version may move them all the same.
+# - `onnx.checker` looks at ONNX's own operators. Inputs, attributes and types of a custom node are checked by your tests and
+#   by the kernel, by nobody else.
+# - A node of your own domain runs where your kernel runs. Map to ONNX's operator where there is one.
+#
+# ## 11. Exercises
+#
+# Your file is `exercises/c06_library_operators.py`. The grader runs each function in a process of its own, so what you
+# registered in this notebook does not count there. A hint: `lab.hint("deform_conv")`.
+#
+# **`deform_conv`** — all five tensors and nine parameters, to DeformConv from opset 19 on and to `oplab::DeformConv2d` from
+# 9 to 18. In the grader's convolutions height and width always differ, and some have no mask.
+
+# %%
+lab.check("deform_conv")
+
+# %% [markdown]
+# **`grid`** — `oplab::Grid`, each optional input in its own place.
+
+# %%
+lab.check("grid")
+
+# %% [markdown]
+# **`foo`** — register and export: both attributes with their types and values, version 2 of the domain.
+
+# %%
+lab.check("foo")
+
+# %% [markdown]
+# ## What to read next
+#
+# - Chapter 07: how such operators are written in C++, with their schema.
+# - Chapters 12 and 13: their kernels for ONNX Runtime. `csrc/ort_ops/grid.cpp` is the one that ran here.
+# - `torchvision/ops/_register_onnx_ops.py` in your environment: the three mappings of section 2.
+# - The papers behind the operator: *Deformable Convolutional Networks* (2017) adds the offsets, its second version (2018)
+#   the mask.

@@ -1,0 +1,773 @@
+"""Checks of chapter 06: nodes that stand for operators of a library, their inputs and attributes one by one, and what they compute."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oplab.checks import graphs
+from oplab.checks.base import Collect, Recorded, Verdict
+from oplab.parity import Wrong, describe, expect_close
+
+if TYPE_CHECKING:
+    import onnx
+    import torch
+
+
+def export(
+    function: Callable[..., torch.Tensor],
+    inputs: Mapping[str, torch.Tensor],
+    opset: int,
+    path: Path,
+    axes: Mapping[str, Mapping[int, str]],
+) -> None:
+    """Export a function of named tensors over the TorchScript path to ``path``; its output is ``out``."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, *args: torch.Tensor) -> torch.Tensor:
+            return function(**dict(zip(inputs, args, strict=True)))
+
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Model(),
+            tuple(inputs.values()),
+            buffer,
+            dynamo=False,
+            opset_version=opset,
+            input_names=list(inputs),
+            output_names=["out"],
+            dynamic_axes={name: dict(entry) for name, entry in axes.items() if name in inputs},
+        )
+    path.write_bytes(buffer.getvalue())
+
+
+def registrations() -> list[str]:
+    """What the learner registered in this process, as ``oplab::grid from opset 9``."""
+    from torch.onnx._internal.torchscript_exporter.registration import registry
+
+    found = []
+    for name in sorted(registry.all_functions()):
+        functions = registry.get_function_group(name)._functions
+        found += [f"{name} from opset {version}" for version in sorted(functions) if functions.overridden(version)]
+    return found[:20]
+
+
+def register(c: Collect, name: str) -> None:
+    """Call the learner's registration; what it added is evidence (torchvision registers operators of its own)."""
+    before = set(registrations())
+    c.function(name)()
+    c.value("registered", [entry for entry in registrations() if entry not in before])
+
+
+def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
+    """The model recorded under ``title``, or why there is none.
+
+    Args:
+        name: the operator that had to be mapped, for example ``oplab::grid``.
+        opset: the opset of this export.
+    """
+    error = v.error(title)
+    if error and error.type in ("UnsupportedOperatorError", "ValueError"):
+        registered = [str(entry) for entry in v.value("registered")]
+        if not registered:
+            why = "Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic."
+        elif any(entry.startswith(f"{name} ") for entry in registered):
+            why = f"Registered: {', '.join(registered)}. The version is the earliest opset that a function serves."
+        else:
+            why = (
+                f"Registered: {', '.join(registered)}. The first argument is the name of the PyTorch operator, {name}."
+            )
+        raise Wrong(f"{title}: the exporter finds no symbolic function for {name}. {why}")
+    if error:
+        explain(error, title)
+    model = v.model(title)
+    expect_replaced(model, name)
+    graphs.expect_opset(model, opset)
+    graphs.expect_outputs(model, ["out"])
+    return model
+
+
+def expect_replaced(model: onnx.ModelProto, name: str) -> None:
+    """Demand that the PyTorch operator is no longer in the graph."""
+    if name in graphs.ops(model):
+        raise Wrong(
+            f"The graph has {name}, PyTorch's own name, as a node. A symbolic function without a return leaves the operator as it "
+            "is. If you wrote that name yourself: names of operators are case-sensitive."
+        )
+
+
+def explain(error: Recorded, title: str) -> None:
+    """Raise what an exporter's exception means, where its cause is a known one; any other is the learner's own exception."""
+    cause = _why_it_failed(error.message)
+    if cause:
+        place = f" ({error.where})" if error.where else ""
+        raise Wrong(f"{title}: {error.message.rstrip('.')}.{place}{cause}")
+
+
+def _why_it_failed(message: str) -> str:
+    """What usually stands behind an exception of the exporter."""
+    causes = {
+        "number of arguments": " parse_args takes one letter for each argument of the schema, g not counted.",
+        "Expected node type 'onnx::Constant'": (
+            ' A letter such as "i" asks for a constant, and this argument is a tensor: the letter of a tensor is "v".'
+        ),
+        "incompatible function arguments": (
+            " An attribute was given a value of the graph: parse_args turns a constant argument into a Python number."
+        ),
+        "Value'": " Without a letter in parse_args an argument is a value of the graph, not a Python number.",
+        "positional argument": (
+            " The exporter calls a symbolic function with the graph context g and then one argument for each argument of the schema."
+        ),
+    }
+    if "translating" not in message:  # the learner's own code, not the exporter's call of a symbolic function
+        causes.pop("positional argument")
+    return next((cause for words, cause in causes.items() if words in message), "")
+
+
+def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
+    """The one node of type ``name`` (``domain::Type``, or a type of ONNX)."""
+    graphs.expect_ops(model, {name: 1})
+    domain, _, kind = name.rpartition("::")
+    return next(node for node in model.graph.node if (node.domain or "", node.op_type) == (domain, kind))
+
+
+def expect_alone(model: onnx.ModelProto, name: str) -> None:
+    """Demand that beside this operator there are constants at most."""
+    others = sorted(set(graphs.ops(model)) - {name, "Constant", "ConstantOfShape", "Identity"})
+    if others:
+        raise Wrong(f"Expected {name} alone, the graph also has {', '.join(others)}.")
+
+
+def given(node: onnx.NodeProto) -> list[str]:
+    """The node's inputs, without the empty names at the end, which mean the same as leaving them out."""
+    names = list(node.input)
+    while names and not names[-1]:
+        names.pop()
+    return names
+
+
+def attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    """The node's attributes as Python values: int, float, text, or a list of them."""
+    import onnx
+
+    return {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+
+
+def expect_kind(node: onnx.NodeProto, name: str, kind: str, likely: str = "") -> None:
+    """Demand an attribute of this type, ``INT`` or ``FLOATS`` for example."""
+    import onnx
+
+    found = next((entry for entry in node.attribute if entry.name == name), None)
+    if found is None:
+        has = ", ".join(entry.name for entry in node.attribute) or "none"
+        raise Wrong(f"The node {node.op_type} has no attribute {name}; it has {has}.")
+    got = onnx.AttributeProto.AttributeType.Name(found.type)
+    if got != kind:
+        raise Wrong(f"The attribute {name} of {node.op_type} has the type {got}, expected {kind}.{likely}")
+
+
+def known_attributes(node: onnx.NodeProto, names: Sequence[str]) -> None:
+    """Demand that the node has no attribute beside these."""
+    foreign = sorted(entry.name for entry in node.attribute if entry.name not in names)
+    if foreign:
+        raise Wrong(f"The node {node.op_type} has the attribute {foreign[0]}; the operator has {', '.join(names)}.")
+
+
+# --- deform_conv ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Deform:
+    """One deformable convolution: how it is exported, and its nine parameters."""
+
+    opset: int
+    groups: int
+    offset_groups: int
+    mask: bool
+    bias: bool
+    dtype: str = "float32"
+
+    @property
+    def title(self) -> str:
+        extras = " and ".join(name for name in ("mask", "bias") if getattr(self, name))
+        kind = "" if self.dtype == "float32" else f", {self.dtype}"
+        return f"opset {self.opset}, {f'with {extras}' if extras else 'without mask and bias'}{kind}"
+
+    @property
+    def target(self) -> str:
+        return "DeformConv" if self.opset >= 19 else "oplab::DeformConv2d"
+
+
+DEFORM = [
+    Deform(19, 2, 3, mask=True, bias=True),
+    Deform(20, 1, 2, mask=False, bias=True),
+    Deform(20, 3, 1, mask=True, bias=False),
+    Deform(19, 1, 1, mask=True, bias=True, dtype="float64"),
+    Deform(18, 2, 3, mask=True, bias=True),
+    Deform(9, 1, 2, mask=True, bias=True),
+    Deform(13, 3, 2, mask=False, bias=True),
+]
+
+
+@dataclass(frozen=True)
+class Window:
+    """The numbers of one convolution, height and width always different: equal ones would hide a swap."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    pad: tuple[int, int]
+    dilation: tuple[int, int]
+
+    def out(self, size: tuple[int, int]) -> tuple[int, int]:
+        height, width = (
+            (n + 2 * p - d * (k - 1) - 1) // s + 1
+            for n, k, s, p, d in zip(size, self.kernel, self.stride, self.pad, self.dilation, strict=True)
+        )
+        return height, width
+
+
+def draw(rng: np.random.Generator, case: Deform) -> tuple[Window, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """A window, the tensors to export with, and fresh ones of other sizes to run with. Both halves draw the same."""
+
+    def two(low: int, high: int) -> tuple[int, int]:
+        first, second = rng.choice(np.arange(low, high), size=2, replace=False)
+        return int(first), int(second)
+
+    window = Window(two(2, 5), two(1, 4), two(1, 5), two(1, 4))
+    tensors = []
+    for batch, size in ((2, (15, 17)), (3, (16, 13))):
+        points = case.offset_groups * window.kernel[0] * window.kernel[1]
+        height, width = window.out(size)
+        shapes = {
+            "x": (batch, 6, *size),
+            "weight": (6, 6 // case.groups, *window.kernel),
+            "offset": (batch, 2 * points, height, width),
+            "mask": (batch, points, height, width),
+            "bias": (6,),
+        }
+        made = {name: rng.normal(size=shape).astype(case.dtype) for name, shape in shapes.items()}
+        made["offset"] *= np.asarray(1.7, case.dtype)  # some samples fall outside the image
+        made["mask"] = np.abs(made["mask"])
+        tensors.append({name: value for name, value in made.items() if getattr(case, name, True)})
+    return window, tensors[0], tensors[1]
+
+
+def collect_deform_conv(c: Collect) -> None:
+    import torch
+    import torchvision
+
+    register(c, "deform_conv")
+    names = {name: {0: "n", 2: f"{name}_h", 3: f"{name}_w"} for name in ("x", "offset", "mask")}
+    for number, case in enumerate(DEFORM):
+        window, tensors, _ = draw(c.rng, case)
+
+        def convolve(x, weight, offset, mask=None, bias=None, window=window):
+            return torchvision.ops.deform_conv2d(
+                x, offset, weight, bias, window.stride, window.pad, window.dilation, mask
+            )
+
+        path = c.scratch / f"{number}.onnx"
+        inputs = {name: torch.from_numpy(value) for name, value in tensors.items()}
+        c.attempt(case.title, export, convolve, inputs, case.opset, path, names)
+        c.file(case.title, path)
+
+
+def judge_deform_conv(v: Verdict) -> None:
+    drawn = [(case, *draw(v.rng, case)) for case in DEFORM]
+    models: dict[str, onnx.ModelProto] = {}
+    for name, wanted in (
+        ("DeformConv", "DeformConv from opset 19 on"),
+        ("oplab::DeformConv2d", "oplab::DeformConv2d below"),
+    ):
+        cases = [entry for entry in drawn if entry[0].target == name]
+        with v.check(f"{wanted}, with every tensor in its place"):
+            for case, _, tensors, _ in cases:
+                with about(case.title):
+                    models[case.title] = model = exported(v, case.title, "torchvision::deform_conv2d", case.opset)
+                    expect_deform_tensors(model, case, list(tensors))
+        if not v.ok:
+            return
+        with v.check(f"{wanted}, with every parameter in its attribute"):
+            for case, window, _, _ in cases:
+                with about(case.title):
+                    expect_deform_attributes(models[case.title], case, window)
+                    graphs.expect_valid(models[case.title])
+        if not v.ok:
+            return
+    with v.check("computes the convolution, at sizes that were not exported"):
+        for case, window, _, fresh in drawn:
+            with about(case.title):
+                right = deform_conv_by_hand(case, window, **fresh)
+                (got,) = graphs.run(as_standard(models[case.title]), fresh)
+                expect_close(got, right.astype(case.dtype), name="the convolution", rtol=1e-4, atol=1e-4)
+
+
+class about:
+    """Puts in front of a message which export it is about."""
+
+    def __init__(self, title: str):
+        self.title = title
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Wrong) and not str(error).startswith(self.title):
+            raise type(error)(f"{self.title}: {error}") from None
+
+
+def expect_deform_tensors(model: onnx.ModelProto, case: Deform, names: list[str]) -> None:
+    """One node of the right type, whose inputs are X, W, offset, B, mask."""
+    found = graphs.ops(model)
+    if case.target not in found:
+        if case.target != "DeformConv" and "DeformConv" in found:
+            raise Wrong(
+                f"the graph has ONNX's DeformConv, which opset {case.opset} does not have: it is new in 19. A registration "
+                "serves its own opset and all above, so the one for DeformConv is made at 19."
+            )
+        if case.target == "DeformConv" and "oplab::DeformConv2d" in found:
+            raise Wrong(
+                "expected ONNX's own DeformConv, the graph has oplab::DeformConv2d. The registration for older opsets stays in "
+                "use until a higher version is registered."
+            )
+    node = only_node(model, case.target)
+    inputs, order = given(node), ["x", "weight", "offset", "bias", "mask"]
+    expected = [name if name in names else "" for name in order]
+    if not case.bias and len(inputs) > 3 and inputs[3] not in names:
+        expected[3] = inputs[3]  # torchvision's zeros: a tensor of the graph, or left out
+    while not expected[-1]:
+        expected.pop()
+    if inputs == expected:
+        graphs.expect_inputs(model, names)
+        expect_alone(model, case.target)
+        return
+    shown = f"The node's inputs are {inputs}, expected {expected} (DeformConv: X, W, offset, B, mask)."
+    raise Wrong(f"{shown}{_likely_inputs(inputs, expected, case)}")
+
+
+def _likely_inputs(inputs: list[str], expected: list[str], case: Deform) -> str:
+    swapped = list(expected)
+    if len(inputs) == len(expected) and case.mask and case.bias:
+        swapped[3], swapped[4] = swapped[4], swapped[3]
+        if inputs == swapped:
+            return " Bias and mask are swapped: PyTorch's schema has mask before bias, ONNX has B before mask."
+        if inputs[:3] == ["x", "offset", "weight"]:
+            return " weight and offset are swapped: this is the order of torchvision's Python function."
+    if inputs == ["x", "offset"]:
+        return " This is the shortcut of older texts: weight, bias and mask are lost, and no kernel can guess them."
+    if not case.mask and len(inputs) == 5:
+        return (
+            " The fifth is torchvision's placeholder, zeros of shape (N, 1): use_mask is False here, and mask must be left out. "
+            'A letter other than "b" in parse_args makes use_mask a value of the graph, and that counts as true in an if.'
+        )
+    if case.mask and "mask" not in inputs:
+        return " The mask is dropped although use_mask is True: every sample would count fully."
+    if case.bias and "bias" not in inputs:
+        return " The bias is dropped."
+    return ""
+
+
+DEFORM_ATTRIBUTES = {"strides": "INTS", "pads": "INTS", "dilations": "INTS", "group": "INT", "offset_group": "INT"}
+
+
+def expect_deform_attributes(model: onnx.ModelProto, case: Deform, window: Window) -> None:
+    """The attributes of DeformConv-19, a missing one counting as its default."""
+    node = only_node(model, case.target)
+    known_attributes(node, [*DEFORM_ATTRIBUTES, "kernel_shape"])
+    found = {"strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1], "group": 1, "offset_group": 1, **attributes(node)}
+    for entry in node.attribute:
+        expect_kind(node, entry.name, DEFORM_ATTRIBUTES.get(entry.name, "INTS"), " The suffix _i makes an int or ints.")
+    pads = [*window.pad, *window.pad]
+    right = {
+        "strides": list(window.stride),
+        "pads": pads,
+        "dilations": list(window.dilation),
+        "group": case.groups,
+        "offset_group": case.offset_groups,
+        "kernel_shape": list(window.kernel),
+    }
+    for name, value in right.items():
+        got = found.get(name, value)
+        if got == value:
+            continue
+        cause = ""
+        if name not in attributes(node):
+            cause = " The node does not have this attribute, so its default holds."
+        elif name == "pads":
+            cause = " Their order is: top, left, bottom, right, so pad_h and pad_w come twice each, in turns."
+            cause += " Here they are in pairs." if got == sorted(pads, key=window.pad.index) else ""
+        elif isinstance(value, list) and got == value[::-1]:
+            cause = " Height and width are swapped: ONNX counts the axes from the height on."
+        elif (found["group"], found["offset_group"]) == (case.offset_groups, case.groups):
+            cause = " group and offset_group are swapped."
+        raise Wrong(f"{name} is {got}, expected {value} for a convolution with {_words(window, case)}.{cause}")
+
+
+def _words(window: Window, case: Deform) -> str:
+    parts = ("stride", "pad", "dilation")
+    shown = ", ".join(f"{part}_h {getattr(window, part)[0]}, {part}_w {getattr(window, part)[1]}" for part in parts)
+    return f"{shown}, groups {case.groups}, offset_groups {case.offset_groups}"
+
+
+def as_standard(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same model for ONNX Runtime's own kernel: oplab::DeformConv2d, renamed, is DeformConv of opset 19."""
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for node in copy.graph.node:
+        if node.domain == "oplab":
+            node.domain, node.op_type = "", "DeformConv"
+    del copy.opset_import[:]
+    copy.opset_import.append(onnx.helper.make_opsetid("", max(19, graphs.opset(model) or 19)))
+    copy.ir_version = max(9, copy.ir_version)
+    return copy
+
+
+def deform_conv_by_hand(
+    case: Deform,
+    window: Window,
+    x: np.ndarray,
+    weight: np.ndarray,
+    offset: np.ndarray,
+    mask: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+) -> np.ndarray:
+    """Deformable convolution in float64, straight from its definition (Zhu et al., Deformable ConvNets v2, equation 1).
+
+    Args:
+        x: (N, C, H, W); weight: (M, C / groups, kh, kw); offset: (N, offset_groups * kh * kw * 2, oh, ow), rows before columns;
+            mask: (N, offset_groups * kh * kw, oh, ow); bias: (M,).
+    """
+    batch, channels, height, width = x.shape
+    (kh, kw), (oh, ow) = window.kernel, window.out((height, width))
+    shifts = offset.astype(np.float64).reshape(batch, case.offset_groups, kh * kw, 2, oh, ow)
+    scale = (
+        np.ones((batch, case.offset_groups, kh * kw, oh, ow))
+        if mask is None
+        else mask.astype(np.float64).reshape(batch, case.offset_groups, kh * kw, oh, ow)
+    )
+    ky, kx = np.divmod(np.arange(kh * kw), kw)
+    rows = (np.arange(oh) * window.stride[0] - window.pad[0])[:, None] + (ky * window.dilation[0])[:, None, None]
+    columns = (np.arange(ow) * window.stride[1] - window.pad[1])[None, :] + (kx * window.dilation[1])[:, None, None]
+    samples = np.empty((batch, channels, kh * kw, oh, ow))
+    for n in range(batch):
+        for channel in range(channels):
+            group = channel // (channels // case.offset_groups)
+            at = rows + shifts[n, group, :, 0], columns + shifts[n, group, :, 1]
+            samples[n, channel] = bilinear(x[n, channel].astype(np.float64), *at) * scale[n, group]
+    flat = weight.astype(np.float64).reshape(case.groups, -1, channels // case.groups, kh * kw)
+    parts = samples.reshape(batch, case.groups, channels // case.groups, kh * kw, oh, ow)
+    y = np.einsum("gmck,ngckij->ngmij", flat, parts).reshape(batch, -1, oh, ow)
+    return y if bias is None else y + bias.astype(np.float64)[:, None, None]
+
+
+def bilinear(image: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Samples of an image (H, W) between its pixels; outside it is 0."""
+    height, width = image.shape
+    padded = np.pad(image, 1)
+    top, left = np.floor(rows), np.floor(columns)
+    down, right = rows - top, columns - left
+
+    def pixel(row: np.ndarray, column: np.ndarray) -> np.ndarray:
+        return padded[np.clip(row + 1, 0, height + 1).astype(int), np.clip(column + 1, 0, width + 1).astype(int)]
+
+    upper = pixel(top, left) * (1 - right) + pixel(top, left + 1) * right
+    lower = pixel(top + 1, left) * (1 - right) + pixel(top + 1, left + 1) * right
+    return upper * (1 - down) + lower * down
+
+
+# --- grid ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Points:
+    """One export of ``grid``: which of the optional inputs are given."""
+
+    opset: int
+    optional: tuple[str, ...]
+    dtype: str = "float32"
+    dims: int = 3
+
+    @property
+    def names(self) -> list[str]:
+        return ["pos", "size", *self.optional]
+
+    @property
+    def title(self) -> str:
+        extra = f", {self.dtype} in {self.dims}-D" if self.dtype != "float32" else ""
+        return f"opset {self.opset}, grid({', '.join(self.names)}){extra}"
+
+
+GRID = [
+    Points(13, ("start", "end")),
+    Points(20, ("start",)),
+    Points(13, ("end",)),
+    Points(9, ()),
+    Points(17, ("end",), "float64", 2),
+]
+
+
+def points(rng: np.random.Generator, case: Points, count: int) -> dict[str, np.ndarray]:
+    """Points, a cell size, and a box that is a little larger than the points."""
+    made = {
+        "pos": rng.uniform(-2, 3, size=(count, case.dims)),
+        "size": rng.uniform(0.3, 0.9, size=case.dims),
+        "start": rng.uniform(-3, -2.2, size=case.dims),
+        "end": rng.uniform(3.2, 4, size=case.dims),
+    }
+    return {name: made[name].astype(case.dtype) for name in case.names}
+
+
+def collect_grid(c: Collect) -> None:
+    import torch
+
+    from oplab import ops
+
+    ops.load()
+    register(c, "grid")
+    for number, case in enumerate(GRID):
+        path = c.scratch / f"{number}.onnx"
+        inputs = {name: torch.from_numpy(value) for name, value in points(c.rng, case, 6).items()}
+        c.attempt(case.title, export, torch.ops.oplab.grid, inputs, case.opset, path, {"pos": {0: "n"}})
+        c.file(case.title, path)
+
+
+def judge_grid(v: Verdict) -> None:
+    for case in GRID:
+        points(v.rng, case, 6)
+    models: dict[str, onnx.ModelProto] = {}
+    with v.check("one oplab::Grid, each input in its own place"):
+        for case in GRID:
+            with about(case.title):
+                models[case.title] = model = exported(v, case.title, "oplab::grid", case.opset)
+                expect_grid_inputs(model, case)
+                graphs.expect_inputs(model, case.names)
+                expect_alone(model, "oplab::Grid")
+                expect_int64(model)
+                graphs.expect_valid(model)
+    if not v.ok:
+        return
+    with v.check("gives the voxels of torch.ops.oplab.grid, at sizes that were not exported"):
+        for case in GRID:
+            for count in (1, 40, 0):
+                fresh = points(v.rng, case, count)
+                with about(case.title):
+                    (got,) = run(models[case.title], fresh)
+                    expect_close(got, voxels(**fresh), name=f"the voxels of {describe(fresh['pos'])}")
+
+
+def expect_grid_inputs(model: onnx.ModelProto, case: Points) -> None:
+    """pos, size, start, end: a missing one has the empty name, or is left out at the end."""
+    node = only_node(model, "oplab::Grid")
+    if node.attribute:
+        raise Wrong(f"oplab::Grid has no attributes, the node has {node.attribute[0].name}: start and end are inputs.")
+    inputs = given(node)
+    expected = [name if name in case.names else "" for name in ("pos", "size", "start", "end")]
+    while not expected[-1]:
+        expected.pop()
+    if inputs == expected:
+        return
+    cause = ""
+    baked = [
+        wanted for name, wanted in zip(inputs, expected, strict=False) if wanted and name and name not in case.names
+    ]
+    if baked:
+        cause = f" {baked[0]} is missing. A missing input was baked into the graph as a constant."
+    elif len(inputs) > 2 and "" in expected and inputs == [name for name in expected if name]:
+        cause = (
+            " start was left out in the middle, so end moved into its place and is read as start. Only at the end may an input be "
+            'left out; before others it keeps its place with the empty name "".'
+        )
+    elif inputs[2:4] == ["end", "start"]:
+        cause = " start and end are swapped."
+    elif len(inputs) > len(expected) or any(
+        name and not wanted for name, wanted in zip(inputs, expected, strict=False)
+    ):
+        cause = (
+            " An optional input that is not given must be missing in ONNX too: the kernel then takes the least coordinates for "
+            "start, the greatest for end. A constant in its place means something else."
+        )
+    elif len(inputs) < len(expected):
+        cause = f" {expected[-1]} is given in PyTorch and lost in ONNX."
+    raise Wrong(f"The node's inputs are {inputs}, expected {expected}.{cause}")
+
+
+def expect_int64(model: onnx.ModelProto) -> None:
+    """The declared type of the first output."""
+    import onnx
+
+    kind = model.graph.output[0].type.tensor_type.elem_type
+    if kind != onnx.TensorProto.INT64:
+        raise Wrong(
+            f"The graph's output is declared {onnx.TensorProto.DataType.Name(kind)}, expected INT64, as PyTorch's result is. "
+            "setType(pos.type()) would copy the dtype of pos."
+        )
+
+
+def voxels(
+    pos: np.ndarray, size: np.ndarray, start: np.ndarray | None = None, end: np.ndarray | None = None
+) -> np.ndarray:
+    """The voxel of each point, as torch_cluster::grid counts: the first dimension runs fastest. All in the dtype of pos."""
+    if not len(pos):
+        return np.zeros(0, np.int64)
+    low = pos.min(0) if start is None else start
+    high = pos.max(0) if end is None else end
+    cells = np.trunc((high - low) / size).astype(np.int64) + 1
+    strides = np.concatenate([[1], np.cumprod(cells)[:-1]])
+    return (np.trunc((pos - low) / size).astype(np.int64) * strides).sum(1)
+
+
+def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """Run a model with the course's kernels."""
+    from oplab import ops
+
+    try:
+        session = ops.session(model, threads=1)
+    except Exception as error:
+        raise Wrong(f"ONNX Runtime, with the kernels of oplab, cannot load the model: {_short(error)}") from None
+    try:
+        return session.run(None, feeds)
+    except Exception as error:
+        shapes = ", ".join(f"{name} {describe(value)}" for name, value in feeds.items())
+        raise Wrong(f"ONNX Runtime cannot run the model on {shapes}: {_short(error)}") from None
+
+
+def _short(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if len(text) <= 400 else text[:400] + " …"
+
+
+# --- foo -----------------------------------------------------------------------------------------------------------
+
+FOO_SHAPES = [(2, 3), (5,), (2, 1, 3)]
+
+
+def foo_numbers(rng: np.random.Generator) -> list[tuple[float, int]]:
+    """For each export an attr1 with a fraction and an attr2, all different."""
+    scales = rng.integers(-5, 6, size=len(FOO_SHAPES)) + rng.uniform(0.2, 0.8, size=len(FOO_SHAPES))
+    powers = rng.choice(np.arange(2, 7), size=len(FOO_SHAPES), replace=False)
+    return [(round(float(scale), 3), int(power)) for scale, power in zip(scales, powers, strict=True)]
+
+
+def collect_foo(c: Collect) -> None:
+    import torch
+
+    from oplab import ops
+
+    ops.load()
+
+    class FooModel(torch.nn.Module):
+        def __init__(self, attr1: float, attr2: int):
+            super().__init__()
+            self.attr1, self.attr2 = attr1, attr2
+
+        def forward(self, input1: torch.Tensor, input2: torch.Tensor) -> torch.Tensor:
+            return torch.ops.oplab.foo_forward(input1, input2, self.attr1, self.attr2)
+
+    foo = c.function("foo")
+    for number, (shape, (attr1, attr2)) in enumerate(zip(FOO_SHAPES, foo_numbers(c.rng), strict=True)):
+        path, title = c.scratch / f"{number}.onnx", foo_title(attr1, attr2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            c.attempt(title, foo, FooModel(attr1, attr2), (torch.rand(shape), torch.rand(shape)), path)
+        c.file(title, path)
+
+
+def foo_title(attr1: float, attr2: int) -> str:
+    return f"attr1 = {attr1}, attr2 = {attr2}"
+
+
+def judge_foo(v: Verdict) -> None:
+    numbers = foo_numbers(v.rng)
+    models: dict[str, onnx.ModelProto] = {}
+    with v.check("one oplab::Foo with two inputs"):
+        for pair in numbers:
+            title = foo_title(*pair)
+            with about(title):
+                error = v.error(title)
+                if error and error.type == "ConversionError":
+                    raise Wrong(
+                        f"{title}: the dynamo path knows no mapping for oplab::foo_forward, and it does not ask yours: "
+                        "a registered symbolic function serves the TorchScript path, dynamo=False."
+                    )
+                if error and error.type == "UnsupportedOperatorError":
+                    raise Wrong(
+                        f"{title}: the exporter finds no symbolic function for oplab::foo_forward at this opset. "
+                        "register_custom_op_symbolic has to come before the export."
+                    )
+                if error:
+                    explain(error, title)
+                models[title] = model = v.model(title)
+                expect_replaced(model, "oplab::foo_forward")
+                node = only_node(model, "oplab::Foo")
+                graphs.expect_inputs(model, ["input1", "input2"])
+                if list(node.input) != ["input1", "input2"]:
+                    raise Wrong(
+                        f"The node's inputs are {list(node.input)}, expected ['input1', 'input2'].{_foo_inputs(node)}"
+                    )
+                expect_alone(model, "oplab::Foo")
+    if not v.ok:
+        return
+    with v.check("attr1 is a float, attr2 an int, with the module's values"):
+        for attr1, attr2 in numbers:
+            title = foo_title(attr1, attr2)
+            with about(title):
+                expect_foo_attributes(only_node(models[title], "oplab::Foo"), attr1, attr2)
+    with v.check("for opset 13 and version 2 of the domain oplab"):
+        for title, model in models.items():
+            with about(title):
+                graphs.expect_opset(model, 13)
+                if graphs.opset(model, "oplab") != 2:
+                    raise Wrong(
+                        f"The model imports version {graphs.opset(model, 'oplab')} of the domain oplab, expected 2. The exporter "
+                        "writes 1 unless custom_opsets names the domain of the node; ONNX Runtime then finds no Foo."
+                    )
+                graphs.expect_valid(model)
+    if not v.ok:
+        return
+    with v.check("computes attr1 * input1 + input2 ** attr2 in ONNX Runtime"):
+        for shape, (attr1, attr2) in zip(FOO_SHAPES, numbers, strict=True):
+            title = foo_title(attr1, attr2)
+            feeds = {name: v.rng.uniform(-2, 2, size=shape).astype(np.float32) for name in ("input1", "input2")}
+            with about(title):
+                (got,) = run(models[title], feeds)
+                right = attr1 * feeds["input1"].astype(np.float64) + feeds["input2"].astype(np.float64) ** attr2
+                expect_close(got, right.astype(np.float32), name=f"Foo of {describe(feeds['input1'])}")
+
+
+def _foo_inputs(node: onnx.NodeProto) -> str:
+    if list(node.input) == ["input2", "input1"]:
+        return " They are swapped."
+    if len(node.input) > 2:
+        return ' attr1 and attr2 came as inputs: with the letter "v" a number becomes a tensor of the graph, not an attribute.'
+    return ""
+
+
+def expect_foo_attributes(node: onnx.NodeProto, attr1: float, attr2: int) -> None:
+    """attr1 as FLOAT, attr2 as INT."""
+    known_attributes(node, ["attr1", "attr2"])
+    expect_kind(node, "attr1", "FLOAT", ' The suffix of the name in g.op is the type: attr1_f, and "f" in parse_args.')
+    expect_kind(node, "attr2", "INT", ' The suffix of the name in g.op is the type: attr2_i, and "i" in parse_args.')
+    found = attributes(node)
+    if abs(found["attr1"] - attr1) > 1e-6 * max(1.0, abs(attr1)):
+        cause = ""
+        if found["attr1"] == int(attr1):
+            cause = ' The fraction is cut off: the letter "i" in parse_args turns a float into an int without a word.'
+        elif found["attr1"] == attr2:
+            cause = " attr1 and attr2 are swapped."
+        raise Wrong(f"attr1 is {found['attr1']:.7g}, expected {attr1}.{cause}{_written_down(cause)}")
+    if found["attr2"] != attr2:
+        raise Wrong(f"attr2 is {found['attr2']}, expected {attr2}.{_written_down('')}")
+
+
+def _written_down(cause: str) -> str:
+    return "" if cause else " Every module has a number of its own: take what the symbolic function is given."

@@ -1,0 +1,11 @@
+# says: end moved into its place and is read as start
+from torch.onnx.symbolic_helper import _is_none
+
+
+def grid():
+    @parse_args("v", "v", "v", "v")
+    def symbolic(g, pos, size, start, end):
+        inputs = [value for value in (pos, size, start, end) if not _is_none(value)]
+        return g.op("oplab::Grid", *inputs)
+
+    torch.onnx.register_custom_op_symbolic("oplab::grid", symbolic, 9)

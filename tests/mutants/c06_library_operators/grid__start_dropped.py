@@ -1,0 +1,14 @@
+# says: end moved into its place and is read as start
+from torch.onnx.symbolic_helper import _is_none
+
+
+def grid():
+    @parse_args("v", "v", "v", "v")
+    def symbolic(g, pos, size, start, end):
+        if _is_none(end):
+            return g.op("oplab::Grid", pos, size, start)
+        if _is_none(start):
+            return g.op("oplab::Grid", pos, size, end)
+        return g.op("oplab::Grid", pos, size, start, end)
+
+    torch.onnx.register_custom_op_symbolic("oplab::grid", symbolic, 9)
