@@ -127,7 +127,7 @@ def timeline() -> Figure:
     """The entries that have versions, as bars: until when the note's form worked, and since when its replacement exists."""
     import matplotlib.pyplot as plt
 
-    from oplab.pictures import FAINT, INK
+    from oplab.pictures import FAINT, GREEN, INK, RED
 
     parts = [(axis, names, [row for row in rows() if row.worked and row.axis == axis]) for axis, names in _AXES.items()]
     heights = [len(chosen) + 1.2 for _, _, chosen in parts]
@@ -147,9 +147,10 @@ def timeline() -> Figure:
     handles = [
         plt.Rectangle((0, 0), 1, 1, color=_OLD_COLOUR, label="as the note has it (release history)"),
         plt.Rectangle((0, 0), 1, 1, color=_NEW_COLOUR, label="its replacement (release history)"),
-        plt.Line2D([], [], ls="", marker="s", ms=9, mfc="white", mec=INK, mew=1.6, label="executed on this machine"),
+        plt.Line2D([], [], ls="", marker="s", ms=9, mfc="white", mec=GREEN, mew=1.6, label="executed here: works"),
+        plt.Line2D([], [], ls="", marker="$\u22a0$", ms=11, color=RED, label="executed here: does not"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, labelcolor=INK, fontsize=10)
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, labelcolor=INK, fontsize=10)
     for axes in panels[:, 0]:
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.spines["bottom"].set_color(FAINT)
@@ -168,7 +169,8 @@ def _panel(axes, names: list[str], chosen: list[Row]) -> None:
     for number, row in enumerate(chosen):
         first, end = row.worked
         left, right = names.index(first) if first else -0.5, names.index(end)
-        axes.barh(number - 0.16, right - left + 0.5, left=left - (0.5 if first else 0), height=0.3, color=_OLD_COLOUR)
+        left -= 0.5 if first else 0
+        axes.barh(number - 0.16, right + 0.5 - left, left=left, height=0.3, color=_OLD_COLOUR)
         if row.since is not None:
             left = names.index(row.since) - 0.5 if row.since else -0.5
             axes.barh(number + 0.18, last + 0.5 - left, left=left, height=0.22, color=_NEW_COLOUR)

@@ -70,6 +70,21 @@ def test_probes_leave_the_registry_as_it_was():
     assert registry.all_functions() == before
 
 
+def test_probes_do_not_mind_what_is_registered_already():
+    import torch
+
+    torch.onnx.register_custom_op_symbolic("aten::asinh", lambda g, x: g.op("Neg", x), 9)
+    torch.onnx.register_custom_op_symbolic("aten::elu", lambda g, x, *rest: g.op("Neg", x), 9)
+    try:
+        assert archaeology.find("mode_onnx").old() == "UnsupportedOperatorError"
+        assert archaeology.find("elu_removed").old() == "UnsupportedOperatorError"
+        assert probes.ops(probes.export(torch.asinh, probes.X)) == ["Neg"]
+        assert probes.ops(probes.export(torch.nn.functional.elu, probes.X)) == ["Neg"]
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("aten::elu", 9)
+        torch.onnx.unregister_custom_op_symbolic("aten::asinh", 9)
+
+
 def test_the_timeline_has_a_row_for_each_entry_with_versions():
     figure = archaeology.timeline()
     labels = [label.get_text() for axes in figure.axes for label in axes.get_yticklabels()]
