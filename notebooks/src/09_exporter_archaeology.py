@@ -1,0 +1,983 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 09 · Exporter archaeology
+#
+# After this chapter you can
+#
+# - say of old export code what it does today, and prove it with a few lines;
+# - carry registrations, handlers for Functions and a C++ kernel to today's versions;
+# - count the calls of a mapping, so that you know that it is used at all.
+#
+# The code that you find in blogs, in forks and in your own repository was written for torch 1.5 to 1.12. Some of it
+# fails loudly. The dangerous part runs, gives the right numbers, and never calls what you wrote.
+
+# %%
+import ctypes
+import inspect
+import io
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+from IPython.display import Markdown
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
+from torch.onnx import OperatorExportTypes, register_custom_op_symbolic, unregister_custom_op_symbolic
+
+from oplab import archaeology, lesson, quiet_exports, raises
+
+lab = lesson("09_exporter_archaeology")
+
+# %% [markdown]
+# Three helpers. `export` uses the **TorchScript path**, `export_dynamo` the **dynamo path**. `ops` lists the nodes of a
+# model without its constants.
+
+# %%
+quiet_exports()  # no deprecation warnings, and no whole graph printed at each export that fails
+
+
+class Model(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def as_module(function):
+    return function if isinstance(function, torch.nn.Module) else Model(function)
+
+
+# %%
+def export(function, x, opset=13, **options):
+    buffer, names = io.BytesIO(), {"input_names": ["x"], "output_names": ["y"]}
+    torch.onnx.export(as_module(function), (x,), buffer, dynamo=False, opset_version=opset, **names, **options)
+    return onnx.load_model_from_string(buffer.getvalue())
+
+
+def export_dynamo(function, x, **options):
+    program = torch.onnx.export(as_module(function), (x,), dynamo=True, verbose=False, **options)
+    return program.model_proto
+
+
+# %%
+def ops(model):
+    names = [f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in model.graph.node]
+    return [name for name in names if name != "Constant"]
+
+
+def run(model, x):
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+
+
+x = torch.linspace(-2, 2, 6).reshape(2, 3)
+
+# %% [markdown]
+# ## 1. The failure
+#
+# This is how texts of 2022 add the mapping that `asinh` lacks:
+#
+# ```python
+# from torch.onnx.symbolic_registry import register_op
+#
+# def asinh_symbolic(g, input, *, out=None):
+#     return g.op("Asinh", input)
+#
+# register_op("asinh", asinh_symbolic, "", 9)
+# torch.onnx.export(model, x, "asinh.onnx")
+# ```
+#
+# The first line is the end of it.
+
+# %%
+with raises(ModuleNotFoundError, "torch.onnx.symbolic_registry"):
+    import torch.onnx.symbolic_registry
+
+# %% [markdown]
+# **The naive try.** You search for the name, find `register_custom_op_symbolic`, and change that one line. The rest of
+# the text stays as it is: register, then `torch.onnx.export(model, x, path)`. It runs. Is it right?
+
+# %%
+calls = []
+
+
+def asinh_symbolic(g, input, *, out=None):
+    calls.append("asinh")
+    return g.op("Asinh", input)
+
+
+register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
+
+# %%
+program = torch.onnx.export(Model(torch.asinh), (x,), verbose=False)
+print([node.op_type for node in program.model.graph])
+print("right:", np.allclose(run(program.model_proto, x), torch.asinh(x)))
+print("calls of asinh_symbolic:", len(calls))
+assert not calls
+
+# %% [markdown]
+# The output is right and your function was never called. Since torch 2.9 the **dynamo path** is the default. It has its
+# own mapping of `asinh`, and it ignores registrations of the TorchScript path without a word. For `asinh` that is
+# luck. For an operator that the dynamo path maps in another way than you want, it is a wrong model that nobody notices.
+#
+# **The fix** is to say which path you mean. **The proof** is the count.
+
+# %%
+model = export(torch.asinh, x)  # dynamo=False
+print(ops(model), "calls:", len(calls))
+assert len(calls) == 1
+
+# %% [markdown]
+# This is the pattern of the whole chapter: run the old form, look what happens, repair it, and count.
+#
+# ### register_op, argument by argument
+#
+# | then | now |
+# |---|---|
+# | `register_op("asinh", f, "", 9)` | `register_custom_op_symbolic("aten::asinh", f, 9)` |
+# | `register_op("grid", f, "torch_cluster", 9)` | `register_custom_op_symbolic("torch_cluster::grid", f, 9)` |
+# | the third argument: the namespace of the torch operator, empty for ATen | part of the name |
+# | the fourth: this opset alone, so old code has loops over opsets | this opset **and all above** |
+#
+# The last line hides a trap. Below opset 9 the look-up goes *up* to the nearest registration (chapter 04). The old
+# code failed at opset 8. The port writes a model that is not valid: `Asinh` exists since opset 9.
+
+# %%
+print("opset 20:", ops(export(torch.asinh, x, opset=20)))
+leaked = export(torch.asinh, x, opset=8)
+with raises(InvalidGraph, "domain_version of 8"):
+    run(leaked, x)
+
+# %% [markdown]
+# An error is better than an invalid file. A symbolic function may raise. One that does, registered at 8, is what 7 and
+# 8 find.
+
+
+# %%
+def too_old(g, input):
+    raise torch.onnx.errors.UnsupportedOperatorError("aten::asinh", g.opset, 9)
+
+
+register_custom_op_symbolic("aten::asinh", too_old, 8)
+for opset in (7, 8):
+    with raises(torch.onnx.errors.UnsupportedOperatorError, "added in version 9"):
+        export(torch.asinh, x, opset=opset)
+print("opset 9: ", ops(export(torch.asinh, x, opset=9)))
+
+# %% [markdown]
+# ## 2. A table that is executed
+#
+# The module `oplab.archaeology` holds every API and every snippet of five study notes (N0 to N4), from which this
+# course grew. They were written between 2021 and 2025, with texts that were older still. Each entry says what the note
+# shows, what happens today, what to write instead, and which chapter teaches it.
+
+# %%
+entries = archaeology.rows()
+print(len(entries), "entries")
+for status, count in archaeology.counts().items():
+    print(f"{count:3} {status:8} {archaeology.STATUSES[status]}")
+
+# %% [markdown]
+# A table like this is worth something only while it is true. So each entry has a *probe*: a function that shows the
+# status on this machine, and a second one that shows the replacement at work. These are the probes of section 1's
+# naive try.
+
+# %%
+row = archaeology.find("register_default_export")
+print("note:   ", row.api)
+print("status: ", row.status, "-", row.today)
+print("old:    ", row.old())
+print("new:    ", row.new())
+print(inspect.getsource(row.old))
+
+# %% [markdown]
+# Now all of them. A probe that does not see what its entry says raises an AssertionError. (A test of the course runs
+# them too, at each change.)
+
+# %%
+seen = {entry.id: (entry.old(), entry.new() if entry.new else "") for entry in entries}
+print(f"{len(seen)} statuses and {sum(bool(new) for _, new in seen.values())} replacements are as the table says")
+for id in ("node_type", "mode_fallback", "clip_min_f", "names", "input_optional"):
+    print(f"{id:15} {seen[id][0]}")
+
+# %% [markdown]
+# ### What no longer does what the note says
+#
+# "TS" is the TorchScript path.
+
+# %%
+Markdown(archaeology.markdown([entry for entry in entries if entry.status != "works"]))
+
+# %% [markdown]
+# The entries that still work stand in section 11.
+#
+# ### The timeline
+#
+# The picture is drawn from the same table. Blue: as long as the note's form worked. Green: since when there is a
+# replacement. **Only the squares at the right were executed**, with torch 2.15 and ONNX Runtime 1.31. The bars come
+# from release notes and pull requests. They tell you which of your old environments a line of code was written for.
+
+# %%
+archaeology.timeline()
+
+# %% [markdown]
+# Three layers lie above each other.
+#
+# - **1.11 to 1.13**: the registry was rewritten. `register_op` went, `prim` became a namespace like others, `g` became
+#   a `GraphContext`, and Functions without a mapping began to be inlined.
+# - **2.5 to 2.9**: a second exporter came, and then became the default. Everything that belongs to the first is
+#   ignored unless you write `dynamo=False`.
+# - **ONNX Runtime 1.14 to 1.16**: the C++ wrapper `CustomOpApi` was deprecated, then removed.
+#
+# ## 3. Editing PyTorch's own files
+#
+# N4 says: to support an operator, change PyTorch's source. Define a function with the operator's name in
+# `symbolic_opset9.py`. Let us do that, in memory: a line added to a file is a name added to its module. *(TorchScript
+# path.)*
+
+# %%
+import torch.onnx.symbolic_opset9 as shim
+from torch.onnx._internal.torchscript_exporter import symbolic_opset9 as real
+from torch.onnx._internal.torchscript_exporter.registration import registry
+
+unregister_custom_op_symbolic("aten::asinh", 8)
+unregister_custom_op_symbolic("aten::asinh", 9)
+registry._registry.pop("aten::asinh")  # section 4 says why
+for module in (shim, real):
+    module.asinh = lambda g, x: g.op("Asinh", x)
+    with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
+        export(torch.asinh, x)
+    del module.asinh
+
+# %% [markdown]
+# Neither file is asked for names. The first one, the one that old texts mean, has no mapping in it any more: it passes
+# on the names of the second. In the second, a decorator puts each function into the registry when the file is imported.
+
+# %%
+print([line for line in inspect.getsource(shim).splitlines() if "import *" in line][0].split("  #")[0])
+lines = inspect.getsource(real).splitlines()
+first = next(i for i, line in enumerate(lines) if line.startswith("def elu("))
+print(*lines[first - 3 : first + 1], sep="\n")
+
+# %% [markdown]
+# Up to torch 1.12 the exporter collected every function of these modules by its name. Today the registry is the only
+# place that counts. N4's other experiment still works there: take `elu` out, and the export fails.
+
+# %%
+elu = torch.nn.functional.elu
+print(ops(export(elu, x)))
+kept = registry._registry.pop("aten::elu")
+with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::elu"):
+    export(elu, x)
+registry._registry["aten::elu"] = kept
+
+# %% [markdown]
+# Do not edit an installed package: your change is lost with the next `pip install`, and nobody who gets your code has
+# it. `register_custom_op_symbolic` reaches the same registry from outside, and it has reached it since before torch
+# 1.5.
+#
+# ## 4. Taking a registration away
+#
+# In a notebook you register the same operator many times. `unregister_custom_op_symbolic` takes a registration away.
+# It has three surprises. First: it wants the version of the registration. With another one it only warns.
+
+# %%
+register_custom_op_symbolic("aten::relu", lambda g, x: g.op("Abs", x), 9)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    unregister_custom_op_symbolic("aten::relu", 12)
+print(caught[-1].message)
+print("still yours:", ops(export(torch.relu, x)))
+
+# %% [markdown]
+# Second: where PyTorch has a mapping of its own, that one comes back.
+
+# %%
+unregister_custom_op_symbolic("aten::relu", 9)
+print("PyTorch's own:", ops(export(torch.relu, x)))
+
+# %% [markdown]
+# Third: where PyTorch has none, an empty entry stays behind. The export fails as it should, but with a sentence that
+# points nowhere. The exporter wants to say since which opset there *is* a function, and takes the minimum of nothing.
+
+# %%
+register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
+unregister_custom_op_symbolic("aten::asinh", 9)
+print("the entry:", registry.get_function_group("aten::asinh"))
+with raises((ValueError, torch.onnx.errors.UnsupportedOperatorError), "min()"):
+    export(torch.asinh, x)
+
+# %% [markdown]
+# If you read `min() arg is an empty sequence`: register again, or start a new process. Removing the empty entry, as
+# section 3 does, uses a private name; keep it out of your programs.
+
+# %%
+registry._registry.pop("aten::asinh")
+with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
+    export(torch.asinh, x)
+
+# %% [markdown]
+# ## 5. Functions without a symbolic: PythonOp
+#
+# A Function may bring its own mapping, a static method `symbolic` (chapter 08). N4 shows one, with an annotation that
+# never existed: `torch._C.graph` is `torch._C.Graph`. Up to Python 3.13 the class cannot even be made.
+
+# %%
+with raises(AttributeError, "graph"):
+    print(torch._C.graph)
+
+# %% [markdown]
+# Then N4 has two Functions without a `symbolic`, and one handler that maps both. In the traced graph each of them
+# is a node of the kind `prim::PythonOp`. *(TorchScript path.)*
+
+
+# %%
+class MyClip(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, low):
+        ctx.save_for_backward(x)
+        return x.clamp(min=low)
+
+
+class MyRelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.clamp(min=0)
+
+
+# %%
+def clipped(x):
+    return MyRelu.apply(MyClip.apply(x, -1.0))
+
+
+traced = torch.jit.trace(Model(clipped), x)
+print([node.kind() for node in traced.graph.nodes()])
+
+# %% [markdown]
+# The note asks whether these Functions need a `backward`. Not for the export. They need one for training, and say so.
+
+# %%
+with raises(NotImplementedError, "backward"):
+    clipped(x.clone().requires_grad_()).sum().backward()
+
+# %% [markdown]
+# ### The dead registration
+#
+# The note registers its handler under `::prim_PythonOp`, with the node as second parameter. That was the way of torch
+# 1.9 and 1.10. Run it as it is, with a counter.
+
+# %%
+count = []
+
+
+def handler_1_10(g, n, *args, **kwargs):
+    count.append(kwargs["name"])
+    return g.op("Relu", args[0])
+
+
+register_custom_op_symbolic("::prim_PythonOp", handler_1_10, 1)
+dead = export(clipped, x)
+print("right:", np.allclose(run(dead, x), clipped(x)))
+print(ops(dead), "calls:", len(count))
+assert not count
+
+# %% [markdown]
+# No error, the right numbers, no call. Two things come together.
+#
+# - A name that begins with `::` means `aten`. You registered `aten::prim_PythonOp`, an operator that does not exist.
+# - `autograd_inlining=True` is the default. A Function without a mapping is replaced by what its `forward` did. Both
+#   forwards call `clamp`, so the graph has two `Clip`.
+#
+# So test a handler with `autograd_inlining=False`. Then a mapping that is missing is missed.
+
+# %%
+with raises(RuntimeError, "Couldn't export Python operator MyClip"):
+    export(clipped, x, autograd_inlining=False)
+
+# %% [markdown]
+# ### The handler of today
+#
+# The name is `prim::PythonOp`. No node is passed: with the old signature, `n` would be the first input.
+
+# %%
+took = []
+
+
+def old_signature(g, n, *args, **kwargs):
+    took.append((type(n).__name__, args))
+    return g.op("Relu", n)
+
+
+register_custom_op_symbolic("prim::PythonOp", old_signature, 1)
+export(MyRelu.apply, x)
+print("n is a", took[0][0], "and args is", took[0][1])
+
+# %% [markdown]
+# The handler gets `g`, the Function's arguments in their order (tensors as values of the graph, numbers as Python
+# numbers), and as keywords the class's `name` and its `module`. The node is `g.original_node`.
+
+# %%
+count = []
+
+
+def handler(g, *args, **kwargs):
+    count.append(kwargs["name"])
+    if kwargs["name"] == "MyClip":
+        low = g.op("Constant", value_t=torch.tensor(args[1]))
+        return g.op("Clip", args[0], low)
+    if kwargs["name"] == "MyRelu":
+        return g.op("Relu", args[0])
+    return torch.onnx.symbolic_helper._unimplemented("prim::PythonOp", kwargs["name"])
+
+
+# %%
+register_custom_op_symbolic("prim::PythonOp", handler, 1)
+alive = export(clipped, x, autograd_inlining=False)
+print("right:", np.allclose(run(alive, x), clipped(x)))
+print(ops(alive), "calls:", count)
+assert count == ["MyClip", "MyRelu"]
+
+# %% [markdown]
+# The two models compute the same. One of them has your nodes.
+
+# %%
+lab.show(dead, alive)
+
+# %% [markdown]
+# Three registrations, three ways to export, counted. Red is the dangerous colour: the export succeeds, and nobody
+# called your handler.
+
+
+# %%
+def outcome(name, way):
+    count.clear()
+    if name:
+        register_custom_op_symbolic(name, handler, 1)
+    try:
+        way()
+        text = f"exports, {len(count)} calls"
+    except RuntimeError:
+        text = "fails"
+    if name:
+        unregister_custom_op_symbolic(name, 1)
+    return text
+
+
+ways = {
+    "autograd_inlining=True\n(default)": lambda: export(clipped, x),
+    "autograd_inlining=False": lambda: export(clipped, x, autograd_inlining=False),
+    "dynamo=True": lambda: export_dynamo(clipped, x),
+}
+
+# %%
+unregister_custom_op_symbolic("prim::PythonOp", 1)
+names = ["", "::prim_PythonOp", "prim::PythonOp"]
+outcomes = [[outcome(name, way) for way in ways.values()] for name in names]
+for name, line in zip(names, outcomes, strict=True):
+    print(f"{name or 'nothing registered':20}", *[f"{text:18}" for text in line])
+assert outcomes[1] == ["exports, 0 calls", "fails", "exports, 0 calls"]
+assert outcomes[2] == ["exports, 2 calls", "exports, 2 calls", "exports, 0 calls"]
+
+# %%
+import matplotlib.pyplot as plt
+
+
+def grid(cells, rows, columns, shade, width, title):
+    """Words in coloured boxes."""
+    figure, axes = plt.subplots(figsize=(width, 0.55 * len(rows) + 1.1), layout="constrained")
+    for i, line in enumerate(cells):
+        for j, text in enumerate(line):
+            axes.add_patch(plt.Rectangle((j, i), 0.97, 0.9, color=shade(text), lw=0))
+            axes.text(j + 0.485, i + 0.45, text, ha="center", va="center", fontsize=9)
+    axes.set_xlim(0, len(columns))
+    axes.set_ylim(len(rows), 0)
+    axes.set_xticks([j + 0.485 for j in range(len(columns))], columns)
+    axes.set_yticks([i + 0.45 for i in range(len(rows))], rows)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel(title, fontsize=9)
+
+
+# %%
+shades = {"exports, 2 calls": "#bfe3cf", "fails": "#fdd0a2", "exports, 0 calls": "#f0a8a2"}
+labels = ["nothing registered", "::prim_PythonOp", "prim::PythonOp"]
+grid(outcomes, labels, list(ways), shades.get, 8, "MyRelu(MyClip(x, -1.0)): is the handler called?")
+
+# %% [markdown]
+# The last column is the **dynamo path**. It traces the forward, whatever is registered. There, an operator of your own
+# with a translation takes the handler's place (chapter 10).
+#
+# ### Clip(min_f)
+#
+# N4 writes `g.op("Clip", args[0], min_f=args[1])`. In opset 10 `min` was an attribute; in opset 11 it became an input.
+# The exporter does not mind.
+
+
+# %%
+def by_attribute(g, *args, **kwargs):
+    return g.op("Clip", args[0], min_f=args[1])
+
+
+def only_clip(x):
+    return MyClip.apply(x, -1.0)
+
+
+register_custom_op_symbolic("prim::PythonOp", by_attribute, 1)
+print("opset 10:", np.allclose(run(export(only_clip, x, opset=10), x), only_clip(x)))
+at_13 = export(only_clip, x, opset=13)
+with raises(InvalidGraph, "Unrecognized attribute: min"):
+    run(at_13, x)
+
+# %% [markdown]
+# ### The type of a custom node
+#
+# For a node of your own domain the exporter knows neither type nor shape. N4 copies them: `ret.setType(n.type())`. A
+# node has no `type` today; its output has one.
+
+
+# %%
+def typed(type_of):
+    """Map MyRelu to a custom node whose type is given, and export it with a dynamic first axis."""
+
+    def symbolic(g, *args, **kwargs):
+        return g.op("relics::MyRelu", args[0]).setType(type_of(g, args[0]))
+
+    register_custom_op_symbolic("prim::PythonOp", symbolic, 1)
+    model = export(MyRelu.apply, x, dynamic_axes={"x": {0: "batch"}})
+    return [dim.dim_param or dim.dim_value for dim in model.graph.output[0].type.tensor_type.shape.dim]
+
+
+# %%
+with raises(AttributeError, "type"):
+    typed(lambda g, value: g.original_node.type())
+print("the original node's output:", typed(lambda g, value: g.original_node.output().type()))
+print("the handler's own input:   ", typed(lambda g, value: value.type()))
+
+# %% [markdown]
+# The original node comes from the trace, so it has the sizes of your example: `2`, although the axis is dynamic. A
+# shape that is declared and wrong is worse than none, because later tools believe it. The input of your node belongs to
+# the new graph, and it has kept `batch`. Where your operator changes the shape, set it:
+# `value.type().with_sizes([None, 3])`. And without any `setType`?
+
+# %%
+print(archaeology.find("set_type").old())
+
+# %% [markdown]
+# The warning of the first case says that shape inference is missing for the node. The sizes are lost then.
+#
+# The original node is still good for a look. This is the note's loop over inputs and outputs, and what
+# `requiresGrad()` says.
+
+
+# %%
+def looking(g, *args, **kwargs):
+    for i, out in enumerate(g.original_node.outputs()):
+        print(f"output {i} requires grad: {out.requiresGrad()}")
+    for i, arg in enumerate(args):
+        is_value = torch.onnx.symbolic_helper._is_value(arg)
+        print(f"arg {i}:", f"a value, requires grad: {arg.requiresGrad()}" if is_value else arg)
+    return g.op("Clip", args[0], g.op("Constant", value_t=torch.tensor(args[1])))
+
+
+register_custom_op_symbolic("prim::PythonOp", looking, 1)
+_ = export(only_clip, x.clone().requires_grad_())
+
+# %% [markdown]
+# ### A Function that the handler does not know
+#
+# In the note, `_unimplemented` "logs a warning and returns None". Today it raises, which is what you want. A handler
+# that returns None leaves the node to the exporter, and you read a sentence about something else.
+
+
+# %%
+class MySwish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * torch.sigmoid(x)
+
+
+register_custom_op_symbolic("prim::PythonOp", handler, 1)
+with raises(torch.onnx.errors.OnnxExporterError, "MySwish"):
+    export(MySwish.apply, x)
+register_custom_op_symbolic("prim::PythonOp", lambda g, *args, **kwargs: None, 1)
+with raises(RuntimeError, "Couldn't export operator aten::sigmoid"):
+    export(MySwish.apply, x)
+unregister_custom_op_symbolic("prim::PythonOp", 1)
+
+# %% [markdown]
+# ## 6. Four export modes
+#
+# `operator_export_type` says what becomes of operators without a mapping. N4 lists five modes. Four are left. `RAW`
+# wrote the TorchScript graph; it is gone, and the graph itself is the better answer (chapter 02). *(TorchScript path.)*
+
+# %%
+print([name for name in dir(OperatorExportTypes) if name.isupper()])
+with raises(AttributeError, "RAW"):
+    OperatorExportTypes.RAW
+print([node.kind() for node in torch.jit.trace(Model(torch.asinh), x).graph.nodes()])
+
+# %% [markdown]
+# Two operators tell the modes apart: `mul` has a mapping, `asinh` has none.
+
+
+# %%
+def in_mode(mode, function, opset=13):
+    return export(function, x, opset=opset, operator_export_type=getattr(OperatorExportTypes, mode))
+
+
+def both(x):
+    return torch.asinh(x) * x
+
+
+with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
+    in_mode("ONNX", both)
+
+# %%
+for mode in ("ONNX_ATEN", "ONNX_ATEN_FALLBACK", "ONNX_FALLTHROUGH"):
+    print(mode)
+    for node in in_mode(mode, both).graph.node:
+        words = {entry.name: entry.s.decode() for entry in node.attribute}
+        print(f"    domain {node.domain!r:19} type {node.op_type!r:8} {words or ''}")
+
+# %% [markdown]
+# - `ONNX_ATEN` converts nothing. `mul` has a mapping, and stays an `ATen` node all the same.
+# - `ONNX_ATEN_FALLBACK` converts what it can. The rest are `ATen` nodes: the operator is an **attribute**.
+# - `ONNX_FALLTHROUGH` converts what it can. The rest keep their name: the operator is the node's **type**.
+#
+# The checker lets all three pass, since it knows nothing about the domain `org.pytorch.aten`. ONNX Runtime has no
+# kernel for it. Before Caffe2 went (2.9), it was the engine for such models.
+
+# %%
+fallback = in_mode("ONNX_ATEN_FALLBACK", both)
+onnx.checker.check_model(fallback, full_check=True)
+with raises(Fail, "org.pytorch.aten:ATen"):
+    run(fallback, x)
+lab.show(fallback)
+
+# %% [markdown]
+# So a mode is a way to get an inventory: *what would I have to write?* The mapping itself is the way to a model that
+# runs.
+#
+# ### The note's two examples
+#
+# The first one falls back for `triu`. Since opset 14 ONNX has `Trilu`, and the exporter maps it. The second one leaves a
+# list as `prim::ListConstruct`. Today it is a `SequenceConstruct`.
+
+
+# %%
+def masked(x):
+    return torch.triu(x) * x
+
+
+class Listed(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.sum(x)]
+
+
+for opset in (13, 14):
+    print("triu at opset", opset, ops(in_mode("ONNX_ATEN_FALLBACK", masked, opset)))
+print("the list:", ops(in_mode("ONNX_FALLTHROUGH", torch.jit.script(Listed()))))
+
+# %% [markdown]
+# ### What the modes lose
+#
+# The picture tries five operators in the four modes. `scale` belongs to a plugin, `torch.ops.relics.scale(x, factor)`;
+# `MyClip` is the Function from above, with `autograd_inlining=False`.
+
+# %%
+from oplab.archaeology import relics
+
+relics.load()
+subjects = {
+    "mul": lambda x: x * x,
+    "asinh": torch.asinh,
+    "triu, opset 13": torch.triu,
+    "relics.scale": lambda x: torch.ops.relics.scale(x, 0.5),
+    "MyClip": only_clip,
+}
+modes = ("ONNX", "ONNX_ATEN", "ONNX_ATEN_FALLBACK", "ONNX_FALLTHROUGH")
+
+
+# %%
+def written(function, mode):
+    kind = getattr(OperatorExportTypes, mode)
+    try:
+        model = export(function, x, operator_export_type=kind, autograd_inlining=False)
+    except RuntimeError:
+        return "error"
+    (node,) = [node for node in model.graph.node if node.op_type != "Constant"]
+    words = {entry.name: entry.s.decode() for entry in node.attribute if entry.s}
+    if node.op_type == "ATen":
+        return f"ATen, {words['operator']}"
+    return f"{node.domain or 'onnx'}::{node.op_type}".replace("org.pytorch.aten", "…aten")
+
+
+cells = [[written(function, mode) for mode in modes] for function in subjects.values()]
+
+
+# %%
+def shade(text):
+    if text == "error":
+        return "#fdd0a2"
+    if text in ("ATen, scale", "prim::PythonOp"):
+        return "#f0a8a2"
+    return "#bfe3cf" if text.startswith("onnx::") else "#c6dbef"
+
+
+grid(
+    cells,
+    list(subjects),
+    list(modes),
+    shade,
+    9.5,
+    "green: runs · orange: the export fails · blue: left to PyTorch · red: left, and something is lost",
+)
+
+# %% [markdown]
+# Look at the red ones.
+#
+# - `ONNX_ATEN_FALLBACK` writes the plugin's `relics::scale` as an **ATen** operator `scale`. ATen has no such operator:
+#   the namespace is lost.
+# - `ONNX_FALLTHROUGH` writes `MyClip` as a `prim::PythonOp`. Neither the Function's name nor the bound -1.0 is in the
+#   file.
+
+# %%
+lost = export(only_clip, x, operator_export_type=OperatorExportTypes.ONNX_FALLTHROUGH)
+(node,) = lost.graph.node
+print(node.op_type, list(node.input), sorted(entry.name for entry in node.attribute))
+
+# %% [markdown]
+# On the **dynamo path** none of this exists. The option is ignored, and deprecated on the other path since 2.6.
+
+# %%
+print("dynamo, ONNX_ATEN:", ops(export_dynamo(both, x, operator_export_type=OperatorExportTypes.ONNX_ATEN)))
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    in_mode("ONNX_ATEN", torch.relu)
+print(next(str(entry.message) for entry in caught if "operator_export_type" in str(entry.message)))
+
+# %% [markdown]
+# ## 7. What the dynamo path ignores
+#
+# Five arguments and registrations of old code, in one export with the default path. Each is accepted. None has an
+# effect, and no warning says so.
+
+
+# %%
+class Halved(torch.autograd.Function):
+    used = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 0.5
+
+    @staticmethod
+    def symbolic(g, x):
+        Halved.used += 1
+        return g.op("oplab::Halved", x).setType(x.type())
+
+
+# %%
+calls.clear()
+count.clear()
+register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
+register_custom_op_symbolic("prim::PythonOp", handler, 1)
+options = {"operator_export_type": OperatorExportTypes.ONNX_ATEN, "custom_opsets": {"oplab": 2}}
+everything = export_dynamo(lambda x: Halved.apply(torch.asinh(MyRelu.apply(x))), x, autograd_inlining=False, **options)
+print(ops(everything))
+print("register_custom_op_symbolic:", len(calls), "calls")
+print("prim::PythonOp handler:     ", len(count), "calls")
+print("Function.symbolic:          ", Halved.used, "calls")
+print("operator_export_type:       ", sum("aten" in name for name in ops(everything)), "ATen nodes")
+print("custom_opsets:              ", {entry.domain: entry.version for entry in everything.opset_import})
+assert not calls and not count and not Halved.used
+
+# %% [markdown]
+# If you keep old mappings, write `dynamo=False` and count. If you move to the dynamo path, chapter 10 has the
+# counterpart of each.
+
+# %%
+unregister_custom_op_symbolic("aten::asinh", 9)
+registry._registry.pop("aten::asinh")
+unregister_custom_op_symbolic("prim::PythonOp", 1)
+
+# %% [markdown]
+# ## 8. A kernel that fills a buffer
+#
+# N1's `KNNQuery` calls a compiled function that gets raw memory and fills it. The tracer sees tensors come and go, and
+# nothing between them. With a `symbolic` on TS that does not matter. Without one, the export succeeds. (This kernel
+# is written with `ctypes`, so that nothing has to be compiled; a pybind function does the same.)
+
+
+# %%
+def fill(x):
+    result = torch.empty_like(x)
+    source, target = (at_address(tensor.data_ptr(), x.numel()) for tensor in (x, result))
+    for i, number in enumerate(source):
+        target[i] = 3 * number
+    return result
+
+
+def at_address(pointer, size):
+    return (ctypes.c_float * size).from_address(pointer)
+
+
+# %%
+blind = export(fill, x)
+print("eager:  ", fill(x).flatten().numpy().round(1))
+print("nodes:  ", [node.op_type for node in blind.graph.node], " inputs:", list(blind.graph.input))
+constant = onnx.numpy_helper.to_array(blind.graph.node[0].attribute[0].t)
+print("holds:  ", np.unique(constant))
+assert not blind.graph.input and not constant.any()
+
+# %% [markdown]
+# One `Constant`, no inputs, and not even the numbers of the example: the tracer took `empty_like` for zeros and saw
+# nobody write to it. The dynamo path refuses instead, and says what to do.
+
+# %%
+with raises(torch.onnx.OnnxExporterError, "Cannot access data pointer"):
+    export_dynamo(fill, x)
+
+# %% [markdown]
+# What helps on both paths is an operator with a schema: `torch.library` (chapter 07). Whatever the exporter cannot look
+# into then has a name, and a place for a mapping.
+#
+# ## 9. Ort::CustomOpApi
+#
+# N1's kernel is C++ for ONNX Runtime 1.11. Here is one in its style, `out = x + y`.
+
+# %%
+then = archaeology.HERE / "then.cpp"
+text = then.read_text()
+print(text[text.index("struct AddKernel") : text.index(" private:")])
+
+# %% [markdown]
+# Compile it with the headers of today. GCC has a dozen errors for it. Those that matter:
+#
+# ```
+# then.cpp:28:8: error: 'CustomOpApi' in namespace 'Ort' does not name a type; did you mean 'CustomOpBase'?
+# then.cpp:13:5: error: 'OrtTensorDimensions' was not declared in this scope
+# then.cpp:35:57: error: 'onnxruntime' has not been declared
+# ```
+#
+# Every name that it does not know, in the words of no particular compiler:
+
+# %%
+from oplab.archaeology import probes
+
+print(*probes.unknown_names(), sep="\n")
+
+# %% [markdown]
+# `Ort::CustomOpApi` was removed in ONNX Runtime 1.16. `OrtTensorDimensions` is a small struct on top of it that projects
+# copied from ONNX Runtime's tests. The last two names come from its source tree, where the note's example was written;
+# the released headers do not have them.
+#
+# | then | now |
+# |---|---|
+# | `Kernel(Ort::CustomOpApi ort, …)` and a member `ort_` | `Ort::KernelContext context{raw}` in `Compute` |
+# | `const OrtValue* x = ort_.KernelContext_GetInput(c, 0)` | `Ort::ConstValue x = context.GetInput(0)` |
+# | `OrtTensorDimensions shape(ort_, x)` | `x.GetTensorTypeAndShapeInfo().GetShape()` |
+# | `ort_.KernelContext_GetOutput(c, 0, shape.data(), shape.size())` | `context.GetOutput(0, shape)` |
+# | `ort_.GetTensorData<float>(x)` | `x.GetTensorData<float>()` |
+# | `ort_.ReleaseTensorTypeAndShapeInfo(info)` | nothing: the object frees itself |
+# | `CreateKernel(Ort::CustomOpApi, const OrtKernelInfo*)` | `CreateKernel(const OrtApi&, const OrtKernelInfo*)` |
+# | `onnxruntime::kCpuExecutionProvider` | `"CPUExecutionProvider"` |
+# | a stream that the op hands to the kernel | `context.GetGPUComputeStream()` |
+#
+# The port, with the two special cases of the note in one more input: an int64 beside floats, and it may be left out.
+
+# %%
+now = archaeology.HERE / "now.cpp"
+text = now.read_text()
+print(text[text.index("struct AddKernel") : text.index("struct AddOp")])
+
+# %% [markdown]
+# It compiles and runs, at shapes that nobody wrote down, with the third input given, empty, and absent.
+
+# %%
+library = probes.ported()
+rng = np.random.default_rng(9)
+for shape in ((4,), (2, 3, 5), (0, 2)):
+    a, b = rng.normal(size=(2, *shape)).astype(np.float32)
+    two = probes.run(probes.foo(), a, b, library=library)
+    empty = probes.run(probes.foo(scale=""), a, b, library=library)
+    three = probes.run(probes.foo(scale="k"), a, b, np.int64(5), library=library)
+    right = np.array_equal(two, a + b) and np.array_equal(empty, two) and np.allclose(three, 5 * (a + b))
+    print(shape, right)
+    assert right
+
+# %% [markdown]
+# A wrong shape is a status with a sentence, not a crash. Chapter 12 takes such a kernel apart.
+
+# %%
+with raises(Exception, "x and y must have the same shape"):
+    probes.run(probes.foo(), np.ones(3, np.float32), np.ones(4, np.float32), library=library)
+
+# %% [markdown]
+# ## 10. Limits
+#
+# - The TorchScript path still takes old mappings, but it is deprecated. Its mappings end at opset 20.
+# - `kwargs["name"]` is the name of the class alone. Two Functions of one name in two modules need `kwargs["module"]`
+#   too.
+# - `registry`, `_unimplemented`, `_is_value` and everything else with a leading underscore may go without notice. The
+#   table says so where it lists them.
+# - A probe shows what happens with these versions on this machine. Two entries depend on what is installed: the CUDA
+#   extension and the CUDA tensor types say what they found either way.
+# - The bars of the timeline are not executed. Where you depend on an exact version, install it and try.
+#
+# ## 11. What still works
+#
+# The rest of the table: as the notes have it, or with the better form beside it.
+
+# %%
+Markdown(archaeology.markdown([entry for entry in entries if entry.status == "works"]))
+
+# %% [markdown]
+# ## 12. Exercises
+#
+# Your file is `exercises/c09_exporter_archaeology.py`. The old code that you port stands in the docstrings. The grader
+# runs your functions in a process of its own, so what you registered in this notebook does not count there. The
+# plugin's operator is there after `relics.load()`.
+#
+# **`port_register_op`** — two registrations of torch 1.12, one of them for a plugin's operator. An old script refused
+# opset 8; yours must not write an invalid model there.
+
+# %%
+lab.check("port_register_op")
+
+# %% [markdown]
+# **`port_python_op`** — a handler of torch 1.10 for three Functions. It has to be called, and the grader counts beside
+# you.
+
+# %%
+lab.check("port_python_op")
+
+# %% [markdown]
+# **`export_modes`** — choose the mode, and read from the file what is left to PyTorch.
+
+# %%
+lab.check("export_modes")
+
+# %% [markdown]
+# ## What to read next
+#
+# - Chapter 10: what takes the place of all this on the dynamo path.
+# - Chapter 12: the kernel of section 9, from the first line on.
+# - `oplab/archaeology/probes.py`: the 91 probes. Take one that belongs to code of yours, and change it until it breaks.
+# - The docstring of `torch.onnx.export`: at its end, the changes by version.

@@ -1,0 +1,49 @@
+"""An old code base, for the exercises of chapter 09: a plugin's operator, and Functions that have no ``symbolic``."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+
+@functools.cache
+def load() -> torch.library.Library:
+    """Make ``torch.ops.relics.scale(x, factor)`` available: ``x * factor``. Calling it again does nothing."""
+    library = torch.library.Library("relics", "DEF")
+    library.define("scale(Tensor x, float factor) -> Tensor")
+    library.impl("scale", lambda x, factor: x * factor, "CompositeExplicitAutograd")
+    return library  # the operator lives as long as this object, and the cache keeps it
+
+
+class MyClip(torch.autograd.Function):
+    """``MyClip.apply(x, low, high)``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, low: float, high: float) -> torch.Tensor:
+        return x.clamp(low, high)
+
+
+class MyRelu(torch.autograd.Function):
+    """``MyRelu.apply(x)``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clamp(min=0)
+
+
+class MyScale(torch.autograd.Function):
+    """``MyScale.apply(x, factor)``"""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, factor: float) -> torch.Tensor:
+        return x * factor
+
+
+class MySwish(torch.autograd.Function):
+    """``MySwish.apply(x)``: a Function for which nobody has written a mapping."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.sigmoid(x)

@@ -1,0 +1,627 @@
+"""Checks of chapter 09: old export code that was carried to today. Calls are counted beside the learner, and graphs are read again."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oplab.checks import graphs
+from oplab.checks.base import Collect, LearnerError, Verdict
+from oplab.parity import Wrong, describe, expect_close
+
+if TYPE_CHECKING:
+    import onnx
+    import torch
+
+
+@contextmanager
+def about(title: str) -> Iterator[None]:
+    """Puts in front of a message which export it is about."""
+    try:
+        yield
+    except Wrong as error:
+        raise error if str(error).startswith(title) else type(error)(f"{title}: {error}") from None
+
+
+def as_module(function: Callable[..., torch.Tensor]) -> torch.nn.Module:
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    return Model().eval()
+
+
+def expect_valid(model: onnx.ModelProto) -> None:
+    """onnx.checker with full shape inference; custom domains are allowed."""
+    graphs.expect_valid(model)
+
+
+# --- port_register_op ----------------------------------------------------------------------------------------------
+
+COSH = [(opset, (2, 3)) for opset in (9, 12, 13, 16, 20)] + [(9, ()), (20, (2, 1, 3))]
+OLD = [(opset, (2, 3)) for opset in (7, 8)]
+SCALE = [(opset, (2, 3), factor) for opset in (9, 15, 16, 20) for factor in (2.5, -0.125)] + [(13, (), 3.0)]
+
+
+def _export(function: Callable[..., torch.Tensor], shape: tuple[int, ...], opset: int, path: Path) -> None:
+    """Export over the TorchScript path, every axis dynamic."""
+    import torch
+
+    buffer = io.BytesIO()
+    axes = {"x": {axis: f"x{axis}" for axis in range(len(shape))}}
+    options = {"dynamo": False, "opset_version": opset, "input_names": ["x"], "output_names": ["y"]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(as_module(function), (torch.full(shape, 0.5),), buffer, dynamic_axes=axes, **options)
+    path.write_bytes(buffer.getvalue())
+
+
+def _registrations() -> list[str]:
+    from torch.onnx._internal.torchscript_exporter.registration import registry
+
+    found = []
+    for name in sorted(registry.all_functions()):
+        functions = registry.get_function_group(name)._functions
+        found += [f"{name} from opset {version}" for version in sorted(functions) if functions.overridden(version)]
+    return found[:40]
+
+
+def _cosh_title(opset: int, shape: tuple[int, ...]) -> str:
+    return f"cosh at opset {opset}, float32{list(shape)}"
+
+
+def _scale_title(opset: int, shape: tuple[int, ...], factor: float) -> str:
+    return f"scale by {factor:g} at opset {opset}, float32{list(shape)}"
+
+
+def collect_port_register_op(c: Collect) -> None:
+    import torch
+
+    from oplab.archaeology import relics
+
+    relics.load()
+    c.function("port_register_op")()
+    c.value("registered", c.attempt("registered", _registrations))
+    for opset, shape in COSH + OLD:
+        title, path = _cosh_title(opset, shape), c.scratch / f"cosh{opset}_{len(shape)}.onnx"
+        c.attempt(title, _export, torch.cosh, shape, opset, path)
+        c.file(title, path)
+    for opset, shape, factor in SCALE:
+        title, path = _scale_title(opset, shape, factor), c.scratch / f"scale{opset}_{len(shape)}_{factor:g}.onnx"
+        c.attempt(title, _export, lambda x, by=factor: torch.ops.relics.scale(x, by), shape, opset, path)
+        c.file(title, path)
+
+
+def _ported(v: Verdict, title: str, name: str, opset: int, shape: tuple[int, ...]) -> onnx.ModelProto:
+    """A model of an operator ``name``, with what holds for each: its opset, its input, dynamic axes."""
+    error = v.error(title)
+    if error and error.type == "UnsupportedOperatorError":
+        registered = [str(entry) for entry in v.value("registered")]
+        shown = f"Registered: {', '.join(registered)}." if registered else "Nothing is registered."
+        raise Wrong(
+            f"{title}: the exporter finds no symbolic function for {name}. {shown} What counts is the full name, with the namespace "
+            f"of the torch operator, and a version that is not above opset {opset}."
+        )
+    model = v.model(title)
+    graphs.expect_opset(model, opset)
+    graphs.expect_inputs(model, ["x"])
+    graphs.expect_used(model, ["x"])
+    graphs.expect_dynamic(model, "x", range(len(shape)))
+    return model
+
+
+def _only(model: onnx.ModelProto, name: str) -> None:
+    graphs.expect_ops(model, {name: 1})
+    others = sorted(set(graphs.ops(model)) - {name, "Constant"})
+    if others:
+        raise Wrong(f"Expected {name} alone, the graph also has {', '.join(others)}.")
+
+
+def judge_port_register_op(v: Verdict) -> None:
+    cosh: dict[str, onnx.ModelProto] = {}
+    scale: dict[str, onnx.ModelProto] = {}
+    with v.check("cosh is one Cosh at every opset from 9 on"):
+        for opset, shape in COSH:
+            title = _cosh_title(opset, shape)
+            with about(title):
+                cosh[title] = model = _ported(v, title, "aten::cosh", opset, shape)
+                _only(model, "Cosh")
+                expect_valid(model)
+    with v.check("the plugin's scale is one Mul at every opset from 9 on"):
+        for opset, shape, factor in SCALE:
+            title = _scale_title(opset, shape, factor)
+            with about(title):
+                scale[title] = model = _ported(v, title, "relics::scale", opset, shape)
+                _only(model, "Mul")
+                expect_valid(model)
+    with v.check("no invalid model of cosh at opsets 7 and 8"):
+        for opset, shape in OLD:
+            title = _cosh_title(opset, shape)
+            if v.error(title):
+                continue
+            try:
+                model = v.model(title)
+                expect_valid(model)
+            except Wrong as error:
+                raise Wrong(
+                    f"{title}: the export writes a model that is not valid: {error} Below opset 9 the look-up goes up, so the "
+                    "registration at 9 answers here too. Register a function at 8 that refuses."
+                ) from None
+            with about(title):
+                _run_cosh(v, model, (4, 5))
+    if not v.ok:
+        return
+    with v.check("cosh matches PyTorch, at sizes that were not exported"):
+        for opset, shape in COSH:
+            title = _cosh_title(opset, shape)
+            with about(title):
+                for size in (_sizes(v.rng, len(shape)), (0,) * len(shape)):
+                    _run_cosh(v, cosh[title], size)
+    with v.check("scale matches PyTorch, at sizes that were not exported"):
+        for opset, shape, factor in SCALE:
+            title = _scale_title(opset, shape, factor)
+            with about(title):
+                for size in (_sizes(v.rng, len(shape)), (0,) * len(shape)):
+                    x = np.asarray(v.rng.normal(scale=3, size=size), np.float32)
+                    (got,) = graphs.run(scale[title], {"x": x})
+                    likely = {
+                        "The result is x itself: the factor is lost.": x,
+                        "The factor was cut off to an integer.": x * np.float32(int(factor)),
+                    }
+                    expect_close(got, x * np.float32(factor), name=f"scale of {describe(x)}", likely=likely)
+
+
+def _sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
+    """A shape that was not exported: sizes from 4 to 7."""
+    return tuple(int(size) for size in rng.integers(4, 8, size=rank))
+
+
+def _run_cosh(v: Verdict, model: onnx.ModelProto, size: tuple[int, ...]) -> None:
+    x = np.asarray(v.rng.uniform(-4, 4, size=size), np.float32)
+    (got,) = graphs.run(model, {"x": x})
+    expect_close(got, np.cosh(x.astype(np.float64)).astype(np.float32), name=f"cosh of {describe(x)}")
+
+
+# --- port_python_op ------------------------------------------------------------------------------------------------
+
+# Chains of Functions: (name, arguments), then an ordinary operator where "add" stands.
+CHAINS: dict[str, list[tuple[str, tuple[float, ...]]]] = {
+    "clip, relu": [("MyClip", (-1.0, 0.75)), ("MyRelu", ())],
+    "relu, scale, relu": [("MyRelu", ()), ("MyScale", (-2.5,)), ("add", (1.0,)), ("MyRelu", ())],
+    "clip, clip, scale": [("MyClip", (-2.0, 2.0)), ("MyClip", (-0.5, 1.5)), ("MyScale", (0.3,))],
+}
+WIDTH = 3
+_NODES = {"MyClip": "Clip", "MyRelu": "Relu", "MyScale": "relics::Scale", "add": "Add"}
+
+
+def _chain(steps: Sequence[tuple[str, tuple[float, ...]]]) -> torch.nn.Module:
+    from oplab.archaeology import relics
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        for name, arguments in steps:
+            x = x + arguments[0] if name == "add" else getattr(relics, name).apply(x, *arguments)
+        return x
+
+    return as_module(forward)
+
+
+def _computed(steps: Sequence[tuple[str, tuple[float, ...]]], x: np.ndarray) -> np.ndarray:
+    for name, arguments in steps:
+        if name == "MyClip":
+            x = np.clip(x, np.float32(arguments[0]), np.float32(arguments[1]))
+        elif name == "MyRelu":
+            x = np.maximum(x, np.float32(0))
+        elif name == "MyScale":
+            x = x * np.float32(arguments[0])
+        else:
+            x = x + np.float32(arguments[0])
+    return x
+
+
+@contextmanager
+def counted(seen: list[str]) -> Iterator[None]:
+    """Writes down each call of a handler that is registered for Functions inside the block, whatever the handler itself counts."""
+    from torch.onnx._internal.torchscript_exporter.registration import SymbolicRegistry
+
+    plain = SymbolicRegistry.register
+
+    def register(self: Any, name: str, opset: int, func: Callable[..., Any], custom: bool = False) -> None:
+        def call(g: Any, *args: Any, **kwargs: Any) -> Any:
+            seen.append(str(kwargs.get("name", "?")))
+            return func(g, *args, **kwargs)
+
+        plain(self, name, opset, call if name == "prim::PythonOp" else func, custom)
+
+    SymbolicRegistry.register = register
+    try:
+        yield
+    finally:
+        SymbolicRegistry.register = plain
+
+
+def _pairs(value: Any) -> Any:
+    """A dict as a list of pairs: evidence knows no dicts."""
+    return [[key, entry] for key, entry in sorted(value.items(), key=str)] if isinstance(value, dict) else value
+
+
+def collect_port_python_op(c: Collect) -> None:
+    import torch
+
+    port = c.function("port_python_op")
+    cases = {**CHAINS, "unknown": [("MyRelu", ()), ("MySwish", ())]}
+    for number, (title, steps) in enumerate(cases.items()):
+        path, seen = c.scratch / f"{number}.onnx", []
+        with counted(seen), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            c.value(f"{title}: returned", _pairs(c.attempt(title, port, _chain(steps), torch.ones(2, WIDTH), path)))
+        c.file(title, path)
+        c.value(f"{title}: calls", seen)
+        c.value(f"{title}: registered", c.attempt(f"{title}: registered", _registrations))
+
+
+def _names(steps: Sequence[tuple[str, tuple[float, ...]]]) -> list[str]:
+    return [name for name, _ in steps if name != "add"]
+
+
+def judge_port_python_op(v: Verdict) -> None:
+    models: dict[str, onnx.ModelProto] = {}
+    with v.check("the handler is called, once for each use of a Function"):
+        for title, steps in CHAINS.items():
+            with about(title):
+                _expect_called(v, title, _names(steps))
+    with v.check("each Function is the node that the handler writes"):
+        for title, steps in CHAINS.items():
+            with about(title):
+                models[title] = model = v.model(title)
+                _expect_chain(model, steps)
+    if not v.ok:
+        return
+    with v.check("shapes and types are kept, with the dynamic axis"):
+        for title, model in models.items():
+            with about(title):
+                _expect_shapes(model)
+    with v.check("the calls are returned, counted for each export"):
+        for title, steps in CHAINS.items():
+            with about(title):
+                _expect_counts(v.value(f"{title}: returned"), _names(steps))
+    with v.check("matches PyTorch, at batch sizes that were not exported"):
+        for title, steps in CHAINS.items():
+            with about(title):
+                for batch in (1, int(v.rng.integers(4, 9)), 0):
+                    x = np.asarray(v.rng.normal(scale=2, size=(batch, WIDTH)), np.float32)
+                    got = reference(models[title], x)
+                    likely = {"This is what comes out without MyClip's upper bound.": _unbounded(steps, x)}
+                    expect_close(got, _computed(steps, x), name=f"the output for {describe(x)}", likely=likely)
+    with v.check("a Function that the handler does not know is an exception with its name"):
+        _expect_refused(v)
+
+
+def _unbounded(steps: Sequence[tuple[str, tuple[float, ...]]], x: np.ndarray) -> np.ndarray:
+    return _computed([(name, (arguments[0], 1e9) if name == "MyClip" else arguments) for name, arguments in steps], x)
+
+
+def _expect_called(v: Verdict, title: str, names: list[str]) -> None:
+    calls = [str(name) for name in v.value(f"{title}: calls")]
+    if calls == names:
+        return
+    error = v.error(title)
+    if not calls:
+        registered = ", ".join(map(str, v.value(f"{title}: registered"))) or "nothing"
+        how = (
+            f"The export failed: {error.message}."
+            if error
+            else "The export went well all the same, because the exporter replaced each Function by what its forward did."
+        )
+        raise Wrong(
+            f"No handler was called, expected calls for {', '.join(names)}. {how} Registered: {registered}. Functions are nodes "
+            "of the kind prim::PythonOp, and on the dynamo path nobody asks."
+        )
+    if error:
+        hint = ""
+        if error.type in ("TypeError", "IndexError", "AttributeError", "ValueError"):
+            hint = (
+                " Today a handler is called as handler(g, *args, **kwargs): a parameter for the node between g and args would take "
+                "the first input, and shift the others."
+            )
+        where = f" ({error.where})" if error.where else ""
+        raise LearnerError(f"{error.message}{where}.{hint}")
+    raise Wrong(f"The handler was called for {', '.join(calls)}, expected {', '.join(names)}.")
+
+
+def _expect_chain(model: onnx.ModelProto, steps: Sequence[tuple[str, tuple[float, ...]]]) -> None:
+    graphs.expect_opset(model, 13)
+    graphs.expect_inputs(model, ["x"])
+    graphs.expect_outputs(model, ["y"])
+    graphs.expect_used(model, ["x"])
+    graphs.expect_dynamic(model, "x", [0])
+    axis = model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    if axis != "batch":
+        raise Wrong(f"The first axis of x is named {axis!r}, expected 'batch'.")
+    wanted = [_NODES[name] for name, _ in steps]
+    found = [f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in model.graph.node]
+    found = [name for name in found if name != "Constant"]
+    if found != wanted:
+        raise Wrong(f"Expected the nodes {', '.join(wanted)}, the graph has {', '.join(found)}.")
+    factors = [arguments[0] for name, arguments in steps if name == "MyScale"]
+    for node, factor in zip((node for node in model.graph.node if node.op_type == "Scale"), factors, strict=True):
+        _expect_factor(node, factor)
+    if "relics::Scale" in wanted and graphs.opset(model, "relics") is None:
+        raise Wrong("The model does not import the domain relics.")
+    for node in model.graph.node:
+        if node.op_type == "Clip" and node.attribute:
+            raise Wrong(
+                f"Clip has the attribute {node.attribute[0].name!r}. Since opset 11 its bounds are inputs; "
+                "`min_f` was right up to opset 10."
+            )
+    expect_valid(model)
+
+
+def _expect_factor(node: onnx.NodeProto, factor: float) -> None:
+    import onnx
+
+    found = {entry.name: entry for entry in node.attribute}
+    if "factor" not in found or len(node.input) != 1:
+        raise Wrong(
+            f"relics::Scale has {len(node.input)} inputs and the attributes {sorted(found) or 'none'}, expected one input and the "
+            "attribute factor."
+        )
+    if found["factor"].type != onnx.AttributeProto.FLOAT:
+        kind = onnx.AttributeProto.AttributeType.Name(found["factor"].type)
+        raise Wrong(f"The attribute factor of relics::Scale is {kind}, expected FLOAT: the suffix of its name decides.")
+    if abs(found["factor"].f - factor) > 1e-6:
+        raise Wrong(f"The attribute factor of relics::Scale is {found['factor'].f:g}, expected {factor:g}.")
+
+
+def _expect_shapes(model: onnx.ModelProto) -> None:
+    for value in [*model.graph.output, *model.graph.value_info]:
+        dims = value.type.tensor_type.shape.dim
+        if len(dims) != 2:
+            continue  # a constant
+        if dims[0].HasField("dim_value"):
+            raise Wrong(
+                f"{value.name!r} has a fixed first axis of {dims[0].dim_value}, the size of the example, although x is dynamic. The "
+                "original node's output has the traced sizes; the type of the handler's own input args[0] keeps the axis."
+            )
+        if not dims[1].HasField("dim_value"):
+            raise Wrong(
+                f"{value.name!r} has lost its shape: axis 1 is {dims[1].dim_param!r} instead of {WIDTH}. Shape inference knows "
+                "nothing about relics::Scale, so the handler has to set the type of its output."
+            )
+
+
+def _expect_counts(returned: Any, names: list[str]) -> None:
+    wanted = [[name, names.count(name)] for name in sorted(set(names))]
+    if type(returned) is not list or not all(type(pair) is list and len(pair) == 2 for pair in returned):
+        raise Wrong(f"Expected a dict of counts by name, got {_shown(returned)}.")
+    if returned != wanted:
+        more = ""
+        counts = dict((str(name), count) for name, count in returned)
+        if all(type(counts.get(name)) is int and counts[name] >= count for name, count in wanted):
+            more = " Calls of earlier exports are counted too."
+        raise Wrong(f"Expected the calls {dict(map(tuple, wanted))}, got {counts}.{more}")
+
+
+def _shown(value: Any) -> str:
+    return "nothing (None)" if value is None else f"a {type(value).__name__}"
+
+
+def _expect_refused(v: Verdict) -> None:
+    error = v.error("unknown")
+    if error is None:
+        raise Wrong(
+            "A model with MySwish was exported, although no mapping for it was asked for: where the handler does not know a Function, "
+            "nothing may be written."
+        )
+    if "MySwish" not in error.message:
+        raise Wrong(
+            f"A model with MySwish ends in {error.message}. The exception has to name the Function. A handler that returns None leaves the "
+            "node to the exporter, which says something else."
+        )
+
+
+def reference(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    """Run a model with relics and PyTorch's own nodes, in onnx's reference implementation."""
+    from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import OpRun
+
+    class Scale(OpRun):
+        op_domain = "relics"
+
+        def _run(self, x: np.ndarray, factor: float = 1.0) -> tuple[np.ndarray]:
+            return (x * np.float32(factor),)
+
+    class ATen(OpRun):
+        op_domain = "org.pytorch.aten"
+
+        def _run(self, *inputs: np.ndarray, operator: str = "", overload_name: str = "") -> tuple[np.ndarray]:
+            return (_aten(operator, *inputs),)
+
+    def named(operator: str) -> type:
+        body = {"op_domain": "org.pytorch.aten", "_run": lambda self, *inputs: (_aten(operator, *inputs),)}
+        return type(operator, (OpRun,), body)
+
+    try:
+        evaluator = ReferenceEvaluator(model, new_ops=[Scale, ATen, *(named(name) for name in _ATEN)])
+        return evaluator.run(None, {"x": x})[0]
+    except Exception as error:
+        raise Wrong(f"The model cannot be run on {describe(x)}: {type(error).__name__}: {str(error)[:300]}") from None
+
+
+_ATEN: dict[str, Callable[..., np.ndarray]] = {
+    "asinh": np.arcsinh,
+    "frac": lambda x: x - np.trunc(x),
+    "hypot": np.hypot,
+    "mul": np.multiply,
+    "relu": lambda x: np.maximum(x, 0),
+}
+
+
+def _aten(operator: str, *inputs: np.ndarray) -> np.ndarray:
+    if operator not in _ATEN:
+        raise Wrong(f"the node's operator is {operator!r}")
+    return np.asarray(_ATEN[operator](*inputs), np.float32)
+
+
+# --- export_modes --------------------------------------------------------------------------------------------------
+
+MODES = ("nothing", "unmapped", "unmapped by name", "everything")
+
+
+def _functions() -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
+    import torch
+
+    return {
+        "asinh(x) * x": lambda x: torch.asinh(x) * x,
+        "relu(x) * x": lambda x: torch.relu(x) * x,
+        "hypot(frac(x), asinh(asinh(x)))": lambda x: torch.hypot(torch.frac(x), torch.asinh(torch.asinh(x))),
+    }
+
+
+# What each mode leaves of each function: the operators, and how many nodes of ONNX's own stay beside them.
+_LEFT = {
+    "asinh(x) * x": (["aten::asinh"], ["aten::asinh", "aten::mul.Tensor"], {"Mul": 1}),
+    "relu(x) * x": ([], ["aten::mul.Tensor", "aten::relu"], {"Relu": 1, "Mul": 1}),
+    "hypot(frac(x), asinh(asinh(x)))": (["aten::asinh", "aten::frac", "aten::hypot"],) * 2 + ({},),
+}
+_NUMPY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "asinh(x) * x": lambda x: np.arcsinh(x) * x,
+    "relu(x) * x": lambda x: np.maximum(x, 0) * x,
+    "hypot(frac(x), asinh(asinh(x)))": lambda x: np.hypot(x - np.trunc(x), np.arcsinh(np.arcsinh(x))),
+}
+
+
+def collect_export_modes(c: Collect) -> None:
+    import torch
+
+    modes = c.function("export_modes")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number, (name, function) in enumerate(_functions().items()):
+            for leave in MODES:
+                title, path = f"{name}, leave {leave!r}", c.scratch / f"{number}_{MODES.index(leave)}.onnx"
+                x = torch.full((2, 3), 0.5)
+                c.value(f"{title}: returned", c.attempt(title, modes, as_module(function), x, path, leave))
+                c.file(title, path)
+        path = c.scratch / "other.onnx"
+        c.value("other: returned", c.attempt("other", modes, as_module(torch.relu), torch.ones(2), path, "something"))
+
+
+def judge_export_modes(v: Verdict) -> None:
+    models: dict[str, onnx.ModelProto] = {}
+    for leave in MODES:
+        with v.check(f"leave {leave!r}: the nodes of the mode"):
+            for name in _LEFT:
+                title = f"{name}, leave {leave!r}"
+                with about(title):
+                    if leave == "nothing" and _LEFT[name][0]:
+                        _expect_error(v, title, _LEFT[name][0])
+                    else:
+                        models[title] = _expect_mode(v, title, name, leave)
+    if not v.ok:
+        return
+    for leave in MODES:
+        with v.check(f"leave {leave!r}: the list of what is left"):
+            for name in _LEFT:
+                title = f"{name}, leave {leave!r}"
+                if title in models:
+                    with about(title):
+                        _expect_list(v.value(f"{title}: returned"), _wanted(name, leave))
+    with v.check("the files compute what the model does"):
+        for title, model in models.items():
+            name = title.split(", leave")[0]
+            x = np.asarray(v.rng.normal(scale=3, size=(2, 3)), np.float32)
+            with about(title):
+                got = reference(model, x)
+                expect_close(got, _NUMPY[name](x.astype(np.float64)).astype(np.float32), name="the output")
+                if not any("::" in entry for entry in graphs.ops(model)):
+                    (again,) = graphs.run(model, {"x": x})
+                    expect_close(again, got, name="ONNX Runtime's output")
+    with v.check("another word is a ValueError that names it"):
+        error = v.error("other")
+        if error is None or error.type != "ValueError" or "something" not in error.message:
+            shown = error.message if error else "no exception"
+            raise Wrong(f"leave='something': expected a ValueError that names the word, got {shown}.")
+
+
+def _wanted(name: str, leave: str) -> list[str]:
+    unmapped, everything, _ = _LEFT[name]
+    return {"nothing": [], "everything": everything}.get(leave, unmapped)
+
+
+def _expect_error(v: Verdict, title: str, names: list[str]) -> None:
+    error = v.error(title)
+    if error is None:
+        found = sorted(graphs.ops(v.model(title)))
+        cause = " That is the dynamo path, which ignores the mode." if "Asinh" in found else ""
+        raise Wrong(
+            f"{', '.join(names)} has no mapping at opset 13, and the exporter's error was expected; none came, and the file has "
+            f"{', '.join(found)}.{cause}"
+        )
+    if error.type != "UnsupportedOperatorError":
+        where = f" ({error.where})" if error.where else ""
+        raise Wrong(f"Expected the exporter's UnsupportedOperatorError, got {error.message}{where}")
+
+
+def _expect_mode(v: Verdict, title: str, name: str, leave: str) -> onnx.ModelProto:
+    model = v.model(title)
+    graphs.expect_opset(model, 13)
+    graphs.expect_inputs(model, ["x"])
+    graphs.expect_outputs(model, ["y"])
+    graphs.expect_used(model, ["x"])
+    expect_valid(model)
+    _, _, own = _LEFT[name]
+    found = {key: count for key, count in graphs.ops(model).items() if key != "Constant"}
+    foreign = {key for key in found if "::" in key}
+    wanted = [entry.split("::")[1].split(".")[0] for entry in _wanted(name, leave)]
+    if leave == "everything":
+        plain = sorted(set(found) - foreign)
+        if plain:
+            raise Wrong(f"Every operator was to stay an ATen node, but {', '.join(plain)} was converted.")
+        own = {}
+    lost = sorted(key for key in own if found.get(key, 0) != own[key])
+    if lost:
+        raise Wrong(
+            f"{', '.join(lost)} has a mapping and was to be converted; the graph has {', '.join(sorted(found))}. "
+            "Another mode converts what it can and leaves only the rest."
+        )
+    if not wanted:
+        if foreign:
+            raise Wrong(f"Nothing was to be left, but the graph has {', '.join(sorted(foreign))}.")
+        return model
+    by_name = leave == "unmapped by name"
+    right = {f"org.pytorch.aten::{entry}" for entry in wanted} if by_name else {"org.pytorch.aten::ATen"}
+    if foreign != right:
+        why = "nodes named after their operators" if by_name else "ATen nodes with the operator as an attribute"
+        raise Wrong(
+            f"Expected {why} ({', '.join(sorted(right))}), the graph has {', '.join(sorted(found)) or 'no nodes'}."
+        )
+    return model
+
+
+def _expect_list(returned: Any, wanted: list[str]) -> None:
+    if type(returned) is not list or not all(type(entry) is str for entry in returned):
+        raise Wrong(f"Expected a list of names, got {_shown(returned)}.")
+    if returned == wanted:
+        return
+    cause = ""
+    if sorted(set(returned)) == wanted:
+        cause = " Each operator once, sorted."
+    elif any("ATen" in entry for entry in returned):
+        cause = " ATen is the type of the node; which operator it stands for is in its attribute `operator`."
+    elif any(entry.startswith("org.pytorch.aten") for entry in returned):
+        cause = " The domain org.pytorch.aten stands for PyTorch's namespace aten."
+    elif sorted({entry.split(".")[0] for entry in wanted}) == sorted(returned):
+        cause = " The overload is missing: it is in the attribute `overload_name`."
+    elif any(entry.endswith(".") for entry in returned):
+        cause = " An empty overload_name stands for no overload: no point then."
+    elif set(wanted) < set(returned):
+        cause = f" {', '.join(sorted(set(returned) - set(wanted)))} is ONNX's own: every runtime has it."
+    raise Wrong(f"Expected {wanted}, got {returned}.{cause}")
