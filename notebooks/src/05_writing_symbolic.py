@@ -364,9 +364,9 @@ forms |= {
     "tensor([2.0], float64)": torch.tensor([2.0], dtype=double),
 }
 for operator in ("Mul", "Clip"):
-    print(f"{operator:22} {'x is float16':36} {'x is float32':36} x is float64")
+    print(f"{operator:24} {'x is float16':36} {'x is float32':36} x is float64")
     for label, constant in forms.items():
-        print(f"  {label:20}", *(f"{outcome(operator, constant, f'float{bits}'):36}" for bits in (16, 32, 64)))
+        print(f"  {label:22}", *(f"{outcome(operator, constant, f'float{bits}'):36}" for bits in (16, 32, 64)))
 
 # %% [markdown]
 # Read the table in three steps.
