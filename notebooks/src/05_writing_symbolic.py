@@ -423,8 +423,8 @@ for bits, x in thirds.items():
 # %% [markdown]
 # ### The graph, coloured by dtype
 #
-# Colour makes a stray dtype visible. Left: PyTorch's `log10` for a float16. Middle: the float64 constant with an axis
-# lifts a float32 to double. Right: an int64 that `Clip` does not take.
+# Colour makes a stray dtype visible. From the left: PyTorch's `log10` for a float16; a float64 constant with an axis
+# that lifts a float32 to double; an int64 that `Clip` does not take. The last graph has one colour, as it should.
 
 # %%
 from oplab.dtype_picture import by_dtype
