@@ -364,9 +364,9 @@ forms |= {
     "tensor([2.0], float64)": torch.tensor([2.0], dtype=double),
 }
 for operator in ("Mul", "Clip"):
-    print(f"{operator:22} {'x is float16':36} {'x is float32':36} x is float64")
+    print(f"{operator:24} {'x is float16':36} {'x is float32':36} x is float64")
     for label, constant in forms.items():
-        print(f"  {label:20}", *(f"{outcome(operator, constant, f'float{bits}'):36}" for bits in (16, 32, 64)))
+        print(f"  {label:22}", *(f"{outcome(operator, constant, f'float{bits}'):36}" for bits in (16, 32, 64)))
 
 # %% [markdown]
 # Read the table in three steps.
@@ -423,8 +423,8 @@ for bits, x in thirds.items():
 # %% [markdown]
 # ### The graph, coloured by dtype
 #
-# Colour makes a stray dtype visible. Left: PyTorch's `log10` for a float16. Middle: the float64 constant with an axis
-# lifts a float32 to double. Right: an int64 that `Clip` does not take.
+# Colour makes a stray dtype visible. From the left: PyTorch's `log10` for a float16; a float64 constant with an axis
+# that lifts a float32 to double; an int64 that `Clip` does not take. The last graph has one colour, as it should.
 
 # %%
 from oplab.dtype_picture import by_dtype
