@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oplab.checks import graphs
+from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, Verdict
+from oplab.checks.exporting import about
 from oplab.parity import Wrong, describe, difference, expect_close
 
 if TYPE_CHECKING:
@@ -23,65 +20,17 @@ if TYPE_CHECKING:
 Case = tuple[int, str, Sequence[tuple[int, ...]]]  # one export: opset, dtype, the inputs' shapes
 
 
-def export(function: Callable[..., torch.Tensor], inputs: tuple[torch.Tensor, ...], opset: int, path: Path) -> None:
-    """Export a function of tensors over the TorchScript path, every axis dynamic, to ``path``."""
-    import torch
-
-    class Model(torch.nn.Module):
-        def forward(self, *args: torch.Tensor) -> torch.Tensor:
-            return function(*args)
-
-    names = ["x", "y"][: len(inputs)]
-    buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            Model(),
-            inputs,
-            buffer,
-            dynamo=False,
-            opset_version=opset,
-            input_names=names,
-            output_names=["out"],
-            dynamic_axes={
-                name: {axis: f"{name}{axis}" for axis in range(x.dim())} for name, x in zip(names, inputs, strict=False)
-            },
-        )
-    path.write_bytes(buffer.getvalue())
-
-
-def registrations() -> list[str]:
-    """What the learner registered in this process, as ``aten::asinh from opset 9``."""
-    from torch.onnx._internal.torchscript_exporter.registration import registry
-
-    found = []
-    for name in sorted(registry.all_functions()):
-        functions = registry.get_function_group(name)._functions
-        found += [f"{name} from opset {version}" for version in sorted(functions) if functions.overridden(version)]
-    return found[:20]
-
-
 def collect(c: Collect, name: str, function: Callable[..., torch.Tensor], cases: Sequence[Case]) -> None:
     """Call the learner's registration ``name``, then export ``function`` for each case; every model or exception is evidence."""
     import torch
 
     c.function(name)()
-    c.value("registered", c.attempt("registered", registrations))
+    c.value("registered", c.attempt("registered", exporting.registrations))
     for number, (opset, dtype, shapes) in enumerate(cases):
         inputs = tuple(torch.full(shape, 0.5 + i, dtype=getattr(torch, dtype)) for i, shape in enumerate(shapes))
         title, path = title_of(opset, dtype, shapes), c.scratch / f"{number}.onnx"
-        c.attempt(title, export, function, inputs, opset, path)
+        c.attempt(title, exporting.export, function, dict(zip("xy", inputs, strict=False)), opset, path)
         c.file(title, path)
-
-
-@contextmanager
-def about(case: Case) -> Iterator[None]:
-    """Puts in front of a message which export it is about."""
-    title = title_of(*case)
-    try:
-        yield
-    except Wrong as error:
-        raise error if str(error).startswith(title) else type(error)(f"{title}: {error}") from None
 
 
 def title_of(opset: int, dtype: str, shapes: Sequence[tuple[int, ...]]) -> str:
@@ -241,7 +190,7 @@ def judge_asinh(v: Verdict) -> None:
     models = {}
     with v.check("one Asinh node at every opset from 9 on"):
         for case in ASINH:
-            with about(case):
+            with about(title_of(*case)):
                 models[title_of(*case)] = model = exported(v, "asinh", *case)
                 if "Asinh" not in graphs.ops(
                     model
@@ -253,7 +202,7 @@ def judge_asinh(v: Verdict) -> None:
         return
     with v.check("matches torch.asinh, at sizes that were not exported"):
         for case in ASINH:
-            with about(case):
+            with about(title_of(*case)):
                 shape = case[2][0]
                 for size in (sizes(v.rng, len(shape)), (0,) * len(shape)):
                     x = np.asarray(v.rng.normal(scale=3, size=size), dtype=np.float32)
@@ -278,7 +227,7 @@ def judge_per_opset(v: Verdict) -> None:
         for case in PER_OPSET:
             opset = case[0]
             if opset < 9:
-                with about(case):
+                with about(title_of(*case)):
                     models[title_of(*case)] = model = exported(v, "sinh", *case)
                     if "Sinh" in graphs.ops(model):
                         raise Wrong(
@@ -291,7 +240,7 @@ def judge_per_opset(v: Verdict) -> None:
     with v.check("the native Sinh from opset 9 on"):
         for case in PER_OPSET:
             if case[0] >= 9:
-                with about(case):
+                with about(title_of(*case)):
                     models[title_of(*case)] = model = exported(v, "sinh", *case)
                     if "Sinh" not in graphs.ops(model):
                         raise Wrong(
@@ -304,7 +253,7 @@ def judge_per_opset(v: Verdict) -> None:
         return
     with v.check("matches torch.sinh, at sizes that were not exported"):
         for case in PER_OPSET:
-            with about(case):
+            with about(title_of(*case)):
                 shape = case[2][0]
                 for size in (sizes(v.rng, len(shape)), (0,) * len(shape)):
                     x = np.asarray(v.rng.uniform(-6, 6, size=size), dtype=np.float32)
@@ -336,7 +285,7 @@ def judge_sinc(v: Verdict) -> None:
     models = {}
     with v.check("valid graphs of standard operators from opset 9 on"):
         for case in SINC:
-            with about(case):
+            with about(title_of(*case)):
                 models[title_of(*case)] = model = exported(v, "sinc", *case)
                 expect_standard(model)
                 expect_valid(model)
@@ -346,7 +295,7 @@ def judge_sinc(v: Verdict) -> None:
         for case in SINC:
             _, dtype, (shape,) = case
             x = v.rng.uniform(0.05, 4, size=(size := sizes(v.rng, len(shape)))) * v.rng.choice([-1, 1], size=size)
-            with about(case):
+            with about(title_of(*case)):
                 _expect_sinc(models[title_of(*case)], shape, np.asarray(x, dtype=dtype))
     with v.check("1 at x = 0, smooth around it, and NaN stays NaN"):
         for case in SINC:
@@ -356,7 +305,7 @@ def judge_sinc(v: Verdict) -> None:
             x = np.array(special if shape else 0.0, dtype=dtype).reshape(
                 (-1,) + (1,) * (len(shape) - 1) if shape else ()
             )
-            with about(case):
+            with about(title_of(*case)):
                 got = run(models[title_of(*case)], [shape], x=x)
                 expect_at_zero(got, x)
                 expect_close(got, exactly(np.sinc, x), name=f"sinc of {special}")
@@ -365,7 +314,7 @@ def judge_sinc(v: Verdict) -> None:
             _, dtype, (shape,) = case
             if shape:
                 x = np.zeros((0,) * len(shape), dtype=dtype)
-                with about(case):
+                with about(title_of(*case)):
                     expect_close(run(models[title_of(*case)], [shape], x=x), x, name="sinc of an empty tensor")
 
 
@@ -409,7 +358,7 @@ def judge_hypot(v: Verdict) -> None:
     models = {}
     with v.check("valid graphs of standard operators from opset 9 on"):
         for case in HYPOT:
-            with about(case):
+            with about(title_of(*case)):
                 models[title_of(*case)] = model = exported(v, "hypot", *case)
                 expect_standard(model)
                 expect_valid(model)
@@ -417,13 +366,13 @@ def judge_hypot(v: Verdict) -> None:
         return
     with v.check("matches torch.hypot, at sizes that were not exported"):
         for case in HYPOT:
-            with about(case):
+            with about(title_of(*case)):
                 x, y = _pair(v.rng, case)
                 _expect_hypot(models[title_of(*case)], case, x, y, f"hypot of {describe(x)} and {describe(y)}")
     for word, sign in (("large", 1), ("tiny", -1)):
         with v.check(f"{word} numbers, whose squares leave the range of the dtype"):
             for case in HYPOT:
-                with about(case):
+                with about(title_of(*case)):
                     power = sign * _EXPONENT[case[1]]
                     x, y = (part * np.asarray(10.0**power, part.dtype) for part in _pair(v.rng, case))
                     _expect_hypot(models[title_of(*case)], case, x, y, f"hypot of numbers around 1e{power}")
@@ -444,12 +393,12 @@ def judge_hypot(v: Verdict) -> None:
                 x, y = (
                     np.full((1,) * len(shape), number, case[1]) for number, shape in zip(pair, case[2], strict=True)
                 )
-                with about(case):
+                with about(title_of(*case)):
                     _expect_hypot(models[title_of(*case)], case, x, y, f"hypot({pair[0]:g}, {pair[1]:g})")
     with v.check("an empty tensor stays empty"):
         for case in HYPOT:
             x, y = (np.zeros((0,) * len(shape), case[1]) for shape in case[2])
-            with about(case):
+            with about(title_of(*case)):
                 got = run(models[title_of(*case)], case[2], x=x, y=y)
                 expect_close(got, exactly(np.hypot, x, y), name="hypot of empty tensors")
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks import graphs
+from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, Verdict
+from oplab.checks.exporting import about
 from oplab.parity import Wrong, describe, expect_close
 
 if TYPE_CHECKING:
@@ -53,72 +50,21 @@ def collect(
     for number, case in enumerate(cases):
         ones = torch.ones(case.shape, dtype=getattr(torch, case.dtype))
         path = c.scratch / f"{number}.onnx"
-        c.attempt(case.title, export, function(case), (ones,) * len(names), case.opset, names, outputs, path)
-        c.file(case.title, path)
-
-
-def export(
-    function: Callable[..., torch.Tensor],
-    inputs: tuple[torch.Tensor, ...],
-    opset: int,
-    names: Sequence[str],
-    outputs: Sequence[str],
-    path: Path,
-) -> None:
-    """Export a function of tensors over the TorchScript path, every axis dynamic, to ``path``."""
-    import torch
-
-    class Model(torch.nn.Module):
-        def forward(self, *args: torch.Tensor) -> torch.Tensor:
-            return function(*args)
-
-    buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            Model(),
-            inputs,
-            buffer,
-            dynamo=False,
-            opset_version=opset,
-            input_names=list(names),
-            output_names=list(outputs),
-            dynamic_axes={
-                name: {axis: f"{name}{axis}" for axis in range(x.dim())} for name, x in zip(names, inputs, strict=True)
-            },
+        c.attempt(
+            case.title, exporting.export, function(case), dict.fromkeys(names, ones), case.opset, path, outputs=outputs
         )
-    path.write_bytes(buffer.getvalue())
+        c.file(case.title, path)
 
 
 def register(c: Collect, name: str) -> None:
     """Call the learner's function, which is to register a mapping, and record what is registered afterwards."""
     c.function(name)()
-    c.value("registered", c.attempt("registered", registrations))
-
-
-def registrations() -> list[str]:
-    """What the learner registered in this process, as ``aten::log10 from opset 9``."""
-    from torch.onnx._internal.torchscript_exporter.registration import registry
-
-    found = []
-    for name in sorted(registry.all_functions()):
-        functions = registry.get_function_group(name)._functions
-        found += [f"{name} from opset {version}" for version in sorted(functions) if functions.overridden(version)]
-    return found[:20]
+    c.value("registered", c.attempt("registered", exporting.registrations))
 
 
 def sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
     """A shape that was not exported: sizes from 4 to 7."""
     return tuple(int(size) for size in rng.integers(4, 8, size=rank))
-
-
-@contextmanager
-def about(case: Case) -> Iterator[None]:
-    """Puts in front of a message which export it is about."""
-    try:
-        yield
-    except Wrong as error:
-        raise error if str(error).startswith(case.title) else type(error)(f"{case.title}: {error}") from None
 
 
 def exported(
@@ -428,7 +374,7 @@ def judge_my_add(v: Verdict) -> None:
     cases, models = _my_add_cases(v.rng, MY_ADD_DTYPES), {}
     with v.check("valid graphs of standard operators from opset 9 on"):
         for case in cases:
-            with about(case):
+            with about(case.title):
                 models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS)
                 expect_standard(model)
                 expect_valid(model)
@@ -437,7 +383,7 @@ def judge_my_add(v: Verdict) -> None:
     with v.check("alpha a + beta b in the dtype of a and b, at sizes that were not exported"):
         for case in cases:
             for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
-                with about(case):
+                with about(case.title):
                     feeds = _pair(v.rng, size, case.dtype)
                     (got,) = run(models[case], case, feeds)
                     if str(got.dtype) != case.dtype:
@@ -446,7 +392,7 @@ def judge_my_add(v: Verdict) -> None:
                     _expect_sum(got, *feeds.values(), *(case.numbers or (3.0, 2.0)), case.call, attribute=False)
     with v.check("no Cast"):
         for case in cases:
-            with about(case):
+            with about(case.title):
                 expect_no_cast(models[case])
 
 
@@ -465,7 +411,7 @@ def judge_plugin(v: Verdict) -> None:
     cases, models = _my_add_cases(v.rng, PLUGIN_DTYPES), {}
     with v.check("one oplab::MyAdd node with two FLOAT attributes"):
         for case in cases:
-            with about(case):
+            with about(case.title):
                 models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS)
                 _expect_my_add_node(model, *(case.numbers or (3.0, 2.0)))
                 _expect_casts(model, case)
@@ -475,12 +421,12 @@ def judge_plugin(v: Verdict) -> None:
     with v.check("the type of the node's output stands in the graph"):
         for case in cases:
             if case.dtype == "float16":
-                with about(case):
+                with about(case.title):
                     _expect_typed(models[case])
     with v.check("alpha a + beta b from the course's kernel, at sizes that were not exported"):
         for case in cases:
             for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
-                with about(case):
+                with about(case.title):
                     feeds = _pair(v.rng, size, case.dtype)
                     (got,) = run(models[case], case, feeds)
                     _expect_dtype(got, case.dtype)
@@ -610,7 +556,7 @@ def judge_clip(v: Verdict) -> None:
         with v.check(f"one Clip node, its bounds are {words}"):
             for case in cases:
                 if case.opset in wanted:
-                    with about(case):
+                    with about(case.title):
                         models[case] = model = exported(v, case, "", "x", "g, x, low, high")
                         expect_no_cast(model)
                         if "Clip" not in graphs.ops(model):
@@ -630,7 +576,7 @@ def judge_clip(v: Verdict) -> None:
             if case.dtype == "float64" and case.opset < 12:
                 continue  # ONNX Runtime has no such kernel
             for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
-                with about(case):
+                with about(case.title):
                     x = np.asarray(v.rng.uniform(-9, 9, size=size)).astype(case.dtype)
                     (got,) = run(models[case], case, {"x": x})
                     expect_close(got, x.clip(*case.numbers).astype(case.dtype), name=f"clip of {describe(x)}")
@@ -703,7 +649,7 @@ def judge_dtypes(v: Verdict) -> None:
     models = {}
     with v.check("valid graphs of standard operators from opset 9 on, without a Cast"):
         for case in DTYPES:
-            with about(case):
+            with about(case.title):
                 models[case] = model = exported(v, case, "aten::log10", "x", "g, x")
                 expect_standard(model)
                 expect_no_cast(model)
@@ -713,12 +659,12 @@ def judge_dtypes(v: Verdict) -> None:
     with v.check("log10 in the dtype of x, at sizes that were not exported"):
         for case in DTYPES:
             for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
-                with about(case):
+                with about(case.title):
                     x = np.asarray(10 ** v.rng.uniform(-3, 3, size=size), case.dtype)
                     _expect_log10(models[case], case, x, f"log10 of {describe(x)}")
     with v.check("at 1, at 0 and below it"):
         for case in DTYPES:
-            with about(case):
+            with about(case.title):
                 numbers = [1.0, 0.0, -2.0, np.inf, np.nan] if case.shape else [0.0]
                 x = np.array(numbers, case.dtype).reshape((-1,) + (1,) * (len(case.shape) - 1) if case.shape else ())
                 _expect_log10(models[case], case, x, f"log10 of {numbers}")
@@ -790,7 +736,7 @@ def judge_kthvalue(v: Verdict) -> None:
     cases, models = _kth_cases(v.rng), {}
     with v.check("valid graphs with two outputs from opset 11 on"):
         for case in cases:
-            with about(case):
+            with about(case.title):
                 models[case] = model = exported(
                     v, case, "aten::kthvalue", "x", "g, x, k, dim, keepdim", outputs=_KTH_OUTPUTS
                 )
@@ -806,12 +752,12 @@ def judge_kthvalue(v: Verdict) -> None:
             size[case.numbers[1]] += (
                 3  # 7 or more: then the k-th largest is neither the k-th smallest nor the one after it
             )
-            with about(case):
+            with about(case.title):
                 _expect_kth(models[case], case, tuple(size), v.rng)
     with v.check("sizes that just fit, and an empty tensor"):
         for case in cases:
             k, dim, _ = case.numbers
-            with about(case):
+            with about(case.title):
                 exact = list(sizes(v.rng, len(case.shape)))
                 exact[dim] = k  # k is the whole axis: the largest element
                 _expect_kth(models[case], case, tuple(exact), v.rng)

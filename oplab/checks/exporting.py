@@ -1,0 +1,74 @@
+"""What the checks of symbolic functions share: an export over the TorchScript path, what is registered, and messages about an export."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oplab.parity import Wrong
+
+if TYPE_CHECKING:
+    import torch
+
+
+def export(
+    function: Callable[..., torch.Tensor],
+    inputs: Mapping[str, torch.Tensor],
+    opset: int,
+    path: Path,
+    *,
+    outputs: Sequence[str] = ("out",),
+    axes: Mapping[str, Mapping[int, str]] | None = None,
+) -> None:
+    """Export a function of tensors over the TorchScript path to ``path``.
+
+    Args:
+        inputs: the example of each input, by name and in the order of the function's arguments.
+        axes: names of dynamic axes; every axis of every input where it is left out.
+    """
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, *args: torch.Tensor) -> torch.Tensor:
+            return function(*args)
+
+    if axes is None:
+        axes = {name: {axis: f"{name}{axis}" for axis in range(x.dim())} for name, x in inputs.items()}
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            Model().eval(),
+            tuple(inputs.values()),
+            buffer,
+            dynamo=False,
+            opset_version=opset,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_axes={name: dict(entry) for name, entry in axes.items()},
+        )
+    path.write_bytes(buffer.getvalue())
+
+
+def registrations(most: int = 40) -> list[str]:
+    """What was registered in this process by ``register_custom_op_symbolic``, as ``aten::asinh from opset 9``."""
+    from torch.onnx._internal.torchscript_exporter.registration import registry
+
+    found = []
+    for name in sorted(registry.all_functions()):
+        functions = registry.get_function_group(name)._functions
+        found += [f"{name} from opset {version}" for version in sorted(functions) if functions.overridden(version)]
+    return found[:most]
+
+
+@contextmanager
+def about(title: str) -> Iterator[None]:
+    """Puts in front of a message which export it is about."""
+    try:
+        yield
+    except Wrong as error:
+        raise error if str(error).startswith(title) else type(error)(f"{title}: {error}") from None
