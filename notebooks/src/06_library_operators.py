@@ -27,6 +27,7 @@
 import os
 
 os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # a custom node without a known shape makes it warn; see section 6
+import importlib.util
 import io
 import subprocess
 import sys
@@ -237,6 +238,20 @@ register_custom_op_symbolic(target, parse_args(*"vvvvviiiiiiiibb")(fourteen), 19
 model = export(spin, (image, offset, mask), names)
 
 # %% [markdown]
+# A function with `*others` does not get them all: `parse_args` hands over one argument for each parameter with a name of
+# its own, and one more. Write all names out.
+
+
+# %%
+def starred(g, x, weight, offset, *others):
+    print("others:", len(others), "of 11")
+    return g.op("DeformConv", x, weight, offset)
+
+
+register_custom_op_symbolic(target, parse_args(*"vvvvviiiiiiiib")(starred), 19)
+model = export(spin, (image, offset, mask), names)
+
+# %% [markdown]
 # And a letter for a number on an argument that is a tensor cannot work: a tensor has no constant value.
 
 # %%
@@ -264,7 +279,14 @@ print(wiring(lost))
 onnx.checker.check_model(lost, full_check=True)
 
 # %% [markdown]
-# The export says nothing and the checker is content: it knows no domain `custom`. What is gone?
+# The export says nothing and the checker is content: it knows no domain `custom`. Only a runtime objects.
+
+# %%
+with raises(Fail, "custom:deform_conv2d(-1) is not a registered function/op"):
+    run(lost, {"image": image, "offset": offset})
+
+# %% [markdown]
+# Suppose somebody writes the kernel. What would it have to work with?
 
 # %%
 print("tensors in the node:", len(lost.graph.node[0].input), "of 5")
@@ -648,17 +670,7 @@ for label, box in boxes.items():
 
 # %% [markdown]
 # Without `start` the grid begins at the least coordinates, without `end` it ends at the greatest. Each box gives other
-# numbers, so a lost or shifted input is a wrong result. Where torch_cluster is installed, this cell compares the two.
-
-# %%
-import importlib.util
-
-if importlib.util.find_spec("torch_cluster"):
-    import torch_cluster  # noqa: F401  registers torch.ops.torch_cluster
-
-    for box in ((None, None), (start, None), (None, end), (start, end)):
-        theirs = torch.ops.torch_cluster.grid(points, size, *box)
-        assert torch.equal(torch.ops.oplab.grid(points, size, *box), theirs), box
+# numbers, so a lost or shifted input is a wrong result.
 
 # %% [markdown]
 # Now the picture: the cells with `start` and `end`, and their numbers. The first dimension runs fastest.
@@ -758,6 +770,26 @@ for given in ((), ("start",), ("end",), ("start", "end")):
         got = session(model).run(None, feeds)[0]
         assert got.dtype == np.int64 and np.array_equal(got, expected), (given, count)
 print("4 models, 3 sizes each: all equal")
+
+# %% [markdown]
+# torch_cluster's own operator needs no other function, only another name. Where it is installed (`make deps-extra`
+# compiles it in about nine minutes), the next cell compares the two operators and exports theirs. Elsewhere it does
+# nothing.
+
+# %%
+if importlib.util.find_spec("torch_cluster"):
+    import torch_cluster  # noqa: F401  registers torch.ops.torch_cluster
+
+    theirs = torch.ops.torch_cluster.grid
+    for box in ((None, None), (start, None), (None, end), (start, end)):
+        assert torch.equal(torch.ops.oplab.grid(points, size, *box), theirs(points, size, *box)), box
+
+    class Theirs(torch.nn.Module):
+        def forward(self, pos, size, end):
+            return theirs(pos, size, None, end)
+
+    register_custom_op_symbolic("torch_cluster::grid", all_four, 9)
+    assert [*export(Theirs(), (points, size, end), ["pos", "size", "end"]).graph.node[0].input][2:] == ["", "end"]
 
 # %% [markdown]
 # A **Python** None is another thing than a None of the graph. Given to `g.op` it ends the whole process (seen with torch
