@@ -513,7 +513,8 @@ print(all(same_size(int(draws.integers(4, 600)), float(draws.uniform(0.3, 5))) f
 #
 # Now the mapping. `torch.autograd.Function` makes an operator of your own out of two methods. `forward` is what PyTorch runs.
 # `symbolic` is what the TorchScript path writes into the graph instead of looking at `forward`. Its arguments are the graph
-# context `g` and one graph value for each argument of `forward` (without `ctx`).
+# context `g` and one graph value for each argument of `forward` (without `ctx`). An input of `Resize` that you leave out is an empty
+# constant here. `None` in its place crashes the process.
 
 
 # %%
