@@ -98,8 +98,7 @@ def network(kind: str, rng: np.random.Generator) -> torch.nn.Module:
 
         def forward(self, photo: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
             count, _, height, width = photo.shape
-            columns = 2 * math.ceil(width / 2)
-            shade = torch.arange(columns) / columns + 1 / height
+            shade = math.ceil(width / 2) / height
             return self.tint * photo + shade * gain.reshape(count, 1, 1, 1)
 
     model = Sharpen() if kind == "sharpen" else Shade()
@@ -149,7 +148,6 @@ def judge_dynamic_batch(v: Verdict) -> None:
             return
         with v.check(f"{kind}: the header"):
             expect_header(model, example)
-        with v.check(f"{kind}: a valid graph"):
             graphs.expect_valid(model)
         if not v.ok:
             return
@@ -363,10 +361,6 @@ def collect_tensor_scale_ts(c: Collect) -> None:
         def forward(self, x: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
             return function(x, factors)
 
-    class Inside(torch.nn.Module):
-        def forward(self, x: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-            return torch.relu(function(x - 0.5, factors * 0.5))
-
     for number, (shape, factors) in enumerate(TS_CASES):
         x = torch.from_numpy(image(shape, c.rng))
         x = x.transpose(2, 3).contiguous().transpose(2, 3)  # the same numbers, not contiguous
@@ -374,9 +368,9 @@ def collect_tensor_scale_ts(c: Collect) -> None:
         c.value(name, c.attempt(name, function, x, torch.tensor(factors)))
     shape, factors = TS_EXAMPLE
     inputs = (torch.full(shape, 0.5), torch.tensor(factors))
-    for title, model, opset in [*((f"opset {opset}", Model(), opset) for opset in TS_OPSETS), ("inside", Inside(), 17)]:
-        path = c.scratch / f"{title}.onnx"
-        c.attempt(title, _export_ts, model, inputs, opset, path)
+    for opset in TS_OPSETS:
+        title, path = f"opset {opset}", c.scratch / f"{opset}.onnx"
+        c.attempt(title, _export_ts, Model(), inputs, opset, path)
         c.file(title, path)
 
 
@@ -427,13 +421,6 @@ def judge_tensor_scale_ts(v: Verdict) -> None:
                 name = f"opset {opset}, ONNX Runtime, {list(shape)} with the factors {list(factors)}"
                 hint = _exported_cause(got, shape, TS_EXAMPLE[1]) + attributes_hint(model, "cubic")
                 expect_resized(got, images[number], factors, "bicubic", name, hint)
-    with v.check("works inside a network, with factors that it computes"):
-        model = v.model("inside")
-        expect_resize(model, ["x", "factors"])
-        x, factors = image((2, 2, 9, 7), v.rng), (3.0, 4.6)
-        (got,) = run(model, {"x": x, "factors": np.float32(factors)}, "factors [3, 3]")
-        halves = (float(np.float32(factors[0]) * np.float32(0.5)), float(np.float32(factors[1]) * np.float32(0.5)))
-        expect_close(got, np.maximum(reference(x - np.float32(0.5), halves, "bicubic"), 0), name="the network's output")
 
 
 def _about(error: Wrong, title: str) -> Wrong:
@@ -552,8 +539,7 @@ def judge_tensor_scale_dynamo(v: Verdict) -> None:
         graphs.expect_dynamic(model, "x", [0, 2, 3])
     if not v.ok:
         return
-    sums = []
-    with v.check("matches PyTorch at factors and sizes that were not exported"):
+    with v.check("matches PyTorch at factors and sizes that were not exported, and so does what follows"):
         for number, (shape, factors) in enumerate(DYNAMO_CASES):
             feeds = {"x": images[number], "factor": np.array(factors[0], np.float32)}
             try:
@@ -565,18 +551,12 @@ def judge_tensor_scale_dynamo(v: Verdict) -> None:
                     f"{error} Resize has run; what follows it reckons with the sizes that the fake gives. Does the fake give height and "
                     "width an unknown size each?"
                 ) from None
-            sums.append(total)
             name = f"ONNX Runtime, {list(shape)} with the factor {factors[0]}"
             hint = _exported_cause(got, shape, DYNAMO_EXAMPLE[1]) + attributes_hint(model, "linear")
             expect_resized(got, images[number], factors, "bilinear", name, hint)
-    if not v.ok:
-        return
-    with v.check("what follows can compute with the new size"):
-        for x, (shape, factors), got in zip(images, DYNAMO_CASES, sums, strict=True):
-            y = reference(x, factors, "bilinear").astype(np.float64)
+            y = reference(images[number], factors, "bilinear").astype(np.float64)
             expected = (y * np.arange(y.shape[3])).sum(axis=(1, 2, 3)).astype(np.float32)
-            name = f"the sum of the columns, each times its number, for {list(shape)} with the factor {factors[0]}"
-            expect_close(got, expected, name=name)
+            expect_close(total, expected, name=f"{name}: the sum of its columns, each times its number")
 
 
 def _opcheck_cause(message: str) -> str:
