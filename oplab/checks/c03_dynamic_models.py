@@ -6,8 +6,6 @@ different whole numbers (10 * 2.3), and outputs of one pixel.
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from oplab.checks import graphs
+from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, Verdict, find_todo, first_line
 from oplab.parity import Wrong, describe, expect_close
 
@@ -357,35 +355,18 @@ def collect_tensor_scale_ts(c: Collect) -> None:
 
     function = c.function("tensor_scale_ts")
 
-    class Model(torch.nn.Module):
-        def forward(self, x: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-            return function(x, factors)
-
     for number, (shape, factors) in enumerate(TS_CASES):
         x = torch.from_numpy(image(shape, c.rng))
         x = x.transpose(2, 3).contiguous().transpose(2, 3)  # the same numbers, not contiguous
         name = f"eager {number}"
         c.value(name, c.attempt(name, function, x, torch.tensor(factors)))
     shape, factors = TS_EXAMPLE
-    inputs = (torch.full(shape, 0.5), torch.tensor(factors))
+    inputs = {"x": torch.full(shape, 0.5), "factors": torch.tensor(factors)}
+    axes = {"x": dict(enumerate(["batch", "channels", "height", "width"])), "out": dict(enumerate("nchw"))}
     for opset in TS_OPSETS:
         title, path = f"opset {opset}", c.scratch / f"{opset}.onnx"
-        c.attempt(title, _export_ts, Model(), inputs, opset, path)
+        c.attempt(title, exporting.export, function, inputs, opset, path, axes=axes)
         c.file(title, path)
-
-
-def _export_ts(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], opset: int, path: Path) -> None:
-    import torch
-
-    axes = {"x": dict(enumerate(["batch", "channels", "height", "width"])), "out": dict(enumerate("nchw"))}
-    buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            model, inputs, buffer, dynamo=False, opset_version=opset, input_names=["x", "factors"], output_names=["out"],
-            dynamic_axes=axes,
-        )  # fmt: skip
-    path.write_bytes(buffer.getvalue())
 
 
 def judge_tensor_scale_ts(v: Verdict) -> None:
@@ -404,12 +385,10 @@ def judge_tensor_scale_ts(v: Verdict) -> None:
                     f"opset {opset}: {error.message} The exporter has a mapping for that operator, and it takes the scales as constants "
                     "only. Put the operator into an autograd.Function with a symbolic of its own."
                 )
-            try:
+            with exporting.about(f"opset {opset}"):
                 models[f"opset {opset}"] = model = v.model(f"opset {opset}")
                 expect_resize(model, ["x", "factors"])
                 graphs.expect_opset(model, opset)
-            except Wrong as error:
-                raise _about(error, f"opset {opset}") from None
     if not v.ok:
         return
     with v.check("matches PyTorch at factors and sizes that were not exported"):
@@ -421,11 +400,6 @@ def judge_tensor_scale_ts(v: Verdict) -> None:
                 name = f"opset {opset}, ONNX Runtime, {list(shape)} with the factors {list(factors)}"
                 hint = _exported_cause(got, shape, TS_EXAMPLE[1]) + attributes_hint(model, "cubic")
                 expect_resized(got, images[number], factors, "bicubic", name, hint)
-
-
-def _about(error: Wrong, title: str) -> Wrong:
-    """The same error, with the export that it is about in front."""
-    return error if str(error).startswith(title) else type(error)(f"{title}: {error}")
 
 
 def _exported_cause(got: np.ndarray, shape: Sequence[int], factors: Factors) -> str:

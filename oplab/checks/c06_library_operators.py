@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks import graphs
+from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, Recorded, Verdict
+from oplab.checks.exporting import about
 from oplab.parity import Wrong, describe, expect_close
 
 if TYPE_CHECKING:
@@ -20,52 +19,16 @@ if TYPE_CHECKING:
     import torch
 
 
-def export(
-    function: Callable[..., torch.Tensor],
-    inputs: Mapping[str, torch.Tensor],
-    opset: int,
-    path: Path,
-    axes: Mapping[str, Mapping[int, str]],
-) -> None:
-    """Export a function of named tensors over the TorchScript path to ``path``; its output is ``out``."""
-    import torch
-
-    class Model(torch.nn.Module):
-        def forward(self, *args: torch.Tensor) -> torch.Tensor:
-            return function(**dict(zip(inputs, args, strict=True)))
-
-    buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            Model(),
-            tuple(inputs.values()),
-            buffer,
-            dynamo=False,
-            opset_version=opset,
-            input_names=list(inputs),
-            output_names=["out"],
-            dynamic_axes={name: dict(entry) for name, entry in axes.items() if name in inputs},
-        )
-    path.write_bytes(buffer.getvalue())
-
-
-def registrations() -> list[str]:
-    """What the learner registered in this process, as ``oplab::grid from opset 9``."""
-    from torch.onnx._internal.torchscript_exporter.registration import registry
-
-    found = []
-    for name in sorted(registry.all_functions()):
-        functions = registry.get_function_group(name)._functions
-        found += [f"{name} from opset {version}" for version in sorted(functions) if functions.overridden(version)]
-    return found[:20]
+def by_name(function: Callable[..., torch.Tensor], names: Iterable[str]) -> Callable[..., torch.Tensor]:
+    """The function, called with its inputs by name: optional ones in the middle may be missing."""
+    return lambda *args: function(**dict(zip(names, args, strict=True)))
 
 
 def register(c: Collect, name: str) -> None:
     """Call the learner's registration; what it added is evidence (torchvision registers operators of its own)."""
-    before = set(registrations())
+    before = set(exporting.registrations())
     c.function(name)()
-    c.value("registered", [entry for entry in registrations() if entry not in before])
+    c.value("registered", [entry for entry in exporting.registrations() if entry not in before])
 
 
 def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
@@ -280,7 +243,8 @@ def collect_deform_conv(c: Collect) -> None:
 
         path = c.scratch / f"{number}.onnx"
         inputs = {name: torch.from_numpy(value) for name, value in tensors.items()}
-        c.attempt(case.title, export, convolve, inputs, case.opset, path, names)
+        axes = {name: entry for name, entry in names.items() if name in inputs}
+        c.attempt(case.title, exporting.export, by_name(convolve, inputs), inputs, case.opset, path, axes=axes)
         c.file(case.title, path)
 
 
@@ -312,19 +276,6 @@ def judge_deform_conv(v: Verdict) -> None:
                 right = deform_conv_by_hand(case, window, **fresh)
                 (got,) = graphs.run(as_standard(models[case.title]), fresh)
                 expect_close(got, right.astype(case.dtype), name="the convolution", rtol=1e-4, atol=1e-4)
-
-
-class about:
-    """Puts in front of a message which export it is about."""
-
-    def __init__(self, title: str):
-        self.title = title
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Wrong) and not str(error).startswith(self.title):
-            raise type(error)(f"{self.title}: {error}") from None
 
 
 def expect_deform_tensors(model: onnx.ModelProto, case: Deform, names: list[str]) -> None:
@@ -540,7 +491,8 @@ def collect_grid(c: Collect) -> None:
     for number, case in enumerate(GRID):
         path = c.scratch / f"{number}.onnx"
         inputs = {name: torch.from_numpy(value) for name, value in points(c.rng, case, 6).items()}
-        c.attempt(case.title, export, torch.ops.oplab.grid, inputs, case.opset, path, {"pos": {0: "n"}})
+        grid, axes = by_name(torch.ops.oplab.grid, inputs), {"pos": {0: "n"}}
+        c.attempt(case.title, exporting.export, grid, inputs, case.opset, path, axes=axes)
         c.file(case.title, path)
 
 
