@@ -607,6 +607,18 @@ def _() -> str:
     return fails(AttributeError, "graph", lambda: torch._C.graph)
 
 
+@old("import_graph")
+def _() -> str:
+    from torch._C import Graph, Node, Value
+
+    with quiet():
+        graph = torch.jit.trace(Model(torch.relu), X).graph
+    assert isinstance(graph, Graph)
+    assert all(isinstance(value, Value) for value in graph.inputs())
+    assert all(isinstance(entry, Node) for entry in graph.nodes())
+    return "a traced graph is made of them"
+
+
 @old("g_op")
 @new("graph_argument", "lowercase_graph")
 def _() -> str:
@@ -834,6 +846,56 @@ def _() -> str:
     return 'parse_args: "i" gives 3'
 
 
+@old("function_apply")
+def _() -> str:
+    my_relu = MyRelu.apply
+    same(my_relu(X), X.relu())
+    return "MyRelu.apply(x) is right"
+
+
+class Square(torch.autograd.Function):
+    """A Function with a backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+@old("save_for_backward")
+def _() -> str:
+    x = X.clone().requires_grad_()
+    Square.apply(x).sum().backward()
+    same(x.grad, 2 * X)
+    return "the gradient of x * x is 2x"
+
+
+class MyAdd(torch.autograd.Function):
+    """3a + 2b, mapped to three nodes."""
+
+    @staticmethod
+    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return 3 * a + 2 * b
+
+    @staticmethod
+    def symbolic(g: Any, a: Any, b: Any) -> Any:
+        three, two = (g.op("Constant", value_t=torch.tensor([number])) for number in (3, 2))
+        return g.op("Add", g.op("Mul", a, three), g.op("Mul", b, two))
+
+
+@old("my_add_symbolic")
+def _() -> str:
+    model = export(MyAdd.apply, X, X)
+    assert sorted(ops(model)) == ["Add", "Mul", "Mul"]
+    same(run(model, X, 2 * X), 7 * X)
+    return f"{ops(model)}"
+
+
 @old("symbolic_method")
 def _() -> str:
     Mapped.calls = 0
@@ -946,6 +1008,15 @@ def _() -> str:
 def _() -> str:
     name = fails(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh", lambda: export(torch.asinh, X))
     return f"dynamo=False without a registration: {name}"
+
+
+@old("to_onnx_pass")
+def _() -> str:
+    assert callable(torch._C._jit_pass_onnx)
+    from torch.onnx._internal.torchscript_exporter import utils
+
+    assert "_jit_pass_onnx(graph, operator_export_type)" in inspect.getsource(utils)
+    return "torch._C._jit_pass_onnx"
 
 
 @old("names")
@@ -1425,6 +1496,15 @@ def _built(**options: Any) -> onnx.ModelProto:
     return helper.make_model(graph, **options)
 
 
+@old("protos")
+def _() -> str:
+    model = _built()
+    parts = [model, model.graph, model.graph.node[0], model.graph.input[0]]
+    names = [type(part).__name__ for part in parts]
+    assert names == ["ModelProto", "GraphProto", "NodeProto", "ValueInfoProto"]
+    return str(names)
+
+
 @old("helper")
 def _() -> str:
     with tempfile.TemporaryDirectory() as folder:
@@ -1653,6 +1733,14 @@ def _() -> str:
     assert "-DTORCH_EXTENSION_NAME=" in inspect.getsource(_cpp_extension())
     assert (_HOME / "include" / "pybind11" / "pybind11.h").is_file()
     return "the macro is defined, and pybind11 is in the wheel"
+
+
+@old("torch_library")
+def _() -> str:
+    include = _HOME / "include" / "torch"
+    assert "#define TORCH_LIBRARY(" in (include / "library.h").read_text(encoding="utf-8")
+    assert "STABLE_TORCH_LIBRARY" in (include / "csrc" / "stable" / "library.h").read_text(encoding="utf-8")
+    return "both macros are in the wheel's headers"
 
 
 @old("cpp_extension")

@@ -152,8 +152,8 @@ def judge_port_register_op(v: Verdict) -> None:
                 expect_valid(model)
             except Wrong as error:
                 raise Wrong(
-                    f"{title}: the export writes a model that is not valid: {error} Below opset 9 the look-up goes up, so the "
-                    "registration at 9 answers here too. Register a function at 8 that refuses."
+                    f"{title}: the export writes a model that is not valid: {str(error).rstrip('.')}. "
+                    "Below opset 9 the look-up goes up, so the registration at 9 answers here too. Register a function at 8 that refuses."
                 ) from None
             with about(title):
                 _run_cosh(v, model, (4, 5))
@@ -314,6 +314,8 @@ def _expect_called(v: Verdict, title: str, names: list[str]) -> None:
         return
     error = v.error(title)
     if not calls:
+        if not error:
+            v.model(title)  # raises where no file was written
         registered = ", ".join(map(str, v.value(f"{title}: registered"))) or "nothing"
         how = (
             f"The export failed: {error.message}."
