@@ -72,9 +72,9 @@ def port_python_op(model: torch.nn.Module, x: torch.Tensor, path: Path) -> dict[
             return ret
 
         register_custom_op_symbolic("::prim_PythonOp", handler, 1)
-        torch.onnx.export(model, x, path, opset_version=13)
+        torch.onnx.export(model, x, path, opset_version=9)
 
-    The file has opset 13, the input ``x``, the output ``y``, and a dynamic first axis named ``batch``. Each Function is
+    Today the file has opset 13, the input ``x``, the output ``y``, and a dynamic first axis named ``batch``. Each Function is
     the node that the handler writes for it, and every shape in the file keeps the dynamic axis. A Function that the
     handler does not know is an exception with the Function's name, and no model.
 

@@ -235,7 +235,14 @@ Markdown(archaeology.markdown([entry for entry in entries if entry.status != "wo
 archaeology.timeline()
 
 # %% [markdown]
-# Three layers lie above each other.
+# A part of the release history stands in the wheel itself: the docstring of `torch.onnx.export` lists its changes.
+
+# %%
+text = inspect.cleandoc(torch.onnx.export.__doc__)
+print(text[text.index(".. versionchanged:: 2.6") :])
+
+# %% [markdown]
+# Three layers of change lie above each other.
 #
 # - **1.11 to 1.13**: the registry was rewritten. `register_op` went, `prim` became a namespace like others, `g` became
 #   a `GraphContext`, and Functions without a mapping began to be inlined.
@@ -274,8 +281,8 @@ first = next(i for i, line in enumerate(lines) if line.startswith("def elu("))
 print(*lines[first - 3 : first + 1], sep="\n")
 
 # %% [markdown]
-# Up to torch 1.12 the exporter collected every function of these modules by its name. Today the registry is the only
-# place that counts. N4's other experiment still works there: take `elu` out, and the export fails.
+# Up to torch 1.12 (release history) the exporter collected every function of these modules by its name. Today the
+# registry is the only place that counts. N4's other experiment still works there: take `elu` out, and the export fails.
 
 # %%
 elu = torch.nn.functional.elu
@@ -287,8 +294,8 @@ registry._registry["aten::elu"] = kept
 
 # %% [markdown]
 # Do not edit an installed package: your change is lost with the next `pip install`, and nobody who gets your code has
-# it. `register_custom_op_symbolic` reaches the same registry from outside, and it has reached it since before torch
-# 1.5.
+# it. `register_custom_op_symbolic` reaches the same registry from outside, and did so before torch 1.5 already (release
+# history).
 #
 # ## 4. Taking a registration away
 #
@@ -979,5 +986,5 @@ lab.check("export_modes")
 #
 # - Chapter 10: what takes the place of all this on the dynamo path.
 # - Chapter 12: the kernel of section 9, from the first line on.
-# - `oplab/archaeology/probes.py`: the 91 probes. Take one that belongs to code of yours, and change it until it breaks.
+# - `oplab/archaeology/probes.py`: all the probes. Take one that belongs to code of yours, and change it until it breaks.
 # - The docstring of `torch.onnx.export`: at its end, the changes by version.

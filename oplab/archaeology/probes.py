@@ -607,6 +607,18 @@ def _() -> str:
     return fails(AttributeError, "graph", lambda: torch._C.graph)
 
 
+@old("import_graph")
+def _() -> str:
+    from torch._C import Graph, Node, Value
+
+    with quiet():
+        graph = torch.jit.trace(Model(torch.relu), X).graph
+    assert isinstance(graph, Graph)
+    assert all(isinstance(value, Value) for value in graph.inputs())
+    assert all(isinstance(entry, Node) for entry in graph.nodes())
+    return "a traced graph is made of them"
+
+
 @old("g_op")
 @new("graph_argument", "lowercase_graph")
 def _() -> str:
@@ -834,6 +846,56 @@ def _() -> str:
     return 'parse_args: "i" gives 3'
 
 
+@old("function_apply")
+def _() -> str:
+    my_relu = MyRelu.apply
+    same(my_relu(X), X.relu())
+    return "MyRelu.apply(x) is right"
+
+
+class Square(torch.autograd.Function):
+    """A Function with a backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return 2 * x * grad
+
+
+@old("save_for_backward")
+def _() -> str:
+    x = X.clone().requires_grad_()
+    Square.apply(x).sum().backward()
+    same(x.grad, 2 * X)
+    return "the gradient of x * x is 2x"
+
+
+class MyAdd(torch.autograd.Function):
+    """3a + 2b, mapped to three nodes."""
+
+    @staticmethod
+    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return 3 * a + 2 * b
+
+    @staticmethod
+    def symbolic(g: Any, a: Any, b: Any) -> Any:
+        three, two = (g.op("Constant", value_t=torch.tensor([number])) for number in (3, 2))
+        return g.op("Add", g.op("Mul", a, three), g.op("Mul", b, two))
+
+
+@old("my_add_symbolic")
+def _() -> str:
+    model = export(MyAdd.apply, X, X)
+    assert sorted(ops(model)) == ["Add", "Mul", "Mul"]
+    same(run(model, X, 2 * X), 7 * X)
+    return f"{ops(model)}"
+
+
 @old("symbolic_method")
 def _() -> str:
     Mapped.calls = 0
@@ -946,6 +1008,15 @@ def _() -> str:
 def _() -> str:
     name = fails(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh", lambda: export(torch.asinh, X))
     return f"dynamo=False without a registration: {name}"
+
+
+@old("to_onnx_pass")
+def _() -> str:
+    assert callable(torch._C._jit_pass_onnx)
+    from torch.onnx._internal.torchscript_exporter import utils
+
+    assert "_jit_pass_onnx(graph, operator_export_type)" in inspect.getsource(utils)
+    return "torch._C._jit_pass_onnx"
 
 
 @old("names")
@@ -1232,7 +1303,8 @@ def _() -> str:
     model = export(scripted, X)
     assert "If" in ops(model)
     same(run(model, -X - 1), -X - 2)
-    return f"{[name for name in ops(model) if name == 'If']} in the graph"
+    name = fails(Exception, "ScriptModule", lambda: export_dynamo(scripted, X))
+    return f"an If in the graph; the dynamo path: {name}"
 
 
 @new("script")
@@ -1276,8 +1348,20 @@ def _() -> str:
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
-@old("deform_missing")
 @new("deform_missing")
+def _() -> str:
+    helper, float_ = onnx.helper, onnx.TensorProto.FLOAT
+    ports = [helper.make_tensor_value_info(name, float_, None) for name in ("X", "W", "offset", "Y")]
+    made = helper.make_node("DeformConv", ["X", "W", "offset"], ["Y"])
+    graph = helper.make_graph([made], "g", ports[:3], ports[3:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    image = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
+    got = run(model, image, np.ones((1, 1, 2, 2), np.float32), np.zeros((1, 8, 2, 2), np.float32))
+    same(got, [[[[8, 12], [20, 24]]]])  # without offsets: sums of 2 x 2
+    return "ONNX Runtime's CPU runs it"
+
+
+@old("deform_missing")
 def _() -> str:
     schema = onnx.defs.get_schema("DeformConv", 19)
     names = [entry.name for entry in schema.inputs]
@@ -1366,11 +1450,12 @@ class NewInterpolate(torch.autograd.Function):
 @new("interpolate_tensor")
 def _() -> str:
     image, three, two = torch.rand(1, 3, 4, 4), torch.tensor([1.0, 1, 3, 3]), torch.tensor([1.0, 1, 2, 2])
-    model = export(NewInterpolate.apply, image, three, opset_version=13)
-    assert [value.name for value in model.graph.input] == ["x", "y"]
-    got, expected = run(model, image, two), NewInterpolate.apply(image, two)
-    np.testing.assert_allclose(got, expected, atol=1e-4)
-    return "exported at 3, right at 2"
+    for opset in (11, 13, 20):
+        model = export(NewInterpolate.apply, image, three, opset_version=opset)
+        assert [value.name for value in model.graph.input] == ["x", "y"]
+        got, expected = run(model, image, two), NewInterpolate.apply(image, two)
+        np.testing.assert_allclose(got, expected, atol=1e-4)
+    return "exported with the factor 3, right with 2, at opsets 11, 13 and 20"
 
 
 @old("interpolate_resize")
@@ -1425,13 +1510,23 @@ def _built(**options: Any) -> onnx.ModelProto:
     return helper.make_model(graph, **options)
 
 
+@old("protos")
+def _() -> str:
+    model = _built()
+    parts = [model, model.graph, model.graph.node[0], model.graph.input[0]]
+    names = [type(part).__name__ for part in parts]
+    assert names == ["ModelProto", "GraphProto", "NodeProto", "ValueInfoProto"]
+    return str(names)
+
+
 @old("helper")
 def _() -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.onnx"
         onnx.save(_built(), path)
         assert onnx.load(path).graph.node[0].op_type == "Relu"
-    return "built, saved and read"
+    name = fails(Exception, "", lambda: run(_built(), np.float32([-1, 2])))
+    return f"built, saved and read; ONNX Runtime with the defaults: {name}"
 
 
 @new("helper")
@@ -1653,6 +1748,14 @@ def _() -> str:
     assert "-DTORCH_EXTENSION_NAME=" in inspect.getsource(_cpp_extension())
     assert (_HOME / "include" / "pybind11" / "pybind11.h").is_file()
     return "the macro is defined, and pybind11 is in the wheel"
+
+
+@old("torch_library")
+def _() -> str:
+    include = _HOME / "include" / "torch"
+    assert "#define TORCH_LIBRARY(" in (include / "library.h").read_text(encoding="utf-8")
+    assert "STABLE_TORCH_LIBRARY" in (include / "csrc" / "stable" / "library.h").read_text(encoding="utf-8")
+    return "both macros are in the wheel's headers"
 
 
 @old("cpp_extension")

@@ -152,8 +152,8 @@ def judge_port_register_op(v: Verdict) -> None:
                 expect_valid(model)
             except Wrong as error:
                 raise Wrong(
-                    f"{title}: the export writes a model that is not valid: {error} Below opset 9 the look-up goes up, so the "
-                    "registration at 9 answers here too. Register a function at 8 that refuses."
+                    f"{title}: the export writes a model that is not valid: {str(error).rstrip('.')}. "
+                    "Below opset 9 the look-up goes up, so the registration at 9 answers here too. Register a function at 8 that refuses."
                 ) from None
             with about(title):
                 _run_cosh(v, model, (4, 5))
@@ -314,6 +314,8 @@ def _expect_called(v: Verdict, title: str, names: list[str]) -> None:
         return
     error = v.error(title)
     if not calls:
+        if not error:
+            v.model(title)  # raises where no file was written
         registered = ", ".join(map(str, v.value(f"{title}: registered"))) or "nothing"
         how = (
             f"The export failed: {error.message}."
@@ -473,6 +475,12 @@ def _aten(operator: str, *inputs: np.ndarray) -> np.ndarray:
 # --- export_modes --------------------------------------------------------------------------------------------------
 
 MODES = ("nothing", "unmapped", "unmapped by name", "everything")
+# Which functions are tried in which mode. Not all in all: the dynamo path, a plausible mistake, takes a second for each.
+CASES = {
+    "asinh(x) * x": MODES,
+    "relu(x) * x": ("nothing", "unmapped", "everything"),
+    "hypot(frac(x), asinh(asinh(x)))": ("unmapped", "unmapped by name"),
+}
 
 
 def _functions() -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
@@ -505,7 +513,7 @@ def collect_export_modes(c: Collect) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number, (name, function) in enumerate(_functions().items()):
-            for leave in MODES:
+            for leave in CASES[name]:
                 title, path = f"{name}, leave {leave!r}", c.scratch / f"{number}_{MODES.index(leave)}.onnx"
                 x = torch.full((2, 3), 0.5)
                 c.value(f"{title}: returned", c.attempt(title, modes, as_module(function), x, path, leave))
@@ -518,7 +526,7 @@ def judge_export_modes(v: Verdict) -> None:
     models: dict[str, onnx.ModelProto] = {}
     for leave in MODES:
         with v.check(f"leave {leave!r}: the nodes of the mode"):
-            for name in _LEFT:
+            for name in (name for name, tried in CASES.items() if leave in tried):
                 title = f"{name}, leave {leave!r}"
                 with about(title):
                     if leave == "nothing" and _LEFT[name][0]:

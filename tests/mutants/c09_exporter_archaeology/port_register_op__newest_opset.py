@@ -5,4 +5,4 @@ def port_register_op():
         return g.op("Mul", x, g.op("Constant", value_t=torch.tensor(factor)))
 
     register_custom_op_symbolic("aten::cosh", lambda g, x: g.op("Cosh", x), 15)
-    register_custom_op_symbolic("relics::scale", scale, 15)
+    register_custom_op_symbolic("relics::scale", scale, 9)
