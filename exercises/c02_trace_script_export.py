@@ -88,8 +88,8 @@ def frozen(model: bytes, declared: list[str]) -> dict[str, str]:
         {'x': 'used', 'factor': 'missing'}
 
     Args:
-        model: an ONNX file. The bodies of If and Loop nodes can read values of the graph around them, without naming them
-            among the node's inputs.
+        model: the bytes of an ONNX file, as ``onnx.load_from_string`` reads them. The bodies of If and Loop nodes can read
+            values of the graph around them, without naming them among the node's inputs.
         declared: the names of the inputs that the model is supposed to have.
 
     About 20 lines.

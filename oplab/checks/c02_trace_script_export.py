@@ -357,19 +357,19 @@ def expect_exported(v: Verdict, name: str) -> None:
     where = f" ({error.where})" if error.where else ""
     if "data-dependent" in error.message:
         raise Wrong(
-            f"{name}: torch.export stops at a Python decision on a tensor's value{where}. It has no number for it while it captures. "
+            f"torch.export stops at a Python decision on a tensor's value{where}. It has no number for it while it captures. "
             "torch.cond takes the condition as a tensor, and both ways as functions."
         )
     if "ScriptModule" in error.message:
         raise Wrong(
-            f"{name}: a ScriptModule was returned{where}. Only the TorchScript path takes one; torch.export does not, "
+            f"A ScriptModule was returned{where}. Only the TorchScript path takes one; torch.export does not, "
             "and so neither does the dynamo path."
         )
     if "unbacked symbols" in error.message:
         raise Wrong(
-            f"{name}: the condition reached torch.cond as a Python bool or number{where}. Leave it a tensor: no bool(), no .item()."
+            f"The condition reached torch.cond as a Python bool or number{where}. Leave it a tensor: no bool(), no .item()."
         )
-    raise Wrong(f"{name}: {error.message}{where}")
+    raise Wrong(f"{error.message}{where}")
 
 
 def expect_both(model: onnx.ModelProto, reference: torch.nn.Module) -> None:

@@ -1,4 +1,4 @@
-# says: the condition reached torch.cond as a Python bool
+# says: condition reached torch.cond as a Python bool
 def control_flow(gate):
     class Exportable(nn.Module):
         def __init__(self):

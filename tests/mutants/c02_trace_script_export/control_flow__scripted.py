@@ -1,3 +1,3 @@
-# says: a ScriptModule was returned
+# says: ScriptModule was returned
 def control_flow(gate):
     return torch.jit.script(gate.eval())

@@ -1,3 +1,3 @@
-# says: a ScriptModule was returned
+# says: ScriptModule was returned
 def control_flow(gate):
     return torch.jit.trace(gate.eval(), torch.zeros(1, gate.calm.in_features), check_trace=False)
