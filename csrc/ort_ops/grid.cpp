@@ -125,7 +125,7 @@ struct Grid {
   // `low` and `high` are null where start and end are not given: then the points' own bounds take their place.
   static std::vector<Axis<T>> lay_out(const T* p, int64_t n, int64_t d, const T* s, const T* low, const T* high) {
     std::vector<T> least(p, p + d), greatest(p, p + d);
-    for (int64_t i = 1; i < n; ++i) {
+    for (int64_t i = 1; i < n && !(low && high); ++i) {
       for (int64_t k = 0; k < d; ++k) {
         least[k] = std::min(least[k], p[i * d + k]);
         greatest[k] = std::max(greatest[k], p[i * d + k]);

@@ -317,7 +317,7 @@ class Op : public OrtCustomOp {
           Kernel::InferShapes(shapes);
         } catch (...) {
         }
-        return nullptr;  // ONNX Runtime reads no status here, and would not release it: a shape stays unknown, no more
+        return nullptr;  // nobody reads a status here: a shape stays unknown, no more
       };
     }
   }

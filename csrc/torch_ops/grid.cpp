@@ -66,7 +66,7 @@ std::vector<Axis<T>> lay_out(const T* p, int64_t n, const std::vector<T>& size, 
                              const std::vector<T>& high) {
   const auto d = static_cast<int64_t>(size.size());
   std::vector<T> least(p, p + d), greatest(p, p + d);
-  for (int64_t i = 1; i < n; ++i) {
+  for (int64_t i = 1; i < n && (low.empty() || high.empty()); ++i) {
     for (int64_t k = 0; k < d; ++k) {
       least[k] = std::min(least[k], p[i * d + k]);
       greatest[k] = std::max(greatest[k], p[i * d + k]);
