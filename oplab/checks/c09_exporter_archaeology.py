@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,22 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks import graphs
+from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, LearnerError, Verdict
+from oplab.checks.exporting import about
 from oplab.parity import Wrong, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
     import torch
-
-
-@contextmanager
-def about(title: str) -> Iterator[None]:
-    """Puts in front of a message which export it is about."""
-    try:
-        yield
-    except Wrong as error:
-        raise error if str(error).startswith(title) else type(error)(f"{title}: {error}") from None
 
 
 def as_module(function: Callable[..., torch.Tensor]) -> torch.nn.Module:
@@ -52,26 +43,9 @@ SCALE = [(opset, (2, 3), factor) for opset in (9, 15, 16, 20) for factor in (2.5
 
 
 def _export(function: Callable[..., torch.Tensor], shape: tuple[int, ...], opset: int, path: Path) -> None:
-    """Export over the TorchScript path, every axis dynamic."""
     import torch
 
-    buffer = io.BytesIO()
-    axes = {"x": {axis: f"x{axis}" for axis in range(len(shape))}}
-    options = {"dynamo": False, "opset_version": opset, "input_names": ["x"], "output_names": ["y"]}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(as_module(function), (torch.full(shape, 0.5),), buffer, dynamic_axes=axes, **options)
-    path.write_bytes(buffer.getvalue())
-
-
-def _registrations() -> list[str]:
-    from torch.onnx._internal.torchscript_exporter.registration import registry
-
-    found = []
-    for name in sorted(registry.all_functions()):
-        functions = registry.get_function_group(name)._functions
-        found += [f"{name} from opset {version}" for version in sorted(functions) if functions.overridden(version)]
-    return found[:40]
+    exporting.export(function, {"x": torch.full(shape, 0.5)}, opset, path, outputs=("y",))
 
 
 def _cosh_title(opset: int, shape: tuple[int, ...]) -> str:
@@ -89,7 +63,7 @@ def collect_port_register_op(c: Collect) -> None:
 
     relics.load()
     c.function("port_register_op")()
-    c.value("registered", c.attempt("registered", _registrations))
+    c.value("registered", c.attempt("registered", exporting.registrations))
     for opset, shape in COSH + OLD:
         title, path = _cosh_title(opset, shape), c.scratch / f"cosh{opset}_{len(shape)}.onnx"
         c.attempt(title, _export, torch.cosh, shape, opset, path)
@@ -264,7 +238,7 @@ def collect_port_python_op(c: Collect) -> None:
             c.value(f"{title}: returned", _pairs(c.attempt(title, port, _chain(steps), torch.ones(2, WIDTH), path)))
         c.file(title, path)
         c.value(f"{title}: calls", seen)
-        c.value(f"{title}: registered", c.attempt(f"{title}: registered", _registrations))
+        c.value(f"{title}: registered", c.attempt(f"{title}: registered", exporting.registrations))
 
 
 def _names(steps: Sequence[tuple[str, tuple[float, ...]]]) -> list[str]:
