@@ -258,7 +258,11 @@ class TestInONNXRuntime:
             ({"attr1": 1.0, "attr2": 2.0}, "Foo: the attribute attr2 must be an int"),
             ({"attr1": 1.0, "attr2": "2"}, "Foo: the attribute attr2 must be an int"),
             ({"attr1": 1.0, "attr2": [2]}, "Foo: the attribute attr2 must be an int"),
-            ({"attr1": 1.0, "attr2": 2**60}, "Foo: the attribute attr2 must be between -2**53 and 2**53, but it is"),
+            ({"attr1": 1.0, "attr2": 2**60}, "Foo: the attribute attr2 must be between -2**53 and 2**53, but it is 1"),
+            (
+                {"attr1": 1.0, "attr2": -(2**53) - 1},
+                "the attribute attr2 must be between -2**53 and 2**53, but it is -9",
+            ),
         ],
     )
     @pytest.mark.parametrize("dtype", ONNX_TYPES, ids=lambda dtype: dtype.__name__)

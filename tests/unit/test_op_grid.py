@@ -261,6 +261,10 @@ REFUSED = {
         bad(start=[0, 0, 0], end=[1e10, 1, 1], pos=[[0, 0, 0], [0, 1e10, 0]]),
         "pos is too far from start: the cell of point 1 has a number that int64 cannot hold.",
     ),
+    "a sum too large": (
+        bad(start=[0, 0, 0], end=[0, 0, 0], pos=[[9e18, 9e18, 0]]),
+        "pos is too far from start: the cell of point 0 has a number that int64 cannot hold.",
+    ),
     "a difference too large for the dtype": (
         bad(start=[-3e38, 0, 0], end=[0, 1, 1], pos=[[3e38, 0, 0]], size=[1e25, 1, 1]),
         "pos is too far from start: the cell of point 0 has a number that int64 cannot hold.",
