@@ -1,0 +1,130 @@
+// The voxels of a cloud of points, as torch_cluster::grid counts them. PyTorch's operator and ONNX Runtime's kernel both call
+// this, so that they give the same numbers and refuse the same things with the same sentence.
+//
+// Along dimension k a point has the index trunc((pos[k] - start[k]) / size[k]), and there are
+// trunc((end[k] - start[k]) / size[k]) + 1 cells. The first dimension runs fastest.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace oplab {
+
+// n points of d coordinates; size, start and end have d values. start and end may be null: then the points' own bounds take
+// their place.
+template <typename T>
+struct Cloud {
+  const T* pos;
+  int64_t n, d;
+  const T *size, *start, *end;
+};
+
+namespace voxels {
+
+// What a point's index along one dimension is computed from.
+template <typename T>
+struct Axis {
+  T start, size;
+  int64_t stride;  // cells between two neighbours along this dimension
+};
+
+// trunc(x) where it fits into int64. It is false for NaN too.
+template <typename T>
+bool to_cell(T x, int64_t& cell) {
+  constexpr T limit = 9223372036854775808.0;  // 2**63, exact in both types
+  if (!(x > -limit && x < limit)) return false;
+  cell = static_cast<int64_t>(x);
+  return true;
+}
+
+template <typename T>
+bool to_cluster(const T* point, const std::vector<Axis<T>>& axes, int64_t& cluster) {
+  int64_t sum = 0;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    int64_t cell;
+    if (!to_cell((point[k] - axes[k].start) / axes[k].size, cell)) return false;
+    if (__builtin_mul_overflow(cell, axes[k].stride, &cell) || __builtin_add_overflow(sum, cell, &sum)) return false;
+  }
+  cluster = sum;
+  return true;
+}
+
+template <typename T, typename Refuse>
+void check_finite(const char* name, const T* values, int64_t count, const Refuse& refuse) {
+  for (int64_t k = 0; values && k < count; ++k) {
+    if (!std::isfinite(values[k])) refuse(name, " must be finite, but ", name, "[", k, "] is ", values[k], ".");
+  }
+}
+
+template <typename T, typename Refuse>
+void check(const Cloud<T>& c, const Refuse& refuse) {
+  check_finite("size", c.size, c.d, refuse);
+  check_finite("start", c.start, c.d, refuse);
+  check_finite("end", c.end, c.d, refuse);
+  for (int64_t k = 0; k < c.d; ++k) {
+    if (!(c.size[k] > 0)) refuse("size must be positive, but size[", k, "] is ", c.size[k], ".");
+  }
+  for (int64_t i = 0; i < c.n * c.d; ++i) {
+    if (!std::isfinite(c.pos[i])) {
+      refuse("pos must be finite, but coordinate ", i % c.d, " of point ", i / c.d, " is ", c.pos[i], ".");
+    }
+  }
+}
+
+template <typename T, typename Refuse>
+std::vector<Axis<T>> lay_out(const Cloud<T>& c, const Refuse& refuse) {
+  std::vector<T> least(c.pos, c.pos + c.d), greatest(c.pos, c.pos + c.d);
+  for (int64_t i = 1; i < c.n; ++i) {
+    for (int64_t k = 0; k < c.d; ++k) {
+      least[k] = std::min(least[k], c.pos[i * c.d + k]);
+      greatest[k] = std::max(greatest[k], c.pos[i * c.d + k]);
+    }
+  }
+  std::vector<Axis<T>> axes(c.d);
+  int64_t stride = 1;
+  for (int64_t k = 0; k < c.d; ++k) {
+    const T from = c.start ? c.start[k] : least[k], to = c.end ? c.end[k] : greatest[k];
+    axes[k] = {from, c.size[k], stride};
+    const T last = (to - from) / c.size[k];
+    if (!(last > -1)) {
+      refuse("end must not lie a cell or more below start, but along dimension ", k, " start is ", from,
+             c.start ? "" : " (the least of pos)", ", end is ", to, c.end ? "" : " (the greatest of pos)",
+             " and size is ", c.size[k], ".");
+    }
+    if (k + 1 == c.d) break;  // how many cells the last dimension has is of no account
+    int64_t cells;
+    if (!to_cell(last, cells) || __builtin_add_overflow(cells, 1, &cells) ||
+        __builtin_mul_overflow(stride, cells, &stride)) {
+      refuse("size is too small: from start to end there are more cells than int64 can count.");
+    }
+  }
+  return axes;
+}
+
+}  // namespace voxels
+
+// Writes the number of each point's voxel to cluster[0 … n).
+//   refuse(words...)                     throws: its words make a sentence
+//   parallel_for(size, piece, work)      calls work(begin, end) for the pieces of [0, size)
+template <typename T, typename Refuse, typename ParallelFor>
+void number_points(const Cloud<T>& c, int64_t* cluster, const Refuse& refuse, const ParallelFor& parallel_for) {
+  voxels::check(c, refuse);
+  if (c.n == 0) return;
+  const std::vector<voxels::Axis<T>> axes = voxels::lay_out(c, refuse);
+  std::atomic<bool> all_fit{true};
+  parallel_for(c.n, int64_t{8192}, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (!voxels::to_cluster(c.pos + i * c.d, axes, cluster[i])) all_fit = false;  // an exception may not leave this loop
+    }
+  });
+  for (int64_t i = 0; !all_fit && i < c.n; ++i) {
+    if (!voxels::to_cluster(c.pos + i * c.d, axes, cluster[i])) {
+      refuse("pos is too far from start: the cell of point ", i, " has a number that int64 cannot hold.");
+    }
+  }
+}
+
+}  // namespace oplab
