@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
+import inspect
 import json
 import os
 import selectors
@@ -107,8 +108,45 @@ def warm_exporter() -> None:
         contextlib.redirect_stderr(io.StringIO()),
     ):
         warnings.simplefilter("ignore")
+        keep_registry()
         torch.onnx.export(_toy(), (torch.ones(2, 3),), dynamo=True, verbose=False)
     logging.disable(logging.NOTSET)
+
+
+def keep_registry() -> None:
+    """Have the dynamo path's registry built once, not at each export: it is most of an export's time.
+
+    The exporter reads the source of 500 functions for it. Each export still gets a registry of its own to add to. Where PyTorch's
+    internals have changed, nothing is kept and exports take longer.
+    """
+    try:
+        from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+        build = ONNXRegistry.from_torchlib.__func__
+        default = inspect.signature(build).parameters["opset_version"].default
+        empty = ONNXRegistry()
+        empty._cleanup_registry_based_on_opset_version()
+        empty.functions, empty._opset_version = {}, default
+    except (ImportError, AttributeError, KeyError):
+        return
+
+    class OfAllOpsets(ONNXRegistry):
+        def _cleanup_registry_based_on_opset_version(self) -> None:
+            pass
+
+    kept: dict[bool, dict[Any, list[Any]]] = {}
+
+    def from_torchlib(cls: type[ONNXRegistry], opset_version: int = default) -> ONNXRegistry:
+        vision = "torchvision" in sys.modules  # its operators are found once it is imported
+        if vision not in kept:
+            kept[vision] = build(OfAllOpsets).functions
+        registry = cls()
+        registry._opset_version = opset_version
+        registry.functions = {target: list(found) for target, found in kept[vision].items()}
+        registry._cleanup_registry_based_on_opset_version()
+        return registry
+
+    ONNXRegistry.from_torchlib = classmethod(from_torchlib)
 
 
 def serve(control: socket.socket) -> None:
