@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -98,7 +99,8 @@ def tests(browser: bool = True) -> int:
         chosen += ["--ignore", "tests/browser"]
     elif any((ROOT / "tests" / "browser").glob("test_*.py")):
         variables["OPLAB_CHROMIUM"] = get_chromium()
-    return run(pytest_command("-n", "2", "--dist", "loadscope", *chosen), **variables)
+    # In the folders' order, browser first: by number of tests, the few long ones would come last, on one worker.
+    return run(pytest_command("-n", "2", "--dist", "loadscope", "--no-loadscope-reorder", *chosen), **variables)
 
 
 def main() -> int:
@@ -114,6 +116,8 @@ def main() -> int:
         "notebooks": notebooks,
         "tests": lambda: tests(not options.no_browser),
     }
+    # A shell gives its background jobs an ignored SIGINT, and so would every command that a test sends Ctrl-C to.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     chosen = [step for step in STEPS if step in (options.steps or STEPS)]
     failed = []
     for step in chosen:
