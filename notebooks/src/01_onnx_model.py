@@ -113,11 +113,12 @@ assert (max(ir), max(opsets)) == (13, 26) and (onnx.IR_VERSION, newest) == (14, 
 
 # %% [markdown]
 # **The fix.** Say both, always. An opset that is a few years old runs in more engines, and `onnx` knows the lowest IR version
-# for it.
+# for it. Any from there to 13 loads here. The course writes 10, as the dynamo path does.
 
 # %%
 opset = [helper.make_opsetid("", 20)]
-print("lowest IR version for opset 20:", helper.find_min_ir_version_for(opset))
+lowest = helper.find_min_ir_version_for(opset)
+print("lowest IR version for opset 20:", lowest, " all from there load:", {*range(lowest, 14)} <= {*ir})
 
 model = helper.make_model(graph, opset_imports=opset, ir_version=10)
 onnx.checker.check_model(model, full_check=True)
@@ -363,7 +364,8 @@ for node in ts.graph.node:
 Markdown("\n".join(dict.fromkeys(lines)))  # the three Conv share some rows
 
 # %% [markdown]
-# An attribute that is not in the file has its default. `Conv` has a sixth one, `auto_pad`, which the TorchScript path left out and
+# An attribute that is not in the file has its default. Where the column says none, ONNX's full text says what holds then, as for
+# the `dilations` of a `Conv`: 1 along each axis. `Conv` has a sixth one, `auto_pad`, which the TorchScript path left out and
 # the dynamo path wrote down. So two nodes can mean the same and differ in their lists of attributes.
 #
 # ## 5. Names are the wires
@@ -445,6 +447,17 @@ clip = helper.make_node("Clip", ["x", "", "b"], ["y"])
 capped = ruin(lambda m: (m.graph.ClearField("node"), m.graph.node.append(clip), m.graph.initializer.pop(0)))
 onnx.checker.check_model(capped, full_check=True)
 print(run(capped, x=np.float32([-9, 0, 9])))
+
+# %% [markdown]
+# Rule 2 has an exception too: an initialiser may have the name of a graph input. Then it is the input's default, and the caller
+# may leave the input out.
+
+# %%
+optional = helper.make_tensor_value_info("b", TensorProto.FLOAT, [])
+with_default = ruin(lambda m: m.graph.input.append(optional))
+onnx.checker.check_model(with_default, full_check=True)
+numbers = np.float32([0, 1, 2])
+print("b left out:", run(with_default, x=numbers), " b fed:", run(with_default, x=numbers, b=np.array(30, np.float32)))
 
 # %% [markdown]
 # A node can also read a name that is not in its `input`. The branches of an `If` are graphs of their own, stored as attributes of

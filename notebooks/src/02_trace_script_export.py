@@ -27,6 +27,7 @@
 import inspect
 import io
 import logging
+import random
 import re
 import warnings
 from contextlib import redirect_stderr
@@ -430,6 +431,8 @@ with raises(RuntimeError, "expected same dtype"):
 # way has weights:
 
 # %%
+toy = dynamo_path(Cond(lambda x: is_loud(x).item(), torch.tanh, lambda x: x * 3), quiet)
+print("toy: ", ops(toy), run(toy, quiet).round(3), run(toy, loud).round(3))
 with_weights = Cond(lambda x: is_loud(x).item(), torch.tanh, lambda x: with_weights.linear(x))
 with_weights.linear = nn.Linear(3, 3)
 with raises(torch.onnx.OnnxExporterError, "unbacked symbols"):
@@ -918,8 +921,38 @@ for attribute in node.attribute:
 # %% [markdown]
 # ## 10. Limits
 #
-# - All three captures see tensors. What your code does with NumPy, files or random numbers of Python happens at the
-#   capture, once.
+# - Each capture sees operators on tensors. What NumPy computes from a tensor is a constant in a trace; a script and
+#   `torch.export` refuse it. A random number of Python is drawn once, at the capture, and a script refuses that too.
+
+
+# %%
+class Numpy(nn.Module):
+    def forward(self, x):
+        return x + torch.from_numpy(x.numpy()[::-1].copy())
+
+
+class Noisy(nn.Module):
+    def forward(self, x):
+        return x * random.gauss(1, 0.1)
+
+
+traced = torch.jit.trace(Numpy(), quiet, check_trace=False)
+print("Numpy, traced with the quiet signal, right on loud:", torch.equal(traced(loud), Numpy()(loud)))
+with raises(RuntimeError, ".numpy() is not supported"):
+    torch.export.export(Numpy(), (quiet,))
+
+captured = {
+    "PyTorch": Noisy(),
+    "trace": torch.jit.trace(Noisy(), quiet, check_trace=False),
+    "torch.export": torch.export.export(Noisy(), (quiet,)).module(),
+}
+for name, made in captured.items():
+    print(f"Noisy, {name:13} two runs agree: {torch.equal(made(quiet), made(quiet))}")
+for refused, words in ((Numpy(), "no attribute or method 'numpy'"), (Noisy(), "Random.gauss")):
+    with raises(RuntimeError, words):
+        torch.jit.script(refused)
+
+# %% [markdown]
 # - `torch.cond` takes one condition. For one that differs from element to element, `torch.where` is right.
 # - The TorchScript path cannot trace `torch.cond`. A model for both paths needs the `if` for `torch.jit.script`.
 
@@ -934,8 +967,8 @@ with raises(RuntimeError, "torch.jit.trace a dynamo-optimized function"):
 #
 # ## 11. Exercises
 #
-# Your file is `exercises/c02_trace_script_export.py`. Before the first one, take a pencil: for each module of this
-# chapter, say what the three graphs hold, then look.
+# Your file is [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py). A docstring is the
+# specification. Before the first one, take a pencil: for each module of this chapter, say what the three graphs hold, then look.
 #
 # **`predict`** — A function that does it for any module. It gets fourteen modules with random numbers, so it has to
 # look into the graphs. You need `inlined_graph`, a value's `uses()`, and `graph_signature.user_inputs`.

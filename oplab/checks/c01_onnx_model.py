@@ -18,7 +18,7 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.base import Collect, LearnerError, Verdict
 from oplab.parity import Wrong, describe, expect_close
 
 MAX_TEXT = 90_000  # characters of a result as JSON; the right ones have at most 3000
@@ -553,6 +553,7 @@ def judge_repair(v: Verdict) -> None:
                 untouched(v, title)
                 got = v.model(title)
                 expect_imports(got, broken)
+                expect_all_nodes(got, model)
                 expect_names(got, model)
                 expect_sorted(got)
                 expect_nothing_else(got, model)
@@ -601,6 +602,16 @@ def expect_versions_kept(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
         raise Wrong(f"The IR version was {broken.ir_version}, expected {right}, got {got.ir_version}. {cause}")
 
 
+def expect_all_nodes(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
+    """No node is lost. Without one, names look misspelt that are not."""
+    lost = sorted({node.name for node in model.graph.node} - {node.name for node in got.graph.node})
+    if lost:
+        raise Wrong(
+            f"The model had {len(model.graph.node)} nodes, it has {len(got.graph.node)} now. Lost: {', '.join(lost)}. If your "
+            'sorting keeps the nodes whose reads are all made: an empty name "" is no read, and a misspelt name is never made.'
+        )
+
+
 def expect_names(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
     """Graph inputs and outputs keep their names; every name that is read is made; nothing that is made is unread."""
     graphs.expect_inputs(got, [value.name for value in model.graph.input])
@@ -613,7 +624,7 @@ def expect_names(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
         by_body = name not in outputs and not any(name in node.input for node in got.graph.node)
         cause = " It is read inside a body." if by_body else ""
         cause = " It is an output of the graph." if name in outputs else cause
-        raise Wrong(f"{name!r} is read and nobody makes it; {sorted(made - read)} is made and read by nobody.{cause}")
+        raise Wrong(f"{name!r} is read and nobody makes it. Made, and read by nobody: {sorted(made - read)}.{cause}")
     if made - read:
         raise Wrong(f"{min(made - read)!r} is made and read by nobody now.")
 
@@ -785,7 +796,14 @@ def collect_inventory(c: Collect) -> None:
 def judge_inventory(v: Verdict) -> None:
     for title, model in inventory_models(v.rng).items():
         with v.check(title):
-            returned(v, title, "list")
+            try:
+                returned(v, title, "list")
+            except LearnerError as error:
+                if "KeyError: ''" not in str(error) or "ai.onnx" not in {entry.domain for entry in model.opset_import}:
+                    raise
+                raise LearnerError(
+                    f"{error} This model imports ai.onnx under its long name; its nodes say ''. Both are that domain."
+                ) from None
             untouched(v, title)
             expect_rows(json.loads(v.value(title)), model, title)
 

@@ -135,6 +135,8 @@ def collect_predict(c: Collect) -> None:
 
 def plain(answer: Any) -> Any:
     """A dict of the learner as lists, which the evidence can hold: one ``[key, value]`` for each entry."""
+    if answer is None:
+        return "None"
     if isinstance(answer, dict) and len(answer) <= 32:
         return [[key if type(key) is str else repr(key)[:50], listed(value)] for key, value in answer.items()]
     return f"a {type(answer).__name__}"
@@ -177,6 +179,8 @@ def judge_predict(v: Verdict) -> None:
 def entries(v: Verdict, title: str, keys: list[str]) -> dict[str, Any]:
     """A dict that the learner's function returned, with exactly these keys."""
     value = v.value(title)
+    if value == "None":
+        raise Wrong(f"{title}: expected a dict, got None. Is there a return?")
     if type(value) is not list:
         raise Wrong(f"{title}: expected a dict with the keys {keys}, got {value}.")
     found = {str(entry[0]): entry[1] for entry in value}
@@ -215,6 +219,8 @@ def expect_kept(capture: str, title: str, want: Kept | str, got: Any, module: st
 def _decides_cause(capture: str, title: str, decides: bool) -> str:
     if not decides and capture == "export" and "size" in title:
         return " The branch was decided at the capture; what is left of it is a range of sizes, and no node."
+    if not decides and capture == "script":
+        return " A script reads the source text: it has a decision only where the text has a branch or a loop."
     if not decides:
         return " This capture ran the module once and recorded the operators that it met: one way through, unrolled."
     if "submodule" in title or "normalisation" in title:
@@ -267,7 +273,8 @@ def export(module: torch.nn.Module, x: torch.Tensor, path: Path) -> None:
     import torch
 
     if not isinstance(module, torch.nn.Module):
-        raise Wrong(f"expected a torch.nn.Module, got {'None' if module is None else 'a ' + type(module).__name__}.")
+        came = "None. Is there a return?" if module is None else f"a {type(module).__name__}."
+        raise Wrong(f"expected a torch.nn.Module, got {came}")
     try:
         with quiet():
             torch.onnx.export(
@@ -369,7 +376,7 @@ def expect_exported(v: Verdict, name: str) -> None:
         raise Wrong(
             f"The condition reached torch.cond as a Python bool or number{where}. Leave it a tensor: no bool(), no .item()."
         )
-    raise Wrong(f"{error.message}{where}")
+    raise Wrong(f"{error.message.removeprefix('Wrong: ')}{where}")
 
 
 def expect_both(model: onnx.ModelProto, reference: torch.nn.Module) -> None:
@@ -544,18 +551,23 @@ def judge_frozen(v: Verdict) -> None:
                 if got != want:
                     text = helper.printable_graph(model.graph)
                     raise Wrong(
-                        f"{title}: {name!r} is {want}, the answer says {got!r}.{_frozen_cause(title, want, got)}\n"
+                        f"{title}: {name!r} is {want}, the answer says {got!r}.{_frozen_cause(model, name, want, got)}\n"
                         f"The graph, declared inputs {declared}:\n{textwrap.indent(text, '    ')}"
                     )
 
 
-def _frozen_cause(title: str, want: str, got: Any) -> str:
+def _frozen_cause(model: onnx.ModelProto, name: str, want: str, got: Any) -> str:
     if got not in ("used", "unused", "missing"):
         return " The answers are 'used', 'unused' and 'missing'."
-    if want == "used" and title != "used as it is":
-        return " The body of an If or Loop node reads it from the graph around; it is not among that node's inputs."
-    if want == "unused" and got == "used":
-        return " A node reads it, but no output needs that node: go backwards from the graph's outputs."
     if want == "missing":
         return " The name is not among graph.input, so nobody can feed it."
-    return ""
+    if got == "missing":
+        return " The name is among graph.input."
+    read = any(name in node.input for node in model.graph.node)
+    if want == "used" and read:
+        return " Go backwards from the graph's outputs, over every node that they need."
+    if want == "used":
+        return " The body of an If or Loop node reads it from the graph around; it is not among that node's inputs."
+    if read:
+        return " A node reads it, but no output needs that node: go backwards from the graph's outputs."
+    return " No node reads it. To stand in graph.input is not enough."

@@ -1,4 +1,4 @@
-# says: KeyError
+# says: imports ai.onnx under its long name
 # status: error
 def inventory(model: onnx.ModelProto) -> list[tuple[str, str, int, str, str, object]]:
 

@@ -1,4 +1,4 @@
-# says: is read and nobody makes it
+# says: Lost: 
 def repair(model: onnx.ModelProto) -> onnx.ModelProto:
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)

@@ -1,3 +1,3 @@
-# says: expected a torch.nn.Module, got None
+# says: got None. Is there a return?
 def control_flow(gate):
     gate.eval()
