@@ -486,10 +486,11 @@ with raises(AssertionError, "Shapes are not equal"):
 
 # %% [markdown]
 # Two systems have to agree, so one of them has to follow. ONNX Runtime's kernel is compiled; your PyTorch code is not. The ATen
-# operator below `interpolate` takes the size *and* the scales, so both can be right.
+# operator below `interpolate` takes the size *and* the scales, so both can be right. For bilinear there is one of the same form.
 
 # %%
-print(torch.ops.aten.upsample_bicubic2d.default._schema)
+for operator in (torch.ops.aten.upsample_bicubic2d, torch.ops.aten.upsample_bilinear2d):
+    print(operator.default._schema)
 
 
 def bicubic(x, scales):
@@ -513,8 +514,9 @@ print(all(same_size(int(draws.integers(4, 600)), float(draws.uniform(0.3, 5))) f
 #
 # Now the mapping. `torch.autograd.Function` makes an operator of your own out of two methods. `forward` is what PyTorch runs.
 # `symbolic` is what the TorchScript path writes into the graph instead of looking at `forward`. Its arguments are the graph
-# context `g` and one graph value for each argument of `forward` (without `ctx`). An input of `Resize` that you leave out is an empty
-# constant here. `None` in its place crashes the process.
+# context `g` and one graph value for each argument of `forward` (without `ctx`). `g.op` writes one node: first the inputs, then the
+# attributes, each with its type at the end of its name: `_s` string, `_f` float, `_i` integer, `_t` tensor (chapter 05). An input of
+# `Resize` that you leave out is an empty constant here. `None` in its place crashes the process.
 
 
 # %%
@@ -673,7 +675,7 @@ def unknown_size(x, scales):
 torch.library.opcheck(resize_op, (small, factor(2.3)), test_utils=["test_schema", "test_faketensor"])
 
 # %% [markdown]
-# The capture works now. What is missing is link 2, the mapping: which ONNX nodes stand for `c03::resize`?
+# The capture works now. What is missing is the mapping, link 2 of chapter 00: which ONNX nodes stand for `c03::resize`?
 
 # %%
 with raises(torch.onnx.OnnxExporterError, "No ONNX function found for"):
@@ -704,6 +706,13 @@ print(
 # %%
 again = prove(on_dynamo_path, net_op)
 print("both files give the same photos:", all(np.allclose(again[value], enlarged[value], atol=1e-6) for value in again))
+
+# %% [markdown]
+# A constant in a translation is a node too, `op.Constant`. Outside an export `op` computes at once, so you can try a node before you
+# use it.
+
+# %%
+print(op.Mul(np.float32([1, 2]), op.Constant(value_floats=[10.0, 0.5])))
 
 # %% [markdown]
 # `u0` and `u1` in the header of the output are the two unknown sizes. Left the naive graph, right the new one:

@@ -192,7 +192,7 @@ figure.tight_layout()
 # %% [markdown]
 # ### The naive try
 #
-# The old notes write their `my_add` like this. (One of them even has `2a + b`: another operator of the same name.)
+# Old study notes on export write a `my_add` like this. (One of them even has `2a + b`: another operator of the same name.)
 
 
 # %%
@@ -253,8 +253,9 @@ with raises(torch.onnx.OnnxExporterError, "No ONNX function found"):
 # ## 3. Attributes and their suffixes
 #
 # ONNX stores the type of each attribute in the file. Python's `1` could be an INT or a FLOAT, so the suffix says it.
-# The table is made by exporting a node of an invented operator and reading the file. *(TorchScript path; the dynamo
-# path takes the types from the onnxscript function or from `torch.onnx.ops.symbolic`, chapter 10.)*
+# The table is made by exporting a node of an invented operator and reading the file. The exporter has no mapping of
+# `aten::asinh`, so this chapter borrows that name for its probes. *(TorchScript path; the dynamo path takes the types
+# from the onnxscript function or from `torch.onnx.ops.symbolic`, chapter 10.)*
 
 
 # %%
@@ -703,7 +704,7 @@ assert counts[9] > 300
 # ## 8. Optional inputs: MyRelu and MyClip
 #
 # There is a second place for a symbolic function: the static method `symbolic` of a `torch.autograd.Function`. Chapter
-# 08 is about it. The note shows two. Its MyRelu:
+# 08 is about it. The old notes show two, MyRelu and MyClip. Their MyRelu:
 
 
 # %%
@@ -723,7 +724,7 @@ with raises(Fail, "Type parameter (T) of Optype (Clip) bound to different types"
     run(export(MyRelu.apply, samples[64]), samples[64])
 
 # %% [markdown]
-# It is right for float32 and for nothing else: section 5 says why. Its MyClip writes the bound as an attribute.
+# It is right for float32 and for nothing else: section 5 says why. Their MyClip writes the bound as an attribute.
 
 
 # %%

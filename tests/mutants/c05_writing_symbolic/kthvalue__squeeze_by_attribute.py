@@ -1,4 +1,4 @@
-# says: Unrecognized attribute: axes
+# says: From opset 13 on the axes of Squeeze are an input
 def kthvalue():
     @parse_args("v", "i", "i", "b")
     def symbolic(g, x, k, dim, keepdim):
