@@ -138,13 +138,13 @@ def trials(course: Course) -> list[Trial]:
     return found
 
 
-def attempt(course: Course, trial: Trial, server: Server) -> Outcome:
-    """Grade a trial's text as if it were the learner's file."""
+def attempt(course: Course, trial: Trial, server: Server, seed: int | None = None) -> Outcome:
+    """Grade a trial's text as if it were the learner's file, on fresh inputs unless a seed is given."""
     with tempfile.TemporaryDirectory(prefix="oplab-lint-") as folder:
         file = Path(folder) / trial.exercise.file
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(trial.text, encoding="utf-8")
-        (outcome,) = grade(course, [trial.exercise], Path(folder), jobs=1, server=server).exercises
+        (outcome,) = grade(course, [trial.exercise], Path(folder), jobs=1, server=server, seed=seed).exercises
     return outcome
 
 
