@@ -146,7 +146,8 @@ def export_modes(model: torch.nn.Module, x: torch.Tensor, path: Path, leave: str
     - ``"unmapped by name"``: operators without a mapping become nodes whose type is the operator's name;
     - ``"everything"``: every ATen operator becomes an ``ATen`` node, also where there is a mapping.
 
-    Anything else is a ValueError that names it. The file has opset 13, the input ``x`` and the output ``y``.
+    Anything else is a ValueError that names it. The model calls operators of ATen only. The file has opset 13, the input ``x``
+    and the output ``y``.
 
     Returns:
         The PyTorch operators that a runtime has to bring, sorted, each once, as PyTorch names them: ``aten::asinh``, and with its

@@ -436,7 +436,8 @@ print("n is a", took[0][0], "and args is", took[0][1])
 
 # %% [markdown]
 # The handler gets `g`, the Function's arguments in their order (tensors as values of the graph, numbers as Python
-# numbers), and as keywords the class's `name` and its `module`. The node is `g.original_node`.
+# numbers), and as keywords the class's `name` and its `module`. The node is `g.original_node`. An input of a new node has
+# to be a value of the graph, so the number `-1.0` becomes a `Constant`.
 
 # %%
 count = []
@@ -563,7 +564,8 @@ def typed(type_of):
     """Map MyRelu to a custom node whose type is given, and export it with a dynamic first axis."""
 
     def symbolic(g, *args, **kwargs):
-        return g.op("relics::MyRelu", args[0]).setType(type_of(g, args[0]))
+        made = g.op("relics::MyRelu", args[0])
+        return made.setType(type_of(g, args[0])) if type_of else made
 
     register_custom_op_symbolic("prim::PythonOp", symbolic, 1)
     model = export(MyRelu.apply, x, dynamic_axes={"x": {0: "batch"}})
@@ -580,14 +582,18 @@ print("the handler's own input:   ", typed(lambda g, value: value.type()))
 # The original node comes from the trace, so it has the sizes of your example: `2`, although the axis is dynamic. A
 # shape that is declared and wrong is worse than none, because later tools believe it. The input of your node belongs to
 # the new graph, and it has kept `batch`. Where your operator changes the shape, set it:
-# `value.type().with_sizes([None, 3])`. And without any `setType`?
+# `value.type().with_sizes([None, 3])`. And without any `setType`? The exporter warns on stderr, and the sizes are lost:
+# both axes have invented names.
 
 # %%
-print(archaeology.find("set_type").old())
+from oplab.archaeology import probes
+
+sizes = []
+warning = probes.stderr_of(lambda: sizes.extend(typed(None)))
+print(warning.partition("Warning: ")[2].partition(", so")[0])
+print("without setType:", sizes)
 
 # %% [markdown]
-# The warning of the first case says that shape inference is missing for the node. The sizes are lost then.
-#
 # The original node is still good for a look. This is the note's loop over inputs and outputs, and what
 # `requiresGrad()` says.
 
@@ -886,8 +892,6 @@ print(text[text.index("struct AddKernel") : text.index(" private:")])
 # Every name that it does not know, in the words of no particular compiler:
 
 # %%
-from oplab.archaeology import probes
-
 print(*probes.unknown_names(), sep="\n")
 
 # %% [markdown]

@@ -43,16 +43,7 @@ def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
         error and error.type == "ValueError" and "min()" in error.message
     )  # what an unregistered name leaves behind
     if error and (error.type == "UnsupportedOperatorError" or forgotten):
-        registered = [str(entry) for entry in v.value("registered")]
-        if not registered:
-            why = "Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic."
-        elif any(entry.startswith(f"{name} ") for entry in registered):
-            why = f"Registered: {', '.join(registered)}. The version is the earliest opset that a function serves."
-        else:
-            why = (
-                f"Registered: {', '.join(registered)}. The first argument is the name of the PyTorch operator, {name}."
-            )
-        raise Wrong(f"{title}: the exporter finds no symbolic function for {name}. {why}")
+        raise not_found(v, title, name)
     if error:
         explain(error, title)
     model = v.model(title)
@@ -60,6 +51,20 @@ def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
     graphs.expect_opset(model, opset)
     graphs.expect_outputs(model, ["out"])
     return model
+
+
+def not_found(v: Verdict, title: str, name: str) -> Wrong:
+    """Why the exporter has no symbolic function for ``name``: what the learner registered instead."""
+    registered = [str(entry) for entry in v.value("registered")]
+    if not registered:
+        why = (
+            "Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic, before any export."
+        )
+    elif any(entry.startswith(f"{name} ") for entry in registered):
+        why = f"Registered: {', '.join(registered)}. The version is the earliest opset that a function serves."
+    else:
+        why = f"Registered: {', '.join(registered)}. The first argument is the name of the PyTorch operator, {name}."
+    return Wrong(f"{title}: the exporter finds no symbolic function for {name}. {why}")
 
 
 def expect_replaced(model: onnx.ModelProto, name: str) -> None:
@@ -85,6 +90,9 @@ def _why_it_failed(message: str) -> str:
         "number of arguments": " parse_args takes one letter for each argument of the schema, g not counted.",
         "Expected node type 'onnx::Constant'": (
             ' A letter such as "i" asks for a constant, and this argument is a tensor: the letter of a tensor is "v".'
+        ),
+        "z_(): incompatible function arguments": (
+            " g.op was given a Python number or a text as an input. An input is a value of the graph: pass on what the function got."
         ),
         "incompatible function arguments": (
             " An attribute was given a value of the graph: parse_args turns a constant argument into a Python number."
@@ -607,8 +615,8 @@ FOO_SHAPES = [(2, 3), (5,), (2, 1, 3)]
 
 
 def foo_numbers(rng: np.random.Generator) -> list[tuple[float, int]]:
-    """For each export an attr1 with a fraction and an attr2, all different."""
-    scales = rng.integers(-5, 6, size=len(FOO_SHAPES)) + rng.uniform(0.2, 0.8, size=len(FOO_SHAPES))
+    """For each export an attr1 with a fraction, below 2, and an attr2 from 2 on: neither can be taken for the other."""
+    scales = rng.integers(-5, 2, size=len(FOO_SHAPES)) + rng.uniform(0.2, 0.8, size=len(FOO_SHAPES))
     powers = rng.choice(np.arange(2, 7), size=len(FOO_SHAPES), replace=False)
     return [(round(float(scale), 3), int(power)) for scale, power in zip(scales, powers, strict=True)]
 
@@ -625,16 +633,17 @@ def collect_foo(c: Collect) -> None:
             super().__init__()
             self.attr1, self.attr2 = attr1, attr2
 
-        def forward(self, input1: torch.Tensor, input2: torch.Tensor) -> torch.Tensor:
-            return torch.ops.oplab.foo_forward(input1, input2, self.attr1, self.attr2)
+        def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:  # not the names of the inputs
+            return torch.ops.oplab.foo_forward(first, second, self.attr1, self.attr2)
 
-    foo = c.function("foo")
+    foo, before = c.function("foo"), set(exporting.registrations())
     for number, (shape, (attr1, attr2)) in enumerate(zip(FOO_SHAPES, foo_numbers(c.rng), strict=True)):
         path, title = c.scratch / f"{number}.onnx", foo_title(attr1, attr2)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             c.attempt(title, foo, FooModel(attr1, attr2), (torch.rand(shape), torch.rand(shape)), path)
         c.file(title, path)
+    c.value("registered", [entry for entry in exporting.registrations() if entry not in before])
 
 
 def foo_title(attr1: float, attr2: int) -> str:
@@ -655,10 +664,7 @@ def judge_foo(v: Verdict) -> None:
                         "a registered symbolic function serves the TorchScript path, dynamo=False."
                     )
                 if error and error.type == "UnsupportedOperatorError":
-                    raise Wrong(
-                        f"{title}: the exporter finds no symbolic function for oplab::foo_forward at this opset. "
-                        "register_custom_op_symbolic has to come before the export."
-                    )
+                    raise not_found(v, title, "oplab::foo_forward")
                 if error:
                     explain(error, title)
                 models[title] = model = v.model(title)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, LearnerError, Verdict
+from oplab.checks.base import Collect, LearnerError, Recorded, Verdict
 from oplab.checks.exporting import about
 from oplab.parity import Wrong, describe, expect_close
 
@@ -83,6 +83,12 @@ def _ported(v: Verdict, title: str, name: str, opset: int, shape: tuple[int, ...
         raise Wrong(
             f"{title}: the exporter finds no symbolic function for {name}. {shown} What counts is the full name, with the namespace "
             f"of the torch operator, and a version that is not above opset {opset}."
+        )
+    if error and "torch._C.Value" in error.message:
+        where = f" ({error.where})" if error.where else ""
+        raise Wrong(
+            f"{title}: {error.message}{where}. A number of the schema reaches the mapping as a value of the graph: parse_args makes "
+            "a Python number of it."
         )
     model = v.model(title)
     graphs.expect_opset(model, opset)
@@ -254,6 +260,7 @@ def judge_port_python_op(v: Verdict) -> None:
     with v.check("each Function is the node that the handler writes"):
         for title, steps in CHAINS.items():
             with about(title):
+                _expect_returned(v, title)
                 models[title] = model = v.model(title)
                 _expect_chain(model, steps)
     if not v.ok:
@@ -290,26 +297,61 @@ def _expect_called(v: Verdict, title: str, names: list[str]) -> None:
     if not calls:
         if not error:
             v.model(title)  # raises where no file was written
-        registered = ", ".join(map(str, v.value(f"{title}: registered"))) or "nothing"
+        registered = [str(entry) for entry in v.value(f"{title}: registered")]
         how = (
             f"The export failed: {error.message}."
             if error
             else "The export went well all the same, because the exporter replaced each Function by what its forward did."
         )
         raise Wrong(
-            f"No handler was called, expected calls for {', '.join(names)}. {how} Registered: {registered}. Functions are nodes "
-            "of the kind prim::PythonOp, and on the dynamo path nobody asks."
+            f"No handler was called, expected calls for {', '.join(names)}. {how} "
+            f"Registered: {', '.join(registered) or 'nothing'}. {_why_nobody_asked(registered, bool(error))}"
         )
     if error:
-        hint = ""
-        if error.type in ("TypeError", "IndexError", "AttributeError", "ValueError"):
-            hint = (
-                " Today a handler is called as handler(g, *args, **kwargs): a parameter for the node between g and args would take "
-                "the first input, and shift the others."
-            )
         where = f" ({error.where})" if error.where else ""
-        raise LearnerError(f"{error.message}{where}.{hint}")
+        raise LearnerError(f"{error.message}{where}.{_why_it_raised(error)}")
     raise Wrong(f"The handler was called for {', '.join(calls)}, expected {', '.join(names)}.")
+
+
+def _why_nobody_asked(registered: list[str], failed: bool) -> str:
+    """Why a handler that is registered like this is never called."""
+    versions = [int(entry.split()[-1]) for entry in registered if entry.startswith("prim::PythonOp ")]
+    if not registered:
+        return "The registration has to come before the export."
+    if versions and min(versions) > 13:
+        return "The version is the earliest opset that a handler serves, and the file has opset 13."
+    if versions and not failed:
+        return "The name is right, and on the dynamo path nobody asks: the export needs dynamo=False."
+    return "Functions are nodes of the kind prim::PythonOp, and on the dynamo path nobody asks."
+
+
+def _why_it_raised(error: Recorded) -> str:
+    """What usually stands behind an exception in a handler."""
+    if "torch._C.Node" in error.message and "'type'" in error.message:
+        return " A node has no type today. A value has one: its output, and the handler's own input args[0]."
+    if "z_(): incompatible function arguments" in error.message:
+        return (
+            " g.op was given a Python number as an input. An input is a value of the graph: make a Constant of the number, "
+            'g.op("Constant", value_t=…).'
+        )
+    if "must be suffixed" in error.message:
+        return ""
+    if error.type in ("TypeError", "IndexError", "AttributeError", "ValueError"):
+        return (
+            " Today a handler is called as handler(g, *args, **kwargs): a parameter for the node between g and args would take "
+            "the first input, and shift the others."
+        )
+    return ""
+
+
+def _expect_returned(v: Verdict, title: str) -> None:
+    """Demand that a handler that was called gave a value back."""
+    error = v.error(title)
+    if error and v.value(f"{title}: calls") and "Couldn't export Python operator" in error.message:
+        raise Wrong(
+            f"{title}: {error.message}. The handler was called and returned nothing, so the Function is still there: it has to "
+            "return the value that g.op made."
+        )
 
 
 def _expect_chain(model: onnx.ModelProto, steps: Sequence[tuple[str, tuple[float, ...]]]) -> None:
@@ -490,7 +532,9 @@ def collect_export_modes(c: Collect) -> None:
             for leave in CASES[name]:
                 title, path = f"{name}, leave {leave!r}", c.scratch / f"{number}_{MODES.index(leave)}.onnx"
                 x = torch.full((2, 3), 0.5)
-                c.value(f"{title}: returned", c.attempt(title, modes, as_module(function), x, path, leave))
+                returned = c.attempt(title, modes, as_module(function), x, path, leave)
+                c.value(f"{title}: kind", type(returned).__name__)
+                c.value(f"{title}: returned", returned if type(returned) is list else None)
                 c.file(title, path)
         path = c.scratch / "other.onnx"
         c.value("other: returned", c.attempt("other", modes, as_module(torch.relu), torch.ones(2), path, "something"))
@@ -515,7 +559,8 @@ def judge_export_modes(v: Verdict) -> None:
                 title = f"{name}, leave {leave!r}"
                 if title in models:
                     with about(title):
-                        _expect_list(v.value(f"{title}: returned"), _wanted(name, leave))
+                        kind = str(v.value(f"{title}: kind"))[:100]
+                        _expect_list(v.value(f"{title}: returned"), kind, _wanted(name, leave))
     with v.check("the files compute what the model does"):
         for title, model in models.items():
             name = title.split(", leave")[0]
@@ -549,7 +594,12 @@ def _expect_error(v: Verdict, title: str, names: list[str]) -> None:
         )
     if error.type != "UnsupportedOperatorError":
         where = f" ({error.where})" if error.where else ""
-        raise Wrong(f"Expected the exporter's UnsupportedOperatorError, got {error.message}{where}")
+        cause = (
+            ". operator_export_type takes a member of torch.onnx.OperatorExportTypes."
+            if "OperatorExportTypes" in error.message
+            else ""
+        )
+        raise Wrong(f"Expected the exporter's UnsupportedOperatorError, got {error.message}{where}{cause}")
 
 
 def _expect_mode(v: Verdict, title: str, name: str, leave: str) -> onnx.ModelProto:
@@ -588,9 +638,11 @@ def _expect_mode(v: Verdict, title: str, name: str, leave: str) -> onnx.ModelPro
     return model
 
 
-def _expect_list(returned: Any, wanted: list[str]) -> None:
-    if type(returned) is not list or not all(type(entry) is str for entry in returned):
-        raise Wrong(f"Expected a list of names, got {_shown(returned)}.")
+def _expect_list(returned: Any, kind: str, wanted: list[str]) -> None:
+    if type(returned) is not list:
+        raise Wrong(f"Expected a list of names, got {'nothing (None)' if kind == 'NoneType' else f'a {kind}'}.")
+    if not all(type(entry) is str for entry in returned):
+        raise Wrong("Expected a list of names; it holds something else than texts.")
     if returned == wanted:
         return
     cause = ""

@@ -1,4 +1,4 @@
-# says: finds no symbolic function for oplab::foo_forward
+# says: The first argument is the name of the PyTorch operator, oplab::foo_forward
 def foo(module, inputs, path):
     @parse_args("v", "v", "f", "i")
     def symbolic(g, input1, input2, attr1, attr2):

@@ -1,4 +1,4 @@
-# says: on the dynamo path nobody asks
+# says: the export needs dynamo=False
 def port_python_op(model, x, path):
     calls = Counter()
 

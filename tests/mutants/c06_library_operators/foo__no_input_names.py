@@ -1,0 +1,15 @@
+# says: Expected the graph inputs ['input1', 'input2']
+def foo(module, inputs, path):
+    @parse_args("v", "v", "f", "i")
+    def symbolic(g, input1, input2, attr1, attr2):
+        return g.op("oplab::Foo", input1, input2, attr1_f=attr1, attr2_i=attr2)
+
+    torch.onnx.register_custom_op_symbolic("oplab::foo_forward", symbolic, 9)
+    torch.onnx.export(
+        module,
+        inputs,
+        path,
+        dynamo=False,
+        opset_version=13,
+        custom_opsets={"oplab": 2},
+    )
