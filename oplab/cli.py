@@ -16,6 +16,7 @@ from oplab import paths
 from oplab.course import Course, Exercise, load
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
+from oplab.grading.results import Results
 
 app = typer.Typer(
     help="Operator Lab: grade your exercises, get hints, look at graphs.",
@@ -194,8 +195,8 @@ def check(
     print(f"\n{summary(results)}. Inputs: --seed {results.seed}", file=out, flush=True)
     if submission is None and used == "exercises":
         _remember(course, results)
-        if results.exit_code == 1:
-            _suggest(course, out)
+        if results.exit_code in (0, 1):
+            _suggest(course, results, out)
     problems = reports.write(results.as_dict(), targets, _titles(course))
     for problem in problems:
         print(f"oplab: {problem}", file=sys.stderr)
@@ -468,8 +469,16 @@ def _next(course: Course, reached: progressing.Progress) -> Exercise | None:
     return None
 
 
-def _suggest(course: Course, out: object) -> None:
-    exercise = _next(course, progressing.load(course.root / "build"))
+def _suggest(course: Course, results: Results, out: object) -> None:
+    """Where to go on: what has just failed, else what comes behind it, else the first that is open."""
+    graded = {outcome.id for outcome in results.exercises}
+    failed = {outcome.id for outcome in results.exercises if not outcome.passed}
+    order = course.exercises
+    last = max(number for number, exercise in enumerate(order) if exercise.id in graded)
+    again = next((exercise for exercise in order if exercise.id in failed), None)
+    reached = progressing.load(course.root / "build")
+    behind = (exercise for exercise in order[last + 1 :] if reached.entry(exercise.id).status != "passed")
+    exercise = again or next(behind, None) or _next(course, reached)
     if exercise is not None:
         print(
             f"Next: {exercise.id} in exercises/{exercise.file}{_line(course, exercise)}. Help: oplab hint {exercise.id}",

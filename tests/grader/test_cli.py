@@ -267,3 +267,12 @@ def test_sanitizer_names_the_line(course, oplab):
 
 def test_sanitizer_passes_what_is_right(oplab):
     assert oplab("check", "c01.compiles", "--sanitize").returncode == 0
+
+
+def test_what_comes_next_after_a_check(oplab):
+    """What has just failed; after a pass, what is open behind it; in the end, what is open before it."""
+    assert "Next: c01.fails in exercises/c01_cases.py" in oplab("check", "c01.fails", "c01.passes").stdout
+    behind = oplab("check", "c01.passes").stdout
+    assert "Next: c01.fails in" in behind
+    assert "Next: c01.compiles" not in behind
+    assert "Next: c01.hangs" in oplab("check", "c01.hangs").stdout
