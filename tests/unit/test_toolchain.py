@@ -415,7 +415,7 @@ graph = helper.make_graph(
 opsets = [helper.make_opsetid("", 20), helper.make_opsetid("test.twice", 1)]
 model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
 session = ops.session(model, libraries=[{str(library)!r}])
-print("before")
+print("before", flush=True)  # what is buffered is lost when the process aborts
 session.run(None, {{"a": np.zeros(10, np.float32)}})
 print("after")
 """
