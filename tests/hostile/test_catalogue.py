@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
     chosen = [entry for entry in ATTACKS if entry.head["stopped by"] != "scopes" or not isolation.can_signal_outside()]
+    chosen = [entry for entry in chosen if entry.head["stopped by"] != "isolation"]
     return HostileCourse(tmp_path_factory.mktemp("limits") / "course", chosen)
 
 
@@ -30,6 +31,14 @@ def course(tmp_path_factory):
 def plain(course) -> Run:
     """With limits only."""
     return course.check()
+
+
+@pytest.fixture(scope="module")
+def spied_on(tmp_path_factory) -> tuple[HostileCourse, Run]:
+    """With limits only, a course of its own for what nothing stops then: another attack may have written to what these read."""
+    chosen = [entry for entry in ATTACKS if entry.head["stopped by"] == "isolation"]
+    course = HostileCourse(tmp_path_factory.mktemp("spied") / "course", chosen)
+    return course, course.check()
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +61,15 @@ def test_the_catalogue_is_large_enough_and_each_entry_says_what_it_does():
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_no_point_with_limits_only(attack, course, plain):
+def test_no_point_with_limits_only(attack, request):
+    if attack.head["stopped by"] == "isolation":
+        course, run = request.getfixturevalue("spied_on")
+        judge(run, course.ids[attack.name], attack, isolated=False)
+        return
+    course = request.getfixturevalue("course")
     if attack.name not in course.ids:
         pytest.skip("this kernel lets a worker send signals to the grader: stopped only by isolation")
-    judge(plain, course.ids[attack.name], attack, isolated=False)
+    judge(request.getfixturevalue("plain"), course.ids[attack.name], attack, isolated=False)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
