@@ -14,6 +14,7 @@ import typer
 
 from oplab import paths
 from oplab.course import Course, Exercise, load
+from oplab.debug import cli as debug_cli
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
 from oplab.grading.results import Results
@@ -317,6 +318,9 @@ def show(
     from oplab.viewer import cli_show
 
     cli_show(models, output)
+
+
+app.add_typer(debug_cli.app, name="debug")
 
 
 @app.command("new-exercise")

@@ -71,6 +71,7 @@ def session(
     providers: Sequence[str] | None = None,
     threads: int | None = None,
     libraries: Sequence[str | os.PathLike[str]] = (),
+    optimize: bool = True,
 ) -> onnxruntime.InferenceSession:
     """An ONNX Runtime session that knows the kernels of the domain ``oplab``.
 
@@ -84,6 +85,7 @@ def session(
         libraries: further custom-op libraries, for example a compiled exercise. They come first: the course's kernels
             are added only where the model needs more. A library that registers the domain ``oplab`` itself therefore
             replaces the course's kernels, all of them: ONNX Runtime takes a domain from one library.
+        optimize: let ONNX Runtime fold and fuse nodes. Without it, each node of the file runs as it stands there.
 
     Raises:
         OplabError: the operators are not compiled, or a file or a provider is missing.
@@ -109,6 +111,8 @@ def session(
         options.log_severity_level = 4
         if threads is not None:
             options.intra_op_num_threads = threads
+        if not optimize:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         if os.environ.get("OPLAB_SANITIZE"):  # see oplab.toolchain.sanitizer
             options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         for library in registered:

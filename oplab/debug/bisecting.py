@@ -1,0 +1,276 @@
+"""The first node at which a model drifts from a reference, in O(log n) runs of growing or shrinking prefixes of the graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx
+
+from oplab.debug.drifting import Drift, drift
+from oplab.debug.matching import match
+from oplab.debug.model import Wiring, feeds, label, load
+from oplab.debug.partner import Partner
+from oplab.debug.tapping import Tap, tap
+from oplab.errors import OplabError
+
+Progress = Callable[["Step"], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One comparison: the values that are alive after the first ``cut`` nodes."""
+
+    cut: int
+    of: int
+    worst: str
+    drift: Drift
+
+    def __str__(self) -> str:
+        what = self.drift.reason or f"error {self.drift.error:.1e}"
+        return f"after {self.cut:>4} of {self.of} nodes: {'differs' if self.drift.bad else 'agrees '}  {self.worst!r}: {what}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where a model begins to drift.
+
+    Attributes:
+        node: the place of the first node whose result differs while all that it reads agrees; None if nothing differs.
+        suspects: labels of the nodes that may be at fault: this one, with those before it that have no partner in the reference.
+        value: the first value that differs, with its ``drift``.
+        runs: how many times (a part of) the model ran; the reference ran as often.
+        steps: the comparisons in order.
+    """
+
+    node: int | None
+    suspects: list[str]
+    value: str
+    drift: Drift
+    runs: int
+    steps: list[Step] = field(repr=False)
+    details: list[str] = field(default_factory=list, repr=False)
+
+    def text(self) -> str:
+        """What was found, for a terminal."""
+        lines = [str(step) for step in self.steps]
+        if self.node is None:
+            return "\n".join([*lines, f"No node drifts: all outputs agree (largest error {self.drift.error:.1e})."])
+        first = (
+            f"First node that drifts: {self.suspects[-1]}, node {self.node}. Its result {self.value!r}: {self._how()}."
+        )
+        lone = self.suspects[:-1]
+        shown = ", ".join(lone) if len(lone) <= 4 else f"{lone[0]} … {lone[-1]}, {len(lone)} nodes"
+        more = [f"Before it, without a partner in the reference: {shown}."] if lone else []
+        return "\n".join(
+            [*lines, first, *more, *(f"  {line}" for line in self.details), f"{self.runs} runs of the model."]
+        )
+
+    def _how(self) -> str:
+        return (
+            self.drift.reason
+            or f"error {self.drift.error:.2e} of its largest value, allowed {self.drift.tolerance:.0e}"
+        )
+
+    __str__ = text
+
+
+def bisect(
+    model: Any,
+    reference: Any,
+    inputs: Any,
+    *,
+    tolerance: float | None = None,
+    libraries: Sequence[str | os.PathLike[str]] = (),
+    progress: Progress | None = None,
+) -> Found:
+    """Find the first node whose result differs from the reference although everything it reads agrees.
+
+    What counts is the frontier after the first k nodes: the values that later nodes or the outputs read. A fault that reaches the output
+    shows in every frontier behind it, so the frontiers are searched by halving. Each run computes only the nodes before its cut.
+
+    Args:
+        model: the model under test: a path, bytes, a ModelProto or an ONNXProgram.
+        reference: the same, or a mapping of value names to arrays, or a torch module (its layers are matched as by
+            :func:`oplab.debug.compare_layers`).
+        inputs: for both, by name or in the graph's order.
+        tolerance: of the error relative to a value's largest magnitude; by dtype if left out.
+        libraries: custom-op libraries beside the course's own.
+        progress: called with each step.
+
+    Raises:
+        OplabError: inputs that do not fit, a reference with other outputs, or a model that does not run even in part.
+    """
+    proto = load(model)
+    wiring = Wiring(proto)
+    given = feeds(proto, inputs)
+    other, extra = _reference(reference, proto, wiring, given, libraries)
+    search = _Search(proto, wiring, given, other, tolerance, libraries, progress)
+    found = search.run()
+    details = []
+    if found.node is not None and other.wiring is not None:
+        details = Partner(wiring, other.wiring, other.names).differences(found.node)
+    return replace(found, runs=search.runs + extra, steps=search.steps, details=details)
+
+
+@dataclass
+class _Search:
+    proto: onnx.ModelProto
+    wiring: Wiring
+    given: dict[str, np.ndarray]
+    reference: _Values
+    tolerance: float | None
+    libraries: Sequence[str | os.PathLike[str]]
+    progress: Progress | None
+    runs: int = 0
+    steps: list[Step] = field(default_factory=list)
+
+    def run(self) -> Found:
+        n = len(self.wiring.nodes)
+        cuts = [0, *(k for k in range(1, n) if self._usable(k)), n]
+        bad = self._compare(n)
+        if not bad.drift.bad:
+            return Found(None, [], bad.worst, bad.drift, 0, [])
+        low, high = 0, len(cuts) - 1  # cuts[low] agrees: the inputs are the same
+        while high - low > 1:
+            middle = (low + high) // 2
+            step = self._compare(cuts[middle])
+            if step.drift.bad:
+                high, bad = middle, step
+            else:
+                low = middle
+        between = range(cuts[low], cuts[high])
+        node = self.wiring.makers.get(bad.worst, cuts[high] - 1)
+        lone = [i for i in between if i != node and not self._has_partner(i)]
+        suspects = [label(self.wiring.nodes[i], i) for i in [*lone, node]]
+        return Found(node, suspects, bad.worst, bad.drift, 0, [])
+
+    def frontier(self, cut: int) -> list[str]:
+        """Values made before the cut that are read behind it, or that are outputs."""
+        makers, readers, ends = self.wiring.makers, self.wiring.readers, set(self.wiring.outputs)
+        return [
+            name
+            for name, i in makers.items()
+            if i < cut and (name in ends or any(reader >= cut for reader in readers.get(name, ())))
+        ]
+
+    def _usable(self, cut: int) -> bool:
+        names = self.frontier(cut)
+        return bool(names) and all(name in self.reference.names for name in names)
+
+    def _has_partner(self, node: int) -> bool:
+        return any(name in self.reference.names for name in self.wiring.nodes[node].output)
+
+    def _compare(self, cut: int) -> Step:
+        names = [name for name in self.frontier(cut) if name in self.reference.names]
+        expected = self.reference.get(names)
+        self.runs += 1
+        try:
+            got = self._values(cut, names)
+        except OplabError as error:
+            step = Step(cut, len(self.wiring.nodes), names[-1], Drift(float("inf"), 0.0, error.message))
+        else:
+            drifts = {name: drift(expected[name], got[name], self.tolerance) for name in names}
+            # The first bad value in the graph's order is the one to name; without one, the worst of the good ones.
+            bad = [name for name in names if drifts[name].bad]
+            worst = bad[0] if bad else max(names, key=lambda name: drifts[name].error)
+            step = Step(cut, len(self.wiring.nodes), worst, drifts[worst])
+        self.steps.append(step)
+        if self.progress:
+            self.progress(step)
+        return step
+
+    def _values(self, cut: int, names: list[str]) -> dict[str, np.ndarray]:
+        """Run the first ``cut`` nodes alone: what is wrong behind them cannot disturb, and nothing is computed in vain."""
+        part = onnx.ModelProto()
+        part.CopyFrom(self.proto)
+        keep = self.wiring.nodes[:cut]
+        del part.graph.node[:], part.graph.output[:], part.graph.value_info[:]
+        part.graph.node.extend(keep)
+        part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        return Tap(part, names, self.libraries)(self.given)
+
+
+class _Values:
+    """The reference's values under the model's names, with its graph where it has one."""
+
+    def __init__(
+        self,
+        names: Mapping[str, str],
+        run: Callable[[list[str]], dict[str, np.ndarray]],
+        wiring: Wiring | None = None,
+    ):
+        self.names = names
+        self.wiring = wiring
+        self._run = run
+        self._known: dict[str, np.ndarray] = {}
+
+    def get(self, names: Sequence[str]) -> dict[str, np.ndarray]:
+        """Values by the model's names."""
+        asked = [self.names[name] for name in names]
+        missing = [name for name in dict.fromkeys(asked) if name not in self._known]
+        if missing:
+            self._known = self._run(missing) | {name: self._known[name] for name in asked if name in self._known}
+        return {name: self._known[there] for name, there in zip(names, asked, strict=True)}
+
+
+def _reference(
+    reference: Any,
+    proto: onnx.ModelProto,
+    wiring: Wiring,
+    given: dict[str, np.ndarray],
+    libraries: Sequence[str | os.PathLike[str]],
+) -> tuple[_Values, int]:
+    """The reference's values, and how often the model ran to match them."""
+    if isinstance(reference, Mapping):
+        arrays = {name: np.asarray(value) for name, value in reference.items()}
+        known = {name: name for name in arrays if name in wiring.makers}
+        _needs_outputs(known, wiring, "The mapping of values")
+        return _Values(known, lambda names: {name: arrays[name] for name in names}), 0
+    if callable(reference) and hasattr(reference, "forward"):
+        from oplab.debug.layers import compare_layers
+
+        found = compare_layers(reference, proto, given, libraries=libraries)
+        arrays = {row.value: row.expected for row in found.rows}
+        known = {name: name for name in arrays}
+        _needs_outputs(known, wiring, "The torch module")
+        return _Values(known, lambda names: {name: arrays[name] for name in names}), 1
+    other = load(reference, "the reference")
+    theirs = Wiring(other, "the reference")
+    if len(theirs.outputs) != len(wiring.outputs):
+        raise OplabError(
+            f"The model has {len(wiring.outputs)} outputs and the reference {len(theirs.outputs)}.",
+            "Give a reference of the same model, for example an export before the change.",
+        )
+    theirs_given = feeds(other, _renamed_inputs(wiring, theirs, given), "the reference")
+    names, runs = match(wiring, theirs, given, theirs_given, libraries)
+    return _Values(names, lambda asked: _run_reference(other, asked, theirs_given, libraries), theirs), runs
+
+
+def _run_reference(
+    other: onnx.ModelProto,
+    names: list[str],
+    given: dict[str, np.ndarray],
+    libraries: Sequence[str | os.PathLike[str]],
+) -> dict[str, np.ndarray]:
+    return tap(other, names, libraries=libraries, what="the reference")(given)
+
+
+def _renamed_inputs(wiring: Wiring, theirs: Wiring, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if set(theirs.inputs) == set(wiring.inputs):
+        return {name: given[name] for name in theirs.inputs}
+    if len(theirs.inputs) != len(wiring.inputs):
+        raise OplabError(
+            f"The model takes the inputs {wiring.inputs} and the reference {theirs.inputs}.",
+            "Give a reference that takes the same inputs.",
+        )
+    return {there: given[here] for here, there in zip(wiring.inputs, theirs.inputs, strict=True)}
+
+
+def _needs_outputs(known: Mapping[str, str], wiring: Wiring, what: str) -> None:
+    missing = [name for name in wiring.outputs if name not in known]
+    if missing:
+        raise OplabError(f"{what} has no value for the output {missing[0]!r}: the search needs all outputs.")

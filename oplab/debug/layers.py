@@ -1,0 +1,257 @@
+"""The values inside a torch module beside those inside its exported model, layer by layer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oplab.debug.drifting import Drift, drift
+from oplab.debug.matching import align, item
+from oplab.debug.model import Wiring, as_array, feeds, label, load
+from oplab.debug.tapping import tap
+from oplab.errors import OplabError
+
+if TYPE_CHECKING:
+    import torch
+
+# They make no value of the model: a view for autograd, and memory whose content is still undefined.
+_NO_VALUES = {"detach", "empty", "empty_like", "empty_strided", "new_empty"}
+# ATen's name for what an ONNX operator computes, where the two differ by more than underscores and capitals.
+_KINDS = {
+    "convolution": ("conv", "convtranspose"),
+    "native_batch_norm": ("batchnormalization", "conv"),
+    "cudnn_batch_norm": ("batchnormalization", "conv"),
+    "native_layer_norm": ("layernormalization",),
+    "native_group_norm": ("groupnormalization",),
+    "max_pool2d_with_indices": ("maxpool",),
+    "avg_pool2d": ("averagepool",),
+    "adaptive_avg_pool2d": ("globalaveragepool", "averagepool"),
+    "mean": ("reducemean", "globalaveragepool"),
+    "sum": ("reducesum",),
+    "addmm": ("gemm",),
+    "mm": ("matmul", "gemm"),
+    "bmm": ("matmul",),
+    "linear": ("gemm", "matmul"),
+    "view": ("reshape", "flatten"),
+    "unsafe_view": ("reshape", "flatten"),
+    "permute": ("transpose",),
+    "t": ("transpose",),
+    "cat": ("concat",),
+    "hardtanh": ("clip",),
+    "clamp": ("clip",),
+    "upsample_bicubic2d": ("resize",),
+    "upsample_bilinear2d": ("resize",),
+    "upsample_nearest2d": ("resize",),
+    "index_select": ("gather",),
+    "embedding": ("gather",),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One ONNX value with the torch value that it stands for.
+
+    Attributes:
+        node: the ONNX node, as messages call it.
+        value: the name of its output.
+        layer: the torch module's name and operator: ``layer1.0.conv1 (convolution)``.
+        expected, got: torch's array and ONNX Runtime's.
+        drift: how far they are apart.
+    """
+
+    node: str
+    value: str
+    layer: str
+    expected: np.ndarray = field(repr=False)
+    got: np.ndarray = field(repr=False)
+    drift: Drift
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What :func:`compare_layers` found.
+
+    Attributes:
+        rows: matched values in the order of the graph.
+        unmatched: ONNX nodes without a torch value (shape computations, what an exporter inserted).
+        unseen: torch operations without an ONNX value (folded or fused away).
+    """
+
+    rows: list[Row]
+    unmatched: list[str]
+    unseen: list[str]
+
+    @property
+    def first_bad(self) -> Row | None:
+        """The first row that is outside its tolerance."""
+        return next((row for row in self.rows if row.drift.bad), None)
+
+    def text(self) -> str:
+        """A table for a terminal."""
+        cells = [
+            (row.layer, row.node, str(list(row.got.shape)), f"{row.drift.error:.1e}", row.drift) for row in self.rows
+        ]
+        widths = [max([len(cell[k]) for cell in cells], default=0) for k in range(4)]
+        lines = [
+            "  ".join(text.ljust(width) for text, width in zip(cell[:4], widths, strict=True))
+            + ("  <- drifts" if cell[4].bad else "")
+            for cell in cells
+        ]
+        first = self.first_bad
+        lines.append(
+            f"{len(self.rows)} values matched, {len(self.unmatched)} ONNX nodes and {len(self.unseen)} torch operations alone. "
+            + (f"The first that drifts: {first.node}, {first.drift.reason}." if first else "None drifts.")
+        )
+        return "\n".join(lines)
+
+    __str__ = text
+
+    def figure(self, title: str = "Error along the graph") -> Any:
+        """Error bars along the graph on a logarithmic scale: a matplotlib Figure."""
+        from matplotlib.figure import Figure
+
+        errors = [max(min(row.drift.error, 1e3), 1e-9) for row in self.rows]
+        figure = Figure(figsize=(9, 0.9 + 0.22 * min(len(errors), 60)), layout="constrained")
+        axes = figure.subplots()
+        colours = ["#d55e00" if row.drift.bad else "#0072b2" for row in self.rows]
+        places = range(len(errors))
+        axes.barh(places, [error / 1e-9 for error in errors], left=1e-9, color=colours, height=0.8)
+        axes.set_xscale("log")
+        axes.set_xlim(1e-9, max(*errors, 1e-2) * 2)
+        step = max(1, -(-len(errors) // 60))
+        axes.set_yticks(list(places)[::step], [row.layer for row in self.rows][::step], fontsize=7)
+        axes.invert_yaxis()
+        tolerance = max((row.drift.tolerance for row in self.rows), default=0.0)
+        if tolerance > 0:
+            axes.axvline(tolerance, color="0.4", linestyle="--", linewidth=1)
+            axes.text(tolerance, -0.6, " allowed", va="bottom", fontsize=7, color="0.3")
+        axes.set_xlabel("largest difference / largest magnitude")
+        axes.set_title(title, fontsize=10)
+        axes.spines[["top", "right"]].set_visible(False)
+        return figure
+
+
+def compare_layers(
+    module: torch.nn.Module,
+    model: Any,
+    inputs: Any,
+    *,
+    tolerance: float | None = None,
+    libraries: Sequence[str | os.PathLike[str]] = (),
+) -> Layers:
+    """Run both, see every value inside each, and put those side by side that stand for each other.
+
+    torch is watched operator by operator, so functions without a module are seen too. A BatchNorm that the exporter folded into the
+    convolution before it stands for that convolution.
+
+    Args:
+        module: as it was exported: in eval mode, on the CPU.
+        model: a path, bytes, a ModelProto or an ONNXProgram.
+        inputs: a sequence in the graph's order (one tensor alone, too), or a mapping by the graph's input names. torch gets them by
+            position.
+        tolerance: of the error relative to a value's largest magnitude; by dtype if left out.
+        libraries: custom-op libraries beside the course's own.
+
+    Raises:
+        OplabError: inputs that do not fit, or either side does not run.
+    """
+    import torch
+
+    proto = load(model)
+    wiring = Wiring(proto)
+    given = feeds(proto, inputs)
+    tensors = tuple(torch.from_numpy(np.array(given[name])) for name in wiring.inputs if name in given)
+    folded = not any(node.op_type == "BatchNormalization" for node in wiring.nodes)
+    seen = _watch(module, tensors, fold_norms=folded)
+    values = tap(proto, libraries=libraries)(given)
+    left = [item(name, [_plain(wiring.nodes[wiring.makers[name]].op_type)], values[name]) for name in wiring.makers]
+    right = [item(call.layer, call.kinds, call.array) for call in seen]
+    pairs = align(left, right)
+    rows = []
+    for i, j in pairs:
+        name = left[i].name
+        place = wiring.makers[name]
+        how = drift(seen[j].array, values[name], tolerance)
+        rows.append(Row(label(wiring.nodes[place], place), name, seen[j].layer, seen[j].array, values[name], how))
+    paired = [{i for i, _ in pairs}, {j for _, j in pairs}]
+    alone = dict.fromkeys(wiring.makers[left[i].name] for i in range(len(left)) if i not in paired[0])
+    matched_nodes = {wiring.makers[row.value] for row in rows}
+    unmatched = [label(wiring.nodes[k], k) for k in alone if k not in matched_nodes]
+    return Layers(rows, unmatched, [seen[j].layer for j in range(len(seen)) if j not in paired[1]])
+
+
+@dataclass(frozen=True)
+class _Call:
+    layer: str
+    kinds: tuple[str, ...]
+    array: np.ndarray
+
+
+def _watch(module: torch.nn.Module, tensors: tuple[torch.Tensor, ...], fold_norms: bool) -> list[_Call]:
+    """Every tensor that an ATen operator makes while the module runs, in order, as it was then: in-place operators change them later."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    stack: list[str] = []
+    calls: list[_Call] = []
+    makers: dict[int, int] = {}  # id of a tensor -> its call; the tensors are kept alive meanwhile
+    alive: list[torch.Tensor] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = function(*args, **(kwargs or {}))
+            name = function.overloadpacket.__name__.rstrip("_").lstrip("_")
+            first = result[0] if isinstance(result, (tuple, list)) and result else result
+            if not isinstance(first, torch.Tensor) or name in _NO_VALUES:
+                return result
+            scope = stack[-1] if stack else ""
+            layer = f"{scope} ({name})" if scope else name
+            kinds = (_plain(name), *_KINDS.get(name, ()))
+            call = _Call(layer, kinds, as_array(first).copy())
+            source = makers.get(id(args[0])) if args and isinstance(args[0], torch.Tensor) else None
+            if fold_norms and "batch_norm" in name and source is not None and "conv" in calls[source].kinds:
+                calls[source] = _Call(f"{calls[source].layer} + {name}", (*calls[source].kinds, *kinds), call.array)
+                makers[id(first)] = source
+            else:
+                makers[id(first)] = len(calls)
+                calls.append(call)
+            alive.append(first)
+            return result
+
+    handles = []
+    for path, part in module.named_modules():
+        handles.append(part.register_forward_pre_hook(lambda _m, _a, path=path: stack.append(path)))
+        handles.append(part.register_forward_hook(lambda _m, _a, _r: _pop(stack), always_call=True))
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(
+        False
+    )  # one operator for a whole transformer layer would hide what is in it
+    try:
+        with torch.no_grad(), Watch():
+            module(*tensors)
+    except Exception as error:
+        text = str(error).strip().splitlines()
+        raise OplabError(
+            f"The torch module does not run on these inputs: {text[0][:240] if text else type(error).__name__}",
+            "Call it yourself once: module(*inputs).",
+        ) from None
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
+        for handle in handles:
+            handle.remove()
+    return calls
+
+
+def _pop(stack: list[str]) -> None:  # a forward hook's result would replace the module's
+    stack.pop()
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+__all__ = ["Layers", "Row", "compare_layers"]

@@ -1,0 +1,286 @@
+"""A model as the debugging tools see it: complete in memory, its nodes in order, who makes a value and who reads it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from oplab.errors import OplabError
+
+
+def load(model: Any, what: str = "the model") -> onnx.ModelProto:
+    """A copy of a model with its weights in memory.
+
+    Args:
+        model: a path, bytes, a ModelProto, an onnx_ir Model or what ``torch.onnx.export`` returns.
+        what: how messages call it.
+
+    Raises:
+        OplabError: the file or its external data is missing, it is no ONNX model, or its graph is not one (a value that nobody makes,
+            a value made twice, nodes in a circle).
+    """
+    proto = onnx.ModelProto()
+    proto.CopyFrom(_read(model, what))
+    if not proto.HasField("graph") or not proto.graph.output:
+        raise OplabError(f"{what} holds no graph with an output.", "Export the model again.")
+    Wiring(proto, what).check()
+    return proto
+
+
+def _read(model: Any, what: str) -> onnx.ModelProto:
+    if isinstance(model, (str, os.PathLike)):
+        return _read_file(Path(model), what)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return _parse(bytes(model), what)
+    if isinstance(model, onnx.ModelProto):
+        proto = model
+    elif hasattr(model, "model_proto"):  # an ONNXProgram
+        proto = model.model_proto
+    elif type(model).__module__.split(".")[0] == "onnx_ir":
+        import onnx_ir
+
+        proto = onnx_ir.to_proto(model)
+    else:
+        raise OplabError(
+            f"{what}: a model is a path, bytes, a ModelProto or an ONNXProgram, not {type(model).__name__}.",
+            "Export a torch module first: `torch.onnx.export(module, inputs, dynamo=True)`.",
+        )
+    absent = [tensor.name for tensor in proto.graph.initializer if tensor.data_location == tensor.EXTERNAL]
+    if absent:
+        raise OplabError(
+            f"{what} keeps {absent[0]!r} in a file beside the model, and does not say in which folder.",
+            "Give the path of the .onnx file instead.",
+        )
+    return proto
+
+
+def _read_file(path: Path, what: str) -> onnx.ModelProto:
+    if not path.is_file():
+        raise OplabError(f"There is no model {path}.", "Check the path; it is relative to the current folder.")
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise OplabError(f"{path} cannot be read: {error.strerror}.") from None
+    proto = _parse(data, path.name)
+    try:
+        onnx.load_external_data_for_model(proto, str(path.parent))
+    except Exception as error:  # onnx raises its own checker errors, OSError and ValueError here
+        where = next((entry.value for entry in _external(proto) if entry.key == "location"), "another file")
+        raise OplabError(
+            f"{path.name} keeps weights in {where!r}, which cannot be read ({str(error).splitlines()[0][:160]}).",
+            "Put that file beside the model, or export again with external_data=False.",
+        ) from None
+    return proto
+
+
+def _external(proto: onnx.ModelProto) -> Iterator[onnx.StringStringEntryProto]:
+    for tensor in proto.graph.initializer:
+        yield from tensor.external_data
+
+
+def _parse(data: bytes, what: str) -> onnx.ModelProto:
+    try:
+        return onnx.load_model_from_string(data)
+    except Exception:
+        raise OplabError(f"{what} is not an ONNX model ({len(data)} bytes).", "Export the model again.") from None
+
+
+def reads(node: onnx.NodeProto) -> Iterator[str]:
+    """The values that a node takes, with those that the bodies of If, Loop and Scan take from outside; each once."""
+    seen: set[str] = set()
+    for name in _reads(node):
+        if name and name not in seen:
+            seen.add(name)
+            yield name
+
+
+def _reads(node: onnx.NodeProto) -> Iterator[str]:
+    yield from node.input
+    for attribute in node.attribute:
+        bodies = [attribute.g] if attribute.HasField("g") else []
+        for body in [*bodies, *attribute.graphs]:
+            inside = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
+            inside |= {name for inner in body.node for name in inner.output}
+            taken = [name for inner in body.node for name in reads(inner)] + [value.name for value in body.output]
+            yield from (name for name in taken if name not in inside)
+
+
+def label(node: onnx.NodeProto, index: int) -> str:
+    """How messages call a node: its type and its name, or its place where it has none."""
+    kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
+    return f"{kind} {node.name!r}" if node.name else f"{kind} (node {index})"
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Who makes a value and who reads it, in the main graph of ``model``."""
+
+    model: onnx.ModelProto
+    what: str = "the model"
+
+    @cached_property
+    def nodes(self) -> list[onnx.NodeProto]:
+        return list(self.model.graph.node)
+
+    @cached_property
+    def constants(self) -> set[str]:
+        sparse = {tensor.values.name for tensor in self.model.graph.sparse_initializer}
+        return {tensor.name for tensor in self.model.graph.initializer} | sparse
+
+    @cached_property
+    def inputs(self) -> list[str]:
+        """What a caller has to give."""
+        return [value.name for value in self.model.graph.input if value.name not in self.constants]
+
+    @cached_property
+    def outputs(self) -> list[str]:
+        return [value.name for value in self.model.graph.output]
+
+    @cached_property
+    def makers(self) -> dict[str, int]:
+        return {name: i for i, node in enumerate(self.nodes) for name in node.output if name}
+
+    @cached_property
+    def readers(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for i, node in enumerate(self.nodes):
+            for name in reads(node):
+                found.setdefault(name, []).append(i)
+        return found
+
+    @cached_property
+    def values(self) -> list[str]:
+        """Every value of the main graph: inputs, initializers, then the outputs of the nodes in order."""
+        return [*self.inputs, *sorted(self.constants), *self.makers]
+
+    def check(self) -> None:
+        """Every value has one maker, and makers come first.
+
+        Raises:
+            OplabError: naming the value and the node.
+        """
+        known = {*self.inputs, *self.constants}
+        made: dict[str, int] = {}
+        for i, node in enumerate(self.nodes):
+            for name in reads(node):
+                if name in known:
+                    continue
+                late = self.makers.get(name)
+                why = "nobody makes it" if late is None else f"{label(self.nodes[late], late)} makes it only later"
+                raise OplabError(
+                    f"{self.what} is not a valid graph: {label(node, i)} reads {name!r}, and {why}.",
+                    "Run onnx.checker.check_model on it, and mend the model where it was made.",
+                )
+            for name in filter(None, node.output):
+                if name in known:
+                    other = label(self.nodes[made[name]], made[name]) if name in made else "an input"
+                    raise OplabError(
+                        f"{self.what} is not a valid graph: {name!r} is made by {other} and again by {label(node, i)}.",
+                        "Give each value a name of its own.",
+                    )
+                known.add(name)
+                made[name] = i
+        for name in self.outputs:
+            if name not in known:
+                raise OplabError(f"{self.what} is not a valid graph: nobody makes its output {name!r}.")
+
+    def resolve(self, names: Iterable[str]) -> list[str]:
+        """The values that these names stand for: a value's name, or a node's name for all of its outputs.
+
+        Raises:
+            OplabError: a name is neither; the nearest ones are named. Or it lies in the body of an If, Loop or Scan.
+        """
+        by_node: dict[str, list[str]] = {}
+        for node in self.nodes:
+            if node.name:
+                by_node.setdefault(node.name, []).extend(filter(None, node.output))
+        known, found = set(self.values), []
+        for name in names:
+            if name in known:
+                found.append(name)
+            elif name in by_node:
+                found += by_node[name]
+            else:
+                raise self._unknown(name, [*known, *by_node])
+        return list(dict.fromkeys(found))
+
+    def _unknown(self, name: str, all_names: Sequence[str]) -> OplabError:
+        for i, node in enumerate(self.nodes):
+            if name in _inside(node):
+                return OplabError(
+                    f"{name!r} lies in a body of {label(node, i)}, where it has a new value in each run of the body.",
+                    f"Look at the outputs of {label(node, i)} instead: {', '.join(map(repr, filter(None, node.output)))}.",
+                )
+        near = difflib.get_close_matches(name, all_names, n=3, cutoff=0.5)
+        fix = f"Near to it: {', '.join(map(repr, near))}." if near else f"The outputs are {self.outputs}."
+        return OplabError(f"{self.what} has no value and no node {name!r}.", fix)
+
+
+def _inside(node: onnx.NodeProto) -> set[str]:
+    found: set[str] = set()
+    for attribute in node.attribute:
+        for body in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+            for inner in body.node:
+                found |= {inner.name, *inner.output, *_inside(inner)}
+    return found
+
+
+def feeds(model: onnx.ModelProto, inputs: Any, what: str = "the model") -> dict[str, np.ndarray]:
+    """What the graph's inputs are fed with: a mapping by name, or a sequence (one array alone, too) in the graph's order.
+
+    Raises:
+        OplabError: a missing or unknown name, another dtype, another rank or size than the graph says.
+    """
+    wiring = Wiring(model, what)
+    if not isinstance(inputs, Mapping):
+        given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        if len(given) != len(wiring.inputs):
+            raise OplabError(
+                f"{what} takes {len(wiring.inputs)} inputs, but {len(given)} were given.", f"They are {wiring.inputs}."
+            )
+        inputs = dict(zip(wiring.inputs, given, strict=True))
+    missing = [name for name in wiring.inputs if name not in inputs]
+    unknown = [name for name in inputs if name not in {value.name for value in model.graph.input}]
+    if missing or unknown:
+        wrong = [f"{missing[0]!r} is missing"] if missing else []
+        wrong += [f"{unknown[0]!r} is none of them"] if unknown else []
+        raise OplabError(f"{what} takes the inputs {wiring.inputs}: {' and '.join(wrong)}.")
+    infos = {value.name: value.type for value in model.graph.input}
+    return {name: _fitting(name, as_array(inputs[name]), infos[name], what) for name in inputs}
+
+
+def as_array(value: Any) -> np.ndarray:
+    """An array of a tensor, an array or a number."""
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+
+
+def _fitting(name: str, array: np.ndarray, kind: onnx.TypeProto, what: str) -> np.ndarray:
+    if not kind.HasField("tensor_type"):
+        return array
+    wanted = kind.tensor_type
+    if wanted.elem_type:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(wanted.elem_type)
+        if array.dtype != dtype:
+            raise OplabError(
+                f"{what}: the input {name!r} has to be {dtype}, but {array.dtype} was given.",
+                f"Convert it: `.astype({str(dtype)!r})`.",
+            )
+    if wanted.HasField("shape"):
+        shape = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in wanted.shape.dim]
+        fits = len(shape) == array.ndim and all(
+            not isinstance(size, int) or size == given for size, given in zip(shape, array.shape, strict=False)
+        )
+        if not fits:
+            raise OplabError(
+                f"{what}: the input {name!r} has the shape {shape}, but {list(array.shape)} was given.",
+                "Give an array of that shape, or export the model with dynamic dimensions.",
+            )
+    return array

@@ -1,0 +1,394 @@
+"""Cut a piece out of a graph, or put another in its place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+from onnx import helper
+
+from oplab.debug.model import Wiring, label, load, reads
+from oplab.errors import OplabError
+
+
+def cone(wiring: Wiring, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[list[int], list[str]]:
+    """The nodes that lead from ``inputs`` to ``outputs``, in order, and the graph inputs that are needed and were not named."""
+    waiting, seen, taken, missing = list(outputs), set(inputs), set(), []
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in wiring.makers:
+            taken.add(wiring.makers[name])
+            waiting.extend(reads(wiring.nodes[wiring.makers[name]]))
+        elif name not in wiring.constants:
+            missing.append(name)
+    return sorted(taken), [name for name in wiring.inputs if name in missing]
+
+
+def extract(
+    model: Any,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    *,
+    libraries: Sequence[str | os.PathLike[str]] = (),
+) -> onnx.ModelProto:
+    """The part of a model between some values and others, as a model of its own.
+
+    Args:
+        model: a path, bytes, a ModelProto or an ONNXProgram.
+        inputs: values that the part is given. Graph inputs that it needs have to be among them.
+        outputs: values that it computes.
+        libraries: custom-op libraries beside the course's own; they are asked for types that the file does not state.
+
+    Raises:
+        OplabError: the outputs need more than these inputs (the message lists what is missing and who needs it), or a name is unknown.
+    """
+    proto = load(model)
+    wiring = Wiring(proto)
+    inputs, outputs = wiring.resolve(inputs), wiring.resolve(outputs)
+    if not outputs:
+        raise OplabError("extract needs at least one output.", f"The model's own are {wiring.outputs}.")
+    both = [name for name in outputs if name in inputs]
+    if both:
+        raise OplabError(f"{both[0]!r} is an input and an output of the part: there is nothing between.")
+    taken, missing = cone(wiring, inputs, outputs)
+    if missing:
+        raise OplabError(
+            _missing(wiring, taken, missing, outputs), f"Give inputs={[*inputs, *missing]!r}, or cut elsewhere."
+        )
+    nodes = [wiring.nodes[i] for i in taken]
+    used = {name for node in nodes for name in reads(node)} | set(outputs)
+    types = _types(proto, [*inputs, *outputs], libraries)
+    graph = helper.make_graph(
+        nodes,
+        proto.graph.name or "part",
+        [types[name] for name in inputs],
+        [types[name] for name in outputs],
+        [tensor for tensor in proto.graph.initializer if tensor.name in used and tensor.name not in inputs],
+        sparse_initializer=[t for t in proto.graph.sparse_initializer if t.values.name in used],
+    )
+    inside = {name for node in nodes for name in node.output} - set(outputs)
+    graph.value_info.extend(info for info in proto.graph.value_info if info.name in inside)
+    return _around(proto, graph)
+
+
+def _missing(wiring: Wiring, taken: list[int], missing: list[str], outputs: Sequence[str]) -> str:
+    readers = [next((i for i in wiring.readers.get(name, ()) if i in taken), None) for name in missing]
+    said = [
+        f"{name!r} (read by {label(wiring.nodes[i], i)})" if i is not None else repr(name)
+        for name, i in zip(missing, readers, strict=True)
+    ]
+    verb = "is" if len(missing) == 1 else "are"
+    return (
+        f"{', '.join(map(repr, outputs))} cannot be computed from these inputs alone: {', '.join(said)} {verb} missing."
+    )
+
+
+def _types(
+    proto: onnx.ModelProto, names: Sequence[str], libraries: Sequence[str | os.PathLike[str]]
+) -> dict[str, onnx.ValueInfoProto]:
+    """The types of values: as the file states them, as shape inference finds them, or as ONNX Runtime does behind custom operators."""
+    try:
+        whole = onnx.shape_inference.infer_shapes(proto)
+    except Exception:  # a model over 2 GB, or one whose shapes contradict each other: what the file states has to do
+        whole = proto
+    graph = whole.graph
+    known = {
+        info.name: info for info in [*graph.value_info, *graph.output, *graph.input] if info.type.WhichOneof("value")
+    }
+    for tensor in graph.initializer:
+        known.setdefault(tensor.name, helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        known |= _asked_of_the_runtime(proto, unknown, libraries)
+    return {name: known[name] for name in names}
+
+
+def _asked_of_the_runtime(
+    proto: onnx.ModelProto, names: Sequence[str], libraries: Sequence[str | os.PathLike[str]]
+) -> dict[str, onnx.ValueInfoProto]:
+    from oplab import ops
+    from oplab.debug.tapping import first_line, tap
+
+    tapped = tap(proto, names, libraries=libraries)
+    try:
+        session = ops.session(tapped.model, libraries=libraries, optimize=False)
+    except OplabError:
+        raise
+    except Exception as error:
+        raise OplabError(
+            f"The type of {names[0]!r} is not stated in the model, and ONNX Runtime does not load it: {first_line(error)}",
+            "Give the library of its custom operators: libraries=[…].",
+        ) from None
+    by_type = {
+        f"tensor({_ORT_NAMES.get(name, name.lower())})": number for name, number in onnx.TensorProto.DataType.items()
+    }
+    found = {}
+    for output in session.get_outputs():
+        if output.name in names:
+            if output.type not in by_type:
+                raise OplabError(f"{output.name!r} is a {output.type}: only tensors can be cut at.")
+            found[output.name] = helper.make_tensor_value_info(output.name, by_type[output.type], output.shape)
+    return found
+
+
+_ORT_NAMES = {"FLOAT": "float", "DOUBLE": "double"}
+
+
+def _around(proto: onnx.ModelProto, graph: onnx.GraphProto) -> onnx.ModelProto:
+    """A model of that graph with everything else of ``proto``: versions, functions, origin."""
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    made.graph.CopyFrom(graph)
+    return made
+
+
+def replace(
+    model: Any,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    replacement: onnx.ModelProto | onnx.NodeProto | Any,
+    *,
+    versions: Mapping[str, int] | None = None,
+) -> onnx.ModelProto:
+    """Put another subgraph in the place of the one between ``inputs`` and ``outputs``.
+
+    The outputs keep their names, so the rest of the graph does not notice. Names inside the replacement are made unique; the versions that
+    it imports are added; what the file said about shapes inside the old piece and behind it is inferred anew.
+
+    Args:
+        model: a path, bytes, a ModelProto or an ONNXProgram.
+        inputs: values that the replacement reads, in the order of its own inputs.
+        outputs: values that it makes, in the order of its own outputs.
+        replacement: a model, or one node, whose inputs and outputs are then ignored but for "" in its inputs.
+        versions: versions of further domains, for a node: ``{"oplab": 1}``.
+
+    Raises:
+        OplabError: the piece needs more inputs than these, something else reads from its inside, numbers of inputs or outputs differ, or
+            a domain is imported in two versions.
+    """
+    proto = load(model)
+    wiring = Wiring(proto)
+    inputs, outputs = wiring.resolve(inputs), wiring.resolve(outputs)
+    not_made = [name for name in outputs if name not in wiring.makers]
+    if not_made:
+        raise OplabError(f"{not_made[0]!r} is not made by a node: it cannot be replaced.")
+    taken, missing = cone(wiring, inputs, outputs)
+    if missing:
+        raise OplabError(
+            _missing(wiring, taken, missing, outputs), f"Give inputs={[*inputs, *missing]!r}, or cut elsewhere."
+        )
+    gone = _removable(wiring, taken, outputs)
+    new = _as_model(replacement, inputs, outputs, versions or {})
+    piece = Wiring(new, "the replacement")
+    for what, mine, theirs in (("inputs", inputs, piece.inputs), ("outputs", outputs, piece.outputs)):
+        if len(mine) != len(theirs):
+            raise OplabError(
+                f"The replacement has {len(theirs)} {what} ({theirs}), but {len(mine)} were named: {mine}."
+            )
+    _import_versions(proto, new)
+    nodes = [node for i, node in enumerate(wiring.nodes) if i not in gone]
+    kept_names = {name for node in nodes for name in [*reads(node), *node.output]}
+    renamed = _names_for(wiring, piece, inputs, outputs)
+    inserted = [_renamed(node, renamed) for node in new.graph.node]
+    # An output of the replacement that is one of its inputs or constants needs a node that gives it its name.
+    for mine, theirs in zip(outputs, piece.outputs, strict=True):
+        if theirs not in piece.makers:
+            inserted.append(helper.make_node("Identity", [renamed[theirs]], [mine]))
+    constants = [_renamed_tensor(tensor, renamed) for tensor in new.graph.initializer]
+    graph = proto.graph
+    del graph.node[:]
+    graph.node.extend(_sorted([*nodes, *inserted], {*wiring.inputs, *wiring.constants, *(t.name for t in constants)}))
+    still_read = kept_names | {name for node in inserted for name in reads(node)} | set(wiring.outputs)
+    kept = [tensor for tensor in graph.initializer if tensor.name in still_read]
+    del graph.initializer[:]
+    graph.initializer.extend([*kept, *constants])
+    _refresh_value_info(proto, wiring, taken, outputs)
+    for function in new.functions:
+        if not any((f.domain, f.name) == (function.domain, function.name) for f in proto.functions):
+            proto.functions.append(function)
+    Wiring(proto, "the new model").check()
+    try:
+        return onnx.shape_inference.infer_shapes(proto, strict_mode=True)
+    except Exception as error:
+        if not _consistent(load(model)):  # it was so before: not the replacement's fault
+            return proto
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise OplabError(
+            f"The replacement does not fit: {lines[0][:240] if lines else type(error).__name__}",
+            "Compare dtypes and shapes of the inputs and outputs of both.",
+        ) from None
+
+
+def _consistent(proto: onnx.ModelProto) -> bool:
+    try:
+        onnx.shape_inference.infer_shapes(proto, strict_mode=True)
+    except Exception:
+        return False
+    return True
+
+
+def _removable(wiring: Wiring, taken: list[int], outputs: Sequence[str]) -> set[int]:
+    """The nodes of the piece that can go. One that makes an output goes, so nothing else may read its other values.
+
+    A node that only others read besides the piece (a shared shape computation) stays for them.
+    """
+    ends = {wiring.makers[name] for name in outputs}
+    gone = set(taken)
+    while True:
+        for i in sorted(gone, reverse=True):
+            outside = [
+                name
+                for name in wiring.nodes[i].output
+                if name and name not in outputs and (name in wiring.outputs or set(wiring.readers.get(name, ())) - gone)
+            ]
+            if not outside:
+                continue
+            if i in ends:
+                raise OplabError(
+                    f"{label(wiring.nodes[i], i)} also makes {outside[0]!r}, which the rest of the graph reads.",
+                    f"Make the replacement give it too: outputs={[*outputs, outside[0]]!r}.",
+                )
+            gone.discard(i)
+            break
+        else:
+            return gone
+
+
+def _as_model(
+    replacement: Any, inputs: Sequence[str], outputs: Sequence[str], versions: Mapping[str, int]
+) -> onnx.ModelProto:
+    if not isinstance(replacement, onnx.NodeProto):
+        return load(replacement, "the replacement")
+    node = onnx.NodeProto()
+    node.CopyFrom(replacement)
+    given = iter([f"input_{i}" for i in range(len(inputs))])
+    named = [next(given, None) if name or not replacement.input else "" for name in replacement.input or inputs]
+    if None in named or next(given, None) is not None:
+        wanted = sum(bool(name) for name in replacement.input)
+        raise OplabError(f"The replacement has {wanted} inputs, but {len(inputs)} were named: {list(inputs)}.")
+    del node.input[:], node.output[:]
+    node.input.extend(named)
+    node.output.extend(f"output_{i}" for i in range(len(outputs)))
+    graph = helper.make_graph(
+        [node],
+        "replacement",
+        [onnx.ValueInfoProto(name=f"input_{i}") for i in range(len(inputs))],
+        [onnx.ValueInfoProto(name=name) for name in node.output],
+    )
+    made = onnx.ModelProto(graph=graph)
+    if node.domain not in ("", "ai.onnx"):
+        made.opset_import.append(helper.make_opsetid(node.domain, versions.get(node.domain, 1)))
+    return made
+
+
+def _import_versions(proto: onnx.ModelProto, new: onnx.ModelProto) -> None:
+    there = {_domain(entry.domain): entry.version for entry in proto.opset_import}
+    for entry in new.opset_import:
+        domain = _domain(entry.domain)
+        used = any(_domain(node.domain) == domain for node in new.graph.node)
+        if domain not in there:
+            proto.opset_import.append(entry)
+        elif there[domain] != entry.version and used:
+            raise OplabError(
+                f"The model imports version {there[domain]} of the domain {domain or 'ai.onnx'!r}, "
+                f"the replacement version {entry.version}.",
+                "Export both for the same opset, or convert one with onnx.version_converter.convert_version.",
+            )
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _names_for(wiring: Wiring, piece: Wiring, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
+    """A name in the whole graph for each name of the replacement."""
+    taken = {*wiring.values, *(node.name for node in wiring.nodes)}
+    names = dict(zip(piece.inputs, inputs, strict=True))
+    for theirs, mine in zip(piece.outputs, outputs, strict=True):
+        if theirs in piece.makers:
+            names[theirs] = mine
+    inner = [*sorted(piece.constants), *piece.makers, *filter(None, (node.name for node in piece.nodes))]
+    for name in inner:
+        if name not in names:
+            fresh, count = name, 0
+            while fresh in taken:
+                count += 1
+                fresh = f"{name}_{count}"
+            names[name] = fresh
+            taken.add(fresh)
+    return names
+
+
+def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    made.name = names.get(node.name, node.name)
+    for field in (made.input, made.output):
+        renamed = [names.get(name, name) for name in field]
+        del field[:]
+        field.extend(renamed)
+    for attribute in made.attribute:
+        for body in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+            _rename_body(body, names)
+    return made
+
+
+def _rename_body(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    own = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
+    own |= {name for inner in body.node for name in inner.output}
+    outer = {name: new for name, new in names.items() if name not in own}
+    inner = [_renamed(node, outer) for node in body.node]
+    del body.node[:]
+    body.node.extend(inner)
+    for value in body.output:
+        value.name = outer.get(value.name, value.name)
+
+
+def _renamed_tensor(tensor: onnx.TensorProto, names: Mapping[str, str]) -> onnx.TensorProto:
+    made = onnx.TensorProto()
+    made.CopyFrom(tensor)
+    made.name = names.get(tensor.name, tensor.name)
+    return made
+
+
+def _sorted(nodes: list[onnx.NodeProto], known: set[str]) -> list[onnx.NodeProto]:
+    """The nodes so that makers come first, otherwise in the order given.
+
+    Raises:
+        OplabError: the replacement closes a circle.
+    """
+    known, waiting, done = set(known) | {""}, list(nodes), []
+    while waiting:
+        rest = []
+        for node in waiting:
+            if all(name in known for name in reads(node)):
+                done.append(node)
+                known.update(node.output)
+            else:
+                rest.append(node)
+        if len(rest) == len(waiting):
+            raise OplabError(
+                f"With the replacement the graph runs in a circle through {label(rest[0], 0)}.",
+                "An input of the replacement must not depend on one of its outputs.",
+            )
+        waiting = rest
+    return done
+
+
+def _refresh_value_info(proto: onnx.ModelProto, wiring: Wiring, taken: list[int], outputs: Sequence[str]) -> None:
+    """Forget what is no longer so: of values that are gone, and of all that depends on what was replaced."""
+    behind, waiting = set(), list(outputs)
+    while waiting:
+        name = waiting.pop()
+        if name not in behind:
+            behind.add(name)
+            waiting.extend(out for i in wiring.readers.get(name, ()) for out in wiring.nodes[i].output)
+    stale = behind | {name for i in taken for name in wiring.nodes[i].output}
+    kept = [info for info in proto.graph.value_info if info.name not in stale]
+    del proto.graph.value_info[:]
+    proto.graph.value_info.extend(kept)

@@ -1,0 +1,102 @@
+"""The values inside a model: any value of the main graph becomes an output, also behind operators that ONNX does not know."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+
+from oplab.debug.model import Wiring, feeds, load
+from oplab.errors import OplabError
+
+
+@dataclass
+class Tap:
+    """A model whose ``names`` are outputs too. Calling it with inputs gives their values.
+
+    Attributes:
+        model: the model with the further outputs; save it, or open it in a viewer.
+        names: the values that a call gives, in order.
+    """
+
+    model: onnx.ModelProto
+    names: list[str]
+    libraries: Sequence[str | os.PathLike[str]] = ()
+    what: str = "the model"
+    _session: Any = field(default=None, repr=False)
+
+    def __call__(self, inputs: Any) -> dict[str, np.ndarray]:
+        """Values by name.
+
+        Args:
+            inputs: a mapping of input names to arrays or tensors, or a sequence in the graph's order.
+
+        Raises:
+            OplabError: inputs that do not fit, or ONNX Runtime cannot load or run the model.
+        """
+        given = feeds(self.model, inputs, self.what)
+        wanted = [name for name in self.names if name not in given]
+        found = dict(zip(wanted, self._run(wanted, given), strict=True)) if wanted else {}
+        return {name: given[name] if name in given else found[name] for name in self.names}
+
+    def _run(self, wanted: list[str], given: dict[str, np.ndarray]) -> list[np.ndarray]:
+        if self._session is None:
+            from oplab import ops
+
+            try:
+                self._session = ops.session(self.model, libraries=self.libraries, optimize=False)
+            except OplabError:
+                raise
+            except Exception as error:
+                raise OplabError(f"ONNX Runtime does not load {self.what}: {first_line(error)}") from None
+        try:
+            return self._session.run(wanted, given)
+        except Exception as error:
+            raise OplabError(f"ONNX Runtime cannot run {self.what}: {first_line(error)}") from None
+
+
+def tap(
+    model: Any,
+    names: Iterable[str] | None = None,
+    *,
+    libraries: Sequence[str | os.PathLike[str]] = (),
+    what: str = "the model",
+) -> Tap:
+    """Make values inside a model visible.
+
+    ONNX Runtime runs the result without graph optimizations: the nodes compute what the file says, one after the other.
+
+    Args:
+        model: a path, bytes, a ModelProto or an ONNXProgram.
+        names: names of values, or of nodes for all that they put out; every node's outputs by default.
+        libraries: custom-op libraries beside the course's own.
+        what: how messages call the model.
+
+    Raises:
+        OplabError: a name that the graph does not have, or a model that is none.
+    """
+    proto = load(model, what)
+    wiring = Wiring(proto, what)
+    chosen = wiring.resolve(names) if names is not None else list(wiring.makers)
+    known = {value.name for value in proto.graph.value_info}
+    there = {*wiring.outputs, *wiring.inputs}
+    for name in chosen:
+        if name not in there:
+            # No type: ONNX Runtime works it out, also behind custom operators. A type that a stale value_info states could be wrong.
+            proto.graph.output.append(onnx.ValueInfoProto(name=name))
+    kept = [info for info in proto.graph.value_info if info.name not in chosen]
+    if known & set(chosen):
+        del proto.graph.value_info[:]
+        proto.graph.value_info.extend(kept)
+    return Tap(proto, chosen, libraries, what)
+
+
+def first_line(error: BaseException) -> str:
+    """What ONNX Runtime says, without its prefix and stack."""
+    text = str(error).strip().splitlines()
+    line = next((part for part in text if part.strip()), type(error).__name__)
+    return line.split("] : ")[-1].split(" : ", 2)[-1][:300] if "[ONNXRuntimeError]" in line else line[:300]
