@@ -1,0 +1,745 @@
+"""Checks of chapter 15: a part of a model, the first wrong node, other nodes in the place of some.
+
+All models are drawn from the generator, in both halves alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from oplab.checks import graphs
+from oplab.checks.base import Collect, Verdict
+from oplab.debug import drift, tap
+from oplab.parity import Wrong, expect_close
+
+WORDS = (
+    "ash",
+    "bay",
+    "cove",
+    "dale",
+    "elm",
+    "fern",
+    "glen",
+    "hill",
+    "isle",
+    "june",
+    "kelp",
+    "loch",
+    "moor",
+    "oak",
+    "pine",
+    "reed",
+)
+CALLS, NAMES, ROUNDING = 12, 8, 1e-3
+
+
+# --- shared
+
+
+def _record(c: Collect, name: str, call: Any, model: onnx.ModelProto, *args: Any) -> None:
+    """Call the learner's function on a copy and record the model that came, and whether the copy changed."""
+    given = onnx.ModelProto()
+    given.CopyFrom(model)
+    result = c.attempt(name, call, given, *args)
+    c.value(f"{name}: changed", given.SerializeToString() != model.SerializeToString())
+    c.value(f"{name}: type", type(result).__name__)
+    if type(result) is onnx.ModelProto:
+        path = c.scratch / f"{len(list(c.scratch.iterdir()))}.onnx"
+        path.write_bytes(result.SerializeToString())
+        c.file(name, path)
+
+
+def _returned(v: Verdict, name: str) -> onnx.ModelProto:
+    """The model that came, or the reason why none did."""
+    if v.error(name):
+        v.value(name)
+    kind = v.value(f"{name}: type")
+    if kind != "ModelProto":
+        shown = "None. Is there a return?" if kind == "NoneType" else f"something of type {kind}."
+        raise Wrong(f"{name}: expected a ModelProto, got {shown}")
+    if v.value(f"{name}: changed"):
+        raise Wrong(f"{name}: the model that was given has changed. Work on a copy: `copy.CopyFrom(model)`.")
+    return v.model(name)
+
+
+def _model(nodes: Sequence[onnx.NodeProto], inputs: Any, outputs: Any, constants: Any, **more: Any) -> onnx.ModelProto:
+    graph = helper.make_graph(list(nodes), "net", inputs, outputs, constants, value_info=more.pop("value_info", []))
+    imports = [helper.make_opsetid(domain, version) for domain, version in more.pop("imports", {"": 20}).items()]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def _value(name: str, shape: Sequence[Any]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def _tensor(rng: np.random.Generator, name: str, *shape: int) -> onnx.TensorProto:
+    return numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), name)
+
+
+def _run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], what: str) -> list[np.ndarray]:
+    """The outputs in ONNX Runtime with the course's kernels."""
+    from oplab import ops
+
+    try:
+        return ops.session(model, threads=1).run(None, dict(feeds))
+    except Exception as error:
+        text = " ".join(str(error).split())
+        raise Wrong(f"{what}: ONNX Runtime with the course's kernels says: {text[:400]}") from None
+
+
+def _imports(model: onnx.ModelProto) -> dict[str, int]:
+    return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
+
+
+def _names(values: Any) -> list[str]:
+    return [value.name for value in values]
+
+
+def _expect_sorted(model: onnx.ModelProto, what: str) -> None:
+    known = {"", *_names(model.graph.input), *_names(model.graph.initializer)}
+    made = {name for node in model.graph.node for name in node.output}
+    for node in model.graph.node:
+        for name in node.input:
+            if name not in known:
+                why = (
+                    "which a later node makes: sort the nodes" if name in made else "which nothing in this model makes"
+                )
+                raise Wrong(f"{what}: the node {node.name or node.op_type} reads {name!r}, {why}.")
+        known |= set(node.output)
+
+
+# --- extract
+
+
+def _net(rng: np.random.Generator) -> onnx.ModelProto:
+    """Twelve nodes: two inputs, branches, an operator of the domain oplab, one with two outputs, one with an input left out."""
+    words = [str(word) for word in rng.permutation(WORDS)]
+    x, z = words.pop(), words.pop()
+    nodes: list[onnx.NodeProto] = []
+    constants: list[onnx.TensorProto] = []
+
+    def add(op: str, inputs: list[str], count: int = 1, domain: str = "", **attributes: Any) -> list[str]:
+        made = [f"{words[-1]}{len(nodes)}_{k}" if count > 1 else f"{words[-1]}{len(nodes)}" for k in range(count)]
+        words.insert(0, words.pop())
+        nodes.append(helper.make_node(op, inputs, made, f"{op.lower()}_{len(nodes)}", domain=domain, **attributes))
+        return made
+
+    def constant(*shape: int) -> str:
+        constants.append(_tensor(rng, f"w{len(constants)}", *shape))
+        return constants[-1].name
+
+    [a] = add("MatMul", [x, constant(4, 4)])
+    [b] = add("Tanh", [z])
+    [mixed] = add("MyAdd", [a, b], domain="oplab", alpha=float(np.round(rng.normal(), 2)))
+    halves = add("Split", [mixed], 2, axis=1, num_outputs=2)
+    [joined] = add("Concat", halves[::-1], axis=1)
+    [clipped] = add("Clip", [joined, "", constant()])
+    [side] = add("Mul", [b, constant(4)])
+    [sum1] = add("Add", [clipped, side])
+    [far] = add("Sub", [a, sum1])
+    [relu] = add("LeakyRelu", [far], alpha=0.2)
+    [again] = add("MatMul", [relu, constant(4, 4)])
+    [end] = add("Add", [again, z])
+    return _model(
+        nodes,
+        [_value(x, ["n", 4]), _value(z, ["n", 4])],
+        [_value(end, ["n", 4]), _value(sum1, ["n", 4])],
+        constants,
+        value_info=[_value(mixed, ["n", 4])],  # what shape inference cannot know
+        imports={"": int(rng.integers(18, 22)), "oplab": 1},
+    )
+
+
+def _cuts(model: onnx.ModelProto) -> dict[str, tuple[list[str], list[str]]]:
+    """Inputs and outputs by name; the last ones name too little."""
+    x, z = _names(model.graph.input)
+    made = [name for node in model.graph.node for name in node.output]
+    a, b, mixed, half0, half1, joined, clipped, side, sum1, far, relu, again, end = made
+    return {
+        "the whole": ([x, z], [end, sum1]),
+        "behind the custom operator": ([mixed, b], [sum1]),
+        "from the middle to a custom operator": ([a, z], [mixed]),
+        "two outputs, in another order": ([half0, half1, side], [sum1, joined]),
+        "an input that is not needed": ([relu, far, z], [end]),
+        "a branch alone": ([z], [side]),
+        "one input missing": ([mixed], [sum1]),
+        "both inputs missing": ([joined], [far]),
+        "no input at all": ([], [end]),
+    }
+
+
+def _needed(
+    model: onnx.ModelProto, inputs: Sequence[str], outputs: Sequence[str]
+) -> tuple[list[onnx.NodeProto], list[str]]:
+    """The nodes that the outputs need, and the graph inputs that are missing."""
+    wanted, nodes = set(outputs), []
+    for node in reversed(model.graph.node):
+        if any(name in wanted and name not in inputs for name in node.output):
+            nodes.insert(0, node)
+            wanted |= set(node.input)
+    return nodes, [name for name in _names(model.graph.input) if name in wanted and name not in inputs]
+
+
+def collect_extract(c: Collect) -> None:
+    extract = c.function("extract")
+    model = _net(c.rng)
+    for name, (inputs, outputs) in _cuts(model).items():
+        _record(c, name, extract, model, list(inputs), list(outputs))
+
+
+def judge_extract(v: Verdict) -> None:
+    model = _net(v.rng)
+    cuts = _cuts(model)
+    feeds = {name: v.rng.normal(size=(3, 4)).astype(np.float32) for name in _names(model.graph.input)}
+    whole = tap(model, [*_names(model.graph.input), *(name for node in model.graph.node for name in node.output)])(
+        feeds
+    )
+    good = {name: cut for name, cut in cuts.items() if not _needed(model, *cut)[1]}
+    parts: dict[str, onnx.ModelProto] = {}
+    with v.check("returns a model of the values named"):
+        for name, (inputs, outputs) in good.items():
+            part = _returned(v, name)
+            _expect_ends(name, part, inputs, outputs)
+            parts[name] = part
+    with v.check("has the nodes that are needed, and no others"):
+        for name, part in parts.items():
+            _expect_nodes(name, part, model, *cuts[name])
+    with v.check("has the initialisers that are read"):
+        for name, part in parts.items():
+            _expect_initialisers(name, part, model, *cuts[name])
+    with v.check("keeps versions, and has types"):
+        for name, part in parts.items():
+            if _imports(part) != _imports(model) or part.ir_version != model.ir_version:
+                raise Wrong(
+                    f"{name}: expected IR version {model.ir_version} and the imports {_imports(model)}, got {part.ir_version} and "
+                    f"{_imports(part)}."
+                )
+            _expect_types(name, part)
+    if v.ok:
+        with v.check("computes the same values"):
+            for name, part in parts.items():
+                inputs, outputs = cuts[name]
+                found = _run(part, {entry: whole[entry] for entry in inputs}, name)
+                for output, got in zip(outputs, found, strict=True):
+                    expect_close(got, whole[output], name=f"{name}: {output}")
+    with v.check("says which inputs are missing"):
+        for name, cut in cuts.items():
+            missing = _needed(model, *cut)[1]
+            if missing:
+                _expect_refusal(v, name, cut, missing)
+
+
+def _expect_ends(name: str, part: onnx.ModelProto, inputs: list[str], outputs: list[str]) -> None:
+    for what, wanted, found in (
+        ("inputs", inputs, _names(part.graph.input)),
+        ("outputs", outputs, _names(part.graph.output)),
+    ):
+        if found != wanted:
+            same = " The order has to be that of the call." if sorted(found) == sorted(wanted) else ""
+            lost = (
+                " An input that is not needed stays an input." if what == "inputs" and set(found) < set(wanted) else ""
+            )
+            raise Wrong(f"{name}: expected the graph {what} {wanted}, got {found}.{same or lost}")
+
+
+def _expect_nodes(
+    name: str, part: onnx.ModelProto, model: onnx.ModelProto, inputs: list[str], outputs: list[str]
+) -> None:
+    wanted = _needed(model, inputs, outputs)[0]
+    found = [node.SerializeToString() for node in part.graph.node]
+    expected = [node.SerializeToString() for node in wanted]
+    extra = [node.name for node in part.graph.node if node.SerializeToString() not in expected]
+    lacking = [node.name for node in wanted if node.SerializeToString() not in found]
+    if lacking:
+        raise Wrong(f"{name}: {outputs} need the node {lacking[0]}, and the part does not have it as it was.")
+    if extra:
+        raise Wrong(
+            f"{name}: the part has the node {extra[0]}, which lies in front of its inputs or which no output needs: {len(found)} nodes "
+            f"instead of {len(expected)}."
+        )
+    if found != expected:
+        raise Wrong(
+            f"{name}: the nodes stand in another order, or twice: {_names(part.graph.node)}, expected {_names(wanted)}."
+        )
+
+
+def _expect_initialisers(
+    name: str, part: onnx.ModelProto, model: onnx.ModelProto, inputs: list[str], outputs: list[str]
+) -> None:
+    read = {entry for node in _needed(model, inputs, outputs)[0] for entry in node.input}
+    wanted = {tensor.name: tensor.SerializeToString() for tensor in model.graph.initializer if tensor.name in read}
+    found = {tensor.name: tensor.SerializeToString() for tensor in part.graph.initializer}
+    if set(found) - set(wanted):
+        raise Wrong(f"{name}: the initialiser {sorted(set(found) - set(wanted))[0]!r} is read by no node of the part.")
+    if set(wanted) - set(found):
+        raise Wrong(f"{name}: the initialiser {sorted(set(wanted) - set(found))[0]!r} is missing.")
+    if found != wanted:
+        raise Wrong(f"{name}: an initialiser has changed.")
+
+
+def _expect_types(name: str, part: onnx.ModelProto) -> None:
+    for value in [*part.graph.input, *part.graph.output]:
+        kind = value.type.tensor_type
+        shape = [dim.dim_value or dim.dim_param for dim in kind.shape.dim]
+        wide = 2 if "_" in value.name else 4
+        if kind.elem_type != TensorProto.FLOAT or shape != ["n", wide]:
+            shown = f"{helper.tensor_dtype_to_np_dtype(kind.elem_type)}{shape}" if kind.elem_type else "no type"
+            raise Wrong(
+                f"{name}: {value.name!r} has {shown}, expected float32['n', {wide}]. Shape inference, value_info, inputs and outputs know "
+                "the types."
+            )
+
+
+def _expect_refusal(v: Verdict, name: str, cut: tuple[list[str], list[str]], missing: list[str]) -> None:
+    error = v.error(name)
+    call = f"extract(model, {cut[0]}, {cut[1]})"
+    if error is None:
+        kind = v.value(f"{name}: type")
+        raise Wrong(
+            f"{name}: {call} also needs the graph input {missing[0]!r}, but no error was raised: a {kind} came back."
+        )
+    if error.type != "ValueError":
+        raise Wrong(f"{name}: {call} has to raise a ValueError that names {missing}, got {error.message}")
+    unnamed = [entry for entry in missing if entry not in error.message]
+    if unnamed:
+        raise Wrong(f"{name}: the message of the ValueError does not contain {unnamed[0]!r}: {error.message}")
+
+
+# --- find_the_bug
+
+
+class Compare:
+    """What the learner's function gets: errors by name, with a limit on names and calls."""
+
+    def __init__(self, errors: Mapping[str, float]):
+        self._errors = dict(errors)
+        self.calls = 0
+
+    def __call__(self, names: Any) -> dict[str, float]:
+        names = list(names)
+        self.calls += 1
+        if self.calls > CALLS:
+            raise RuntimeError(f"compare was called for the {CALLS + 1}th time: {CALLS} calls are allowed.")
+        if len(names) > NAMES:
+            raise ValueError(f"compare takes at most {NAMES} names, but {len(names)} were given.")
+        for name in names:
+            if name not in self._errors:
+                raise ValueError(f"compare knows no value {name!r}: it takes the names of values that a node makes.")
+        return {name: self._errors[name] for name in names}
+
+
+def _branches(rng: np.random.Generator, count: int) -> onnx.ModelProto:
+    """``count`` nodes in three branches beside each other, which meet now and then and all in the end."""
+    nodes: list[onnx.NodeProto] = []
+    constants: list[onnx.TensorProto] = []
+    heads = ["x", "x", "x"]
+
+    def add(op: str, inputs: list[str], **attributes: Any) -> str:
+        made = f"{WORDS[int(rng.integers(len(WORDS)))]}_{len(nodes)}"
+        nodes.append(helper.make_node(op, inputs, [made], name=f"{op.lower()}_{len(nodes)}", **attributes))
+        return made
+
+    while len(nodes) < count - 2:
+        k, draw = int(rng.integers(3)), rng.random()
+        if draw < 0.3:
+            constants.append(
+                numpy_helper.from_array((rng.normal(size=(6, 6)) / 2).astype(np.float32), f"w{len(constants)}")
+            )
+            heads[k] = add("MatMul", [heads[k], constants[-1].name])
+        elif draw < 0.5:
+            heads[k] = add("LeakyRelu", [heads[k]], alpha=0.5)
+        elif draw < 0.65:
+            heads[k] = add("Softsign", [heads[k]])
+        elif draw < 0.8:
+            heads[k] = add("Add", [heads[k], "bias"])
+        elif draw < 0.9:
+            heads[k] = add("Neg", [heads[k]])
+        else:
+            heads[k] = add("Add", [heads[k], heads[(k + 1) % 3]])
+    if count >= 3:
+        first = add("Add", [heads[0], heads[1]])
+        add("Sub", [first, heads[2]])
+    else:
+        add("Add", ["x", "bias"])
+    constants.append(numpy_helper.from_array(rng.normal(size=6).astype(np.float32), "bias"))
+    last = nodes[-1].output[0]
+    return _model(_alive(nodes, last), [_value("x", ["n", 6])], [_value(last, ["n", 6])], constants)
+
+
+def _alive(nodes: list[onnx.NodeProto], last: str) -> list[onnx.NodeProto]:
+    wanted, kept = {last}, []
+    for node in reversed(nodes):
+        if node.output[0] in wanted:
+            kept.insert(0, node)
+            wanted |= set(node.input)
+    return kept
+
+
+def _changed(rng: np.random.Generator, model: onnx.ModelProto, nan: bool) -> tuple[onnx.ModelProto, int]:
+    """A copy with one node changed, and its place."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    place = int(rng.integers(len(made.graph.node)))
+    node = made.graph.node[place]
+    if nan:
+        new = helper.make_node("Log", [node.input[0]], node.output, node.name)
+    elif node.op_type == "MatMul":
+        name = node.input[1]
+        tensor = next(entry for entry in made.graph.initializer if entry.name == name)
+        made.graph.initializer.append(numpy_helper.from_array(2 * numpy_helper.to_array(tensor), f"{name}_new"))
+        new = helper.make_node("MatMul", [node.input[0], f"{name}_new"], node.output, node.name)
+    elif node.op_type == "LeakyRelu":
+        new = helper.make_node("LeakyRelu", node.input, node.output, node.name, alpha=-0.5)
+    elif node.op_type == "Softsign":
+        new = helper.make_node("Tanh", node.input, node.output, node.name)
+    elif node.op_type == "Neg":
+        new = helper.make_node("Abs", node.input, node.output, node.name)
+    else:
+        new = helper.make_node("Mul", node.input, node.output, node.name)
+    node.CopyFrom(new)
+    return made, place
+
+
+def _error(expected: np.ndarray, got: np.ndarray) -> float:
+    found = drift(expected, got).error
+    return math.nan if math.isinf(found) else found
+
+
+def _cases(rng: np.random.Generator) -> Iterator[tuple[str, onnx.ModelProto, onnx.ModelProto, int, dict[str, float]]]:
+    """Name, model, reference, place of the changed node, errors of all values."""
+    for name, count, nan in (
+        ("one node", 1, False),
+        ("12 nodes", 12, False),
+        ("90 nodes", 90, False),
+        ("a NaN among 120 nodes", 120, True),
+        ("300 nodes", 300, False),
+        ("300 other nodes", 300, False),
+    ):
+        while True:
+            reference = _branches(rng, count)
+            model, place = _changed(rng, reference, nan)
+            feeds = {"x": rng.normal(size=(5, 6)).astype(np.float32)}
+            right, wrong = tap(reference)(feeds), tap(model)(feeds)
+            errors = {entry: _error(right[entry], wrong[entry]) for entry in right}
+            if _found_by_frontiers(model, errors) == place and _clear(errors):
+                break
+        yield name, model, reference, place, errors
+
+
+def _clear(errors: Mapping[str, float]) -> bool:
+    """No error is near the border: what is right is right on every machine."""
+    return all(math.isnan(error) or error < ROUNDING / 50 or error > ROUNDING * 10 for error in errors.values())
+
+
+def _frontier(model: onnx.ModelProto, count: int) -> list[str]:
+    nodes = model.graph.node
+    later = {name for node in nodes[count:] for name in node.input} | set(_names(model.graph.output))
+    return [name for node in nodes[:count] for name in node.output if name in later]
+
+
+def _found_by_frontiers(model: onnx.ModelProto, errors: Mapping[str, float]) -> int | None:
+    """The place of the first node behind which a value that is needed is wrong, if all frontiers behind it are wrong, too."""
+    wrong = [
+        any(not errors[name] <= ROUNDING for name in _frontier(model, count))
+        for count in range(len(model.graph.node) + 1)
+    ]
+    narrow = all(len(_frontier(model, count)) <= NAMES for count in range(len(wrong)))
+    first = wrong.index(True) if True in wrong else None
+    return first - 1 if first is not None and narrow and all(wrong[first:]) else None
+
+
+def collect_find_the_bug(c: Collect) -> None:
+    find = c.function("find_the_bug")
+    for name, model, _, _, errors in _cases(c.rng):
+        compare = Compare(errors)
+        c.value(name, c.attempt(name, find, model, compare))
+        c.value(f"{name}: calls", compare.calls)
+
+
+def judge_find_the_bug(v: Verdict) -> None:
+    cases = list(_cases(v.rng))
+    with v.check("names a node of the model"):
+        for name, model, _, _, _ in cases:
+            answer = v.value(name)
+            values = {entry for node in model.graph.node for entry in node.output}
+            if type(answer) is not str or answer not in _names(model.graph.node):
+                shown = "None. Is there a return?" if answer is None else repr(answer)[:80]
+                cause = (
+                    " That is the name of a value; the node that makes it has a name of its own."
+                    if answer in values
+                    else ""
+                )
+                raise Wrong(
+                    f"{name}: expected the name of a node, for example {model.graph.node[0].name!r}, got {shown}{cause}"
+                )
+    if not v.ok:
+        return
+    with v.check("names the first wrong node"):
+        for name, model, _, place, errors in cases:
+            _expect_node(name, v.value(name), model, place, errors)
+    with v.check(f"needs at most {CALLS} calls"):
+        for name, *_ in cases:
+            calls = v.value(f"{name}: calls")
+            if type(calls) is not int or calls > CALLS:
+                raise Wrong(f"{name}: {calls} calls of compare, {CALLS} are allowed.")
+
+
+def _expect_node(name: str, answer: str, model: onnx.ModelProto, place: int, errors: Mapping[str, float]) -> None:
+    nodes = list(model.graph.node)
+    expected = nodes[place]
+    if answer == expected.name:
+        return
+    given = next(node for node in nodes if node.name == answer)
+    error = errors[given.output[0]]
+    if error <= ROUNDING:
+        after = " It stands in front of the fault." if nodes.index(given) < place else " It lies in another branch."
+        raise Wrong(
+            f"{name}: the result of {answer} is right (error {error:.1e}).{after} The first wrong node is {expected.name}."
+        )
+    spoilt = next(entry for entry in given.input if not errors.get(entry, 0.0) <= ROUNDING)
+    nan = " An error of NaN is wrong, too, and `nan > 1e-3` is False." if any(map(math.isnan, errors.values())) else ""
+    raise Wrong(
+        f"{name}: {answer} is wrong, but so is {spoilt!r}, which it reads. The first wrong node is {expected.name}.{nan} "
+        "Ask for all values that are still needed after a node: the fault may lie in a branch that one value alone does not show."
+    )
+
+
+# --- replace_subgraph
+
+
+class _Builder:
+    """A model with groups and with what looks like one."""
+
+    def __init__(self, rng: np.random.Generator):
+        self.rng = rng
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.names = [f"{word}{i}" for i, word in enumerate(rng.permutation(WORDS).tolist() * 4)]
+
+    def node(self, op: str, *inputs: str, **attributes: Any) -> str:
+        made = self.names.pop()
+        self.nodes.append(helper.make_node(op, list(inputs), [made], name=f"node_{made}", **attributes))
+        return made
+
+    def number(self, *shape: int) -> str:
+        value = np.full(shape, np.round(self.rng.normal() * 3, 3), np.float32)
+        self.constants.append(numpy_helper.from_array(value, f"number_{len(self.constants)}"))
+        return self.constants[-1].name
+
+    def scaled(self, value: str, *shape: int) -> str:
+        pair = [self.number(*shape), value]
+        return self.node("Mul", *(pair if self.rng.random() < 0.5 else pair[::-1]))
+
+    def group(self, a: str, b: str) -> str:
+        return self.node("Add", self.scaled(a), self.scaled(b, 1))
+
+
+def _models(rng: np.random.Generator) -> dict[str, onnx.ModelProto]:
+    """Models by name, with what a graph of that kind calls for."""
+    made: dict[str, onnx.ModelProto] = {}
+
+    def build(name: str, fill: Any, imports: dict[str, int] | None = None) -> None:
+        builder = _Builder(rng)
+        last = fill(builder)
+        outputs = last if isinstance(last, list) else [last]
+        inputs = [_value("a", ["n", 4]), _value("b", ["n", 4]), _value("row", [1, 4]), _value("m", ["k", 4])]
+        read = {entry for node in builder.nodes for entry in node.input}
+        model = _model(
+            builder.nodes,
+            [value for value in inputs if value.name in read],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, None) for output in outputs],
+            builder.constants,
+            value_info=[_value(node.output[0], ["n", 4]) for node in builder.nodes if node.domain],
+            imports=imports or {"": int(rng.integers(18, 22))},
+        )
+        made[name] = onnx.shape_inference.infer_shapes(model)
+
+    build("one group", lambda m: m.group("a", "b"))
+    build("a group between others", lambda m: m.node("Tanh", m.group(m.node("Relu", "a"), m.node("Neg", "b"))))
+    build("a group inside a group", lambda m: m.group(m.group("a", "b"), m.node("Tanh", "a")))
+    build("no group", lambda m: m.node("Add", m.scaled("a"), m.node("Tanh", "b")))
+    build("a product that others read", _shared)
+    build("a product that is an output", _also_output)
+    build("shapes that broadcast", lambda m: m.node("Add", m.group("a", "row"), m.group("b", "a")))
+    build(
+        "axes of other names",
+        lambda m: m.node("MatMul", m.group("a", "b"), m.node("Transpose", m.group("m", "m"), perm=[1, 0])),
+    )
+    build("products with a vector", lambda m: m.node("Add", m.node("Mul", "a", m.number(4)), m.scaled("b")))
+    build("a number that others read", _number_shared)
+    build("a domain that is imported already", _imported, {"": 20, "oplab": 1})
+    return made
+
+
+def _shared(m: _Builder) -> str:
+    product = m.scaled("a")
+    return m.node("Mul", m.node("Add", product, m.scaled("b")), product)
+
+
+def _also_output(m: _Builder) -> list[str]:
+    product = m.scaled("a")
+    return [m.node("Add", product, m.scaled("b")), product, m.group("b", "a")]
+
+
+def _number_shared(m: _Builder) -> str:
+    number = m.number()
+    total = m.node("Add", m.node("Mul", "a", number), m.scaled("b"))
+    return m.node("Sub", total, number)
+
+
+def _imported(m: _Builder) -> str:
+    old = m.node("MyAdd", "a", "b", domain="oplab", alpha=0.5)
+    return m.group(old, "b")
+
+
+def _shape(model: onnx.ModelProto, name: str) -> list[Any] | None:
+    for value in [*model.graph.input, *model.graph.value_info, *model.graph.output]:
+        if value.name == name and value.type.tensor_type.HasField("shape"):
+            dims = value.type.tensor_type.shape.dim
+            return [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or object() for dim in dims]
+    return None
+
+
+def _groups(model: onnx.ModelProto) -> dict[str, tuple[str, str, float, float]]:
+    """What each group that can go computes: the name of its result, with a, b, p, q."""
+    numbers = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    makers = {node.output[0]: node for node in model.graph.node}
+    reads = Counter(name for node in model.graph.node for name in node.input) + Counter(_names(model.graph.output))
+    found = {}
+    for node in model.graph.node:
+        factors = []
+        for name in node.input if node.op_type == "Add" else ():
+            product = makers.get(name)
+            if product is not None and product.op_type == "Mul" and reads[name] == 1:
+                number = [entry for entry in product.input if entry in numbers and numbers[entry].size == 1]
+                value = [entry for entry in product.input if entry not in numbers]
+                if number and value:
+                    factors.append((value[0], numbers[number[0]].item()))
+        if len(factors) == 2 and _shape(model, factors[0][0]) == _shape(model, factors[1][0]) is not None:
+            found[node.output[0]] = (factors[0][0], factors[1][0], factors[0][1], factors[1][1])
+    return found
+
+
+def collect_replace_subgraph(c: Collect) -> None:
+    replace_subgraph = c.function("replace_subgraph")
+    for name, model in _models(c.rng).items():
+        _record(c, name, replace_subgraph, model)
+
+
+def judge_replace_subgraph(v: Verdict) -> None:
+    models = _models(v.rng)
+    found: dict[str, onnx.ModelProto] = {}
+    with v.check("returns a model with the same inputs and outputs"):
+        for name, model in models.items():
+            got = _returned(v, name)
+            for what, wanted, came in (
+                ("inputs", _names(model.graph.input), _names(got.graph.input)),
+                ("outputs", _names(model.graph.output), _names(got.graph.output)),
+            ):
+                if wanted != came:
+                    raise Wrong(f"{name}: expected the graph {what} {wanted}, got {came}.")
+            found[name] = got
+    with v.check("replaces the groups that can go, and no others"):
+        for name, got in found.items():
+            _expect_groups(name, models[name], got)
+    with v.check("the nodes stand in order"):
+        for name, got in found.items():
+            _expect_sorted(got, name)
+    with v.check("imports what it uses"):
+        for name, got in found.items():
+            uses = any(node.domain == "oplab" for node in got.graph.node)
+            wanted = _imports(models[name]) | ({"oplab": 1} if uses else {})
+            if _imports(got) != wanted or len(got.opset_import) != len(wanted):
+                listed = [(entry.domain, entry.version) for entry in got.opset_import]
+                raise Wrong(f"{name}: expected the imports {wanted}, got {listed}.")
+    with v.check("nothing is left of what is gone"):
+        for name, got in found.items():
+            _expect_clean(name, got)
+    if v.ok:
+        with v.check("computes the same"):
+            for name, got in found.items():
+                graphs.expect_valid(got)
+                sizes = {"n": int(v.rng.integers(2, 6)), "k": int(v.rng.integers(2, 6))}
+                feeds = {
+                    value.name: v.rng.normal(
+                        size=[dim.dim_value or sizes[dim.dim_param] for dim in value.type.tensor_type.shape.dim]
+                    ).astype(np.float32)
+                    for value in got.graph.input
+                }
+                before, after = _run(models[name], feeds, name), _run(got, feeds, name)
+                for output, left, right in zip(_names(got.graph.output), before, after, strict=True):
+                    expect_close(right, left, name=f"{name}: {output}", rtol=1e-4, atol=1e-4)
+
+
+def _expect_groups(name: str, model: onnx.ModelProto, got: onnx.ModelProto) -> None:
+    groups = _groups(model)
+    before = {node.output[0]: node for node in model.graph.node}
+    after = {entry: node for node in got.graph.node for entry in node.output}
+    for result, (a, b, p, q) in groups.items():
+        node = after.get(result)
+        if node is None or (node.domain, node.op_type) != ("oplab", "MyAdd"):
+            who = "nobody" if node is None else f"a node {node.domain or 'ai.onnx'}::{node.op_type}"
+            raise Wrong(
+                f"{name}: {result!r} is {p:.4g} * {a} + {q:.4g} * {b}, a group that can go, but {who} makes it."
+            )
+        attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
+        pair = [
+            (node.input[k], attributes.get(word, default))
+            for k, (word, default) in enumerate((("alpha", 3.0), ("beta", 2.0)))
+            if k < len(node.input)
+        ]
+        wanted = [(a, p), (b, q)]
+        close = len(pair) == 2 and all(
+            x[0] == y[0] and np.isclose(x[1], y[1], rtol=1e-6) for x, y in zip(pair, wanted, strict=True)
+        )
+        close |= len(pair) == 2 and all(
+            x[0] == y[0] and np.isclose(x[1], y[1], rtol=1e-6) for x, y in zip(pair, wanted[::-1], strict=True)
+        )
+        if not close:
+            shown = " + ".join(f"{factor:.4g} * {value}" for value, factor in pair)
+            raise Wrong(f"{name}: {result!r} is {p:.4g} * {a} + {q:.4g} * {b}, but the new node computes {shown}.")
+    for result, node in after.items():
+        if node.op_type == "MyAdd" and result not in groups and before.get(result) != node:
+            raise Wrong(f"{name}: {result!r} must not be made by a MyAdd: {_why_not(model, result)}.")
+    products = {entry for result in groups for entry in before[result].input}
+    for result, node in before.items():
+        if result not in groups and result not in products and after.get(result) != node:
+            raise Wrong(
+                f"{name}: the node {node.name}, which belongs to no group that can go, is missing or was changed."
+            )
+        if result in products and result in after:
+            raise Wrong(f"{name}: the product {result!r} is still there, although nobody reads it now.")
+    if len(got.graph.node) != len(model.graph.node) - 2 * len(groups):
+        raise Wrong(f"{name}: expected {len(model.graph.node) - 2 * len(groups)} nodes, got {len(got.graph.node)}.")
+
+
+def _why_not(model: onnx.ModelProto, result: str) -> str:
+    add = next((node for node in model.graph.node if node.output[0] == result), None)
+    reads = Counter(name for node in model.graph.node for name in node.input) + Counter(_names(model.graph.output))
+    for name in add.input if add is not None and add.op_type == "Add" else ():
+        if reads[name] > 1:
+            ends = name in _names(model.graph.output)
+            return f"its product {name!r} is {'an output of the model' if ends else 'read by another node, too'}"
+    if add is None or add.op_type != "Add":
+        return "it was no Add"
+    return (
+        "one of its products is none with a single number, or the two values have shapes that are not known to be equal"
+    )
+
+
+def _expect_clean(name: str, got: onnx.ModelProto) -> None:
+    read = {entry for node in got.graph.node for entry in node.input} | set(_names(got.graph.output))
+    for tensor in got.graph.initializer:
+        if tensor.name not in read:
+            raise Wrong(f"{name}: the initialiser {tensor.name!r} is still in the file, and nobody reads it.")
+    values = {entry for node in got.graph.node for entry in node.output} | set(_names(got.graph.input)) | read
+    for value in got.graph.value_info:
+        if value.name not in values:
+            raise Wrong(f"{name}: value_info still speaks of {value.name!r}, which nobody makes any more.")
