@@ -60,7 +60,7 @@ def drift(expected: np.ndarray, got: np.ndarray, tolerance: float | None = None)
     if odd.any():
         at = tuple(int(i) for i in np.argwhere(odd)[0])
         return Drift(
-            float("inf"), tolerance, f"{odd.sum()} of {odd.size} values are {right[at]:g} instead of {left[at]:.4g}"
+            float("inf"), tolerance, f"{odd.sum()} of {odd.size} values are {right[at]:.3g} instead of {left[at]:.3g}"
         )
     scale = np.abs(left[finite]).max(initial=0.0)
     gap = np.abs(left[finite] - right[finite]).max(initial=0.0)
@@ -69,5 +69,5 @@ def drift(expected: np.ndarray, got: np.ndarray, tolerance: float | None = None)
     return Drift(
         error,
         tolerance,
-        "" if error <= tolerance else f"the largest difference is {gap:.3g} at values up to {scale:.3g}",
+        "" if error <= tolerance else f"the largest difference is {gap:.2g} at values up to {scale:.2g}",
     )

@@ -114,21 +114,21 @@ class Layers:
         """Error bars along the graph on a logarithmic scale: a matplotlib Figure."""
         from matplotlib.figure import Figure
 
-        errors = [max(min(row.drift.error, 1e3), 1e-9) for row in self.rows]
+        errors = [max(min(row.drift.error, 1e3), 1.2e-9) for row in self.rows]
         figure = Figure(figsize=(9, 0.9 + 0.22 * min(len(errors), 60)), layout="constrained")
         axes = figure.subplots()
         colours = ["#d55e00" if row.drift.bad else "#0072b2" for row in self.rows]
         places = range(len(errors))
-        axes.barh(places, [error / 1e-9 for error in errors], left=1e-9, color=colours, height=0.8)
+        axes.barh(places, [error - 1e-9 for error in errors], left=1e-9, color=colours, height=0.8)
         axes.set_xscale("log")
         axes.set_xlim(1e-9, max(*errors, 1e-2) * 2)
         step = max(1, -(-len(errors) // 60))
         axes.set_yticks(list(places)[::step], [row.layer for row in self.rows][::step], fontsize=7)
-        axes.invert_yaxis()
+        axes.set_ylim(len(errors) - 0.4, -1.3)
         tolerance = max((row.drift.tolerance for row in self.rows), default=0.0)
         if tolerance > 0:
             axes.axvline(tolerance, color="0.4", linestyle="--", linewidth=1)
-            axes.text(tolerance, -0.6, " allowed", va="bottom", fontsize=7, color="0.3")
+            axes.text(tolerance, -0.8, " allowed", va="center", fontsize=7, color="0.3")
         axes.set_xlabel("largest difference / largest magnitude")
         axes.set_title(title, fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
