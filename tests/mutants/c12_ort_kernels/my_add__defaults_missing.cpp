@@ -1,4 +1,4 @@
-// says: both attributes left out: Attribute
+// says: A model may leave it out, and then the default counts
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
 
 namespace {

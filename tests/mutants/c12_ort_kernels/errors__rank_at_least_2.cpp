@@ -1,4 +1,4 @@
-// says: x of rank 3
+// says: x of rank 3: the kernel ran
 #include <onnxruntime_cxx_api.h>
 
 #include <cmath>
@@ -54,6 +54,7 @@ OrtStatus* Kernel::ComputeV2(OrtKernelContext* raw) noexcept {
     const Ort::ConstValue x = context.GetInput(0), bias = context.GetInput(1);
     const std::vector<int64_t> shape = x.GetTensorTypeAndShapeInfo().GetShape();
     const std::vector<int64_t> length = bias.GetTensorTypeAndShapeInfo().GetShape();
+    if (shape.size() < 2) return invalid("x must have the rank 2, but its shape is ", text_of(shape), ".");
     if (length.size() != 1) return invalid("bias must have the rank 1, but its shape is ", text_of(length), ".");
     if (shape[1] != length[0]) {
       return invalid("x is ", text_of(shape), " and bias is ", text_of(length), ": one value for each column is needed.");
