@@ -333,8 +333,10 @@ for line in lines:  # ONNX Runtime asks for names and types many times: once for
     seen.add(line)
 
 # %% [markdown]
-# Lines with `>` are the program's, the others the library's. The picture has the same order, from top to bottom; a
-# bar is the life of an object.
+# Lines with `>` are the program's, the others the library's. Look at the end: `op -` does not wait for the end of the
+# program. The library is unloaded with the last session that uses it, and its static objects go with it.
+#
+# The picture has the same order, from top to bottom; a bar is the life of an object.
 
 # %%
 PROGRAM, RUNTIME, LIBRARY = 0.0, 3.6, 7.2
@@ -361,21 +363,25 @@ lives = [  # place, first and last row, text, colour
 ]
 
 # %%
-figure, axes = plt.subplots(figsize=(10.5, 6.4), layout="constrained")
+figure, axes = plt.subplots(figsize=(11, 6.4), layout="constrained")
+phases = {"register": (-0.55, 2.4), "load": (2.4, 5.4), "run": (5.4, 10.4), "end": (10.4, 13.6)}
+for number, (title, (first, last)) in enumerate(phases.items()):
+    axes.axhspan(first, last, color="#f3f6f9" if number % 2 == 0 else "white", zorder=-1)
+    axes.text(-1.75, (first + last) / 2, title, va="center", fontsize=11, color="#8a97a3")
 for place, title in ((PROGRAM, "your program"), (RUNTIME, "ONNX Runtime"), (LIBRARY, "your library")):
     axes.plot([place, place], [-0.4, 13.6], color="#c9d2da", lw=1.2, zorder=0)
     axes.text(place, -0.75, title, ha="center", weight="bold", color="#22303c", fontsize=12)
 for place, first, last, title, colour in lives:
     axes.plot([place, place], [first, last], color=colour, lw=8, alpha=0.75, solid_capstyle="butt", zorder=1)
-    axes.text(
-        place + 0.13, (first + last) / 2 + 0.5, title, rotation=90, va="center", ha="left", color=colour, fontsize=10
-    )
+    side, row = (-0.14, 7.6) if place == RUNTIME else (0.13, 8.5)
+    at = "right" if place == RUNTIME else "left"
+    axes.text(place + side, row, title, rotation=90, va="center", ha=at, color=colour, fontsize=10)
 for row, (start, end, text) in enumerate(messages):
     gap = 0.09 if end > start else -0.09
     style = {"arrowstyle": "-|>,head_width=0.22,head_length=0.45", "color": "#22303c", "lw": 1.2}
     axes.annotate("", (end - gap, row), (start + gap, row), arrowprops=style)
     axes.text((start + end) / 2, row - 0.1, text, ha="center", va="bottom", fontsize=9.5, color="#22303c")
-axes.set(xlim=(-0.9, 8.2), ylim=(14, -1.2))
+axes.set(xlim=(-1.85, 8.2), ylim=(13.7, -1.2))
 axes.axis("off")
 
 # %% [markdown]
