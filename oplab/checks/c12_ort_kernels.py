@@ -84,13 +84,14 @@ def run_cases(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case]) 
         with np.load(file, allow_pickle=False) as found:
             c.value(case.title, str(found["state"]))
             c.value(f"{case.title}: says", str(found["says"]))
+            c.value(f"{case.title}: during", str(found["during"]))
             if "y" in found:
                 c.value(f"{case.title}: y", found["y"])
                 c.value(f"{case.title}: beside", int(found["beside"]))
 
 
 def _apart(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case], inputs: list[list[np.ndarray]]) -> None:
-    said, now = c.scratch / "stderr.txt", c.scratch / "now.txt"
+    said, now, stage = c.scratch / "stderr.txt", c.scratch / "now.txt", c.scratch / "stage.txt"
     child = os.fork()
     if child == 0:
         try:
@@ -108,7 +109,8 @@ def _apart(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case], inp
     state = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "exit"
     text = _TERMINATE.search(said.read_text(errors="replace")) if said.is_file() else None
     thrown = f"{text[1]}, {text[2] or ''}".rstrip(", ") if text else ""
-    np.savez(c.scratch / f"{reached}.npz", state=state, says=thrown)
+    during = stage.read_text() if stage.is_file() else ""
+    np.savez(c.scratch / f"{reached}.npz", state=state, says=thrown, during=during)
 
 
 def _one(
@@ -123,6 +125,8 @@ def _one(
 ) -> None:
     import onnxruntime
 
+    stage = file.with_name("stage.txt")  # outlives the process
+    stage.write_text("register")
     try:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
@@ -131,15 +135,17 @@ def _one(
             options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         options.register_custom_ops_library(str(library))
         data = model_of(op, names, case).SerializeToString()
+        stage.write_text("create")
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        stage.write_text("run")
         shape = case.shapes[0]
         if guarded and not case.refused:
             y, beside = _run_between_guards(session, names, arrays, shape)
         else:
             y, beside = session.run(None, dict(zip(names, arrays, strict=True)))[0], 0
-        np.savez(file, state="ok", says="", y=y, beside=beside)
+        np.savez(file, state="ok", says="", during="", y=y, beside=beside)
     except Exception as error:
-        np.savez(file, state=type(error).__name__, says=str(error)[:2000])
+        np.savez(file, state=type(error).__name__, says=str(error)[:2000], during=stage.read_text())
 
 
 def _run_between_guards(
@@ -164,6 +170,23 @@ def _run_between_guards(
 # --- judge -----------------------------------------------------------------------------------------------------------
 
 
+# Where a process died, and what to look at.
+_STAGES = {
+    "register": (
+        "while RegisterCustomOps ran",
+        "Is Ort::InitApi the first call, before any op or domain is made? The C++ classes call through the table that it stores.",
+    ),
+    "create": (
+        "while the session was made, after RegisterCustomOps had returned",
+        "Do the op and the domain live as long as the library (static)? ONNX Runtime keeps pointers to both. Then look at CreateKernel.",
+    ),
+    "run": (
+        "while the kernel ran",
+        "Look at the ends of loops, at sizes that are read from a shape without asking for its rank, and at pointers that may be null.",
+    ),
+}
+
+
 def outcome(v: Verdict, op: str, case: Case) -> tuple[str, str]:
     """What came of a case: ``ok`` or an exception's type, and what it said.
 
@@ -178,12 +201,15 @@ def outcome(v: Verdict, op: str, case: Case) -> tuple[str, str]:
             f"{case.title}: a C++ exception ({says}) tried to leave a function that C calls. Nobody can catch it there: std::terminate "
             "ended the process (SIGABRT). Catch it inside and return a status, or do not throw."
         )
+    during = str(v.value(f"{case.title}: during"))
     if state.startswith("SIG") or state == "exit":
         how = {"SIGSEGV": "SIGSEGV, a segmentation fault", "exit": "by calling exit"}.get(state, state)
+        where, look = _STAGES.get(during, _STAGES["run"])
         raise Wrong(
-            f"{case.title}: the kernel ended the process ({how}). Look at the ends of loops, at pointers that may be null, and at "
-            f"whether the op and the domain live as long as the library (static). `oplab check c12.{v_name(op)} --sanitize` finds the line."
+            f"{case.title}: {where}, the process ended ({how}). {look} `oplab check c12.{exercise_of(op)} --sanitize` finds the line."
         )
+    if during == "register":
+        raise Wrong(f"{case.title}: the library cannot be registered: {_short(says)}")
     if "is not a registered function/op" in says:
         raise _unknown(op, case)
     if "type inference failed" in says or "parameter" in says and "is invalid" in says:
@@ -195,7 +221,7 @@ def outcome(v: Verdict, op: str, case: Case) -> tuple[str, str]:
     return state, says
 
 
-def v_name(op: str) -> str:
+def exercise_of(op: str) -> str:
     """The exercise in which an operator is asked for."""
     return {"MyAdd": "my_add", "AddBias": "errors", "Foo": "port_foo"}[op]
 
@@ -219,8 +245,13 @@ def result(v: Verdict, op: str, case: Case) -> np.ndarray:
                 f"{case.title}: the kernel asks for an output of the shape {found[2]}, expected {found[1]}, which is the shape of the "
                 "first input. A shape that is written down fits one model only."
             )
-        if "No attribute with name" in says:
-            raise Wrong(f"{case.title}: {_short(says)} A model may leave it out, and then the default counts.")
+        if missing := re.search(r"No attribute with name:'(\w+)'", says):
+            given = [name for name, value in case.attributes.items() if value is not None]
+            if missing[1] in {"MyAdd": ("alpha", "beta"), "AddBias": ("scale",)}.get(op, ()):
+                why = "A model may leave it out, and then the default counts."
+            else:
+                why = f"The attributes of {op} are {' and '.join(given)}."
+            raise Wrong(f"{case.title}: {_short(says)} {why}")
         raise Wrong(f"{case.title}: {_short(says)}")
     beside = v.value(f"{case.title}: beside")
     y = v.array(f"{case.title}: y")

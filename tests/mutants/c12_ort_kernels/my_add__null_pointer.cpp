@@ -1,4 +1,4 @@
-// says: SIGSEGV, a segmentation fault
+// says: while the kernel ran, the process ended (SIGSEGV, a segmentation fault)
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
 
 namespace {
