@@ -745,9 +745,10 @@ assert "heap-use-after-free" in finding and "return name_;" in finding
 # the frame in your file, and `oplab check c12.my_add --sanitize` does the same for your exercises.
 #
 # It does not see everything. ONNX Runtime itself is not compiled with the sanitizer, so a **domain** that dies too
-# early is read by code that is not watched. The rule covers both: *the op and the domain outlive every session.*
-# `static` inside of `RegisterCustomOps` does it in a library, because the session keeps the library loaded (the green
-# bar in the picture). In a program (section 12) they have to be declared before the session.
+# early is read by code that is not watched: you get a crash without a name, or none at all. The rule covers both:
+# *the op and the domain outlive every session.* `static` inside of `RegisterCustomOps` does it in a library, because
+# the session keeps the library loaded (the green bar in the picture). In a program (section 12) they have to be
+# declared before the session.
 #
 # ## 9. The lite API
 #
@@ -814,9 +815,8 @@ else:
     raise AssertionError("it compiles")
 
 # %% [markdown]
-# `CustomOpApi` was removed in ONNX Runtime 1.16. g++ says "expected ')' before 'ort'", for a type that it does not
-# know; clang says "no type named 'CustomOpApi' in namespace 'Ort'". Chapter 09 lists every name that is gone. The
-# port, line by line:
+# `CustomOpApi` was removed in ONNX Runtime 1.16. g++ says "expected ')' before 'ort'" here: it does not know the
+# type. Chapter 09 lists every name that is gone. The port, line by line:
 #
 # | then | now |
 # |---|---|
@@ -1061,4 +1061,4 @@ lab.check("port_foo")
 # - Chapter 13: real kernels. `csrc/ort_ops/grid.cpp` is one.
 # - `csrc/ort_ops/oplab_kernel.h` and `docs/operators.md`: how the course's kernels keep the promises of section 7.
 # - `onnxruntime_c_api.h`, the struct `OrtCustomOp`: the table of functions behind everything here.
-# - `csrc/host`: the program of section 12, 600 lines with all its care.
+# - `csrc/host`: the program of section 12, with all its care for the user.
