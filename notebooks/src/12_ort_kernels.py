@@ -1035,8 +1035,8 @@ print("exit code", code, "·", failed[failed.index("MyAdd: a is") :])
 # ## 14. Exercises
 #
 # Your files are `exercises/csrc/c12_my_add.cpp`, `c12_errors.cpp` and `c12_port_foo.cpp`. Each becomes a library of
-# its own, with the domain `c12`. From saving to the verdict it takes about two seconds; `make watch` does it at each
-# save.
+# its own, with the domain `c12`. From saving to the verdict it takes two or three seconds; `make watch` does it at
+# each save.
 #
 # **`my_add`** — the whole library: kernel, attributes with defaults, op and entry point. By hand or lite.
 
