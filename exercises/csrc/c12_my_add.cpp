@@ -1,0 +1,10 @@
+// c12.my_add: a library for ONNX Runtime with one operator, from the first line to the last.
+//
+//   domain c12, version 1:   MyAdd(a, b; alpha = 3.0, beta = 2.0) -> y = alpha*a + beta*b
+//
+// a, b and y are float and have the same shape: any number of dimensions, also none, and sizes of 0. alpha and beta are
+// float attributes, and a model may leave out either one or both. Use CustomOpBase or the lite API, as you like.
+#include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
+
+// TODO c12.my_add: the kernel with its attributes, the operator, and the function that ONNX Runtime looks for
+#error "c12.my_add is not written yet"

@@ -1,0 +1,34 @@
+// c12.port_foo: a kernel of 2022, for the API of today.
+//
+//   domain c12, from version 2 on:   Foo(input1, input2; attr1 float, attr2 int) -> y = attr1*input1 + input2**attr2
+//
+// Tensors of float, of any shape, both of the same. A model that imports version 1 of c12 must not find Foo. The old kernel:
+//
+//   struct FooKernel {
+//     FooKernel(Ort::CustomOpApi ort, const OrtKernelInfo* info) : ort_(ort) {
+//       attr1_ = ort_.KernelInfoGetAttribute<float>(info, "attr1");
+//       attr2_ = ort_.KernelInfoGetAttribute<int64_t>(info, "attr2");
+//     }
+//     void Compute(OrtKernelContext* context) {
+//       const OrtValue* input1 = ort_.KernelContext_GetInput(context, 0);
+//       const OrtValue* input2 = ort_.KernelContext_GetInput(context, 1);
+//       const float* x1 = ort_.GetTensorData<float>(input1);
+//       const float* x2 = ort_.GetTensorData<float>(input2);
+//       OrtTensorDimensions shape(ort_, input1);
+//       OrtValue* output = ort_.KernelContext_GetOutput(context, 0, shape.data(), shape.size());
+//       float* y = ort_.GetTensorMutableData<float>(output);
+//       OrtTensorTypeAndShapeInfo* info = ort_.GetTensorTypeAndShape(output);
+//       int64_t size = ort_.GetTensorShapeElementCount(info);
+//       ort_.ReleaseTensorTypeAndShapeInfo(info);
+//       for (int64_t i = 0; i < size; i++) y[i] = attr1_ * x1[i] + std::pow(x2[i], attr2_);
+//     }
+//     Ort::CustomOpApi ort_;
+//     float attr1_;
+//     int64_t attr2_;
+//   };
+#include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
+
+#include <cmath>
+
+// TODO c12.port_foo: the kernel, an operator that exists from version 2 on, and the entry point
+#error "c12.port_foo is not written yet"

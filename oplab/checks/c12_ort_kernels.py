@@ -1,0 +1,507 @@
+"""Checks of chapter 12: kernels in C++ for ONNX Runtime.
+
+A kernel runs in a process of its own, so that one that dies is a sentence about the case in which it died. Its tensors lie between guards:
+what it writes beside its output is seen there, and what it reads beside its inputs is NaN, whatever the memory happens to hold.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oplab.checks.base import Collect, Verdict
+from oplab.parity import Wrong, describe, expect_close
+
+if TYPE_CHECKING:
+    import onnx
+    import onnxruntime
+
+DOMAIN = "c12"
+GUARD = 4096  # elements before and behind each tensor
+UNTOUCHED = np.float32(-1.2345e30)  # what an output holds before the kernel writes to it
+_TERMINATE = re.compile(r"terminate called after throwing an instance of '(.+?)'(?:\s+what\(\):\s*(.*))?")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model with one node, and one run of it.
+
+    Attributes:
+        title: what is special about it, for messages.
+        shapes: of the inputs, in order.
+        attributes: of the node; ``None`` values are left out.
+        version: of the domain that the model imports.
+        refused: a status is expected and no result.
+    """
+
+    title: str
+    shapes: tuple[tuple[int, ...], ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    version: int = 1
+    refused: bool = False
+
+
+def draw(rng: np.random.Generator, case: Case) -> list[np.ndarray]:
+    """The inputs of a case: both halves draw the same."""
+    return [np.asarray(rng.uniform(-2, 2, shape), np.float32) for shape in case.shapes]
+
+
+def model_of(op: str, names: Sequence[str], case: Case) -> onnx.ModelProto:
+    """A model of one node ``c12::op``, which says nothing about shapes."""
+    from onnx import TensorProto, helper
+
+    given = {name: value for name, value in case.attributes.items() if value is not None}
+    node = helper.make_node(op, list(names), ["y"], domain=DOMAIN, **given)
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names]
+    graph = helper.make_graph([node], op, inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid(DOMAIN, case.version)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+# --- collect: a process of its own -----------------------------------------------------------------------------------
+
+
+def run_cases(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case]) -> None:
+    """Run every case with the learner's library, and record for each what came: ``<title>`` is ``ok``, a signal or an exception's type."""
+    inputs = [draw(c.rng, case) for case in cases]
+    if os.environ.get("OPLAB_SANITIZE"):
+        # The grader reads the sanitizer's report from this process. Guards would hide from it where a tensor ends.
+        for number, case in enumerate(cases):
+            _one(c.library, op, names, case, inputs[number], c.scratch / f"{number}.npz", guarded=False)
+    else:
+        _apart(c, op, names, cases, inputs)
+    for number, case in enumerate(cases):
+        file = c.scratch / f"{number}.npz"
+        if not file.is_file():
+            break  # the process died before
+        with np.load(file, allow_pickle=False) as found:
+            c.value(case.title, str(found["state"]))
+            c.value(f"{case.title}: says", str(found["says"]))
+            c.value(f"{case.title}: during", str(found["during"]))
+            if "y" in found:
+                c.value(f"{case.title}: y", found["y"])
+                c.value(f"{case.title}: beside", int(found["beside"]))
+
+
+def _apart(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case], inputs: list[list[np.ndarray]]) -> None:
+    said, now, stage = c.scratch / "stderr.txt", c.scratch / "now.txt", c.scratch / "stage.txt"
+    child = os.fork()
+    if child == 0:
+        try:
+            os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 2)
+            for number, case in enumerate(cases):
+                now.write_text(str(number))
+                _one(c.library, op, names, case, inputs[number], c.scratch / f"{number}.npz", guarded=True)
+            now.write_text(str(len(cases)))
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    reached = int(now.read_text()) if now.is_file() else 0
+    if reached == len(cases):
+        return
+    state = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "exit"
+    text = _TERMINATE.search(said.read_text(errors="replace")) if said.is_file() else None
+    thrown = f"{text[1]}, {text[2] or ''}".rstrip(", ") if text else ""
+    during = stage.read_text() if stage.is_file() else ""
+    np.savez(c.scratch / f"{reached}.npz", state=state, says=thrown, during=during)
+
+
+def _one(
+    library: Path | None,
+    op: str,
+    names: Sequence[str],
+    case: Case,
+    arrays: list[np.ndarray],
+    file: Path,
+    *,
+    guarded: bool,
+) -> None:
+    import onnxruntime
+
+    stage = file.with_name("stage.txt")  # outlives the process
+    stage.write_text("register")
+    try:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        if not guarded:
+            options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+        options.register_custom_ops_library(str(library))
+        data = model_of(op, names, case).SerializeToString()
+        stage.write_text("create")
+        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        stage.write_text("run")
+        shape = case.shapes[0]
+        if guarded and not case.refused:
+            y, beside = _run_between_guards(session, names, arrays, shape)
+        else:
+            y, beside = session.run(None, dict(zip(names, arrays, strict=True)))[0], 0
+        np.savez(file, state="ok", says="", during="", y=y, beside=beside)
+    except Exception as error:
+        np.savez(file, state=type(error).__name__, says=str(error)[:2000], during=stage.read_text())
+
+
+def _run_between_guards(
+    session: onnxruntime.InferenceSession, names: Sequence[str], arrays: list[np.ndarray], shape: tuple[int, ...]
+) -> tuple[np.ndarray, int]:
+    """The output, and how many elements beside it were written."""
+    binding, size = session.io_binding(), int(np.prod(shape, dtype=np.int64))
+    kept = []  # the binding holds addresses only
+    for name, array in zip(names, arrays, strict=True):
+        padded = np.full(array.size + 2 * GUARD, np.nan, np.float32)
+        padded[GUARD : GUARD + array.size] = array.reshape(-1)
+        kept.append(padded)
+        binding.bind_input(name, "cpu", 0, np.float32, list(array.shape), padded.ctypes.data + 4 * GUARD)
+    out = np.full(size + 2 * GUARD, UNTOUCHED, np.float32)
+    binding.bind_output("y", "cpu", 0, np.float32, list(shape), out.ctypes.data + 4 * GUARD)
+    session.run_with_iobinding(binding)
+    beside = out != UNTOUCHED
+    beside[GUARD : GUARD + size] = False
+    return out[GUARD : GUARD + size].reshape(shape).copy(), int(beside.sum())
+
+
+# --- judge -----------------------------------------------------------------------------------------------------------
+
+
+# Where a process died, and what to look at.
+_STAGES = {
+    "register": (
+        "while RegisterCustomOps ran",
+        "Is Ort::InitApi the first call, before any op or domain is made? The C++ classes call through the table that it stores.",
+    ),
+    "create": (
+        "while the session was made, after RegisterCustomOps had returned",
+        "Do the op and the domain live as long as the library (static)? ONNX Runtime keeps pointers to both. Then look at CreateKernel.",
+    ),
+    "run": (
+        "while the kernel ran",
+        "Look at the ends of loops, at sizes that are read from a shape without asking for its rank, and at pointers that may be null.",
+    ),
+}
+
+
+def outcome(v: Verdict, op: str, case: Case) -> tuple[str, str]:
+    """What came of a case: ``ok`` or an exception's type, and what it said.
+
+    Raises:
+        Wrong: the library could not be used at all, or the process died.
+    """
+    state, says = str(v.value(case.title)), str(v.value(f"{case.title}: says"))
+    if state == "ok":
+        return state, says
+    if state == "SIGABRT" and says:
+        raise Wrong(
+            f"{case.title}: a C++ exception ({says}) tried to leave a function that C calls. Nobody can catch it there: std::terminate "
+            "ended the process (SIGABRT). Catch it inside and return a status, or do not throw."
+        )
+    during = str(v.value(f"{case.title}: during"))
+    if state.startswith("SIG") or state == "exit":
+        how = {"SIGSEGV": "SIGSEGV, a segmentation fault", "exit": "by calling exit"}.get(state, state)
+        where, look = _STAGES.get(during, _STAGES["run"])
+        raise Wrong(
+            f"{case.title}: {where}, the process ended ({how}). {look} `oplab check c12.{exercise_of(op)} --sanitize` finds the line."
+        )
+    if during == "register":
+        raise Wrong(f"{case.title}: the library cannot be registered: {_short(says)}")
+    if "is not a registered function/op" in says:
+        raise _unknown(op, case)
+    if "type inference failed" in says or "parameter" in says and "is invalid" in says:
+        raise Wrong(
+            f"{case.title}: the operator is not declared for float tensors, or not with these inputs: {_short(says)}"
+        )
+    if "has input size" in says or "has output size" in says:
+        raise Wrong(f"{case.title}: the operator is declared with another number of inputs or outputs: {_short(says)}")
+    return state, says
+
+
+def exercise_of(op: str) -> str:
+    """The exercise in which an operator is asked for."""
+    return {"MyAdd": "my_add", "AddBias": "errors", "Foo": "port_foo"}[op]
+
+
+def _unknown(op: str, case: Case) -> Wrong:
+    version = f" in version {case.version} of the domain" if case.version != 1 else ""
+    return Wrong(
+        f"{case.title}: the library loads, and it has no operator {op} in the domain {DOMAIN}{version}. Compare three things with the "
+        f"exercise's first lines: the op's name (GetName, or the first argument of CreateLiteCustomOp), the name of the "
+        "Ort::CustomOpDomain (capitals count in both), and the op's start version. Is the op added to the domain, and the "
+        "domain to the session's options?"
+    )
+
+
+def result(v: Verdict, op: str, case: Case) -> np.ndarray:
+    """The output of a case that has to work."""
+    state, says = outcome(v, op, case)
+    if state != "ok":
+        if found := re.search(r"has shape (\{.*?\}) but the computed output shape for this run is (\{.*?\})", says):
+            raise Wrong(
+                f"{case.title}: the kernel asks for an output of the shape {found[2]}, expected {found[1]}, which is the shape of the "
+                "first input. A shape that is written down fits one model only."
+            )
+        if missing := re.search(r"No attribute with name:'(\w+)'", says):
+            given = [name for name, value in case.attributes.items() if value is not None]
+            if missing[1] in {"MyAdd": ("alpha", "beta"), "AddBias": ("scale",)}.get(op, ()):
+                why = "A model may leave it out, and then the default counts."
+            else:
+                why = f"The attributes of {op} are {' and '.join(given)}."
+            raise Wrong(f"{case.title}: {_short(says)} {why}")
+        raise Wrong(f"{case.title}: {_short(says)}")
+    beside = v.value(f"{case.title}: beside")
+    y = v.array(f"{case.title}: y")
+    if type(beside) is not int or beside:
+        raise Wrong(
+            f"{case.title}: the kernel writes {beside} elements outside of its output, which has {y.size}. The loop must end at the number "
+            "of elements of this run."
+        )
+    return y
+
+
+def expect_result(v: Verdict, op: str, case: Case, expected: np.ndarray, likely: Mapping[str, np.ndarray]) -> None:
+    """Demand the values, and that every element was written."""
+    y = result(v, op, case)
+    if y.dtype == expected.dtype and y.shape == expected.shape:
+        left = int((y == UNTOUCHED).sum())
+        if left:
+            raise Wrong(
+                f"{case.title}: the kernel left {left} of {y.size} elements of {describe(y)} unwritten. The loop must run over "
+                "all elements of this run."
+            )
+        if np.isnan(y).any() and not np.isnan(expected).any():
+            raise Wrong(
+                f"{case.title}: {int(np.isnan(y).sum())} of {y.size} elements are NaN: the kernel reads outside of its inputs, where the "
+                "grader puts NaN, or it computes with something that was never set."
+            )
+    expect_close(y, expected, name=case.title, likely=dict(likely))
+
+
+def _short(says: str) -> str:
+    """What ONNX Runtime said, without the words that are always the same."""
+    text = " ".join(says.split())
+    text = re.sub(r"^.*?(?:Status Message: |Exception during initialization: |: (?:FAIL|INVALID_GRAPH) : )", "", text)
+    return text[:300] or "ONNX Runtime failed and said nothing."
+
+
+# --- my_add ----------------------------------------------------------------------------------------------------------
+
+MY_ADD = [
+    Case("both attributes left out", ((4, 5), (4, 5))),
+    Case("1000 elements", ((1000,), (1000,))),
+    Case("both attributes given", ((6, 3), (6, 3)), {"alpha": -0.75, "beta": 1.625}),
+    Case("only alpha given", ((2, 3, 4), (2, 3, 4)), {"alpha": 2.75}),
+    Case("only beta given", ((7,), (7,)), {"beta": -2.375}),
+    Case("alpha = 0, beta = 0.5", ((3, 1, 5, 2), (3, 1, 5, 2)), {"alpha": 0.0, "beta": 0.5}),
+    Case("one element", ((1,), (1,))),
+    Case("a scalar", ((), ()), {"alpha": 0.5}),
+    Case("no elements, shape [0, 5]", ((0, 5), (0, 5))),
+]
+
+
+def collect_my_add(c: Collect) -> None:
+    run_cases(c, "MyAdd", ("a", "b"), MY_ADD)
+
+
+def judge_my_add(v: Verdict) -> None:
+    inputs = [draw(v.rng, case) for case in MY_ADD]
+    for name, chosen in (
+        ("3a + 2b where the model sets no attribute", (0, 1)),
+        ("alpha and beta of the model", (2, 3, 4, 5)),
+    ):
+        with v.check(name):
+            for number in chosen:
+                _expect_my_add(v, MY_ADD[number], *inputs[number])
+        if not v.ok:
+            return
+    with v.check("any shape"):
+        for number in (6, 7, 8):
+            _expect_my_add(v, MY_ADD[number], *inputs[number])
+
+
+def _expect_my_add(v: Verdict, case: Case, a: np.ndarray, b: np.ndarray) -> None:
+    alpha, beta = (np.float32(case.attributes.get(name, value)) for name, value in (("alpha", 3.0), ("beta", 2.0)))
+    cut = np.trunc(alpha), np.trunc(beta)
+    likely = {
+        "This is 2a + b, the formula of another text.": 2 * a + b,
+        "This is 3a + 2b: the attributes of the model are not read, or read as another type than float.": 3 * a + 2 * b,
+        "alpha and beta are swapped.": beta * a + alpha * b,
+        "The attributes have lost their fraction: they are floats.": cut[0] * a + cut[1] * b,
+        "An attribute that the model leaves out counts as 0 here; the defaults are 3 and 2.": np.float32(
+            case.attributes.get("alpha", 0.0)
+        )
+        * a
+        + np.float32(case.attributes.get("beta", 0.0)) * b,
+        "beta has no effect beyond its default.": alpha * a + 2 * b,
+        "alpha has no effect beyond its default.": 3 * a + beta * b,
+    }
+    expect_result(v, "MyAdd", case, alpha * a + beta * b, likely)
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+GOOD = [
+    Case("scale left out", ((4, 5), (5,))),
+    Case("scale = 0.375", ((3, 7), (7,)), {"scale": 0.375}),
+    Case("one column", ((6, 1), (1,))),
+    Case("100 rows, 33 columns", ((100, 33), (33,)), {"scale": 2.5}),
+    Case("no rows", ((0, 4), (4,))),
+    Case("no columns", ((3, 0), (0,))),
+]
+
+
+def _refused(title: str, *shapes: tuple[int, ...], **attributes: Any) -> Case:
+    return Case(title, shapes, attributes, refused=True)
+
+
+# Each wrong case with the words that its sentence must hold.
+BAD = [
+    (
+        _refused("x of rank 3", (2, 4, 3), (4,)),
+        ("x", "[2, 4, 3]"),
+    ),  # 4 is where a kernel looks that takes rank 2 for granted
+    (_refused("x of rank 3, bias as its last dimension", (2, 3, 4), (4,)), ("x", "[2, 3, 4]")),
+    (_refused("x of rank 1", (6,), (6,)), ("x", "[6]")),
+    (_refused("x a scalar", (), (1,)), ("x",)),
+    (_refused("x of rank 3 without elements", (0, 2, 4), (4,)), ("x", "[0, 2, 4]")),
+    (_refused("bias of rank 2", (2, 3), (1, 3)), ("bias", "[1, 3]")),
+    (_refused("bias a scalar", (2, 3), ()), ("bias",)),
+    (_refused("bias shorter than a row", (2, 5), (4,)), ("[2, 5]", "[4]")),
+    (_refused("bias longer than a row", (5, 2), (5,)), ("[5, 2]", "[5]")),
+    (_refused("bias of one element", (2, 3), (1,)), ("[2, 3]", "[1]")),
+    (_refused("scale = -1.5", (2, 3), (3,), scale=-1.5), ("scale", "-1.5")),
+    (_refused("scale = 0", (2, 3), (3,), scale=0.0), ("scale", "0")),
+    (_refused("scale is NaN", (2, 3), (3,), scale=float("nan")), ("scale", "nan")),
+    (_refused("scale is infinite", (2, 3), (3,), scale=float("inf")), ("scale", "inf")),
+    (_refused("scale is the int 2", (2, 3), (3,), scale=2), ("scale",)),
+    (_refused("scale is a text", (2, 3), (3,), scale="2.0"), ("scale",)),
+    (_refused("scale is a list of floats", (2, 3), (3,), scale=[1.5, 2.5]), ("scale",)),
+]
+
+
+def collect_errors(c: Collect) -> None:
+    run_cases(c, "AddBias", ("x", "bias"), [*GOOD, *(case for case, _ in BAD)])
+
+
+def judge_errors(v: Verdict) -> None:
+    inputs = [draw(v.rng, case) for case in GOOD]
+    with v.check("computes x + scale*bias where all is well"):
+        for case, (x, bias) in zip(GOOD, inputs, strict=True):
+            scale = np.float32(case.attributes.get("scale", 1.0))
+            likely = {
+                "The attribute scale has no effect.": x + bias,
+                "This is scale*x + bias.": scale * x + bias,
+                "This is scale*(x + bias).": scale * (x + bias),
+            }
+            expect_result(v, "AddBias", case, x + scale * bias, likely)
+    if not v.ok:
+        return
+    for name, chosen in (("a status for wrong shapes", BAD[:10]), ("a status for a wrong attribute", BAD[10:])):
+        with v.check(name):
+            for case, words in chosen:
+                _expect_refused(v, case, words)
+        if not v.ok:
+            return
+
+
+def _expect_refused(v: Verdict, case: Case, words: Sequence[str]) -> None:
+    state, says = outcome(v, "AddBias", case)
+    if state == "ok":
+        shapes = " and ".join(str(list(shape)) for shape in case.shapes)
+        why = ""
+        if case.attributes:
+            value = case.attributes["scale"]
+            why = f" scale is {value!r}."
+            if not isinstance(value, float):
+                why += (
+                    " KernelInfoGetAttribute_float fails for an attribute of another type as it does for one that is missing: "
+                    "asking for the other types tells the two apart."
+                )
+        raise Wrong(
+            f"{case.title}: the kernel ran and gave {describe(v.array(f'{case.title}: y'))} for x and bias of {shapes}.{why}"
+        )
+    short = _short(says)
+    if "unknown exception" in says:
+        raise Wrong(
+            f"{case.title}: an exception that is no std::exception left the kernel, and its text is lost ({short}). Return a status."
+        )
+    if not case.attributes and state != "InvalidArgument":
+        raise Wrong(
+            f"{case.title}: expected a status of the code ORT_INVALID_ARGUMENT, got {state}: {short} An exception that leaves the kernel, "
+            "and a status of another code, arrive like this."
+        )
+    if not short.startswith("AddBias: "):
+        raise Wrong(f"{case.title}: the sentence has to begin with 'AddBias: ', got: {short}")
+    missing = [word for word in words if not _names(short.removeprefix("AddBias: "), word)]
+    if missing:
+        raise Wrong(f"{case.title}: the sentence does not name {' and '.join(missing)}: {short}")
+
+
+def _names(sentence: str, word: str) -> bool:
+    """Whether a sentence names a shape, a number or an argument, however it is written."""
+    if word.startswith("["):
+        return word.replace(" ", "") in sentence.replace(" ", "")
+    words = re.findall(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?|[a-z]\w*", sentence.lower())
+    try:
+        number = float(word)
+    except ValueError:
+        return word in words
+    return word in words or any(
+        entry[-1] in "0123456789." and float(entry) == number for entry in words if entry[0] in "-0123456789"
+    )
+
+
+# --- port_foo --------------------------------------------------------------------------------------------------------
+
+PORT_FOO = [
+    Case("attr1 = 1.5, attr2 = 2", ((3, 4), (3, 4)), {"attr1": 1.5, "attr2": 2}, 2),
+    Case("attr1 = -0.25, attr2 = 3", ((500,), (500,)), {"attr1": -0.25, "attr2": 3}, 2),
+    Case("attr1 = 2.75, attr2 = 1", ((2, 3, 5), (2, 3, 5)), {"attr1": 2.75, "attr2": 1}, 2),
+    Case("attr1 = 0.5, attr2 = 0", ((7,), (7,)), {"attr1": 0.5, "attr2": 0}, 2),
+    Case("attr1 = 1.25, attr2 = -1", ((4, 2), (4, 2)), {"attr1": 1.25, "attr2": -1}, 2),
+    Case("version 3 of the domain", ((2, 2), (2, 2)), {"attr1": 1.5, "attr2": 2}, 3),
+    Case("a scalar", ((), ()), {"attr1": 1.5, "attr2": 2}, 2),
+    Case("no elements, shape [2, 0]", ((2, 0), (2, 0)), {"attr1": 1.5, "attr2": 2}, 2),
+    Case("version 1 of the domain", ((2, 2), (2, 2)), {"attr1": 1.5, "attr2": 2}, 1, refused=True),
+]
+
+
+def collect_port_foo(c: Collect) -> None:
+    run_cases(c, "Foo", ("input1", "input2"), PORT_FOO)
+
+
+def judge_port_foo(v: Verdict) -> None:
+    inputs = [draw(v.rng, case) for case in PORT_FOO]
+    for name, chosen in (("attr1*input1 + input2**attr2", range(6)), ("any shape", (6, 7))):
+        with v.check(name):
+            for number in chosen:
+                _expect_foo(v, PORT_FOO[number], *inputs[number])
+        if not v.ok:
+            return
+    with v.check("not in version 1 of the domain"):
+        case = PORT_FOO[-1]
+        if str(v.value(case.title)) == "ok":
+            raise Wrong(
+                "A model that imports version 1 of c12 finds Foo and runs. The op has to say that it exists from version 2 on: "
+                "start_ver_ of CustomOpBase, or the start version that CreateLiteCustomOp takes."
+            )
+
+
+def _expect_foo(v: Verdict, case: Case, input1: np.ndarray, input2: np.ndarray) -> None:
+    attr1, attr2 = np.float32(case.attributes["attr1"]), case.attributes["attr2"]
+    with np.errstate(all="ignore"):
+        likely = {
+            "This is input1 + input2, as another version of the note's kernel has it.": input1 + input2,
+            "The inputs are swapped: this is attr1*input2 + input1**attr2.": attr1 * input2
+            + input1 ** np.float32(attr2),
+            "This is attr1*input1 + input2*attr2: ** is a power.": attr1 * input1 + input2 * attr2,
+            "The fraction of attr1 is lost.": np.trunc(attr1) * input1 + input2 ** np.float32(attr2),
+            "Negative exponents are not computed.": attr1 * input1 + 1 if attr2 < 0 else np.full_like(input1, np.nan),
+            "attr2 counts as 0: it is an int attribute, and reading it as a float fails.": attr1 * input1 + 1,
+        }
+        expected = attr1 * input1 + (input2.astype(np.float64) ** attr2).astype(np.float32)
+    expect_result(v, "Foo", case, np.asarray(expected, np.float32), likely)

@@ -1,0 +1,80 @@
+// c12.port_foo: a kernel of 2022, for the API of today.
+//
+//   domain c12, from version 2 on:   Foo(input1, input2; attr1 float, attr2 int) -> y = attr1*input1 + input2**attr2
+//
+// Tensors of float, of any shape, both of the same. A model that imports version 1 of c12 must not find Foo. The old kernel:
+//
+//   struct FooKernel {
+//     FooKernel(Ort::CustomOpApi ort, const OrtKernelInfo* info) : ort_(ort) {
+//       attr1_ = ort_.KernelInfoGetAttribute<float>(info, "attr1");
+//       attr2_ = ort_.KernelInfoGetAttribute<int64_t>(info, "attr2");
+//     }
+//     void Compute(OrtKernelContext* context) {
+//       const OrtValue* input1 = ort_.KernelContext_GetInput(context, 0);
+//       const OrtValue* input2 = ort_.KernelContext_GetInput(context, 1);
+//       const float* x1 = ort_.GetTensorData<float>(input1);
+//       const float* x2 = ort_.GetTensorData<float>(input2);
+//       OrtTensorDimensions shape(ort_, input1);
+//       OrtValue* output = ort_.KernelContext_GetOutput(context, 0, shape.data(), shape.size());
+//       float* y = ort_.GetTensorMutableData<float>(output);
+//       OrtTensorTypeAndShapeInfo* info = ort_.GetTensorTypeAndShape(output);
+//       int64_t size = ort_.GetTensorShapeElementCount(info);
+//       ort_.ReleaseTensorTypeAndShapeInfo(info);
+//       for (int64_t i = 0; i < size; i++) y[i] = attr1_ * x1[i] + std::pow(x2[i], attr2_);
+//     }
+//     Ort::CustomOpApi ort_;
+//     float attr1_;
+//     int64_t attr2_;
+//   };
+#include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
+
+#include <cmath>
+
+// ANSWER c12.port_foo: the kernel, an operator that exists from version 2 on, and the entry point
+namespace {
+
+struct FooKernel {
+  explicit FooKernel(const Ort::ConstKernelInfo& info)
+      : attr1(info.GetAttribute<float>("attr1")), attr2(info.GetAttribute<int64_t>("attr2")) {}
+
+  void Compute(OrtKernelContext* raw) {
+    const Ort::KernelContext context{raw};
+    const Ort::ConstValue input1 = context.GetInput(0), input2 = context.GetInput(1);
+    const Ort::TensorTypeAndShapeInfo info = input1.GetTensorTypeAndShapeInfo();
+    Ort::UnownedValue output = context.GetOutput(0, info.GetShape());
+    const float *x1 = input1.GetTensorData<float>(), *x2 = input2.GetTensorData<float>();
+    float* y = output.GetTensorMutableData<float>();
+    const size_t size = info.GetElementCount();
+    for (size_t i = 0; i < size; ++i) y[i] = attr1 * x1[i] + static_cast<float>(std::pow(x2[i], attr2));
+  }
+
+  const float attr1;
+  const int64_t attr2;
+};
+
+struct FooOp : Ort::CustomOpBase<FooOp, FooKernel> {
+  FooOp() { start_ver_ = 2; }
+  void* CreateKernel(const OrtApi&, const OrtKernelInfo* info) const {
+    return new FooKernel(Ort::ConstKernelInfo{info});
+  }
+  const char* GetName() const { return "Foo"; }
+  size_t GetInputTypeCount() const { return 2; }
+  ONNXTensorElementDataType GetInputType(size_t) const { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; }
+  size_t GetOutputTypeCount() const { return 1; }
+  ONNXTensorElementDataType GetOutputType(size_t) const { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; }
+};
+
+}  // namespace
+
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  Ort::InitApi(api);
+  static const FooOp op;
+  static const Ort::CustomOpDomain domain = [] {
+    Ort::CustomOpDomain made{"c12"};
+    made.Add(&op);
+    return made;
+  }();
+  return api->AddCustomOpDomain(options, domain);
+}
+// END
