@@ -26,6 +26,7 @@
 import os
 
 os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # the TorchScript path warns about a custom node's shape; see chapter 06
+import inspect
 import io
 import subprocess
 import sys
@@ -277,6 +278,29 @@ with raises(ShapeAnnotationError, "declared element type float32 does not match 
 # %%
 with raises(ShapeAnnotationError, "symbolic dimension 'n' was previously bound to 1000"):
     ReferenceEvaluator(model, new_ops=[Foo], check_shape_annotations=True).run(None, {**feeds, "b": feeds["b"][:1]})
+
+# %% [markdown]
+# ### When `_run` fails
+#
+# A TypeError or an AttributeError in `_run` is hidden behind one of the evaluator's own. The real one is its cause, printed
+# above it in a full traceback. Here the class has no parameter for the attributes.
+
+
+# %%
+class NoAttributes(OpRun):
+    op_domain = "oplab"
+
+    def _run(self, a, b):
+        return (0.75 * a + b**3,)
+
+
+NoAttributes.__name__ = "Foo"
+with raises(TypeError, "Issues with types"):
+    ReferenceEvaluator(model, new_ops=[NoAttributes]).run(None, feeds)
+try:
+    ReferenceEvaluator(model, new_ops=[NoAttributes]).run(None, feeds)
+except TypeError as error:
+    print("cause:", str(error.__cause__).split(".")[-1])
 
 # %% [markdown]
 # ### Attributes that are left out, inputs that are left out
@@ -531,9 +555,21 @@ if extensions:
 # %% [markdown]
 # ### Python, one at a time
 #
-# Every call takes Python's global lock, and the result crosses as a *list of Python numbers*. So a PyOp is slow, and two
-# threads do not make it faster. The picture counts calls in a fixed time, with one thread and with two, for a PyOp and
-# for the C++ kernel.
+# Every call takes Python's global lock. On its way out, the result becomes a **list of Python numbers**; on its way in, a float
+# attribute was a text. Both stand in the package's source.
+
+# %%
+if extensions:
+    from onnxruntime_extensions import _ocos
+
+    source = inspect.getsource(_ocos).splitlines()
+    found = [line.strip() for line in source if ".tolist()" in line or "float(v)" in line]
+    print(*found, sep="\n")
+    assert len(found) == 3
+
+# %% [markdown]
+# So a PyOp is slow, and two threads do not make it faster. The picture counts calls in a fixed time, with one thread and with
+# two, for a PyOp and for the C++ kernel.
 
 
 # %%
@@ -564,12 +600,13 @@ for row, (runnable, colour) in enumerate(racers.values()):
     for threads in (1, 2):
         rate = calls_a_second(runnable, threads)
         axes.barh(3 * row + threads, rate, color=colour, alpha=0.45 + 0.25 * threads)
-        axes.text(rate * 1.06, 3 * row + threads, f"{rate:,.0f}", va="center", fontsize=9, color=INK)
+        axes.annotate(
+            f"{rate:,.0f}", (rate, 3 * row + threads), (5, 0), textcoords="offset points", va="center", fontsize=9
+        )
 labels = [f"{name}, {threads} thread{'s' * (threads > 1)}" for name in racers for threads in (1, 2)]
 axes.set_yticks([3 * row + threads for row in range(len(racers)) for threads in (1, 2)], labels)
-axes.set_xscale("log")
-axes.set_xlim(100, 60_000)
-axes.set_xlabel("calls a second of all threads together, 20 000 elements each (log scale)")
+axes.margins(x=0.15)
+axes.set_xlabel("calls a second of all threads together, 20 000 elements each")
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
@@ -870,8 +907,8 @@ for kind, some in ((TensorProto.FLOAT, feeds), (TensorProto.DOUBLE, doubles)):
         assert got.dtype == right.dtype and got.shape == right.shape and ulps(got, right) <= 4
 
 # %% [markdown]
-# They do not agree to the last bit, and need not: the kernel computes the power in double and rounds once, NumPy and ONNX
-# Runtime's Pow round on the way. The picture has the speed; each line's label has the distance in ULP.
+# They do not agree to the last bit, and need not. How far is each from the truth, the same formula in double? And what does it
+# cost? The picture has both.
 
 
 # %%
@@ -885,40 +922,45 @@ def microseconds(run, feeds, repeats):
     return 1e6 * sorted(times)[repeats // 2]
 
 
-colours = {"C++ kernel": VIOLET, "function": GREEN, "OpRun": BLUE, "PyOp": ORANGE}
-sizes = [10, 100, 1_000, 10_000, 100_000, 1_000_000]
-speeds = {name: [] for name in runners(F)}
-for size in sizes:
-    some = {name: np.resize(value, size) for name, value in feeds.items()}
-    for name, run in runners(F).items():
-        speeds[name].append(microseconds(run, some, 3 if size > 10_000 else 25))
+def race(runners, labels, title):
+    """Microseconds a call against the number of elements, a line for each implementation."""
+    sizes, speeds, heights = [10, 100, 1_000, 10_000, 100_000, 1_000_000], {name: [] for name in runners}, [0.0]
+    for size in sizes:
+        some = {name: np.resize(value, size) for name, value in feeds.items()}
+        for name, run in runners.items():
+            speeds[name].append(microseconds(run, some, 3 if size > 10_000 else 25))
+    _, axes = plt.subplots(figsize=(9, 3.8), layout="constrained")
+    for name in sorted(speeds, key=lambda name: speeds[name][-1]):
+        heights.append(max(speeds[name][-1], 2.2 * heights[-1]))  # labels keep apart
+        axes.plot(sizes, speeds[name], "o-", color=colours[name], lw=1.8, ms=5)
+        axes.text(1.4e6, heights[-1], labels[name], color=colours[name], va="center", weight="bold")
+    axes.set(xscale="log", yscale="log", xlim=(7, 9e7), xticks=sizes, title=title)
+    axes.set(xlabel="elements", ylabel="microseconds a call")
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    return {name: values[-1] for name, values in speeds.items()}
+
 
 # %%
-figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
-results = {name: run(feeds) for name, run in runners(F).items()}
-ends = sorted(speeds, key=lambda name: speeds[name][-1])
-heights = [0.0]
-for name in ends:
-    axes.plot(sizes, speeds[name], "o-", color=colours[name], lw=1.8, ms=5)
-    heights.append(max(speeds[name][-1], 1.9 * heights[-1]))  # labels keep apart
-    text = f"{name}: {ulps(results[name], results['C++ kernel']):.0f} ULP" if name != "C++ kernel" else "C++ kernel"
-    axes.text(1.35e6, heights[-1], text, color=colours[name], va="center", fontsize=10, weight="bold")
-axes.set_xscale("log")
-axes.set_yscale("log")
-axes.set_xlim(7, 3e7)
-axes.set_xticks(sizes)
-axes.set_xlabel("elements")
-axes.set_ylabel("microseconds a call")
-axes.set_title("oplab::Foo in float, four implementations, one machine, one run", fontsize=11)
-axes.grid(alpha=0.25)
-axes.spines[["top", "right"]].set_visible(False)
+colours = {"C++ kernel": VIOLET, "function": GREEN, "OpRun": BLUE, "PyOp": ORANGE}
+exact = 0.75 * doubles["a"] + doubles["b"] ** 3
+away = {
+    name: np.abs(run(feeds).astype(np.float64) - exact) / np.spacing(exact.astype(np.float32))
+    for name, run in runners(F).items()
+}
+labels = {name: f"{name}: {gap.mean():.2f} ULP off, at most {gap.max():.1f}" for name, gap in away.items()}
+slowest = race(runners(F), labels, "oplab::Foo in float: speed, and distance from the exact result")
 
 # %% [markdown]
-# The order is stable enough to be asserted, with a wide margin.
+# Two things to read off. The PyOp is slower than all others where there is work to do. And the C++ kernel is **not** the
+# fastest: it computes each power in double, because a float cannot hold every int exponent (2**24 + 1 would lose its last bit, and
+# with it the sign of the power of a negative number). With these inputs you see the price and hardly the gain. A kernel is as fast as
+# its author makes it; chapter 14 is about that.
 
 # %%
+assert all(gap.max() < 2 for gap in away.values())
 if extensions:
-    assert speeds["PyOp"][-1] > 3 * speeds["C++ kernel"][-1]
+    assert slowest["PyOp"] > 2 * slowest["C++ kernel"] and slowest["PyOp"] > 4 * slowest["function"]
 
 # %% [markdown]
 # ## 8. Limits: the matrix
@@ -931,10 +973,10 @@ columns = ["runs in\nONNX Runtime", "without\nPython", "model stays\nas it is", 
 rows = {
     "OpRun": ["no", "no", "yes", "yes", "yes", "yes", "all", "an exception"],
     "PyOp": ["yes", "no", "other domain", "yes", "no", "no", "six", "the end"],
-    "function": ["yes", "yes", "~gets a body", "compositions", "no", "yes", "all", "a status"],
+    "function": ["yes", "yes", "~gets a body", "compositions", "no", "not all tools", "all", "a status"],
     "C++ kernel": ["yes", "yes", "yes", "yes", "yes", "yes", "all", "a status"],
 }
-bad, price = {"no", "the end", "six"}, {"other domain", "~gets a body", "compositions"}
+bad, price = {"no", "the end", "six"}, {"other domain", "~gets a body", "compositions", "not all tools"}
 figure, axes = plt.subplots(figsize=(12, 3.1), layout="constrained")
 for y, (name, cells) in enumerate(rows.items()):
     axes.text(-0.08, y + 0.5, name, ha="right", va="center", weight="bold", color=colours[name], fontsize=11)
@@ -1002,6 +1044,63 @@ lab.check("pyop_my_add")
 
 # %%
 lab.check("function_my_add")
+
+# %% [markdown]
+# ## 10. All four on MyAdd
+#
+# The last table has MyAdd, with **your** function in the file. Multiplying and adding are rounded in the same way everywhere, so
+# here all agree to the last bit.
+
+
+# %%
+class MyAdd(OpRun):
+    op_domain = "oplab"
+
+    def _run(self, a, b, alpha=3.0, beta=2.0):
+        return (alpha * a + beta * b,)
+
+
+def my_add_runners(kind):
+    sides = {"a": (kind, "n"), "b": (kind, "n")}, {"y": (kind, "n")}
+    plain, closed = (one_node("MyAdd", *sides, alpha=0.75, beta=-1.5) for _ in range(2))
+    closed = lab.exercises.function_my_add(closed)
+    found = {"C++ kernel": session(plain, threads=1), "OpRun": ReferenceEvaluator(plain, new_ops=[MyAdd])}
+    found["function"] = ort.InferenceSession(closed.SerializeToString())
+    if extensions:
+        moved = to_contrib(plain, ["MyAdd"])
+        moved.graph.node[0].op_type = "MyAddHere"  # a name of its own: yours may be declared already
+        declare(
+            "MyAddHere",
+            "dt_float",
+            {"alpha": "dt_float", "beta": "dt_float"},
+            lambda a, b, alpha, beta: alpha * a + beta * b,
+        )
+        declare(
+            "MyAddHere",
+            "dt_double",
+            {"alpha": "dt_float", "beta": "dt_float"},
+            lambda a, b, alpha, beta: alpha * a + beta * b,
+        )
+        found["PyOp"] = with_pyops(moved)
+    return {name: (lambda feeds, runnable=runnable: runnable.run(None, feeds)[0]) for name, runnable in found.items()}
+
+
+# %%
+for kind, some in ((F, feeds), (D, doubles)):
+    results = {name: run(some) for name, run in my_add_runners(kind).items()}
+    right = results["C++ kernel"]
+    for name in ("function", "OpRun"):
+        print(
+            f"{name:12}{results[name].dtype!s:10}{results[name].shape!s:9}same bits: {np.array_equal(results[name], right)}"
+        )
+    assert all(got.dtype == right.dtype and np.array_equal(got, right) for got in results.values())
+
+# %%
+last = race(
+    my_add_runners(F), {name: name for name in colours}, "oplab::MyAdd in float: here the kernel's one pass pays"
+)
+if extensions:
+    assert last["PyOp"] > 5 * last["C++ kernel"]
 
 # %% [markdown]
 # ## What to read next

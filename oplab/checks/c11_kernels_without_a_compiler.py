@@ -52,6 +52,11 @@ def rethrow(v: Verdict, name: str, causes: Mapping[str, str]) -> None:
         raise (LearnerError if error.where else Wrong)(f"{name}: {error.message.rstrip('.')}.{place}{why}")
 
 
+def answer(c: Collect, name: str, function: str, *args: Any) -> tuple[Any] | None:
+    """What the learner's function returned, in a tuple; None where it raised, which is then evidence under ``name``."""
+    return c.attempt(name, lambda: (c.function(function)(*args),))
+
+
 # --- reference_knn -------------------------------------------------------------------------------------------------
 
 
@@ -125,9 +130,10 @@ def collect_reference_knn(c: Collect) -> None:
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import OpRun
 
-    made = c.attempt("the class", c.function("reference_knn"))
-    if c._failed("the class"):
+    returned = answer(c, "the class", "reference_knn")
+    if returned is None:
         return
+    (made,) = returned
     is_class = isinstance(made, type)
     c.value("kind", made.__name__[:100] if is_class else type(made).__name__)
     c.value("is a class", is_class)
@@ -140,12 +146,9 @@ def collect_reference_knn(c: Collect) -> None:
     def run(query: Query, feeds: dict[str, np.ndarray]) -> list[Any]:
         evaluator = ReferenceEvaluator(knn_model(query), new_ops=[made])
         try:
-            results = evaluator.run(None, feeds)
-        except TypeError as error:
-            raise (
-                error.__cause__ or error
-            ) from None  # the evaluator hides the learner's own exception behind one of its own
-        return [getattr(evaluator.rt_nodes_[0], "output", None) and result for result in results]
+            return evaluator.run(None, feeds)
+        except TypeError as error:  # the evaluator puts one of its own in front of the learner's
+            raise error.__cause__ or error from None
 
     for query in QUERIES:
         feeds = draw_points(c.rng, query)
@@ -361,24 +364,23 @@ def my_add_model(
 
 
 def collect_pyop_my_add(c: Collect) -> None:
-    if importlib.util.find_spec("onnxruntime_extensions") is None:
-        c.attempt("the answer", c.function("pyop_my_add"), my_add_model({}, {"": 18}))  # a stub is a todo here too
-        c.value("python", f"{sys.version_info.major}.{sys.version_info.minor}")
-        return
     import onnx
     import onnxruntime
 
+    missing = importlib.util.find_spec("onnxruntime_extensions") is None
+    c.value("no package for", f"{sys.version_info.major}.{sys.version_info.minor}" if missing else "")
     coefficients = draw_coefficients(c.rng, short=True)
-    made = c.attempt("the answer", c.function("pyop_my_add"), my_add_model(coefficients, {"": 18, "oplab": 1}))
-    if c._failed("the answer"):
+    returned = answer(c, "the answer", "pyop_my_add", my_add_model(coefficients, {"": 18, "oplab": 1}))
+    if returned is None or missing:
         return
+    (made,) = returned
+    c.value("type", type(made).__name__)
     if not isinstance(made, onnx.ModelProto):
-        c.value("type", type(made).__name__)
         return
     c.file("the model", _written(c, "model.onnx", made))
     import onnxruntime_extensions as extensions
 
-    calls = _watch_kernels(c, extensions)
+    _watch_kernels(c, extensions)
 
     def start() -> onnxruntime.InferenceSession:
         options = onnxruntime.SessionOptions()
@@ -393,7 +395,6 @@ def collect_pyop_my_add(c: Collect) -> None:
         feeds = draw_terms(c.rng, shape)
         got = c.attempt(str(list(shape)), session.run, list(coefficients), feeds)
         c.value(str(list(shape)), got)
-    c.value("calls", len(calls))
 
 
 def _written(c: Collect, name: str, model: onnx.ModelProto) -> Path:
@@ -402,29 +403,25 @@ def _written(c: Collect, name: str, model: onnx.ModelProto) -> Path:
     return path
 
 
-def _watch_kernels(c: Collect, extensions: Any) -> list[str]:
-    """Put a net around each declared kernel: an exception in one would end the process, and nobody would learn why.
+def _watch_kernels(c: Collect, extensions: Any) -> None:
+    """Put a net around each declared kernel: an exception in one would end the process, and nobody would learn why."""
 
-    Returns:
-        A list that gets an entry at each call.
-    """
-    calls: list[str] = []
-
-    def netted(name: str, body: Any) -> Any:
+    def netted(body: Any) -> Any:
         def call(*arrays: np.ndarray, **attributes: Any) -> Any:
-            calls.append(name)
-            made = c.attempt("a kernel", body, *arrays, **attributes)
-            if not hasattr(made, "shape") or not hasattr(made, "flatten"):
-                if not c._failed("a kernel"):
-                    c.value("result", f"{type(made).__name__}")
+            returned = c.attempt("a kernel", lambda: (body(*arrays, **attributes),))
+            if returned is None:
                 return np.zeros_like(arrays[0])
-            return made
+            (made,) = returned
+            if hasattr(made, "shape") and hasattr(made, "flatten"):
+                return made
+            c.value("a kernel's result", type(made).__name__)
+            return np.zeros_like(arrays[0])
 
         return call
 
+    c.value("a kernel's result", "")
     for operator in list(extensions.Opdef._odlist.values()):
-        operator.body = netted(operator.op_type, operator.body)
-    return calls
+        operator.body = netted(operator.body)
 
 
 _SESSION_CAUSES = {
@@ -444,16 +441,16 @@ _SESSION_CAUSES = {
 
 def judge_pyop_my_add(v: Verdict) -> None:
     with v.check("onnxruntime_extensions is there"):
-        if "python" in v._items:
-            raise Wrong(NO_PACKAGE.format(python=str(v.value("python"))[:10]))
+        python = str(v.value("no package for"))[:10]
+        if python:
+            raise Wrong(NO_PACKAGE.format(python=python))
     if not v.ok:
         return
     coefficients = draw_coefficients(v.rng, short=True)
     before = my_add_model(coefficients, {"": 18, "oplab": 1})
     with v.check("every MyAdd is a node of ai.onnx.contrib, all else is as it was"):
         rethrow(v, "the answer", {})
-        if "type" in v._items:
-            raise Wrong(f"Expected a ModelProto, got a {v.value('type')}. The function returns the model.")
+        expect_model(v, "type")
         model = v.model("the model")
         expect_renamed(before, model)
     if not v.ok:
@@ -470,9 +467,10 @@ def judge_pyop_my_add(v: Verdict) -> None:
                 "KeyError": "An attribute that attrs does not declare is not passed.",
             },
         )
-        if "result" in v._items:
+        kind = v.value("a kernel's result")
+        if kind:
             raise Wrong(
-                f"A kernel returned a {v.value('result')}; it has to return an array. In a session this would end the process."
+                f"A kernel returned a {kind}; it has to return an array. In a session this would end the process."
             )
     if not v.ok:
         return
@@ -490,6 +488,13 @@ def judge_pyop_my_add(v: Verdict) -> None:
                     expect_sum(got[output], coefficients, output, feeds)
         if not v.ok:
             return
+
+
+def expect_model(v: Verdict, name: str) -> None:
+    """The function returned a ModelProto; the name of what it returned is recorded under ``name``."""
+    kind = v.value(name)
+    if kind != "ModelProto":
+        raise Wrong(f"Expected a ModelProto, got a {kind}. The function returns the model.")
 
 
 def expect_sum(
@@ -604,13 +609,12 @@ def collect_function_my_add(c: Collect) -> None:
 
     coefficients = draw_coefficients(c.rng)
     for number, host in enumerate(HOSTS):
-        made = c.attempt(host.title, c.function("function_my_add"), host_model(host, coefficients))
-        if c._failed(host.title):
+        returned = answer(c, host.title, "function_my_add", host_model(host, coefficients))
+        if returned is None:
             continue
-        if isinstance(made, onnx.ModelProto):
-            c.file(host.title, _written(c, f"{number}.onnx", made))
-        else:
-            c.value(f"type {host.title}", type(made).__name__)
+        c.value(f"type, {host.title}", type(returned[0]).__name__)
+        if isinstance(returned[0], onnx.ModelProto):
+            c.file(host.title, _written(c, f"{number}.onnx", returned[0]))
 
 
 def judge_function_my_add(v: Verdict) -> None:
@@ -620,10 +624,7 @@ def judge_function_my_add(v: Verdict) -> None:
         for host in HOSTS:
             with about(host.title):
                 rethrow(v, host.title, {})
-                if f"type {host.title}" in v._items:
-                    raise Wrong(
-                        f"Expected a ModelProto, got a {v.value(f'type {host.title}')}. The function returns the model."
-                    )
+                expect_model(v, f"type, {host.title}")
                 models[host.title] = model = v.model(host.title)
                 expect_function(host_model(host, coefficients), model)
     if not v.ok:
