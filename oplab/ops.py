@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import onnxruntime
     import torch
 
-__all__ = ["load", "ort_library", "session"]
+__all__ = ["load", "model_source", "ort_library", "session"]
 
 # What ONNX Runtime 1.31 says; a test holds these words.
 _TWICE = "Domain already set in registry"
@@ -91,7 +91,7 @@ def session(
     """
     import onnxruntime
 
-    source = _model_source(model)
+    source = model_source(model)
     chosen = list(providers) if providers is not None else ["CPUExecutionProvider"]
     available = onnxruntime.get_available_providers()
     for provider in chosen:
@@ -136,7 +136,12 @@ def session(
         raise (unknown if _TWICE in str(error) else error) from None
 
 
-def _model_source(model: Any) -> str | bytes:
+def model_source(model: Any) -> str | bytes:
+    """What ONNX Runtime takes for a model: its path, or its bytes.
+
+    Raises:
+        OplabError: it is no model, there is no such file, or its weights are in a file that nobody can find.
+    """
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
         if not path.is_file():
