@@ -78,6 +78,7 @@ inline int64_t int_attribute(const OrtKernelInfo* info, const char* name, std::o
   return detail::attribute<int64_t>(info, name, "an int", otherwise, Ort::GetApi().KernelInfoGetAttribute_int64);
 }
 
+// Never empty: ONNX Runtime reads an attribute of any other type as a list without values.
 inline std::vector<int64_t> ints_attribute(const OrtKernelInfo* info, const char* name,
                                            std::optional<std::vector<int64_t>> otherwise = {}) {
   using Ints = std::vector<int64_t>;
@@ -85,8 +86,9 @@ inline std::vector<int64_t> ints_attribute(const OrtKernelInfo* info, const char
     const auto read = Ort::GetApi().KernelInfoGetAttributeArray_int64;
     size_t size = 0;
     if (OrtStatus* failed = read(of, called, nullptr, &size)) return failed;
+    if (size == 0) refuse("the attribute ", called, " must be a list of ints with at least one value.");
     value->resize(size);
-    return size == 0 ? nullptr : read(of, called, value->data(), &size);
+    return read(of, called, value->data(), &size);
   });
 }
 
