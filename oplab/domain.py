@@ -22,6 +22,8 @@ ATTRIBUTES = {
     "MyAdd": ("alpha", "beta"),
     "Grid": (),
     "Foo": ("attr1", "attr2"),
+    "KNNQuery": ("nsample",),
+    "DynamicResize": (),
     "DeformConv2d": ("kernel_shape", "strides", "pads", "dilations", "group", "offset_group"),
     "VarSum": (),
 }

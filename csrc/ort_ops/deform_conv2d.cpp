@@ -11,8 +11,9 @@
 #include <new>
 
 #include "kernels.h"
-#include "matrix_tile.h"
 #include "oplab_kernel.h"
+
+#include "matrix_tile.h"  // last: it changes how products are summed from there on
 
 namespace oplab {
 namespace {

@@ -4,6 +4,14 @@
 #include <cstdint>
 #include <cstring>
 
+// Products are summed with fused multiply-add where the processor has it, whatever the rest of the library is compiled with:
+// twice the speed, and one rounding less. What includes this file computes that way from here on.
+#if defined(__clang__)
+#pragma clang fp contract(fast)
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=fast")
+#endif
+
 namespace oplab {
 
 // A vector of 64 bytes: one register of AVX-512, two of AVX2, four of SSE2 and NEON. The compiler splits it.
