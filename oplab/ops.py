@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oplab import domain
 from oplab.errors import OplabError
 from oplab.toolchain.build import library_path
+from oplab.toolchain.library import check_library, refusal
 
 if TYPE_CHECKING:
     import onnx
@@ -88,7 +90,8 @@ def session(
             replaces the course's kernels, all of them: ONNX Runtime takes a domain from one library.
 
     Raises:
-        OplabError: the operators are not compiled, or a file or a provider is missing.
+        OplabError: the operators are not compiled, or a file or a provider is missing, or a library is none for ONNX
+            Runtime, or the model asks the course's domain for a version or an attribute that it does not have.
         Exception: whatever ONNX Runtime raises for a model that it rejects.
     """
     import onnxruntime
@@ -114,11 +117,16 @@ def session(
         if os.environ.get("OPLAB_SANITIZE"):  # see oplab.toolchain.sanitizer
             options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         for library in registered:
-            options.register_custom_ops_library(str(library))
+            _register(options, library)
         return onnxruntime.InferenceSession(source, options, providers=chosen)
 
     if not extra:
+        domain.check_model(source)
         return create([ort_library()])
+    for library in extra:
+        if extra.count(library) > 1:
+            raise OplabError(f"The library {library.name} is given twice.", "ONNX Runtime takes a library once.")
+        check_library(library)
     try:
         return create(extra)
     except Exception as error:
@@ -131,11 +139,24 @@ def session(
         if _UNKNOWN not in str(error):
             raise
         unknown = error
+    failed = None
     try:
-        return create([*extra, ort_library()])
+        made = create([*extra, ort_library()])
     except Exception as error:
-        # The library has the domain `oplab` and lacks an operator of the model: the first answer says which.
-        raise (unknown if _TWICE in str(error) else error) from None
+        if _TWICE in str(error):  # the library has the domain and lacks an operator of it: the first answer says which
+            raise unknown from None
+        failed = error
+    domain.check_model(source)  # not before: until here the domain could have been the library's own
+    if failed:
+        raise failed
+    return made
+
+
+def _register(options: onnxruntime.SessionOptions, library: Path) -> None:
+    try:
+        options.register_custom_ops_library(str(library))
+    except Exception as error:
+        raise refusal(library, error) or error from None
 
 
 def model_source(model: Any) -> str | bytes:
