@@ -56,6 +56,7 @@ def report() -> list[Row]:
         ("cmake", lambda: [_program("cmake", SETUP), _program("ninja", SETUP)]),
         ("ORT headers", _headers),
         ("Operators", _operators),
+        ("Host program", _host),
         ("Folder", _folder),
         ("GPU", _gpu),
         ("torch_cluster", _cluster),
@@ -198,6 +199,19 @@ def _operators() -> list[Row]:
         assert isinstance(names, list)
         return [Row("Operators", f"compiled, and both libraries load ({', '.join(names)})", True)]
     return [Row("Operators", f"compiled, but do not load: {answer.get('operators_error')}", False, "make clean setup")]
+
+
+def _host() -> list[Row]:
+    from oplab.toolchain.build import host_path
+
+    program = host_path()
+    if not program.is_file():
+        return [Row("Host program", f"not compiled ({program} is missing)", False, SETUP)]
+    done = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return [Row("Host program", f"compiled, but does not start: {last}", False, "make clean setup")]
+    return [Row("Host program", f"compiled, and starts ({program})", True)]
 
 
 def _folder() -> list[Row]:

@@ -12,15 +12,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oplab import domain
 from oplab.errors import OplabError
 from oplab.toolchain.build import library_path
+from oplab.toolchain.library import check_library, refusal
 
 if TYPE_CHECKING:
     import onnx
     import onnxruntime
     import torch
 
-__all__ = ["load", "ort_library", "session"]
+__all__ = ["load", "model_source", "ort_library", "session"]
 
 # What ONNX Runtime 1.31 says; a test holds these words.
 _TWICE = "Domain already set in registry"
@@ -54,6 +56,7 @@ def load() -> None:
         _register_grid()
         _register_foo()
         _register_knn_query()
+        _register_dynamic_resize()
         _loaded = True
 
 
@@ -87,12 +90,13 @@ def session(
             replaces the course's kernels, all of them: ONNX Runtime takes a domain from one library.
 
     Raises:
-        OplabError: the operators are not compiled, or a file or a provider is missing.
+        OplabError: the operators are not compiled, or a file or a provider is missing, or a library is none for ONNX
+            Runtime, or the model asks the course's domain for a version or an attribute that it does not have.
         Exception: whatever ONNX Runtime raises for a model that it rejects.
     """
     import onnxruntime
 
-    source = _model_source(model)
+    source = model_source(model)
     chosen = list(providers) if providers is not None else ["CPUExecutionProvider"]
     available = onnxruntime.get_available_providers()
     for provider in chosen:
@@ -113,11 +117,16 @@ def session(
         if os.environ.get("OPLAB_SANITIZE"):  # see oplab.toolchain.sanitizer
             options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         for library in registered:
-            options.register_custom_ops_library(str(library))
+            _register(options, library)
         return onnxruntime.InferenceSession(source, options, providers=chosen)
 
     if not extra:
+        domain.check_model(source)
         return create([ort_library()])
+    for library in extra:
+        if extra.count(library) > 1:
+            raise OplabError(f"The library {library.name} is given twice.", "ONNX Runtime takes a library once.")
+        check_library(library)
     try:
         return create(extra)
     except Exception as error:
@@ -130,14 +139,32 @@ def session(
         if _UNKNOWN not in str(error):
             raise
         unknown = error
+    failed = None
     try:
-        return create([*extra, ort_library()])
+        made = create([*extra, ort_library()])
     except Exception as error:
-        # The library has the domain `oplab` and lacks an operator of the model: the first answer says which.
-        raise (unknown if _TWICE in str(error) else error) from None
+        if _TWICE in str(error):  # the library has the domain and lacks an operator of it: the first answer says which
+            raise unknown from None
+        failed = error
+    domain.check_model(source)  # not before: until here the domain could have been the library's own
+    if failed:
+        raise failed
+    return made
 
 
-def _model_source(model: Any) -> str | bytes:
+def _register(options: onnxruntime.SessionOptions, library: Path) -> None:
+    try:
+        options.register_custom_ops_library(str(library))
+    except Exception as error:
+        raise refusal(library, error) or error from None
+
+
+def model_source(model: Any) -> str | bytes:
+    """What ONNX Runtime takes for a model: its path, or its bytes.
+
+    Raises:
+        OplabError: it is no model, there is no such file, or its weights are in a file that nobody can find.
+    """
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
         if not path.is_file():
@@ -379,6 +406,58 @@ def _register_knn_query() -> None:
         return None, to_xyz, None, to_queries, None
 
     torch.library.register_autograd("oplab::knn_query", backward, setup_context=setup_context)
+
+
+def _register_dynamic_resize() -> None:
+    import torch
+
+    def check(name: str, images: torch.Tensor, height: int, width: int, scales: torch.Tensor) -> None:
+        torch._check(
+            images.dim() == 4,
+            lambda: f"{name} must have the shape [N, C, H, W], but its shape is {list(images.shape)}.",
+        )
+        torch._check(
+            height >= 1 and width >= 1,
+            lambda: f"x must have a height and a width of at least 1, but its shape is {list(images.shape)}.",
+        )
+        torch._check(
+            scales.dim() == 1 and scales.shape[0] == 4,
+            lambda: f"scales must have the shape [4], but its shape is {list(scales.shape)}.",
+        )
+        torch._check(
+            images.dtype in (torch.float32, torch.float64),
+            lambda: f"{name} must be float32 or float64, but it is {images.dtype}.",
+        )
+        torch._check(scales.dtype == torch.float32, lambda: f"scales must be float32, but it is {scales.dtype}.")
+        _check_device(name, images, "scales", scales)
+
+    @torch.library.register_fake("oplab::dynamic_resize")
+    def fake(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+        check("x", x, *(x.shape[2:] if x.dim() == 4 else (1, 1)), scales)
+        ctx = torch.library.get_ctx()  # the values of scales are not known: neither is the size
+        return x.new_empty([x.shape[0], x.shape[1], ctx.new_dynamic_size(min=1), ctx.new_dynamic_size(min=1)])
+
+    @torch.library.register_fake("oplab::dynamic_resize_backward")
+    def fake_backward(grad: torch.Tensor, scales: torch.Tensor, height: int, width: int) -> torch.Tensor:
+        check("grad", grad, height, width, scales)
+        return grad.new_empty([grad.shape[0], grad.shape[1], height, width])
+
+    def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        x, scales = inputs
+        ctx.size = x.shape[2:]
+        ctx.save_for_backward(scales)
+
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
+        return torch.ops.oplab.dynamic_resize_backward(grad, *ctx.saved_tensors, *ctx.size), None
+
+    def setup_context_twice(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    def backward_twice(ctx: Any, grad: torch.Tensor) -> tuple:
+        return torch.ops.oplab.dynamic_resize(grad, *ctx.saved_tensors), None, None, None
+
+    torch.library.register_autograd("oplab::dynamic_resize", backward, setup_context=setup_context)
+    torch.library.register_autograd("oplab::dynamic_resize_backward", backward_twice, setup_context=setup_context_twice)
 
 
 def _check_device(name: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:

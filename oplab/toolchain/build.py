@@ -1,4 +1,4 @@
-"""Compiles the course's operators (``python -m oplab.toolchain.build``) and learners' C++ exercises.
+"""Compiles the course's operators and host program (``python -m oplab.toolchain.build``) and learners' C++ exercises.
 
 Nothing here imports torch or onnxruntime: a build that has nothing to do ends in a fraction of a second. What is made is
 put in its place by one rename, so a build that is killed leaves what was there before.
@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from oplab import paths
@@ -25,14 +26,28 @@ from oplab.errors import OplabError
 from oplab.toolchain.compiler import Compiler, Outcome, find_compiler, run
 from oplab.toolchain.diagnostics import BuildFailed, build_failed, shown
 from oplab.toolchain.headers import find as find_headers
-from oplab.toolchain.recipes import KINDS, SUFFIX, Kind, Recipe, recipe, source_folder
+from oplab.toolchain.recipes import (
+    KINDS,
+    SUFFIX,
+    Kind,
+    Recipe,
+    host_folder,
+    host_recipe,
+    host_sources,
+    ort_runtime,
+    ort_runtime_names,
+    recipe,
+    source_folder,
+)
 from oplab.toolchain.sanitizer import sanitizer_env
 
 __all__ = [
     "BuildFailed",
     "build_all",
     "compile_exercise",
+    "compile_host_sanitized",
     "compile_sanitized",
+    "host_path",
     "library_path",
     "main",
     "sanitizer_env",
@@ -46,6 +61,11 @@ _KEEP = 200  # compiled exercises that the cache holds
 def library_path(kind: Kind) -> Path:
     """Where the course's own library of one kind is, or will be: ``build/lib/oplab_torch_ops.so``."""
     return paths.build_dir() / "lib" / f"oplab_{kind}_ops{SUFFIX}"
+
+
+def host_path() -> Path:
+    """Where the program made from ``csrc/host`` is, or will be: ``build/lib/oplab_host``."""
+    return paths.build_dir() / "lib" / "oplab_host"
 
 
 def compile_exercise(
@@ -68,24 +88,32 @@ def compile_exercise(
     source = Path(source)
     if not source.is_file():
         raise OplabError(f"There is no C++ file {shown(source)}.", "Restore it, or correct the path.")
-    return _cached([source], source.stem, kind, sanitize, cache or _exercise_cache(), timeout)
+    return _cached([source], f"{source.stem}-*{SUFFIX}", recipe(kind), sanitize, cache or _exercise_cache(), timeout)
 
 
 def compile_sanitized(kind: Kind) -> Path:
     """The course's own library of one kind, compiled with the sanitizers as ``compile_exercise(sanitize=True)`` does."""
     sources = sorted(source_folder(kind).glob("*.cpp"))
-    return _cached(sources, f"oplab_{kind}_ops", kind, True, _exercise_cache(), 300.0)
+    return _cached(sources, f"oplab_{kind}_ops-*{SUFFIX}", recipe(kind), True, _exercise_cache(), 300.0)
+
+
+def compile_host_sanitized() -> Path:
+    """The program of ``csrc/host``, compiled with the sanitizers. Start it with :func:`sanitizer_env`."""
+    program = _cached(host_sources(), "oplab_host-*", host_recipe(), True, _exercise_cache(), 300.0)
+    _link_runtime(program.parent)
+    return program
 
 
 def _exercise_cache() -> Path:
     return paths.build_dir() / "cache" / "exercises"
 
 
-def _cached(sources: list[Path], name: str, kind: Kind, sanitize: bool, cache: Path, timeout: float) -> Path:
-    compiler, how = find_compiler(), recipe(kind)
+def _cached(sources: list[Path], name: str, how: Recipe, sanitize: bool, cache: Path, timeout: float) -> Path:
+    """A compiled file of the cache; the star in ``name`` stands for its key."""
+    compiler = find_compiler()
     key = _key(compiler, how, sources, sanitize=sanitize)
     folder = _folder(cache)
-    library = folder / f"{name}-{key}{SUFFIX}"
+    library = folder / name.replace("*", key)
     if library.is_file():
         with contextlib.suppress(OSError):
             os.utime(library)  # the oldest go first when the cache is trimmed
@@ -100,8 +128,42 @@ def _cached(sources: list[Path], name: str, kind: Kind, sanitize: bool, cache: P
     return library
 
 
+@dataclass(frozen=True)
+class _Product:
+    """One folder of ``csrc`` and the file that is made from it.
+
+    Attributes:
+        folder: the folder, and CMake's project where ``cmake`` says so.
+        sources: the C++ files that the compiler is called for where CMake is not used.
+        watched: the files whose content decides whether it is up to date; the headers that they include count too.
+        file: what is made. CMake's project makes it under the same name.
+        definitions: what CMake is told besides the headers.
+    """
+
+    folder: Path
+    sources: tuple[Path, ...]
+    watched: tuple[Path, ...]
+    file: Path
+    how: Recipe
+    cmake: bool
+    definitions: tuple[str, ...] = ()
+
+
+def _products() -> list[_Product]:
+    made = []
+    for kind in KINDS:
+        folder = source_folder(kind)
+        all_files = tuple(sorted(folder.glob("*")))
+        sources = tuple(sorted(folder.glob("*.cpp")))
+        made.append(_Product(folder, sources, all_files, library_path(kind), recipe(kind), kind == "ort"))
+    watched = (*sorted(host_folder().glob("*")), *sorted(source_folder("ort").glob("*")))
+    runtime = (f"-DORT_LIBRARY={ort_runtime()}",)
+    made.append(_Product(host_folder(), tuple(host_sources()), watched, host_path(), host_recipe(), True, runtime))
+    return made
+
+
 def build_all(*, say=print) -> bool:
-    """Compiles ``csrc/torch_ops`` and ``csrc/ort_ops`` into ``build/lib`` where something changed.
+    """Compiles ``csrc/torch_ops``, ``csrc/ort_ops`` and ``csrc/host`` into ``build/lib`` where something changed.
 
     Args:
         say: called with each line of progress.
@@ -116,38 +178,54 @@ def build_all(*, say=print) -> bool:
     with _lock(folder / ".lock", say):
         compiler = find_compiler()
         find_headers(say=say)  # says what it does when they have to be fetched
+        _link_runtime(folder)
         stale = []
-        for kind in KINDS:
-            how = recipe(kind)
-            key = _key(compiler, how, sorted(source_folder(kind).glob("*")), sanitize=False)
-            if not _is_current(kind, key):
-                stale.append((how, key))
+        for product in _products():
+            key = _key(compiler, product.how, product.watched, sanitize=False)
+            if not _is_current(product.file, key):
+                stale.append((product, key))
         if not stale:
             say("The operators in build/lib are up to date.")
             return False
         say(f"The compiler is {compiler}.")
-        for number, (how, key) in enumerate(stale, start=1):
-            library, start = library_path(how.kind), time.monotonic()
-            say(f"[{number}/{len(stale)}] Compiling csrc/{how.kind}_ops ...")
-            way = _build_library(how, compiler, folder)
-            _stamp(how.kind).write_text(json.dumps({"key": key, "size": library.stat().st_size}))
-            say(f"[{number}/{len(stale)}] {shown(library)} is ready: {time.monotonic() - start:.1f} s, {way}.")
+        for number, (product, key) in enumerate(stale, start=1):
+            start = time.monotonic()
+            say(f"[{number}/{len(stale)}] Compiling csrc/{product.folder.name} ...")
+            way = _build_product(product, compiler, folder)
+            _stamp(product.file).write_text(json.dumps({"key": key, "size": product.file.stat().st_size}))
+            say(f"[{number}/{len(stale)}] {shown(product.file)} is ready: {time.monotonic() - start:.1f} s, {way}.")
         return True
 
 
-def _build_library(how: Recipe, compiler: Compiler, folder: Path, timeout: float = 300.0) -> str:
-    """Compiles one folder of ``csrc`` and puts the library in its place. Returns how, for the reader."""
-    cmake = _cmake() if how.kind == "ort" else None
+def _build_product(product: _Product, compiler: Compiler, folder: Path, timeout: float = 300.0) -> str:
+    """Compiles one folder of ``csrc`` and puts what is made in its place. Returns how, for the reader."""
+    cmake = _cmake() if product.cmake else None
     with _scratch(folder) as scratch:
-        made = scratch / library_path(how.kind).name
-        if cmake and _configure(cmake, how, compiler, scratch, timeout):
-            _build_with_cmake(cmake, how, scratch, made, timeout)
+        made = scratch / product.file.name
+        if cmake and _configure(cmake, product, compiler, scratch, timeout):
+            _build_with_cmake(cmake, product, scratch, made, timeout)
             way = "with CMake"
         else:
-            _compile(sorted(source_folder(how.kind).glob("*.cpp")), how, compiler, scratch, made, timeout=timeout)
+            _compile(list(product.sources), product.how, compiler, scratch, made, timeout=timeout)
             way = "one call of the compiler for each file"
-        os.replace(made, library_path(how.kind))
+        os.replace(made, product.file)
     return way
+
+
+def _link_runtime(folder: Path) -> None:
+    """Links to ONNX Runtime's library, beside a program that looks for it in its own folder when it starts.
+
+    The library is inside the installed package: a link is made again when the package has become another.
+    """
+    runtime = ort_runtime()
+    for name in ort_runtime_names(runtime):
+        link = folder / name
+        if link.is_symlink() and os.readlink(link) == str(runtime):
+            continue
+        fresh = folder / f".{name}.{os.getpid()}"
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(runtime)
+        os.replace(fresh, link)
 
 
 def _compile(
@@ -185,25 +263,27 @@ def _compile(
     call([*compiler.command, *objects, *link], sources[0])
 
 
-def _configure(cmake: str, how: Recipe, compiler: Compiler, scratch: Path, timeout: float) -> bool:
+def _configure(cmake: str, product: _Product, compiler: Compiler, scratch: Path, timeout: float) -> bool:
     """Whether CMake could set up its build. Where it cannot (no make, a broken CMake), the same flags work without it."""
-    headers = next(flag.removeprefix("-isystem") for flag in how.flags if flag.startswith("-isystem"))
+    headers = next(flag.removeprefix("-isystem") for flag in product.how.flags if flag.startswith("-isystem"))
     command = [
         cmake,
-        *("-S", str(source_folder(how.kind)), "-B", str(scratch / "cmake")),
+        *("-S", str(product.folder), "-B", str(scratch / "cmake")),
         f"-DORT_INCLUDE_DIR={headers}",
+        *product.definitions,
         f"-DCMAKE_CXX_COMPILER={';'.join(compiler.command)}",
-        # Flags of the environment would make a library that its cache key does not describe.
-        *("-DCMAKE_CXX_FLAGS=", "-DCMAKE_SHARED_LINKER_FLAGS="),
+        # Flags of the environment would make a file that its cache key does not describe.
+        *("-DCMAKE_CXX_FLAGS=", "-DCMAKE_SHARED_LINKER_FLAGS=", "-DCMAKE_EXE_LINKER_FLAGS="),
     ]
     return run(command, timeout=timeout, cwd=scratch, limited=False).returncode == 0
 
 
-def _build_with_cmake(cmake: str, how: Recipe, scratch: Path, made: Path, timeout: float) -> None:
+def _build_with_cmake(cmake: str, product: _Product, scratch: Path, made: Path, timeout: float) -> None:
     command = [cmake, "--build", str(scratch / "cmake"), "--parallel", str(min(os.cpu_count() or 1, 4))]
     done = run(command, timeout=timeout, cwd=scratch, limited=False)
-    _must_succeed(done, source_folder(how.kind) / "register.cpp", timeout)
-    os.replace(scratch / "cmake" / f"oplab_{how.kind}_ops{SUFFIX}", made)
+    entry = next(file for file in product.sources if file.name in ("main.cpp", "register.cpp"))
+    _must_succeed(done, entry, timeout)
+    os.replace(scratch / "cmake" / product.file.name, made)
 
 
 def _cmake() -> str | None:
@@ -263,14 +343,14 @@ def _with_headers(sources: Sequence[Path], includes: Sequence[Path]) -> list[Pat
     return list(seen)
 
 
-def _stamp(kind: Kind) -> Path:
-    return library_path(kind).with_suffix(".json")
+def _stamp(made: Path) -> Path:
+    return made.with_suffix(".json")
 
 
-def _is_current(kind: Kind, key: str) -> bool:
+def _is_current(made: Path, key: str) -> bool:
     try:
-        stamp = json.loads(_stamp(kind).read_text())
-        return stamp["key"] == key and stamp["size"] == library_path(kind).stat().st_size
+        stamp = json.loads(_stamp(made).read_text())
+        return stamp["key"] == key and stamp["size"] == made.stat().st_size
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -324,7 +404,8 @@ def _lock(file: Path, say) -> Iterator[None]:
 def _trim(folder: Path) -> None:
     """Keeps the cache small: the libraries that were used longest ago go, never one that was used today."""
     try:
-        used = sorted((file.stat().st_mtime, file) for file in folder.glob(f"*{SUFFIX}"))
+        made = [*folder.glob(f"*{SUFFIX}"), *folder.glob("oplab_host-*")]
+        used = sorted((file.stat().st_mtime, file) for file in made if not file.is_symlink())
     except OSError:
         return  # another process is trimming
     for when, file in used[: max(0, len(used) - _KEEP)]:

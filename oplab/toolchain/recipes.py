@@ -15,7 +15,7 @@ from typing import Literal
 from oplab import paths
 from oplab.errors import OplabError
 from oplab.toolchain.compiler import Compiler, is_macos
-from oplab.toolchain.headers import api_version, ort_include
+from oplab.toolchain.headers import api_version, ort_include, runtime_version
 
 Kind = Literal["torch", "ort"]
 KINDS: tuple[Kind, ...] = ("torch", "ort")
@@ -29,14 +29,14 @@ class Recipe:
     """Everything but the source that decides what the compiler makes.
 
     Attributes:
-        kind: ``torch`` (stable ABI operators) or ``ort`` (custom-op library of ONNX Runtime).
+        kind: ``torch`` (stable ABI operators), ``ort`` (custom-op library of ONNX Runtime) or ``host`` (the program).
         flags: from ``compile_flags.txt``, with the include folders.
         link: what follows the sources when a shared library is linked.
         includes: the project's own header folders, whose content is part of a cache key.
         versions: the library whose headers are used, with its version.
     """
 
-    kind: Kind
+    kind: Kind | Literal["host"]
     flags: tuple[str, ...]
     link: tuple[str, ...]
     includes: tuple[Path, ...]
@@ -125,3 +125,54 @@ def _ort() -> Recipe:
             "-Wl,--defsym=oplab_entry=RegisterCustomOps",
         )
     return Recipe("ort", flags, link, (own,), f"ORT API {api_version(headers)}")
+
+
+def host_recipe() -> Recipe:
+    """How ``csrc/host`` is compiled: as the kernels that it links, and against ONNX Runtime itself.
+
+    Raises:
+        OplabError: ONNX Runtime or its headers are missing.
+    """
+    kernels = _ort()
+    origin = "@loader_path" if is_macos() else "$ORIGIN"
+    link = (str(ort_runtime()), f"-Wl,-rpath,{origin}")
+    versions = f"{kernels.versions}, ONNX Runtime {runtime_version()}"
+    return Recipe("host", kernels.flags, link, kernels.includes, versions)
+
+
+def host_folder() -> Path:
+    return paths.root() / "csrc" / "host"
+
+
+def host_sources() -> list[Path]:
+    """What the program is compiled from: its own files, and the kernels that it registers in process."""
+    return [*sorted(host_folder().glob("*.cpp")), *sorted(source_folder("ort").glob("*.cpp"))]
+
+
+def ort_runtime() -> Path:
+    """ONNX Runtime's own shared library, inside the installed package; found without importing it.
+
+    Raises:
+        OplabError: ONNX Runtime is not installed, or its package has no such file.
+    """
+    spec = importlib.util.find_spec("onnxruntime")
+    if spec is None or spec.origin is None:
+        raise OplabError("ONNX Runtime is not installed for this Python.", "Run `make setup` in the course's folder.")
+    folder = Path(spec.origin).parent / "capi"
+    found = sorted(folder.glob("libonnxruntime.[0-9]*.dylib" if is_macos() else "libonnxruntime.so.[0-9]*"))
+    if not found:
+        raise OplabError(
+            f"The package of ONNX Runtime has no shared library: nothing in {folder} is called libonnxruntime.",
+            "Install it again: `.venv/bin/python -m pip install --force-reinstall onnxruntime`.",
+        )
+    return found[-1]
+
+
+def ort_runtime_names(runtime: Path) -> list[str]:
+    """The names under which a program looks for ONNX Runtime's library when it starts.
+
+    ``libonnxruntime.so.1.31.1`` calls itself ``libonnxruntime.so.1`` (its soname), a name that the package does not have.
+    """
+    parts = runtime.name.split(".")  # libonnxruntime so 1 31 1, or libonnxruntime 1 31 1 dylib
+    major = f"{parts[0]}.{parts[1]}.dylib" if is_macos() else ".".join(parts[:3])
+    return list(dict.fromkeys([major, runtime.name]))

@@ -77,6 +77,19 @@ def test_operators_that_are_not_compiled_or_do_not_load(monkeypatch: pytest.Monk
     assert "do not load" in found.value and found.ok is False and found.fix == "make clean setup"
 
 
+def test_a_host_program_that_is_missing_or_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert row("Host program").ok is True
+    (tmp_path / "course.toml").write_text("")
+    monkeypatch.setenv("OPLAB_ROOT", str(tmp_path))
+    assert "not compiled" in row("Host program").value and row("Host program").fix == "make setup"
+    program = tmp_path / "build" / "lib" / "oplab_host"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho libonnxruntime.so.1: cannot open shared object file >&2\nexit 127\n")
+    program.chmod(0o755)
+    found = row("Host program")
+    assert found.ok is False and "does not start: libonnxruntime.so.1" in found.value
+
+
 def test_a_crash_of_torch_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_LOAD", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     rows = doctor.report()

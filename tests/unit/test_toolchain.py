@@ -96,6 +96,9 @@ def small(course: Path) -> Path:
             source.unlink()
         write(folder, text, "register.cpp")
         write(folder, "// nothing\n", "other.cpp")
+    for source in (course / "csrc" / "host").glob("*.cpp"):
+        source.unlink()
+    write(course / "csrc" / "host", "int main() { return 0; }\n", "main.cpp")
     return course
 
 
@@ -522,12 +525,18 @@ class TestBuild:
         other.write_text("// changed\n")
         third = self.build()
         assert "Compiling csrc/ort_ops" in third.stdout and "torch_ops" not in third.stdout
+        assert "Compiling csrc/host" in third.stdout  # the program has the kernels in it
+        (small / "csrc" / "host" / "main.cpp").write_text("int main() { return 1; }\n")
+        fourth = self.build()
+        assert "Compiling csrc/host" in fourth.stdout and "ort_ops" not in fourth.stdout
 
     def test_without_cmake(self, small: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(build, "_cmake", lambda: None)
         said: list[str] = []
         assert build.build_all(say=said.append)
-        assert any("oplab_ort_ops" in line and "one call of the compiler" in line for line in said)
+        for name in ("oplab_ort_ops", "oplab_host"):
+            assert any(name in line and "one call of the compiler" in line for line in said)
+        assert subprocess.run([build.host_path()], timeout=60).returncode == 0
         assert build.build_all(say=said.append) is False
 
     def test_a_cmake_that_fails_is_done_without(self, small: Path, monkeypatch: pytest.MonkeyPatch):
