@@ -48,6 +48,8 @@ from onnxscript import FLOAT, script
 from onnxscript.values import Opset
 
 from oplab import lesson, ops, quiet_exports, raises, session
+from oplab.parity import max_ulp, parity
+from oplab.toolchain.build import host_path
 
 lab = lesson("11_kernels_without_a_compiler")
 
@@ -568,12 +570,12 @@ if extensions:
     assert len(found) == 3
 
 # %% [markdown]
-# So a PyOp is slow, and two threads do not make it faster. The picture counts calls in a fixed time, with one thread and with
+# So a PyOp is slow, and a second thread hardly helps it. The picture counts calls in a fixed time, with one thread and with
 # two, for a PyOp and for the C++ kernel.
 
 
 # %%
-def calls_a_second(runnable, threads, seconds=0.4):
+def calls_a_second(runnable, threads, seconds=0.1):
     """How many times a second all threads together run a session."""
     long = {name: np.resize(value, 20_000) for name, value in feeds.items()}
     stop, counts = time.perf_counter() + seconds, []
@@ -595,14 +597,19 @@ def calls_a_second(runnable, threads, seconds=0.4):
 racers = {"C++ kernel": (session(model, threads=1), VIOLET)}
 if extensions:
     racers = {"PyOp": (with_pyops(to_contrib(model, ["Foo"])), ORANGE)} | racers
+rates = {(name, threads): 0.0 for name in racers for threads in (1, 2)}
+for _ in range(6):  # in turns, and the best of each: another program may take a core away
+    for name, threads in rates:
+        rates[name, threads] = max(rates[name, threads], calls_a_second(racers[name][0], threads))
+
+# %%
 figure, axes = plt.subplots(figsize=(7.2, 2.6), layout="constrained")
-for row, (runnable, colour) in enumerate(racers.values()):
+for row, (name, (_, colour)) in enumerate(racers.items()):
     for threads in (1, 2):
-        rate = calls_a_second(runnable, threads)
+        rate = rates[name, threads]
         axes.barh(3 * row + threads, rate, color=colour, alpha=0.45 + 0.25 * threads)
-        axes.annotate(
-            f"{rate:,.0f}", (rate, 3 * row + threads), (5, 0), textcoords="offset points", va="center", fontsize=9
-        )
+        style = {"textcoords": "offset points", "va": "center", "fontsize": 9}
+        axes.annotate(f"{rate:,.0f}", (rate, 3 * row + threads), (5, 0), **style)
 labels = [f"{name}, {threads} thread{'s' * (threads > 1)}" for name in racers for threads in (1, 2)]
 axes.set_yticks([3 * row + threads for row in range(len(racers)) for threads in (1, 2)], labels)
 axes.margins(x=0.15)
@@ -656,6 +663,20 @@ print(got.dtype, got.shape, "one body for both dtypes")
 
 # %% [markdown]
 # Stock ONNX Runtime ran the model that it refused in section 1. The graph is the same; only `model.functions` was added.
+# Python is not needed either: `oplab_host` is the course's C++ program (chapter 12). No library is given to it.
+
+# %%
+for name, value in feeds.items():
+    np.save(lab.build / f"{name}.npy", value)
+given = [f"--input={name}={lab.build / name}.npy" for name in feeds]
+for file, proto in (("plain", model), ("with_function", with_function)):
+    onnx.save(proto, lab.build / f"{file}.onnx")
+    command = [host_path(), lab.build / f"{file}.onnx", *given, f"--outputs={lab.build}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    print(f"{file:14} exit code {done.returncode}")
+print("equal:", np.array_equal(np.load(lab.build / "y.npy"), stock.run(None, feeds)[0]))
+
+# %% [markdown]
 # The text form shows the whole file.
 
 # %%
@@ -875,7 +896,17 @@ with raises(Fail, "oplab:Foo(-1) is not a registered function/op"):
 # %% [markdown]
 # ## 7. The proof: who agrees, and who is fast
 #
-# All implementations of Foo get the same tensors. The C++ kernel is the measure. An ULP is the distance from one
+# `oplab.parity.parity` runs one model in several places and compares all outputs with those of the first: dtype and shape exactly,
+# values within a tolerance for the dtype. `ort` is ONNX Runtime with the C++ kernels, `reference` the evaluator with your class in
+# front, and `host` is a **C++ program** without any Python (chapter 12). `oplab parity model.onnx` does the same on the command line.
+
+# %%
+backends = ["ort", "reference", "host"]
+print(parity(model, feeds, backends, reference=[Foo]).expect(*backends).text(errors=False))
+print(parity(grid_model, grid_feeds, backends, reference=[Grid]).expect(*backends).text(errors=False))
+
+# %% [markdown]
+# Now all four implementations of Foo on the same tensors. The C++ kernel is the measure. An ULP is the distance from one
 # floating-point number to the next, so "at most 4 ULP" means that the last two bits may differ.
 
 
@@ -890,11 +921,6 @@ def runners(kind):
     return {name: (lambda feeds, runnable=runnable: runnable.run(None, feeds)[0]) for name, runnable in found.items()}
 
 
-def ulps(got, right):
-    """The largest distance between two arrays, in units of the last place of the right one."""
-    return float((np.abs(got - right) / np.spacing(np.abs(right))).max())
-
-
 # %%
 print(f"{'':12}{'dtype':10}{'shape':9}at most 4 ULP")
 for kind, some in ((TensorProto.FLOAT, feeds), (TensorProto.DOUBLE, doubles)):
@@ -902,9 +928,9 @@ for kind, some in ((TensorProto.FLOAT, feeds), (TensorProto.DOUBLE, doubles)):
     right = results["C++ kernel"]
     for name in ("function", "OpRun"):
         got = results[name]
-        print(f"{name:12}{got.dtype!s:10}{got.shape!s:9}{ulps(got, right) <= 4}")
+        print(f"{name:12}{got.dtype!s:10}{got.shape!s:9}{max_ulp(right, got) <= 4}")
     for got in results.values():
-        assert got.dtype == right.dtype and got.shape == right.shape and ulps(got, right) <= 4
+        assert got.dtype == right.dtype and got.shape == right.shape and max_ulp(right, got) <= 4
 
 # %% [markdown]
 # They do not agree to the last bit, and need not. How far is each from the truth, the same formula in double? And what does it
@@ -919,7 +945,7 @@ def microseconds(run, feeds, repeats):
         begin = time.perf_counter()
         run(feeds)
         times.append(time.perf_counter() - begin)
-    return 1e6 * sorted(times)[repeats // 2]
+    return 1e6 * min(times)
 
 
 def race(runners, labels, title):
@@ -928,7 +954,7 @@ def race(runners, labels, title):
     for size in sizes:
         some = {name: np.resize(value, size) for name, value in feeds.items()}
         for name, run in runners.items():
-            speeds[name].append(microseconds(run, some, 3 if size > 10_000 else 25))
+            speeds[name].append(microseconds(run, some, 5 if size > 10_000 else 25))
     _, axes = plt.subplots(figsize=(9, 3.8), layout="constrained")
     for name in sorted(speeds, key=lambda name: speeds[name][-1]):
         heights.append(max(speeds[name][-1], 2.2 * heights[-1]))  # labels keep apart
@@ -936,6 +962,7 @@ def race(runners, labels, title):
         axes.text(1.4e6, heights[-1], labels[name], color=colours[name], va="center", weight="bold")
     axes.set(xscale="log", yscale="log", xlim=(7, 9e7), xticks=sizes, title=title)
     axes.set(xlabel="elements", ylabel="microseconds a call")
+    axes.xaxis.set_minor_locator(plt.NullLocator())
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     return {name: values[-1] for name, values in speeds.items()}
@@ -1097,7 +1124,7 @@ for kind, some in ((F, feeds), (D, doubles)):
 
 # %%
 last = race(
-    my_add_runners(F), {name: name for name in colours}, "oplab::MyAdd in float: here the kernel's one pass pays"
+    my_add_runners(F), {name: name for name in colours}, "oplab::MyAdd in float: the kernel goes over the data once"
 )
 if extensions:
     assert last["PyOp"] > 5 * last["C++ kernel"]
@@ -1107,5 +1134,6 @@ if extensions:
 #
 # - Chapter 12: the fourth row of the matrix, a kernel in C++ and a program that loads it.
 # - Chapter 13: KNNQuery as a kernel, with its optional inputs.
+# - `oplab/reference_ops.py`: the course's own classes, one for each operator. Compare yours when it has passed.
 # - `onnx/reference/op_run.py` in your environment: how attributes and inputs reach `_run`.
 # - "Functions" in ONNX's `IR.md`: what a function may refer to, and how versions meet.
