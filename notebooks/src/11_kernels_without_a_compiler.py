@@ -624,6 +624,7 @@ axes.spines[["top", "right"]].set_visible(False)
 #
 # An attribute of the caller reaches a node inside through `ref_attr_name`: "take the value of the caller's attribute". The
 # usual target is a Constant. It becomes a float, whatever the inputs are, so `CastLike` gives it the dtype of an input.
+# (`helper.make_attribute_ref` writes one name for both sides. Here they differ, so the field is filled by hand.)
 
 
 # %%

@@ -426,7 +426,8 @@ def _watch_kernels(c: Collect, extensions: Any) -> None:
 
 _SESSION_CAUSES = {
     "oplab:MyAdd": "A node was left in the domain oplab. Kernels that onnx_op declares live in ai.onnx.contrib only.",
-    "ai.onnx.contrib:": "No kernel is declared under this name. Its op_type and the node's have to be the same.",
+    "has input size": "A kernel is declared with another number of inputs than the node has: `inputs` is a list of one type for each.",
+    "is not a registered function/op": "No kernel is declared under this name. Its op_type and the node's have to be the same.",
     "name and type don't match": "The attribute is FLOAT in the model and declared as another type: attrs takes a dict with PyOp.dt_float.",
     "Unable to find attribute": (
         "A kernel of onnx_op has no defaults: where the node leaves an attribute out, ONNX Runtime refuses the session. Write "
@@ -510,9 +511,9 @@ def expect_sum(
         if other != output and theirs.given() and theirs != mine:
             likely.setdefault("These are the attributes of another node: each node has its own.", -theirs.apply(a, b))
     swapped = Coefficients(2.0 if mine.beta is None else mine.beta, 3.0 if mine.alpha is None else mine.alpha)
-    likely["alpha and beta are swapped: MyAdd is alpha * a + beta * b, with 3 and 2 as defaults."] = -swapped.apply(
-        a, b
-    )
+    likely[
+        "alpha and beta are swapped, or a and b are: MyAdd is alpha * a + beta * b, with 3 and 2 as defaults."
+    ] = -swapped.apply(a, b)
     if a.dtype == np.float64:
         narrow = -mine.apply(a.astype(np.float32), b.astype(np.float32)).astype(np.float64)
         likely["This was computed in float: the digits behind the seventh are lost."] = narrow
@@ -726,9 +727,11 @@ def expect_attributes(function: onnx.FunctionProto) -> None:
                 f"{', '.join([*defaults, *function.attribute]) or 'none'}."
             )
         if name not in referred:
+            others = sorted(referred - set(defaults))
+            instead = f" It refers to {others[0]}, which is no attribute of the function." if others else ""
             raise Wrong(
-                f"Nothing in the function refers to the attribute {name}: its value is baked in. Inside a function an attribute of a "
-                "node takes the caller's value through ref_attr_name."
+                f"Nothing in the function refers to the attribute {name}: its value is baked in or lost.{instead} Inside a function an "
+                "attribute of a node takes the caller's value through ref_attr_name."
             )
         entry = defaults[name]
         kind = onnx.AttributeProto.AttributeType.Name(entry.type)
@@ -756,4 +759,6 @@ def expect_dtype_free(model: onnx.ModelProto) -> None:
                 " A Constant made from an attribute is float; beside a double input it has to be cast to that input's dtype, "
                 "which the function does not know: CastLike."
             )
+        elif "instead is null" in text:
+            why = " The function's output may have a name that none of its nodes writes."
         raise Wrong(f"{type(error).__name__}: {text}.{why}") from None

@@ -1,4 +1,4 @@
-# says: is baked in
+# says: is baked in or lost
 def function_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
     def from_attribute(name):
         node = helper.make_node("Constant", [], [name])
