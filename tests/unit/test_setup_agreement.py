@@ -54,7 +54,9 @@ def test_the_lock_pins_each_package_once_and_in_range(python: str, system: dict[
     for requirement in NEEDED + DEV:
         name = packages.normalize(requirement.name)
         if requirement.marker and not requirement.marker.evaluate(environment_of(python, system)):
-            assert name not in held, f"`make lock`: pyproject.toml leaves {name} out for Python {python}, the lock does not"
+            assert name not in held, (
+                f"`make lock`: pyproject.toml leaves {name} out for Python {python}, the lock does not"
+            )
             continue
         assert name in held, f"`make lock`: {name} is in pyproject.toml and not in the lock"
         assert requirement.specifier.contains(held[name][0]), f"`make lock`: {name} {held[name][0]}, not {requirement}"
