@@ -323,6 +323,42 @@ def show(
 app.add_typer(debug_cli.app, name="debug")
 
 
+@app.command("parity")
+def parity_(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="the model")],
+    inputs: Annotated[
+        Path | None, typer.Option("--inputs", metavar="X.npz", help="an array for each input by name; else random ones")
+    ] = None,
+    dims: Annotated[
+        list[str] | None, typer.Option("--dims", metavar="NAME=N", help="a dimension's size, for random inputs")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="of random inputs")] = 0,
+    backends: Annotated[
+        str, typer.Option(metavar="A,B", help="which of eager, exported, reference, ort, host; the first is the base")
+    ] = "",
+    module: Annotated[
+        str, typer.Option(metavar="FILE.py:NAME", help="the PyTorch function or module, for eager and exported")
+    ] = "",
+    library: Annotated[
+        list[Path] | None, typer.Option("--library", metavar="FILE", help="a custom-op library; may be repeated")
+    ] = None,
+    rtol: Annotated[float | None, typer.Option(min=0, help="relative tolerance of floats")] = None,
+    atol: Annotated[float | None, typer.Option(min=0, help="absolute tolerance of floats")] = None,
+    times: Annotated[bool, typer.Option("--times", help="measure each backend too")] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="F", help="write the rows as JSON to F, - for stdout")
+    ] = None,
+) -> None:
+    """Run a model in several backends and compare. Exit 0 they agree, 1 they do not, 2 the call is wrong."""
+    from oplab.parity_command import Call, run
+
+    call = Call(model, inputs, dims or [], seed, backends, module, library or [], rtol, atol, times, json_file)
+    try:
+        raise typer.Exit(run(call))
+    except KeyboardInterrupt:
+        raise Stopped from None
+
+
 @app.command("new-exercise")
 def new_exercise(
     id: Annotated[str, typer.Argument(metavar="ID", help="for example c05.clip; a new number makes a new chapter")],

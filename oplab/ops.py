@@ -12,15 +12,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oplab import domain
 from oplab.errors import OplabError
 from oplab.toolchain.build import library_path
+from oplab.toolchain.library import check_library, refusal
 
 if TYPE_CHECKING:
     import onnx
     import onnxruntime
     import torch
 
-__all__ = ["load", "ort_library", "session"]
+__all__ = ["load", "model_source", "ort_library", "session"]
 
 # What ONNX Runtime 1.31 says; a test holds these words.
 _TWICE = "Domain already set in registry"
@@ -53,6 +55,8 @@ def load() -> None:
         _register_my_add()
         _register_grid()
         _register_foo()
+        _register_knn_query()
+        _register_dynamic_resize()
         _loaded = True
 
 
@@ -88,12 +92,13 @@ def session(
         optimize: let ONNX Runtime fold and fuse nodes. Without it, each node of the file runs as it stands there.
 
     Raises:
-        OplabError: the operators are not compiled, or a file or a provider is missing.
+        OplabError: the operators are not compiled, or a file or a provider is missing, or a library is none for ONNX
+            Runtime, or the model asks the course's domain for a version or an attribute that it does not have.
         Exception: whatever ONNX Runtime raises for a model that it rejects.
     """
     import onnxruntime
 
-    source = _model_source(model)
+    source = model_source(model)
     chosen = list(providers) if providers is not None else ["CPUExecutionProvider"]
     available = onnxruntime.get_available_providers()
     for provider in chosen:
@@ -116,11 +121,16 @@ def session(
         if os.environ.get("OPLAB_SANITIZE"):  # see oplab.toolchain.sanitizer
             options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         for library in registered:
-            options.register_custom_ops_library(str(library))
+            _register(options, library)
         return onnxruntime.InferenceSession(source, options, providers=chosen)
 
     if not extra:
+        domain.check_model(source)
         return create([ort_library()])
+    for library in extra:
+        if extra.count(library) > 1:
+            raise OplabError(f"The library {library.name} is given twice.", "ONNX Runtime takes a library once.")
+        check_library(library)
     try:
         return create(extra)
     except Exception as error:
@@ -133,14 +143,32 @@ def session(
         if _UNKNOWN not in str(error):
             raise
         unknown = error
+    failed = None
     try:
-        return create([*extra, ort_library()])
+        made = create([*extra, ort_library()])
     except Exception as error:
-        # The library has the domain `oplab` and lacks an operator of the model: the first answer says which.
-        raise (unknown if _TWICE in str(error) else error) from None
+        if _TWICE in str(error):  # the library has the domain and lacks an operator of it: the first answer says which
+            raise unknown from None
+        failed = error
+    domain.check_model(source)  # not before: until here the domain could have been the library's own
+    if failed:
+        raise failed
+    return made
 
 
-def _model_source(model: Any) -> str | bytes:
+def _register(options: onnxruntime.SessionOptions, library: Path) -> None:
+    try:
+        options.register_custom_ops_library(str(library))
+    except Exception as error:
+        raise refusal(library, error) or error from None
+
+
+def model_source(model: Any) -> str | bytes:
+    """What ONNX Runtime takes for a model: its path, or its bytes.
+
+    Raises:
+        OplabError: it is no model, there is no such file, or its weights are in a file that nobody can find.
+    """
     if isinstance(model, (str, os.PathLike)):
         path = Path(model)
         if not path.is_file():
@@ -290,6 +318,150 @@ def _register_foo() -> None:
         return grad * ctx.attr1, grad * slope, None, None
 
     torch.library.register_autograd("oplab::foo_forward", backward, setup_context=setup_context)
+
+
+def _register_knn_query() -> None:
+    import torch
+
+    def check_points(name: str, points: torch.Tensor) -> None:
+        torch._check(
+            points.dim() == 2 and points.shape[1] == 3,
+            lambda: f"{name} must have the shape [n, 3], but its shape is {list(points.shape)}.",
+        )
+
+    def check_offset(name: str, offset: torch.Tensor) -> None:
+        torch._check(
+            offset.dim() == 1, lambda: f"{name} must have one dimension, but its shape is {list(offset.shape)}."
+        )
+
+    def check_same(name: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:
+        torch._check(
+            tensor.dtype == other.dtype,
+            lambda: (
+                f"{name} must have {other_name}'s dtype, but {name} is {tensor.dtype} and {other_name} is {other.dtype}."
+            ),
+        )
+
+    @torch.library.register_fake("oplab::knn_query")
+    def fake(
+        nsample: int,
+        xyz: torch.Tensor,
+        offset: torch.Tensor,
+        new_xyz: torch.Tensor | None = None,
+        new_offset: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        torch._check(nsample >= 1, lambda: f"nsample must be at least 1, but it is {nsample}.")
+        check_points("xyz", xyz)
+        check_offset("offset", offset)
+        torch._check(
+            (new_xyz is None) == (new_offset is None),
+            lambda: (
+                "new_xyz and new_offset must come together, but only "
+                f"{'new_offset' if new_xyz is None else 'new_xyz'} is given."
+            ),
+        )
+        if new_xyz is not None and new_offset is not None:
+            check_points("new_xyz", new_xyz)
+            check_offset("new_offset", new_offset)
+            torch._check(
+                new_offset.shape[0] == offset.shape[0],
+                lambda: (
+                    f"new_offset must have one value for each of offset's {offset.shape[0]} batches, but it has "
+                    f"{new_offset.shape[0]}."
+                ),
+            )
+        torch._check(
+            xyz.dtype in (torch.float32, torch.float64),
+            lambda: f"xyz must be float32 or float64, but it is {xyz.dtype}.",
+        )
+        torch._check(
+            offset.dtype in (torch.int64, torch.int32),
+            lambda: f"offset must be int64 or int32, but it is {offset.dtype}.",
+        )
+        _check_device("xyz", xyz, "offset", offset)
+        if new_xyz is not None and new_offset is not None:
+            check_same("new_xyz", new_xyz, "xyz", xyz)
+            check_same("new_offset", new_offset, "offset", offset)
+            _check_device("xyz", xyz, "new_xyz", new_xyz)
+            _check_device("xyz", xyz, "new_offset", new_offset)
+        m = (xyz if new_xyz is None else new_xyz).shape[0]
+        return xyz.new_empty([m, nsample], dtype=torch.int32), xyz.new_empty([m, nsample])
+
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        _, xyz, _, new_xyz, _ = inputs
+        idx, dist = output
+        ctx.mark_non_differentiable(idx)
+        ctx.save_for_backward(xyz, new_xyz, idx, dist)
+
+    def backward(ctx: Any, _: Any, grad: torch.Tensor) -> tuple:
+        xyz, new_xyz, idx, dist = ctx.saved_tensors
+        queries = xyz if new_xyz is None else new_xyz
+        # At distance 0 the slope has no direction: it is 0, as torch.cdist says. So it is where idx is -1.
+        counts = (idx >= 0) & (dist > 0)
+        found = torch.where(counts, idx, 0).to(torch.int64)
+        if not xyz.shape[0]:  # there is nothing that an index could name
+            return None, torch.zeros_like(xyz), None, None if new_xyz is None else torch.zeros_like(new_xyz), None
+        slope = torch.where(counts, grad / torch.where(counts, dist, 1), 0)
+        push = slope.unsqueeze(2) * (queries.unsqueeze(1) - xyz[found])
+        to_queries = push.sum(1)
+        to_xyz = torch.zeros_like(xyz).index_add(0, found.flatten(), -push.flatten(0, 1))
+        if new_xyz is None:
+            return None, to_xyz + to_queries, None, None, None
+        return None, to_xyz, None, to_queries, None
+
+    torch.library.register_autograd("oplab::knn_query", backward, setup_context=setup_context)
+
+
+def _register_dynamic_resize() -> None:
+    import torch
+
+    def check(name: str, images: torch.Tensor, height: int, width: int, scales: torch.Tensor) -> None:
+        torch._check(
+            images.dim() == 4,
+            lambda: f"{name} must have the shape [N, C, H, W], but its shape is {list(images.shape)}.",
+        )
+        torch._check(
+            height >= 1 and width >= 1,
+            lambda: f"x must have a height and a width of at least 1, but its shape is {list(images.shape)}.",
+        )
+        torch._check(
+            scales.dim() == 1 and scales.shape[0] == 4,
+            lambda: f"scales must have the shape [4], but its shape is {list(scales.shape)}.",
+        )
+        torch._check(
+            images.dtype in (torch.float32, torch.float64),
+            lambda: f"{name} must be float32 or float64, but it is {images.dtype}.",
+        )
+        torch._check(scales.dtype == torch.float32, lambda: f"scales must be float32, but it is {scales.dtype}.")
+        _check_device(name, images, "scales", scales)
+
+    @torch.library.register_fake("oplab::dynamic_resize")
+    def fake(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+        check("x", x, *(x.shape[2:] if x.dim() == 4 else (1, 1)), scales)
+        ctx = torch.library.get_ctx()  # the values of scales are not known: neither is the size
+        return x.new_empty([x.shape[0], x.shape[1], ctx.new_dynamic_size(min=1), ctx.new_dynamic_size(min=1)])
+
+    @torch.library.register_fake("oplab::dynamic_resize_backward")
+    def fake_backward(grad: torch.Tensor, scales: torch.Tensor, height: int, width: int) -> torch.Tensor:
+        check("grad", grad, height, width, scales)
+        return grad.new_empty([grad.shape[0], grad.shape[1], height, width])
+
+    def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        x, scales = inputs
+        ctx.size = x.shape[2:]
+        ctx.save_for_backward(scales)
+
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
+        return torch.ops.oplab.dynamic_resize_backward(grad, *ctx.saved_tensors, *ctx.size), None
+
+    def setup_context_twice(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    def backward_twice(ctx: Any, grad: torch.Tensor) -> tuple:
+        return torch.ops.oplab.dynamic_resize(grad, *ctx.saved_tensors), None, None, None
+
+    torch.library.register_autograd("oplab::dynamic_resize", backward, setup_context=setup_context)
+    torch.library.register_autograd("oplab::dynamic_resize_backward", backward_twice, setup_context=setup_context_twice)
 
 
 def _check_device(name: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:

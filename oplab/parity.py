@@ -1,7 +1,12 @@
-"""Comparisons of arrays that can fail, and that say what a learner needs to know when they do."""
+"""Comparisons of arrays that can fail, and that say what a learner needs to know when they do.
+
+``from oplab.parity import parity`` compares a whole model in several backends; see :mod:`oplab.parity_report`. Importing this
+module is light: that part is loaded when it is first used.
+"""
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +80,37 @@ def difference(expected: np.ndarray, got: np.ndarray, rtol: float, atol: float) 
     return Difference(float(gap.max()), max_rel, bad, total, first)
 
 
+def max_ulp(expected: np.ndarray, got: np.ndarray) -> float:
+    """The largest distance of two float arrays of one shape and dtype, in units of the last place.
+
+    It is the number of floats of that dtype from one value to the other, counted through zero where their signs differ
+    (0.0 and -0.0 are 0 apart). NaN is 0 from NaN; NaN and infinity are endlessly far from everything else.
+    """
+    if expected.shape != got.shape or expected.dtype != got.dtype or expected.dtype.kind != "f":
+        raise ValueError(f"not two float arrays of one kind: {describe(expected)} and {describe(got)}")
+    if not expected.size:
+        return 0.0
+    # Read as an integer, a positive float is its number among the positive floats; a negative one counts down from the
+    # most negative integer.
+    as_int = np.dtype(f"i{expected.dtype.itemsize}")
+    places = []
+    for array in (expected, got):
+        raw = np.ascontiguousarray(array).view(as_int).astype(np.int64)
+        places.append(np.where(raw < 0, np.iinfo(as_int).min - raw, raw))
+    one, other = places
+    with np.errstate(over="ignore"):  # only where the other branch is taken
+        gap = np.where((one < 0) == (other < 0), np.abs(one - other).astype(np.float64), _size(one) + _size(other))
+    nan = np.isnan(expected), np.isnan(got)
+    with np.errstate(invalid="ignore"):
+        same = (expected == got) | (nan[0] & nan[1])
+    endless = nan[0] | nan[1] | np.isinf(expected) | np.isinf(got)
+    return float(np.where(same, 0.0, np.where(endless, np.inf, gap)).max())
+
+
+def _size(places: np.ndarray) -> np.ndarray:
+    return np.abs(places.astype(np.float64))
+
+
 def describe(value: Any) -> str:
     """``float32[2, 3]`` for an array or tensor, the type's name for anything else."""
     dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
@@ -137,3 +173,13 @@ def _number(value: Any) -> str:
     if np.issubdtype(np.asarray(value).dtype, np.integer):
         return str(int(value))
     return f"{value:.7g}" if not np.iscomplexobj(value) else str(value)
+
+
+_REPORTS = ("Report", "Row", "parity")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _REPORTS:
+        found = globals()[name] = getattr(importlib.import_module("oplab.parity_report"), name)
+        return found
+    raise AttributeError(f"module 'oplab.parity' has no attribute {name!r}")

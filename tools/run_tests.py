@@ -6,6 +6,7 @@ The last thing printed is pytest's own summary of the tests; the exit status tel
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import shutil
 import signal
@@ -56,6 +57,9 @@ def notebooks() -> int:
     if not found:
         print("There are no notebooks yet, and course.toml lists no chapter: nothing to run.")
         return 0
+    if not importlib.util.find_spec("onnxruntime_extensions"):  # there is no wheel for Python 3.14
+        print("Chapter 11 is not compared: onnxruntime_extensions has no package for this Python.")
+        found = [path for path in found if not path.startswith("notebooks/11_")]
     command = pytest_command("--nbval", "--nbval-cell-timeout=120", "-n", "2", "--dist", "loadscope", *found)
     return run(command, OPLAB_TRACK="solutions")
 

@@ -5,8 +5,12 @@
 
 namespace oplab {
 
-void add_my_add(Ort::CustomOpDomain& domain);  // my_add.cpp
-void add_grid(Ort::CustomOpDomain& domain);    // grid.cpp
-void add_foo(Ort::CustomOpDomain& domain);     // foo.cpp
+void add_my_add(Ort::CustomOpDomain& domain);          // my_add.cpp
+void add_grid(Ort::CustomOpDomain& domain);            // grid.cpp
+void add_foo(Ort::CustomOpDomain& domain);             // foo.cpp
+void add_knn_query(Ort::CustomOpDomain& domain);       // knn_query.cpp
+void add_dynamic_resize(Ort::CustomOpDomain& domain);  // dynamic_resize.cpp
+void add_deform_conv2d(Ort::CustomOpDomain& domain);   // deform_conv2d.cpp
+void add_var_sum(Ort::CustomOpDomain& domain);         // var_sum.cpp
 
 }  // namespace oplab

@@ -293,7 +293,7 @@ class TestInONNXRuntime:
         with pytest.raises(Exception, match="Foo"):
             ops.session(model)
 
-    @pytest.mark.parametrize("version", [2, 3, 9])
+    @pytest.mark.parametrize("version", [2, None])
     def test_from_version_2_of_the_domain(self, version: int):
         (y,) = ops.session(make_model(version=version, attr1=1.0, attr2=2)).run(None, pair(2))
         close(y, reference(**pair(2), attr1=1.0, attr2=2))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
-from oplab.parity import Wrong, difference, expect_close
+from oplab.parity import Wrong, difference, expect_close, max_ulp
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
@@ -87,3 +90,54 @@ def test_the_relative_error_is_told_of_values_that_are_not_nearly_zero():
     assert difference(expected, np.array([0.5, 2.5]), 1e-6, 1e-6).max_rel == 0.25
     with pytest.raises(Wrong, match=r"Largest error 0\.5 absolute \(allowed"):
         expect_close(np.array([0.5]), np.array([0.0]), name="y")
+
+
+class TestUlp:
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+    def test_neighbours_are_one_apart(self, dtype):
+        for value in (0.0, 1.0, -1.0, 3.7, 1e-3, np.finfo(dtype).max, np.finfo(dtype).tiny):
+            one = np.array([value], dtype)
+            below = np.nextafter(one, dtype(-np.inf))
+            assert max_ulp(one, below) == 1
+            assert max_ulp(below, one) == 1
+            assert max_ulp(one, np.nextafter(below, dtype(-np.inf)) if below > -np.inf else one) == 2
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+    def test_signs_and_zeros(self, dtype):
+        zero, least = np.array([0.0], dtype), np.array([np.finfo(dtype).smallest_subnormal], dtype)
+        assert max_ulp(zero, -zero) == 0
+        assert max_ulp(-zero, least) == 1
+        assert max_ulp(-least, least) == 2
+        largest = np.array([np.finfo(dtype).max], dtype)
+        assert max_ulp(-largest, largest) == pytest.approx(2 * max_ulp(zero, largest))
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+    def test_infinity_and_nan(self, dtype):
+        inf, nan, one = (np.array([value], dtype) for value in (np.inf, np.nan, 1))
+        assert max_ulp(inf, inf) == max_ulp(nan, nan) == max_ulp(nan, -nan) == 0
+        for left, right in ((inf, -inf), (inf, one), (nan, one), (nan, inf), (np.array([np.finfo(dtype).max]), inf)):
+            assert max_ulp(left.astype(dtype), right) == max_ulp(right, left.astype(dtype)) == np.inf
+
+    def test_every_float16_is_as_far_from_zero_as_there_are_floats_between(self):
+        every = np.arange(0x7C00, dtype=np.uint16).view(np.float16)
+        order = np.argsort(every, kind="stable")
+        for rank in (0, 1, 2, 1023, 1024, 20_000, len(every) - 1):
+            assert max_ulp(np.zeros(1, np.float16), every[order][rank : rank + 1]) == rank
+
+    def test_the_largest_counts_in_any_layout(self):
+        got = X.copy()
+        got[1, 2] = np.nextafter(np.nextafter(got[1, 2], np.float32(9)), np.float32(9))
+        assert max_ulp(X, got) == max_ulp(X.T, got.T) == max_ulp(X[:, ::2], got[:, ::2]) == 2
+        assert max_ulp(np.float32(1).reshape(()), np.float32(1).reshape(())) == 0
+        assert max_ulp(X[:0], X[:0]) == 0
+
+    def test_what_has_no_places_is_refused(self):
+        for left, right in ((X, X.astype(np.float64)), (X, X[0]), (np.arange(3), np.arange(3))):
+            with pytest.raises(ValueError, match="not two float arrays"):
+                max_ulp(left, right)
+
+
+def test_importing_the_comparisons_is_light():
+    code = "import sys, oplab.parity; print([m for m in ('torch', 'onnx', 'onnxruntime', 'oplab.backends') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stderr

@@ -1,0 +1,112 @@
+"""Chapter 11: three ways to run a custom operator before any C++ is written.
+
+``reference_knn`` returns a class, ``pyop_my_add`` declares Python kernels and rewrites a model for them, ``function_my_add``
+puts an operator's definition into a model. The grader calls each of them in a process of its own.
+
+Check one with ``make check EX=c11.reference_knn``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.reference.op_run import OpRun
+
+from oplab import todo
+
+
+def reference_knn() -> type[OpRun]:
+    """The k nearest neighbours, as a class for ``onnx.reference``.
+
+    The operator ``oplab::KNNQuery``, version 1::
+
+        KNNQuery(xyz, offset, new_xyz?, new_offset?; nsample) -> idx, dist
+
+    Args of the node:
+        xyz: float32 [n, 3], the points. Batches lie one after the other.
+        offset: int64 [b], the number of points in batches 0 to i together: [3, 7] is a batch of 3 and one of 4.
+        new_xyz, new_offset: float32 [m, 3] and int64 [b], the points to find neighbours for, and their batches. Where both
+            are not given (left out, or the empty name), the points themselves are meant, and m is n.
+        nsample: INT, how many neighbours. It is always given.
+
+    Results of the node:
+        idx: int32 [m, nsample]. Row i has the rows of ``xyz`` that are nearest to new point i, nearest first, within the
+            batch of that point. Where two are equally far, the lower index comes first. A point is its own neighbour.
+        dist: float32 [m, nsample], their Euclidean distances (not squared).
+
+    Where a batch has fewer than nsample points, the rest of the row is -1 in idx and 0 in dist. A batch may be empty.
+
+    Returns:
+        A class that ``ReferenceEvaluator(model, new_ops=[...])`` finds for these nodes::
+
+            >>> evaluator = ReferenceEvaluator(model, new_ops=[reference_knn()])
+            >>> points = np.array([[0, 0, 0], [3, 4, 0], [1, 0, 0], [9, 9, 9]], np.float32)
+            >>> idx, dist = evaluator.run(None, {"xyz": points, "offset": np.array([3, 4])})  # nsample = 2
+            >>> idx.tolist(), dist[:3].tolist()
+            ([[0, 2], [1, 2], [2, 0], [3, -1]], [[0.0, 1.0], [0.0, 4.472136], [0.0, 1.0]])
+
+    About 20 lines.
+    """
+
+    # TODO c11.reference_knn: return an OpRun class that finds the nearest neighbours within each batch
+    raise todo("c11.reference_knn")
+
+
+def pyop_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Run ``oplab::MyAdd`` in ONNX Runtime with Python kernels of ``onnxruntime_extensions``.
+
+    The operator is ``MyAdd(a, b; alpha=3.0, beta=2.0) -> y``, which is alpha * a + beta * b. ``a``, ``b`` and ``y`` have one
+    dtype, float or double, and the attributes are FLOAT.
+
+    The function declares the kernels with ``@onnx_op``, and returns a model in which every MyAdd of the graph is a node of
+    the domain ``ai.onnx.contrib``, where such kernels live. All else stays: names, order, other nodes. The graph's MyAdd
+    nodes may have both attributes, one of them or none, and work on float or on double::
+
+        >>> options = onnxruntime.SessionOptions()
+        >>> options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
+        >>> session = onnxruntime.InferenceSession(pyop_my_add(model).SerializeToString(), options)
+
+    The grader calls it once: a kernel can be declared only once in a process. Its attributes are sixteenths, -1.6875 for
+    example, because such a kernel gets six digits of them.
+
+    Args:
+        model: has MyAdd nodes in its main graph.
+
+    Returns:
+        The model for the Python kernels. It imports the domains that it uses. It may be ``model`` itself, changed.
+
+    About 20 lines.
+    """
+
+    # TODO c11.pyop_my_add: declare kernels for float and double, and give the MyAdd nodes their domain and all their attributes
+    raise todo("c11.pyop_my_add")
+
+
+def function_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Put the definition of ``oplab::MyAdd`` into a model, so that ONNX Runtime runs it without any library.
+
+    The operator is ``MyAdd(a, b; alpha=3.0, beta=2.0) -> y``, which is alpha * a + beta * b. ``a``, ``b`` and ``y`` have one
+    dtype, float or double, and the attributes are FLOAT.
+
+    The graph stays as it is, node by node; the model gets one model-local function. It serves all MyAdd nodes: float or
+    double, with both attributes, one or none::
+
+        >>> ready = function_my_add(model)
+        >>> [(function.domain, function.name) for function in ready.functions]
+        [('oplab', 'MyAdd')]
+        >>> onnx.checker.check_model(ready, full_check=True)
+        >>> onnxruntime.InferenceSession(ready.SerializeToString())  # no library is registered
+
+    Args:
+        model: imports ONNX's own operators in a version from 15 on, not always the same. It may have other functions, and it
+            may have forgotten to import ``oplab``.
+
+    Returns:
+        The model with the function. It imports the domains that it uses. It may be ``model`` itself, changed.
+
+    About 20 lines.
+    """
+
+    # TODO c11.function_my_add: attach a model-local function with both attributes and their defaults
+    raise todo("c11.function_my_add")

@@ -1,0 +1,1140 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 11 · Kernels without a compiler
+#
+# After this chapter you can
+#
+# - run a model with an operator of your own before any C++ exists, in three ways;
+# - say what each way cannot do, and show it;
+# - use the slow implementation as the judge of the fast one.
+#
+# Chapters 04 to 10 put nodes of your own domain into a model. This chapter gives such a node a meaning. Chapters 12 and
+# 13 do the same in C++.
+
+# %%
+import os
+
+os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # the TorchScript path warns about a custom node's shape; see chapter 06
+import inspect
+import io
+import subprocess
+import sys
+import threading
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+from onnx import TensorProto, helper
+from onnx.inliner import inline_local_functions
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+from onnx.reference.shape_annotation_checker import ShapeAnnotationError
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, RuntimeException
+from onnxscript import FLOAT, script
+from onnxscript.values import Opset
+
+from oplab import lesson, ops, quiet_exports, raises, session
+from oplab.parity import max_ulp, parity
+from oplab.toolchain.build import host_path
+
+lab = lesson("11_kernels_without_a_compiler")
+
+# %% [markdown]
+# ## 1. The failure
+#
+# The operator is `oplab::Foo` of chapter 06: two tensors, a float and an int, `attr1 * input1 + input2 ** attr2`. Both
+# exporters write the same node: the *TorchScript path* with a symbolic function, the *dynamo path* with a translation.
+
+
+# %%
+class FooModel(torch.nn.Module):
+    def forward(self, a, b):
+        return torch.ops.oplab.foo_forward(a, b, 0.75, 3)
+
+
+def foo_symbolic(g, a, b, attr1, attr2):
+    return g.op("oplab::Foo", a, b, attr1_f=attr1, attr2_i=attr2)
+
+
+oplab_2 = Opset("oplab", 2)
+
+
+@script(oplab_2)
+def foo_translation(a: FLOAT[...], b: FLOAT[...], attr1: float, attr2: int) -> FLOAT[...]:
+    return oplab_2.Foo(a, b, attr1=attr1, attr2=attr2)
+
+
+# %%
+quiet_exports()
+ops.load()
+pair, names = (torch.rand(4), torch.rand(4)), {"input_names": ["a", "b"], "output_names": ["y"]}
+symbolic = torch.onnx.symbolic_helper.parse_args("v", "v", "f", "i")(foo_symbolic)
+torch.onnx.register_custom_op_symbolic("oplab::foo_forward", symbolic, 9)
+buffer = io.BytesIO()
+torch.onnx.export(FooModel(), pair, buffer, dynamo=False, opset_version=18, custom_opsets={"oplab": 2}, **names)
+old = onnx.load_model_from_string(buffer.getvalue())
+
+# %%
+table = {torch.ops.oplab.foo_forward.default: foo_translation}
+options = {"dynamo": True, "opset_version": 18, "verbose": False, **names}
+new = torch.onnx.export(FooModel(), pair, custom_translation_table=table, **options).model_proto
+for path, exported in (("TorchScript path", old), ("dynamo path", new)):
+    (node,) = exported.graph.node
+    print(f"{path:17} {node.domain}::{node.op_type}", {e.name: helper.get_attribute_value(e) for e in node.attribute})
+
+# %% [markdown]
+# From here on no exporter is involved: what the model means does not depend on who wrote it. This function makes models
+# of one node, so that you see all of it.
+
+
+# %%
+def one_node(op_type, inputs, outputs, *, domain="oplab", version=1, functions=(), **attributes):
+    """A model of one node. Inputs and outputs: shapes by name, each with its element type first."""
+    node = helper.make_node(op_type, [*inputs], [*outputs], domain=domain, **attributes)
+    values = [
+        [helper.make_tensor_value_info(k, v[0], v[1:]) for k, v in side.items() if k] for side in (inputs, outputs)
+    ]
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid(domain, version)]
+    graph = helper.make_graph([node], "graph", *values)
+    return helper.make_model(graph, ir_version=10, opset_imports=imports, functions=list(functions))
+
+
+def foo_model(kind=TensorProto.FLOAT, domain="oplab", version=2, **more):
+    sides = {"a": (kind, "n"), "b": (kind, "n")}, {"y": (kind, "n")}
+    return one_node("Foo", *sides, domain=domain, version=version, **{"attr1": 0.75, "attr2": 3, **more})
+
+
+# %%
+rng = np.random.default_rng(11)
+feeds = {name: rng.uniform(0.5, 2, 1000).astype(np.float32) for name in ("a", "b")}
+model = foo_model()
+onnx.checker.check_model(model, full_check=True)
+with raises(Fail, "oplab:Foo(-1) is not a registered function/op"):
+    ort.InferenceSession(model.SerializeToString())
+with raises(NotImplementedError, "Node type 'Foo' from domain 'oplab' is unknown"):
+    ReferenceEvaluator(model)
+
+# %% [markdown]
+# The file names an operator and does not say what it does. ONNX Runtime does not know it, and neither does ONNX's own
+# reference evaluator.
+#
+# ## 2. The naive try: a schema
+#
+# `onnx.defs` has a schema for each operator of ONNX, and you can register your own. It looks like a definition.
+
+# %%
+Schema = onnx.defs.OpSchema
+floats = [("T", ["tensor(float)", "tensor(double)"], "float or double")]
+schema = Schema(
+    "Foo",
+    "oplab",
+    2,
+    inputs=[Schema.FormalParameter("a", "T"), Schema.FormalParameter("b", "T")],
+    outputs=[Schema.FormalParameter("y", "T")],
+    type_constraints=floats,
+    attributes=[
+        Schema.Attribute("attr1", Schema.AttrType.FLOAT, required=True),
+        Schema.Attribute("attr2", Schema.AttrType.INT, required=True),
+    ],
+)
+onnx.defs.register_schema(schema)
+
+# %%
+with raises(onnx.checker.ValidationError, "Unrecognized attribute: attr3"):
+    onnx.checker.check_model(foo_model(attr3=1.0))
+with raises(Fail, "oplab:Foo(-1) is not a registered function/op"):
+    ort.InferenceSession(model.SerializeToString())
+with raises(NotImplementedError, "Node type 'Foo' from domain 'oplab' is unknown"):
+    ReferenceEvaluator(model)
+onnx.defs.deregister_schema("Foo", 2, "oplab")
+
+# %% [markdown]
+# The checker got stricter, and that is all. A schema is a signature. It lives in the memory of the `onnx` package, and
+# ONNX Runtime never asks that package. What is missing is an **implementation**, at a place where the runtime looks.
+# There are four such places.
+
+
+# %%
+def box(axes, x, y, width, height, title, lines, colour, fill):
+    axes.add_patch(plt.Rectangle((x, y), width, height, fc=fill, ec=colour, lw=1.8))
+    axes.text(x + width / 2, y + height - 0.2, title, ha="center", va="top", color=colour, weight="bold", fontsize=10.5)
+    axes.text(x + width / 2, y + 0.18, lines, ha="center", va="bottom", color="#22303c", fontsize=9, linespacing=1.4)
+
+
+INK, GREY, ORANGE, BLUE, GREEN, VIOLET = "#22303c", "#5b6770", "#d9822b", "#2f6fb2", "#2e8b62", "#7a57a8"
+figure, axes = plt.subplots(figsize=(12, 3.9), layout="constrained")
+box(axes, 4.1, 2.75, 3.8, 0.95, "model.onnx", "a node  oplab::Foo(a, b; attr1, attr2)", INK, "#eef1f3")
+homes = [
+    ("OpRun", "a class in your process,\nfor onnx.reference", "new_ops=[Foo]", BLUE, "#e7f0f9"),
+    (
+        "PyOp",
+        "a Python function that ONNX\nRuntime calls back",
+        "register_custom_ops_library\n(extensions)",
+        ORANGE,
+        "#fcf0e2",
+    ),
+    ("function", "a body of ONNX operators\nin the file itself", "model.functions", GREEN, "#e5f4ec"),
+    (
+        "kernel",
+        "compiled C++ in a library\n(chapters 12 and 13)",
+        "register_custom_ops_library\n(yours)",
+        VIOLET,
+        "#f0eaf7",
+    ),
+]
+for number, (title, lines, place, colour, fill) in enumerate(homes):
+    x = 3.05 * number
+    box(axes, x, 0, 2.75, 1.15, title, lines, colour, fill)
+    axes.annotate(
+        "", (x + 1.37, 1.17), (4.8 + 0.8 * number, 2.73), arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.6}
+    )
+    axes.text(x + 1.37, 1.55, place, ha="center", va="center", color=colour, fontsize=8.5, family="monospace",
+              bbox={"fc": "white", "ec": "none", "pad": 2})  # fmt: skip
+axes.set(xlim=(-0.1, 12), ylim=(-0.1, 3.8))
+axes.set_axis_off()
+
+# %% [markdown]
+# ## 3. First way: a class for onnx.reference
+#
+# `onnx.reference` is ONNX's own evaluator, in Python and NumPy. It is made to say what is right, not to be fast. A class
+# that inherits from `OpRun` adds an operator; `_run` gets the inputs in their order and the attributes by name, and
+# returns a **tuple**.
+#
+# The evaluator looks a class up by two names: its attribute `op_domain`, and **the name of the class**.
+
+
+# %%
+class FooOfOplab(OpRun):
+    op_domain = "oplab"
+
+    def _run(self, a, b, attr1, attr2):
+        return (attr1 * a + b**attr2,)
+
+
+class Foo(OpRun):
+    def _run(self, a, b, attr1, attr2):
+        return (attr1 * a + b**attr2,)
+
+
+for wrong in (FooOfOplab, Foo):
+    with raises(NotImplementedError, "Node type 'Foo' from domain 'oplab' is unknown"):
+        ReferenceEvaluator(model, new_ops=[wrong])
+
+
+# %% [markdown]
+# The first has another name, the second no domain. Both mistakes read the same: "unknown". Now both names are right.
+
+
+# %%
+class Foo(OpRun):
+    op_domain = "oplab"
+
+    def _run(self, a, b, attr1, attr2):
+        return (attr1 * a + b**attr2,)
+
+
+evaluator = ReferenceEvaluator(model, new_ops=[Foo])
+(got,) = evaluator.run(None, feeds)
+eager = torch.ops.oplab.foo_forward(torch.from_numpy(feeds["a"]), torch.from_numpy(feeds["b"]), 0.75, 3).numpy()
+print(got.dtype, got.shape, "close to PyTorch:", np.allclose(got, eager, rtol=1e-6))
+
+# %% [markdown]
+# ### What it does not check
+#
+# The evaluator believes you. A class that computes in double returns double, whatever the model says.
+
+
+# %%
+class Foo64(OpRun):
+    op_domain = "oplab"
+
+    def _run(self, a, b, attr1, attr2):
+        return (float(attr1) * a.astype(np.float64) + b.astype(np.float64) ** attr2,)
+
+
+Foo64.__name__ = "Foo"
+(got,) = ReferenceEvaluator(model, new_ops=[Foo64]).run(None, feeds)
+print("the model says float, the evaluator gives", got.dtype)
+checked = ReferenceEvaluator(model, new_ops=[Foo64], check_shape_annotations=True)
+with raises(ShapeAnnotationError, "declared element type float32 does not match actual element type float64"):
+    checked.run(None, feeds)
+
+# %% [markdown]
+# So switch `check_shape_annotations` on in tests. It holds every value against the types and the shapes that the model
+# declares, also the named ones: two inputs with the axis `"n"` must have the same length.
+
+# %%
+with raises(ShapeAnnotationError, "symbolic dimension 'n' was previously bound to 1000"):
+    ReferenceEvaluator(model, new_ops=[Foo], check_shape_annotations=True).run(None, {**feeds, "b": feeds["b"][:1]})
+
+# %% [markdown]
+# ### When `_run` fails
+#
+# A TypeError or an AttributeError in `_run` is hidden behind one of the evaluator's own. The real one is its cause, printed
+# above it in a full traceback. Here the class has no parameter for the attributes.
+
+
+# %%
+class NoAttributes(OpRun):
+    op_domain = "oplab"
+
+    def _run(self, a, b):
+        return (0.75 * a + b**3,)
+
+
+NoAttributes.__name__ = "Foo"
+with raises(TypeError, "Issues with types"):
+    ReferenceEvaluator(model, new_ops=[NoAttributes]).run(None, feeds)
+try:
+    ReferenceEvaluator(model, new_ops=[NoAttributes]).run(None, feeds)
+except TypeError as error:
+    print("cause:", str(error.__cause__).split(".")[-1])
+
+# %% [markdown]
+# ### Attributes that are left out, inputs that are left out
+#
+# An attribute that the node does not have is not passed, so a parameter with a default serves it. An input that is not
+# given arrives as None if it has the empty name, and is not passed if it is left out at the end. One default, `None`,
+# serves both. The example is `oplab::Grid` of chapter 06, with `start` and `end` optional.
+
+
+# %%
+class Grid(OpRun):
+    op_domain = "oplab"
+
+    def _run(self, pos, size, start=None, end=None):
+        start = pos.min(axis=0) if start is None else start
+        end = pos.max(axis=0) if end is None else end
+        cells = np.trunc((end - start) / size).astype(np.int64) + 1
+        steps = np.concatenate([[1], np.cumprod(cells)[:-1]])
+        return ((np.trunc((pos - start) / size).astype(np.int64) * steps).sum(axis=1),)
+
+
+# %%
+F = TensorProto.FLOAT
+shapes = {"pos": (F, "n", 2), "size": (F, 2), "start": (F, 2), "end": (F, 2), "": ()}
+grid_feeds = {
+    "pos": rng.uniform(0, 3, (500, 2)).astype(np.float32),
+    "size": np.float32([1, 0.5]),
+    "start": np.float32([-1, 0]),
+    "end": np.float32([3.5, 3]),
+}
+for given in (["pos", "size"], ["pos", "size", "start"], ["pos", "size", "", "end"], ["pos", "size", "start", "end"]):
+    grid_model = one_node("Grid", {name: shapes[name] for name in given}, {"cluster": (TensorProto.INT64, "n")})
+    some = {name: grid_feeds[name] for name in given if name}
+    (ours,) = ReferenceEvaluator(grid_model, new_ops=[Grid], check_shape_annotations=True).run(None, some)
+    (theirs,) = session(grid_model).run(None, some)
+    print(f"{given!s:36} equal to the C++ kernel: {np.array_equal(ours, theirs)}")
+    assert ours.dtype == theirs.dtype == np.int64 and np.array_equal(ours, theirs)
+
+# %% [markdown]
+# This is what the class is for. Thirty characters of NumPy for each line of C++: you can see that it is right, so it
+# can judge the kernel. `oplab.session` is ONNX Runtime with the course's C++ kernels.
+#
+# **It cannot** do one thing: it is no kernel. It runs where your Python process runs `onnx.reference`, and nowhere else.
+# ONNX Runtime does not know that it exists.
+#
+# ## 4. Second way: a Python kernel in ONNX Runtime
+#
+# `onnxruntime_extensions` is a library of custom operators, mainly for text and images. One part of it calls back into
+# Python: `onnx_op` declares a function as a kernel, a **PyOp**.
+
+# %%
+try:
+    import onnxruntime_extensions as extensions
+    from onnxruntime_extensions import PyOp, onnx_op
+except ImportError:  # there is no wheel for Python 3.14
+    extensions = None
+    print(
+        "onnxruntime_extensions has no package for this Python: the cells of this section do nothing, and PyOp is not compared."
+    )
+
+
+def with_pyops(model):
+    """An ONNX Runtime session that knows the kernels which onnx_op has declared."""
+    options = ort.SessionOptions()
+    options.register_custom_ops_library(extensions.get_library_path())
+    return ort.InferenceSession(model.SerializeToString(), options)
+
+
+# %% [markdown]
+# Types are declared, of the inputs, the outputs and the attributes. `PyOp.dt_float` is a float tensor or a float.
+
+# %%
+foo_attributes = {"attr1": "dt_float", "attr2": "dt_int64"}
+
+
+def foo_kernel(a, b, attr1, attr2):
+    return attr1 * a + b**attr2
+
+
+# %% [markdown]
+# One warning before the first declaration. **A kernel can be declared once in a process.** A second declaration of the same
+# name and types does not replace the first. It makes every later session fail, also those of other models. Running a
+# notebook's cell twice is enough. Here it is in another process.
+
+# %%
+twice = """
+import onnx, onnxruntime
+from onnxruntime_extensions import PyOp, onnx_op, get_library_path
+options = onnxruntime.SessionOptions()
+for attempt in (1, 2):
+    onnx_op(op_type="Foo", inputs=[PyOp.dt_float] * 2, outputs=[PyOp.dt_float])(lambda a, b: a + b)
+try:
+    options.register_custom_ops_library(get_library_path())
+    onnxruntime.InferenceSession(onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]> g (float[n] x) => (float[n] y) { y = Neg(x) }').SerializeToString(), options)
+except Exception as error:
+    print(type(error).__name__, str(error)[:141])
+"""
+if extensions:
+    done = subprocess.run([sys.executable, "-c", twice], cwd=lab.build, capture_output=True, text=True)
+    print(done.stdout)
+    assert (
+        "Failed to add kernel for Foo ai.onnx.contrib" in done.stdout
+        and "Conflicting with a registered kernel" in done.stdout
+    )
+
+# %% [markdown]
+# The model had one Neg and no Foo at all. A kernel's Python body can be exchanged, though, and this helper does so where a
+# name was declared before. So you can run the cells of this chapter as often as you like.
+
+# %%
+declared = globals().get("declared", {})
+
+
+def declare(name, kind, attributes, body):
+    """onnx_op for a function of two tensors of one type, at the second call of the same name and type a change of its body."""
+    types = {key: getattr(PyOp, value) for key, value in attributes.items()}
+    dtype = getattr(PyOp, kind)
+    if (name, kind) not in declared:
+        declared[name, kind] = onnx_op(op_type=name, inputs=[dtype] * 2, outputs=[dtype], attrs=types)(body)
+    declared[name, kind].body = body
+
+
+# %% [markdown]
+# ### The domain
+#
+# The kernel is declared, the library is registered, and the model still does not load.
+
+# %%
+if extensions:
+    declare("Foo", "dt_float", foo_attributes, foo_kernel)
+    with raises(Fail, "oplab:Foo(-1) is not a registered function/op"):
+        with_pyops(model)
+
+# %% [markdown]
+# All PyOps live in one domain, `ai.onnx.contrib`. `onnx_op` has no argument for another one. So the *node* has to move: a
+# small piece of surgery on the model. The copy imports the new domain.
+
+
+# %%
+def to_contrib(model, op_types):
+    """A copy of a model in which the nodes of these types are in ai.onnx.contrib."""
+    moved = onnx.ModelProto()
+    moved.CopyFrom(model)
+    for node in moved.graph.node:
+        if node.domain == "oplab" and node.op_type in op_types:
+            node.domain = "ai.onnx.contrib"
+    moved.opset_import.append(helper.make_opsetid("ai.onnx.contrib", 1))
+    return moved
+
+
+if extensions:
+    (got,) = with_pyops(to_contrib(model, ["Foo"])).run(None, feeds)
+    print(got.dtype, got.shape, "close to PyTorch:", np.allclose(got, eager, rtol=1e-6))
+
+# %% [markdown]
+# ### Types: what is declared, and only that
+#
+# A model of doubles finds no kernel. The same name may be declared again **with other types**; ONNX Runtime then chooses by
+# the model's types.
+
+# %%
+doubles = {name: value.astype(np.float64) for name, value in feeds.items()}
+if extensions:
+    double_model = to_contrib(foo_model(TensorProto.DOUBLE), ["Foo"])
+    if ("Foo", "dt_double") not in declared:
+        with raises(InvalidGraph, "Type 'tensor(double)' of input parameter (a) of operator (Foo)"):
+            with_pyops(double_model)
+    declare("Foo", "dt_double", foo_attributes, foo_kernel)
+    (got,) = with_pyops(double_model).run(None, doubles)
+    print(got.dtype, "largest error:", f"{np.abs(got - (0.75 * doubles['a'] + doubles['b'] ** 3)).max():.0e}")
+
+# %% [markdown]
+# ### Attributes: no defaults, six digits
+#
+# A PyOp's attributes are all required. And look at what arrives.
+
+# %%
+arrived = []
+
+
+def remember(a, b, attr1, attr2):
+    arrived.append((attr1, attr2))
+    return a
+
+
+if extensions:
+    declare("Remember", "dt_float", foo_attributes, remember)
+    sides = {"a": (F, "n"), "b": (F, "n")}, {"y": (F, "n")}
+    for attr1 in (0.75, 1234567.0, 16777213.0):
+        with_pyops(one_node("Remember", *sides, domain="ai.onnx.contrib", attr1=attr1, attr2=2**40)).run(None, feeds)
+        print(f"in the model {attr1:10} in the kernel {arrived[-1][0]:10} and {arrived[-1][1]}")
+    with raises(RuntimeException, "Unable to find attribute 'attr1'"):
+        with_pyops(one_node("Remember", *sides, domain="ai.onnx.contrib", attr2=3))
+
+# %% [markdown]
+# A float arrives with **six significant digits**: on its way it is a text. Ints are whole. Where the digits matter, move the
+# number into a text attribute of your own (`repr` keeps them all), or make it an input.
+
+# %%
+if extensions:
+    declare("Exact", "dt_float", {"attr1": "dt_string", "attr2": "dt_int64"}, remember)
+    with_pyops(one_node("Exact", *sides, domain="ai.onnx.contrib", attr1=repr(1234567.0), attr2=3)).run(None, feeds)
+    print(arrived[-1], float(arrived[-1][0]) == 1234567)
+
+# %% [markdown]
+# ### What an exception does
+#
+# It ends the process. There is no status, no traceback in your notebook, and nothing that `except` could catch. So the
+# proof runs elsewhere.
+
+# %%
+fatal = """
+import numpy as np, onnx, onnxruntime
+from onnxruntime_extensions import onnx_op, get_library_path
+
+@onnx_op(op_type="Careful")
+def careful(x):
+    raise ValueError("x is not what I wanted")
+
+options = onnxruntime.SessionOptions()
+options.register_custom_ops_library(get_library_path())
+model = onnx.parser.parse_model(
+    '<ir_version: 10, opset_import: ["ai.onnx.contrib": 1]> g (float[n] x) => (float[n] y) { y = ai.onnx.contrib.Careful(x) }')
+try:
+    onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, {"x": np.ones(3, np.float32)})
+except Exception:
+    print("caught")
+"""
+if extensions:
+    done = subprocess.run([sys.executable, "-c", fatal], cwd=lab.build, capture_output=True, text=True)
+    print("ended by signal", -done.returncode, "(6 is an abort), caught:", "caught" in done.stdout)
+    assert done.returncode == -6 and "x is not what I wanted" in done.stderr
+
+# %% [markdown]
+# A result without a shape (None, a list, a Python number) is such an exception too. Catch errors inside the kernel while
+# you develop it. The grader does that for you in the exercise.
+#
+# ### Optional inputs
+#
+# The number of inputs is declared as well. ONNX Runtime refuses a node that leaves one out, at the end or by an empty name.
+
+# %%
+if extensions:
+    two = one_node("Foo", {"a": (F, "n")}, {"y": (F, "n")}, domain="ai.onnx.contrib", attr1=1.0, attr2=1)
+    with raises(InvalidGraph, "has input size 1 not in range"):
+        with_pyops(two)
+    empty = one_node("Foo", {"": (), "b": (F, "n")}, {"y": (F, "n")}, domain="ai.onnx.contrib", attr1=1.0, attr2=1)
+    with raises(InvalidGraph, "is marked single but has an empty string"):
+        with_pyops(empty)
+
+# %% [markdown]
+# ### Python, one at a time
+#
+# Every call takes Python's global lock. On its way out, the result becomes a **list of Python numbers**; on its way in, a float
+# attribute was a text. Both stand in the package's source.
+
+# %%
+if extensions:
+    from onnxruntime_extensions import _ocos
+
+    source = inspect.getsource(_ocos).splitlines()
+    found = [line.strip() for line in source if ".tolist()" in line or "float(v)" in line]
+    print(*found, sep="\n")
+    assert len(found) == 3
+
+# %% [markdown]
+# So a PyOp is slow, and a second thread hardly helps it. The picture counts calls in a fixed time, with one thread and with
+# two, for a PyOp and for the C++ kernel.
+
+
+# %%
+def calls_a_second(runnable, threads, seconds=0.1):
+    """How many times a second all threads together run a session."""
+    long = {name: np.resize(value, 20_000) for name, value in feeds.items()}
+    stop, counts = time.perf_counter() + seconds, []
+
+    def work():
+        count = 0
+        while time.perf_counter() < stop:
+            runnable.run(None, long)
+            count += 1
+        counts.append(count)
+
+    workers = [threading.Thread(target=work) for _ in range(threads)]
+    [worker.start() for worker in workers]
+    [worker.join() for worker in workers]
+    return sum(counts) / seconds
+
+
+# %%
+racers = {"C++ kernel": (session(model, threads=1), VIOLET)}
+if extensions:
+    racers = {"PyOp": (with_pyops(to_contrib(model, ["Foo"])), ORANGE)} | racers
+rates = {(name, threads): 0.0 for name in racers for threads in (1, 2)}
+for _ in range(6):  # in turns, and the best of each: another program may take a core away
+    for name, threads in rates:
+        rates[name, threads] = max(rates[name, threads], calls_a_second(racers[name][0], threads))
+
+# %%
+figure, axes = plt.subplots(figsize=(7.2, 2.6), layout="constrained")
+for row, (name, (_, colour)) in enumerate(racers.items()):
+    for threads in (1, 2):
+        rate = rates[name, threads]
+        axes.barh(3 * row + threads, rate, color=colour, alpha=0.45 + 0.25 * threads)
+        style = {"textcoords": "offset points", "va": "center", "fontsize": 9}
+        axes.annotate(f"{rate:,.0f}", (rate, 3 * row + threads), (5, 0), **style)
+labels = [f"{name}, {threads} thread{'s' * (threads > 1)}" for name in racers for threads in (1, 2)]
+axes.set_yticks([3 * row + threads for row in range(len(racers)) for threads in (1, 2)], labels)
+axes.margins(x=0.15)
+axes.set_xlabel("calls a second of all threads together, 20 000 elements each")
+axes.spines[["top", "right"]].set_visible(False)
+
+# %% [markdown]
+# ## 5. Third way: a definition in the file
+#
+# A **model-local function** is a small graph with a name, a domain and parameters, kept in `model.functions`. A node of that
+# name means that graph. Functions of ONNX itself, Gelu for example, are made in the same way.
+#
+# An attribute of the caller reaches a node inside through `ref_attr_name`: "take the value of the caller's attribute". The
+# usual target is a Constant. It becomes a float, whatever the inputs are, so `CastLike` gives it the dtype of an input.
+# (`helper.make_attribute_ref` writes one name for both sides. Here they differ, so the field is filled by hand.)
+
+
+# %%
+def from_attribute(name, field, kind):
+    """A Constant whose value is the caller's attribute `name`."""
+    node = helper.make_node("Constant", [], [name])
+    node.attribute.add(name=field, type=kind, ref_attr_name=name)
+    return node
+
+
+attribute_nodes = [
+    from_attribute("attr1", "value_float", onnx.AttributeProto.FLOAT),
+    from_attribute("attr2", "value_int", onnx.AttributeProto.INT),
+]
+foo_body = [
+    *attribute_nodes,
+    helper.make_node("CastLike", ["attr1", "a"], ["factor"]),
+    helper.make_node("Mul", ["factor", "a"], ["left"]),
+    helper.make_node("Pow", ["b", "attr2"], ["right"]),
+    helper.make_node("Add", ["left", "right"], ["y"]),
+]
+opset_18 = [helper.make_opsetid("", 18)]
+foo_function = helper.make_function(
+    "oplab", "Foo", ["a", "b"], ["y"], foo_body, opset_18, attributes=["attr1", "attr2"]
+)
+
+# %%
+with_function = foo_model(functions=[foo_function])
+onnx.checker.check_model(with_function, full_check=True)
+stock = ort.InferenceSession(with_function.SerializeToString())  # no library is registered
+(got,) = stock.run(None, feeds)
+print(got.dtype, got.shape, "close to PyTorch:", np.allclose(got, eager, rtol=1e-6))
+(got,) = ort.InferenceSession(foo_model(TensorProto.DOUBLE, functions=[foo_function]).SerializeToString()).run(
+    None, doubles
+)
+print(got.dtype, got.shape, "one body for both dtypes")
+
+# %% [markdown]
+# Stock ONNX Runtime ran the model that it refused in section 1. The graph is the same; only `model.functions` was added.
+# Python is not needed either: `oplab_host` is the course's C++ program (chapter 12). No library is given to it.
+
+# %%
+for name, value in feeds.items():
+    np.save(lab.build / f"{name}.npy", value)
+given = [f"--input={name}={lab.build / name}.npy" for name in feeds]
+for file, proto in (("plain", model), ("with_function", with_function)):
+    onnx.save(proto, lab.build / f"{file}.onnx")
+    command = [host_path(), lab.build / f"{file}.onnx", *given, f"--outputs={lab.build}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    print(f"{file:14} exit code {done.returncode}")
+print("equal:", np.array_equal(np.load(lab.build / "y.npy"), stock.run(None, feeds)[0]))
+
+# %% [markdown]
+# The text form shows the whole file.
+
+# %%
+print(onnx.printer.to_text(with_function).replace("   ", "  "))
+
+# %% [markdown]
+# ### What the runtime makes of it
+#
+# A function is not a kernel. ONNX Runtime **inlines** it when the session is made. Let it save the graph that it runs: the
+# custom node is gone, so no optimisation is lost.
+
+# %%
+keep = ort.SessionOptions()
+keep.optimized_model_filepath = str(lab.build / "inlined.onnx")
+ort.InferenceSession(with_function.SerializeToString(), keep)
+inlined = onnx.load(lab.build / "inlined.onnx")
+print([node.op_type for node in inlined.graph.node], "functions left:", len(inlined.functions))
+lab.show(with_function, inlined)
+
+# %% [markdown]
+# ### Defaults, and an evaluator that does not read them
+#
+# `attributes=` lists names that the caller has to give. An attribute with a **default** goes to `attribute_protos=` instead.
+# The example is `Scale(x; factor=10.0)`.
+
+# %%
+scale_body = [
+    from_attribute("factor", "value_float", onnx.AttributeProto.FLOAT),
+    helper.make_node("CastLike", ["factor", "x"], ["same"]),
+    helper.make_node("Mul", ["same", "x"], ["y"]),
+]
+ten = [helper.make_attribute("factor", 10.0)]
+scale = helper.make_function("oplab", "Scale", ["x"], ["y"], scale_body, opset_18, attribute_protos=ten)
+sides = {"x": (F, "n")}, {"y": (F, "n")}
+ones = {"x": np.ones(2, np.float32)}
+for given in ({}, {"factor": 4.0}):
+    scaled = one_node("Scale", *sides, functions=[scale], **given)
+    print(given, ort.InferenceSession(scaled.SerializeToString()).run(None, ones)[0])
+
+# %% [markdown]
+# ONNX Runtime and the checker read these defaults. Two tools of the package onnx (1.23) do not: the reference evaluator
+# says so, and `onnx.inliner` writes a Constant **without a value**, with no word.
+
+# %%
+scaled = one_node("Scale", *sides, functions=[scale])
+onnx.checker.check_model(scaled, full_check=True)
+with raises(ValueError, "has linked attributes but None are given"):
+    ReferenceEvaluator(scaled).run(None, ones)
+constant = inline_local_functions(scaled).graph.node[0]
+print(constant.op_type, "with", len(constant.attribute), "attributes")
+
+# %% [markdown]
+# So write the defaults into the nodes first, where these tools are to follow.
+
+
+# %%
+def spell_out(model):
+    """A copy of a model whose nodes have the defaults of their functions as attributes of their own."""
+    full = onnx.ModelProto()
+    full.CopyFrom(model)
+    functions = {(function.domain, function.name): function for function in full.functions}
+    for node in full.graph.node:
+        function = functions.get((node.domain, node.op_type), onnx.FunctionProto())
+        given = {attribute.name for attribute in node.attribute}
+        node.attribute.extend(entry for entry in function.attribute_proto if entry.name not in given)
+    return full
+
+
+for repaired in (spell_out(scaled), inline_local_functions(spell_out(scaled))):
+    print([node.op_type for node in repaired.graph.node], ReferenceEvaluator(repaired).run(None, ones)[0])
+
+# %% [markdown]
+# ### Three ways to get it wrong
+#
+# A function **imports its own opsets**. Without them nothing inside it has a version.
+
+# %%
+without = helper.make_function("oplab", "Scale", ["x"], ["y"], scale_body, [], attribute_protos=ten)
+with raises(Fail, "No opset registered for domain  in function Scale"):
+    ort.InferenceSession(one_node("Scale", *sides, functions=[without]).SerializeToString())
+
+# %% [markdown]
+# Its version has to fit the model's. ONNX Runtime lets this pass; the checker does not, and the inliner leaves the node
+# as it is.
+
+# %%
+opset_15 = [helper.make_opsetid("", 15)]
+older = helper.make_function("oplab", "Scale", ["x"], ["y"], scale_body, opset_15, attribute_protos=ten)
+mixed = one_node("Scale", *sides, functions=[older])
+mixed.opset_import[0].version = 20
+with raises(onnx.checker.ValidationError, "FunctionOp imports version 15 whereas model imports version 20"):
+    onnx.checker.check_model(mixed)
+print([node.op_type for node in inline_local_functions(mixed).graph.node])
+
+# %% [markdown]
+# And without CastLike the constant stays a float. That is right for floats and fails for doubles, with the types that meet.
+
+# %%
+direct = [scale_body[0], helper.make_node("Mul", ["factor", "x"], ["y"])]
+float_only = helper.make_function("oplab", "Scale", ["x"], ["y"], direct, opset_18, attribute_protos=ten)
+D = TensorProto.DOUBLE
+with raises(Fail, "(op_type:Mul): B has inconsistent type tensor(double)"):
+    ort.InferenceSession(
+        one_node("Scale", {"x": (D, "n")}, {"y": (D, "n")}, functions=[float_only]).SerializeToString()
+    )
+
+# %% [markdown]
+# ### A function composes, and that is all
+#
+# Its body consists of operators that the runtime already has. Is `oplab::KNNQuery`, the k nearest neighbours of each point,
+# such a composition? For one batch it is: all distances, then TopK of the smallest.
+
+# %%
+knn_body = [
+    from_attribute("nsample", "value_int", onnx.AttributeProto.INT),
+    helper.make_node("Constant", [], ["axis0"], value_ints=[0]),
+    helper.make_node("Constant", [], ["axis1"], value_ints=[1]),
+    helper.make_node("Constant", [], ["axis2"], value_ints=[2]),
+    helper.make_node("Unsqueeze", ["xyz", "axis0"], ["points"]),
+    helper.make_node("Unsqueeze", ["xyz", "axis1"], ["queries"]),
+    helper.make_node("Sub", ["points", "queries"], ["apart"]),
+    helper.make_node("ReduceL2", ["apart", "axis2"], ["away"], keepdims=0),
+    helper.make_node("Unsqueeze", ["nsample", "axis0"], ["k"]),
+    helper.make_node("TopK", ["away", "k"], ["dist", "rows"], largest=0, axis=1),
+    helper.make_node("Cast", ["rows"], ["idx"], to=TensorProto.INT32),
+]
+knn_function = helper.make_function(
+    "oplab", "KNNQuery", ["xyz", "offset"], ["idx", "dist"], knn_body, opset_18, attributes=["nsample"]
+)
+
+
+# %%
+def knn_model(nsample, functions=()):
+    inputs = {"xyz": (F, "n", 3), "offset": (TensorProto.INT64, "b")}
+    outputs = {"idx": (TensorProto.INT32, "n", nsample), "dist": (F, "n", nsample)}
+    return one_node("KNNQuery", inputs, outputs, nsample=nsample, functions=functions)
+
+
+cloud = {"xyz": (rng.integers(-40, 40, (300, 3)) / 8).astype(np.float32), "offset": np.array([300])}
+composed = ort.InferenceSession(knn_model(5, [knn_function]).SerializeToString())
+for got, right in zip(composed.run(None, cloud), session(knn_model(5)).run(None, cloud), strict=True):
+    print(got.dtype, got.shape, "as the C++ kernel:", np.allclose(got, right, atol=1e-6))
+
+# %% [markdown]
+# Equal, also where two points are equally far: TopK puts the lower index first. But the body never looks at `offset`, so two
+# batches run together. A cloud with fewer points than `nsample` is an error of TopK instead of a row that ends with -1.
+# And all distances at once need room.
+
+# %%
+two_batches = {**cloud, "offset": np.array([150, 300])}
+same = np.array_equal(composed.run(None, two_batches)[0], session(knn_model(5)).run(None, two_batches)[0])
+print("two batches, as the C++ kernel:", same)
+with raises((Fail, InvalidArgument, RuntimeException), "TopK"):
+    composed.run(None, {"xyz": cloud["xyz"][:3], "offset": np.array([3])})
+for points in (300, 20_000, 100_000):
+    print(f"{points:7} points: {points**2 * 3 * 4 / 1e9:8.3f} GB for the differences")
+assert not same
+
+# %% [markdown]
+# Each of these could be mended with more nodes: masks for the batches, padding for TopK, a Loop for the memory. It ends as a
+# program in a graph language, slower than the kernel and harder to read. And one thing cannot be mended: a function's body
+# **cannot ask whether an optional input was given**. KNNQuery needs a kernel.
+#
+# ## 6. How domains meet
+#
+# A session can hold several libraries, and a graph several domains. Here the PyOp and the C++ kernel of the same operator stand
+# side by side, fed with the same tensors, and ONNX itself subtracts them.
+
+# %%
+nodes = [
+    helper.make_node("Foo", ["a", "b"], ["fast"], domain="oplab", attr1=0.75, attr2=3),
+    helper.make_node("Foo", ["a", "b"], ["slow"], domain="ai.onnx.contrib", attr1=0.75, attr2=3),
+    helper.make_node("Sub", ["fast", "slow"], ["gap"]),
+]
+infos = [helper.make_tensor_value_info(name, F, ["n"]) for name in ("a", "b", "gap")]
+imports = [helper.make_opsetid(*entry) for entry in (("", 18), ("oplab", 2), ("ai.onnx.contrib", 1))]
+both = helper.make_model(helper.make_graph(nodes, "both", infos[:2], infos[2:]), ir_version=10, opset_imports=imports)
+if extensions:
+    (gap,) = session(both, libraries=[extensions.get_library_path()]).run(None, feeds)
+    assert np.abs(gap).max() < 1e-5
+lab.show(both)
+
+# %% [markdown]
+# Each domain comes from one library. `oplab` is the course's, `ai.onnx.contrib` belongs to the extensions; a PyOp cannot be put
+# into another one. So a PyOp never replaces a kernel by accident, and a model for PyOps is another file than the model for
+# production.
+#
+# A function can have the kernel's own name and domain. Who wins when both are there? This function is wrong on purpose.
+
+# %%
+wrong_body = [helper.make_node("Neg", ["a"], ["y"])]
+wrong = helper.make_function("oplab", "Foo", ["a", "b"], ["y"], wrong_body, opset_18, attributes=["attr1", "attr2"])
+contested = foo_model(functions=[wrong])
+runs = {
+    "stock ONNX Runtime": ort.InferenceSession(contested.SerializeToString()).run(None, feeds)[0],
+    "ONNX Runtime with the C++ kernel": session(contested).run(None, feeds)[0],
+    "onnx.reference": ReferenceEvaluator(contested).run(None, feeds)[0],
+    "onnx.reference with the class": ReferenceEvaluator(contested, new_ops=[Foo]).run(None, feeds)[0],
+}
+for name, got in runs.items():
+    print(f"{name:33}", "the function" if np.array_equal(got, -feeds["a"]) else "the implementation")
+
+# %% [markdown]
+# **The implementation wins**, in both runtimes. This makes a function a good companion of a kernel: ship the model with it. Where
+# your library is there, the kernel runs. Where it is not, the model still runs, slower.
+#
+# The **version** of a domain is a matter of kernels. Foo's kernel is registered for version 2; a function and a class have no
+# version.
+
+# %%
+outdated = foo_model(version=1, functions=[foo_function])
+print("function:", ort.InferenceSession(outdated.SerializeToString()).run(None, feeds)[0].shape)
+print("class:   ", ReferenceEvaluator(foo_model(version=1), new_ops=[Foo]).run(None, feeds)[0].shape)
+with raises(Fail, "oplab:Foo(-1) is not a registered function/op"):
+    session(foo_model(version=1))
+
+# %% [markdown]
+# ## 7. The proof: who agrees, and who is fast
+#
+# `oplab.parity.parity` runs one model in several places and compares all outputs with those of the first: dtype and shape exactly,
+# values within a tolerance for the dtype. `ort` is ONNX Runtime with the C++ kernels, `reference` the evaluator with your class in
+# front, and `host` is a **C++ program** without any Python (chapter 12). `oplab parity model.onnx` does the same on the command line.
+
+# %%
+backends = ["ort", "reference", "host"]
+print(parity(model, feeds, backends, reference=[Foo]).expect(*backends).text(errors=False))
+print(parity(grid_model, grid_feeds, backends, reference=[Grid]).expect(*backends).text(errors=False))
+
+# %% [markdown]
+# Now all four implementations of Foo on the same tensors. The C++ kernel is the measure. An ULP is the distance from one
+# floating-point number to the next, so "at most 4 ULP" means that the last two bits may differ.
+
+
+# %%
+def runners(kind):
+    """A function of the feeds for each implementation of Foo that is there."""
+    plain, closed = foo_model(kind), foo_model(kind, functions=[foo_function])
+    found = {"C++ kernel": session(plain, threads=1), "function": ort.InferenceSession(closed.SerializeToString())}
+    found["OpRun"] = ReferenceEvaluator(plain, new_ops=[Foo])
+    if extensions:
+        found["PyOp"] = with_pyops(to_contrib(plain, ["Foo"]))
+    return {name: (lambda feeds, runnable=runnable: runnable.run(None, feeds)[0]) for name, runnable in found.items()}
+
+
+# %%
+print(f"{'':12}{'dtype':10}{'shape':9}at most 4 ULP")
+for kind, some in ((TensorProto.FLOAT, feeds), (TensorProto.DOUBLE, doubles)):
+    results = {name: run(some) for name, run in runners(kind).items()}
+    right = results["C++ kernel"]
+    for name in ("function", "OpRun"):
+        got = results[name]
+        print(f"{name:12}{got.dtype!s:10}{got.shape!s:9}{max_ulp(right, got) <= 4}")
+    for got in results.values():
+        assert got.dtype == right.dtype and got.shape == right.shape and max_ulp(right, got) <= 4
+
+# %% [markdown]
+# They do not agree to the last bit, and need not. How far is each from the truth, the same formula in double? And what does it
+# cost? The picture has both.
+
+
+# %%
+def microseconds(run, feeds, repeats):
+    run(feeds)
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        run(feeds)
+        times.append(time.perf_counter() - begin)
+    return 1e6 * min(times)
+
+
+def race(runners, labels, title):
+    """Microseconds a call against the number of elements, a line for each implementation."""
+    sizes, speeds, heights = [10, 100, 1_000, 10_000, 100_000, 1_000_000], {name: [] for name in runners}, [0.0]
+    for size in sizes:
+        some = {name: np.resize(value, size) for name, value in feeds.items()}
+        for name, run in runners.items():
+            speeds[name].append(microseconds(run, some, 5 if size > 10_000 else 25))
+    _, axes = plt.subplots(figsize=(9, 3.8), layout="constrained")
+    for name in sorted(speeds, key=lambda name: speeds[name][-1]):
+        heights.append(max(speeds[name][-1], 2.2 * heights[-1]))  # labels keep apart
+        axes.plot(sizes, speeds[name], "o-", color=colours[name], lw=1.8, ms=5)
+        axes.text(1.4e6, heights[-1], labels[name], color=colours[name], va="center", weight="bold")
+    axes.set(xscale="log", yscale="log", xlim=(7, 9e7), xticks=sizes, title=title)
+    axes.set(xlabel="elements", ylabel="microseconds a call")
+    axes.xaxis.set_minor_locator(plt.NullLocator())
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    return {name: values[-1] for name, values in speeds.items()}
+
+
+# %%
+colours = {"C++ kernel": VIOLET, "function": GREEN, "OpRun": BLUE, "PyOp": ORANGE}
+exact = 0.75 * doubles["a"] + doubles["b"] ** 3
+away = {
+    name: np.abs(run(feeds).astype(np.float64) - exact) / np.spacing(exact.astype(np.float32))
+    for name, run in runners(F).items()
+}
+labels = {name: f"{name}: {gap.mean():.2f} ULP off, at most {gap.max():.1f}" for name, gap in away.items()}
+slowest = race(runners(F), labels, "oplab::Foo in float: speed, and distance from the exact result")
+
+# %% [markdown]
+# Two things to read off. The PyOp is slower than all others where there is work to do. And the C++ kernel is **not** the
+# fastest: it computes each power in double, because a float cannot hold every int exponent (2**24 + 1 would lose its last bit, and
+# with it the sign of the power of a negative number). With these inputs you see the price and hardly the gain. A kernel is as fast as
+# its author makes it; chapter 14 is about that.
+
+# %%
+assert all(gap.max() < 2 for gap in away.values())
+if extensions:
+    assert slowest["PyOp"] > 2 * slowest["C++ kernel"] and slowest["PyOp"] > 4 * slowest["function"]
+
+# %% [markdown]
+# ## 8. Limits: the matrix
+#
+# Every cell of this matrix was shown above or is shown in chapter 12. Green: works. Orange: works, with a price. Red: does not.
+
+# %%
+columns = ["runs in\nONNX Runtime", "without\nPython", "model stays\nas it is", "any\nalgorithm", "optional\ninputs",
+           "attribute\ndefaults", "attribute's\ndigits", "an error is"]  # fmt: skip
+rows = {
+    "OpRun": ["no", "no", "yes", "yes", "yes", "yes", "all", "an exception"],
+    "PyOp": ["yes", "no", "other domain", "yes", "no", "no", "six", "the end"],
+    "function": ["yes", "yes", "~gets a body", "compositions", "no", "not all tools", "all", "a status"],
+    "C++ kernel": ["yes", "yes", "yes", "yes", "yes", "yes", "all", "a status"],
+}
+bad, price = {"no", "the end", "six"}, {"other domain", "~gets a body", "compositions", "not all tools"}
+figure, axes = plt.subplots(figsize=(12, 3.1), layout="constrained")
+for y, (name, cells) in enumerate(rows.items()):
+    axes.text(-0.08, y + 0.5, name, ha="right", va="center", weight="bold", color=colours[name], fontsize=11)
+    for x, word in enumerate(cells):
+        fill, ink = (
+            ("#f9dfe0", "#a1252d")
+            if word in bad
+            else ("#fcf0e2", "#a85f14")
+            if word in price
+            else ("#e5f4ec", "#1f6b49")
+        )
+        axes.add_patch(plt.Rectangle((x + 0.03, y + 0.05), 0.94, 0.9, fc=fill, ec="none"))
+        axes.text(x + 0.5, y + 0.5, word.lstrip("~"), ha="center", va="center", color=ink, fontsize=10)
+for x, title in enumerate(columns):
+    axes.text(x + 0.5, -0.12, title, ha="center", va="bottom", color=INK, fontsize=10)
+axes.set(xlim=(-1.1, len(columns)), ylim=(len(rows), -0.75))
+axes.set_axis_off()
+
+# %% [markdown]
+# - **OpRun**: the reference. It belongs into your tests, and stays there when the kernel is finished.
+# - **PyOp**: for a try inside ONNX Runtime, with a real session around it. Not for production: Python must be there, an error
+#   ends the process, and the last release of the package is of February 2026, without a wheel for Python 3.14.
+# - **function**: the only one of the three that you can ship. Use it wherever the operator is a composition.
+# - A runtime other than ONNX Runtime may not inline functions. `onnx.inliner` does it in the file, before you ship it.
+#
+# ## 9. Exercises
+#
+# Your file is `exercises/c11_kernels_without_a_compiler.py`. A hint: `lab.hint("reference_knn")`.
+#
+# **`reference_knn`** — a class for `oplab::KNNQuery`: optional inputs, two outputs, batches, ties. Write the search in NumPy:
+# this class is what kernels are judged by.
+
+# %%
+lab.check("reference_knn")
+
+# %% [markdown]
+# Now let it judge. The course's C++ kernel and your class get the same clouds: batches, an empty batch, one with too few
+# points, and many ties.
+
+# %%
+query = one_node(
+    "KNNQuery",
+    {"xyz": (F, "n", 3), "offset": (TensorProto.INT64, "b")},
+    {"idx": (TensorProto.INT32, "n", 6), "dist": (F, "n", 6)},
+    nsample=6,
+)
+judge = ReferenceEvaluator(query, new_ops=[lab.exercises.reference_knn()], check_shape_annotations=True)
+for counts in ([40], [25, 0, 30], [3, 50], [0]):
+    points = (rng.integers(-4, 5, (sum(counts), 3)) / 4).astype(np.float32)
+    some = {"xyz": points, "offset": np.cumsum(counts)}
+    (idx, dist), (fast_idx, fast_dist) = judge.run(None, some), session(query).run(None, some)
+    print(
+        f"batches {counts!s:12} idx equal: {np.array_equal(idx, fast_idx)}, dist close: {np.allclose(dist, fast_dist)}"
+    )
+
+# %% [markdown]
+# **`pyop_my_add`** — MyAdd in ONNX Runtime with Python kernels: float and double, attributes with defaults, the domain. Call it
+# in this notebook once at most: section 4 says why.
+
+# %%
+lab.check("pyop_my_add")
+
+# %% [markdown]
+# **`function_my_add`** — MyAdd's definition in the model, with both attributes and their defaults.
+
+# %%
+lab.check("function_my_add")
+
+# %% [markdown]
+# ## 10. All four on MyAdd
+#
+# The last table has MyAdd, with **your** function in the file. Multiplying and adding are rounded in the same way everywhere, so
+# here all agree to the last bit.
+
+
+# %%
+class MyAdd(OpRun):
+    op_domain = "oplab"
+
+    def _run(self, a, b, alpha=3.0, beta=2.0):
+        return (alpha * a + beta * b,)
+
+
+def my_add_runners(kind):
+    sides = {"a": (kind, "n"), "b": (kind, "n")}, {"y": (kind, "n")}
+    plain, closed = (one_node("MyAdd", *sides, alpha=0.75, beta=-1.5) for _ in range(2))
+    closed = lab.exercises.function_my_add(closed)
+    found = {"C++ kernel": session(plain, threads=1), "OpRun": ReferenceEvaluator(plain, new_ops=[MyAdd])}
+    found["function"] = ort.InferenceSession(closed.SerializeToString())
+    if extensions:
+        moved = to_contrib(plain, ["MyAdd"])
+        moved.graph.node[0].op_type = "MyAddHere"  # a name of its own: yours may be declared already
+        declare(
+            "MyAddHere",
+            "dt_float",
+            {"alpha": "dt_float", "beta": "dt_float"},
+            lambda a, b, alpha, beta: alpha * a + beta * b,
+        )
+        declare(
+            "MyAddHere",
+            "dt_double",
+            {"alpha": "dt_float", "beta": "dt_float"},
+            lambda a, b, alpha, beta: alpha * a + beta * b,
+        )
+        found["PyOp"] = with_pyops(moved)
+    return {name: (lambda feeds, runnable=runnable: runnable.run(None, feeds)[0]) for name, runnable in found.items()}
+
+
+# %%
+for kind, some in ((F, feeds), (D, doubles)):
+    results = {name: run(some) for name, run in my_add_runners(kind).items()}
+    right = results["C++ kernel"]
+    for name in ("function", "OpRun"):
+        print(
+            f"{name:12}{results[name].dtype!s:10}{results[name].shape!s:9}same bits: {np.array_equal(results[name], right)}"
+        )
+    assert all(got.dtype == right.dtype and np.array_equal(got, right) for got in results.values())
+
+# %%
+last = race(
+    my_add_runners(F), {name: name for name in colours}, "oplab::MyAdd in float: the kernel goes over the data once"
+)
+if extensions:
+    assert last["PyOp"] > 5 * last["C++ kernel"]
+
+# %% [markdown]
+# ## What to read next
+#
+# - Chapter 12: the fourth row of the matrix, a kernel in C++ and a program that loads it.
+# - Chapter 13: KNNQuery as a kernel, with its optional inputs.
+# - `oplab/reference_ops.py`: the course's own classes, one for each operator. Compare yours when it has passed.
+# - `onnx/reference/op_run.py` in your environment: how attributes and inputs reach `_run`.
+# - "Functions" in ONNX's `IR.md`: what a function may refer to, and how versions meet.

@@ -1,0 +1,318 @@
+"""One model in several backends: eager PyTorch, its export, ONNX's reference evaluator, ONNX Runtime, and C++.
+
+Each is made ready once (``ready(name, job)``) and is then a function from inputs to outputs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from oplab.errors import OplabError
+
+NAMES = ("eager", "exported", "reference", "ort", "host")
+HOST_DTYPES = ("float16 float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64").split()
+REPEATS = 11  # of a timed run: the median of an odd number is one that was measured
+
+Feed = Mapping[str, np.ndarray]
+
+
+class Unavailable(Exception):
+    """A backend cannot be used here. The text is the reason, in one line."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one run gave: the outputs in the model's order, and the median milliseconds where they were asked for."""
+
+    outputs: list[np.ndarray]
+    milliseconds: float | None = None
+
+
+Runner = Callable[[Feed], Ran]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all backends are given.
+
+    Attributes:
+        model: a path, bytes, a ModelProto or an ONNXProgram.
+        module: the PyTorch module or function that the model was exported from, or None.
+        libraries: custom-op libraries for ONNX Runtime, beside the course's own.
+        reference: further ``OpRun`` classes.
+        timed: measure each run.
+    """
+
+    model: Any
+    module: Any = None
+    libraries: tuple[Path, ...] = ()
+    reference: tuple[type, ...] = ()
+    timed: bool = False
+
+    @cached_property
+    def source(self) -> str | bytes:
+        from oplab import ops
+
+        return ops.model_source(self.model)
+
+    @cached_property
+    def proto(self) -> onnx.ModelProto:
+        """The model without weights that lie in other files.
+
+        Raises:
+            OplabError: the file is no ONNX model.
+        """
+        try:
+            if isinstance(self.source, str):
+                return onnx.load(self.source, load_external_data=False)
+            return onnx.load_from_string(self.source)
+        except Exception as error:
+            name = self.source if isinstance(self.source, str) else "What was given"
+            raise OplabError(f"{name} is no ONNX model: {first_line(error)}.", "Export it again.") from None
+
+    @cached_property
+    def outputs(self) -> list[str]:
+        return [value.name for value in self.proto.graph.output]
+
+    @cached_property
+    def uses_our_domain(self) -> bool:
+        return any(node.domain == "oplab" for node in _nodes(self.proto))
+
+
+def ready(name: str, job: Job) -> Runner:
+    """A backend that is ready to run the model.
+
+    Raises:
+        Unavailable: it cannot be used, with the reason.
+        Exception: whatever it raises for a model that it refuses.
+    """
+    return {"eager": _eager, "exported": _exported, "reference": _reference, "ort": _ort, "host": _host}[name](job)
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's message that says something, without its full stop; the type's name if none."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".")[:300] if lines else type(error).__name__
+
+
+def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """All nodes, those of subgraphs and of model-local functions among them."""
+    waiting = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                waiting.extend(graph.node)
+
+
+def _timed(job: Job, run: Callable[[], list[np.ndarray]]) -> Ran:
+    outputs = run()
+    if not job.timed:
+        return Ran(outputs)
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return Ran(outputs, statistics.median(seconds) * 1000)
+
+
+# --- PyTorch
+
+
+def _eager(job: Job) -> Runner:
+    if job.module is None:
+        raise Unavailable("no PyTorch module or function was given (module=)")
+    import torch
+
+    def run(feed: Feed) -> Ran:
+        args, kwargs = _arguments(job.module, feed)
+        with torch.no_grad(), _evaluating(job.module):
+            return _timed(job, lambda: _arrays(job.module(*args, **kwargs)))
+
+    return run
+
+
+def _exported(job: Job) -> Runner:
+    program = getattr(job.model, "exported_program", None)
+    if program is None and job.module is None:
+        raise Unavailable("neither a PyTorch module (module=) nor an ONNXProgram was given")
+    import torch
+    from torch.utils import _pytree as pytree
+
+    def run_program(feed: Feed) -> Ran:
+        spec = program.call_spec.in_spec
+        if spec.num_leaves != len(feed):
+            raise Unavailable(f"the exported program takes {spec.num_leaves} inputs, and the ONNX model {len(feed)}")
+        args, kwargs = pytree.tree_unflatten([_tensor(array) for array in feed.values()], spec)
+        module = program.module()
+        with torch.no_grad():
+            return _timed(job, lambda: _arrays(module(*args, **kwargs)))
+
+    def run_module(feed: Feed) -> Ran:
+        args, kwargs = _arguments(job.module, feed)
+        with torch.no_grad(), _evaluating(job.module):
+            try:
+                # Shapes are those of this feed: what is compared is what the graph computes, not for whom.
+                module = torch.export.export(_as_module(job.module), args, kwargs, strict=False).module()
+            except Exception as error:
+                raise Unavailable(f"torch.export: {first_line(error)}") from None
+            return _timed(job, lambda: _arrays(module(*args, **kwargs)))
+
+    return run_module if program is None else run_program
+
+
+def _as_module(module: Any) -> Any:
+    import torch
+
+    if isinstance(module, torch.nn.Module):
+        return module
+
+    class Function(torch.nn.Module):
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return module(*args, **kwargs)
+
+    return Function()
+
+
+@contextlib.contextmanager
+def _evaluating(module: Any) -> Iterator[None]:
+    """In eval mode, as an exported model is: dropout would make every comparison fail."""
+    before = [part for part in module.modules() if part.training] if hasattr(module, "modules") else []
+    for part in before:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in before:
+            part.training = True
+
+
+def _arguments(module: Any, feed: Feed) -> tuple[tuple, dict[str, Any]]:
+    """By name where the module has parameters of these names, else in the model's order."""
+    tensors = {name: _tensor(array) for name, array in feed.items()}
+    if set(tensors) <= _parameters(module):
+        return (), tensors
+    return tuple(tensors.values()), {}
+
+
+def _parameters(module: Any) -> set[str]:
+    overload = getattr(module, "default", module)  # torch.ops.oplab.grid has overloads; its own is called default
+    if hasattr(overload, "_schema"):
+        return {argument.name for argument in overload._schema.arguments}
+    try:
+        found = inspect.signature(getattr(module, "forward", module)).parameters.values()
+    except (TypeError, ValueError):
+        return set()
+    return {parameter.name for parameter in found if parameter.kind is not parameter.POSITIONAL_ONLY}
+
+
+def _tensor(array: np.ndarray) -> Any:
+    import torch
+
+    try:
+        return torch.from_numpy(array.copy())
+    except TypeError as error:
+        raise Unavailable(f"PyTorch does not take {array.dtype}: {first_line(error)}") from None
+
+
+def _arrays(value: Any) -> list[np.ndarray]:
+    """The tensors in what a module returned, however they are nested; None counts as no output, as it does in an export."""
+    from torch.utils import _pytree as pytree
+
+    leaves = [leaf for leaf in pytree.tree_leaves(value) if leaf is not None]
+    return [leaf.detach().cpu().numpy() if hasattr(leaf, "detach") else np.asarray(leaf) for leaf in leaves]
+
+
+# --- ONNX
+
+
+def _reference(job: Job) -> Runner:
+    from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import RuntimeImplementationError
+
+    from oplab.reference_ops import OPERATORS
+
+    own = {(operator.op_domain, operator.__name__) for operator in job.reference}
+    operators = [*job.reference, *(one for one in OPERATORS if (one.op_domain, one.__name__) not in own)]
+    proto = onnx.load(job.source) if isinstance(job.source, str) else job.proto
+    try:
+        evaluator = ReferenceEvaluator(proto, new_ops=operators)
+    except (NotImplementedError, RuntimeImplementationError) as error:
+        raise Unavailable(f"onnx.reference: {first_line(error)}") from None
+
+    def run(feed: Feed) -> Ran:
+        return _timed(job, lambda: [np.asarray(y) for y in evaluator.run(None, dict(feed))])
+
+    return run
+
+
+def _ort(job: Job) -> Runner:
+    from oplab import ops
+
+    session = ops.session(job.model, libraries=job.libraries)
+    return lambda feed: _timed(job, lambda: [np.asarray(y) for y in session.run(None, dict(feed))])
+
+
+# --- C++
+
+_UNKNOWN = "is not a registered function/op"
+
+
+def _host(job: Job) -> Runner:
+    from oplab.toolchain.build import host_path
+
+    program = host_path()
+    if not program.is_file():
+        raise Unavailable("build/lib/oplab_host is not compiled; `make setup` does it")
+    libraries = [word for library in job.libraries for word in ("--library", str(Path(library).resolve()))]
+    # As oplab.session: the given libraries first, the course's kernels only where the model needs them too.
+    ways = [libraries, [*libraries, "--in-process"]] if libraries else [["--in-process"] if job.uses_our_domain else []]
+
+    def run(feed: Feed) -> Ran:
+        for name, array in feed.items():
+            if str(array.dtype) not in HOST_DTYPES:
+                raise Unavailable(f"the program reads no {array.dtype} ({name})")
+        with tempfile.TemporaryDirectory(prefix="oplab-host-") as folder:
+            return call(feed, Path(folder))
+
+    def call(feed: Feed, folder: Path) -> Ran:
+        if isinstance(job.source, str):
+            model = str(Path(job.source).resolve())
+        else:
+            model = str(folder / "model.onnx")
+            Path(model).write_bytes(job.source)
+        words = [str(program), model, "--outputs", str(folder / "out")]
+        for number, (name, array) in enumerate(feed.items()):
+            np.save(folder / f"{number}.npy", array)
+            words += ["--input", f"{name}={folder / f'{number}.npy'}"]
+        if job.timed:
+            words += ["--repeat", str(REPEATS), "--warmup", "1"]
+        for way in ways:
+            done = subprocess.run([*words, *way], capture_output=True, text=True, errors="replace")
+            if done.returncode == 0 or _UNKNOWN not in done.stderr:
+                break
+        if done.returncode:
+            said = done.stderr.strip() or f"it ended with status {done.returncode}"
+            raise RuntimeError(said.removeprefix("oplab_host: "))
+        # One line for each output, in the model's order; what follows the last arrow is a file of ours.
+        files = re.findall(r"^.* -> (.*\.npy)$", done.stdout, re.MULTILINE)
+        median = re.search(r"median (\S+) ms", done.stdout)
+        return Ran([np.load(file) for file in files], float(median[1]) if median else None)
+
+    return run

@@ -1,0 +1,165 @@
+"""What a model takes: its inputs with dtypes and shapes, arrays that fit them or a sentence why not, and random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from oplab.errors import OplabError
+
+
+@dataclass(frozen=True)
+class Port:
+    """One input of a model that is a tensor.
+
+    Attributes:
+        name: as the graph has it.
+        dtype: NumPy's; for a dtype that NumPy lacks (bfloat16) that of the package ml_dtypes.
+        shape: a number, a symbolic name or None for each dimension; None where not even the rank is known.
+        required: the model has no default for it.
+    """
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int | str | None, ...] | None
+    required: bool = True
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.dtype} of any shape"
+        return f"{self.dtype}[{', '.join('?' if side is None else str(side) for side in self.shape)}]"
+
+
+def ports(model: onnx.ModelProto) -> list[Port]:
+    """The inputs of a model, in its order.
+
+    Raises:
+        OplabError: one of them is no tensor of numbers or bools.
+    """
+    defaults = {tensor.name for tensor in model.graph.initializer}
+    found = []
+    for value in model.graph.input:
+        tensor = value.type.tensor_type
+        if value.type.WhichOneof("value") != "tensor_type" or tensor.elem_type == onnx.TensorProto.STRING:
+            raise OplabError(
+                f"The input {value.name} is no tensor of numbers.",
+                "Only models whose inputs are such tensors can be run.",
+            )
+        shape = None
+        if tensor.HasField("shape"):
+            shape = tuple(
+                side.dim_value if side.HasField("dim_value") else side.dim_param or None for side in tensor.shape.dim
+            )
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        found.append(Port(value.name, dtype, shape, value.name not in defaults))
+    return found
+
+
+def checked(inputs: list[Port], given: Mapping[str, Any], what: str = "") -> dict[str, np.ndarray]:
+    """The given arrays or tensors as NumPy arrays of their own, in the model's order.
+
+    Args:
+        what: which inputs these are, for the messages, where there are several sets: ``" of case 2"``.
+
+    Raises:
+        OplabError: a name is unknown or missing, or a dtype or shape is another than the model's.
+    """
+    if not isinstance(given, Mapping):
+        raise OplabError(
+            f"The inputs{what} are a {type(given).__name__}.", "Give a dict: the name of each input, and its array."
+        )
+    known = {port.name for port in inputs}
+    names = ", ".join(port.name for port in inputs) or "none"
+    for name in given:
+        if name not in known:
+            raise OplabError(f"The model has no input {name!r}{what}.", f"Its inputs are: {names}.")
+    arrays = {}
+    for port in inputs:
+        if port.name not in given:
+            if port.required:
+                raise OplabError(
+                    f"The input {port.name} ({port}){what} is missing.", f"The model's inputs are: {names}."
+                )
+            continue
+        array = _array(port.name, given[port.name])
+        if array.dtype != port.dtype:
+            raise OplabError(
+                f"The input {port.name}{what} is {array.dtype}, and the model takes {port}.",
+                f"Convert it: `{port.name}.astype({str(port.dtype)!r})`.",
+            )
+        if port.shape is not None and not _fits(port.shape, array.shape):
+            raise OplabError(
+                f"The input {port.name}{what} has the shape {list(array.shape)}, and the model takes {port}.",
+                "Give an array of that shape, or export the model with dynamic shapes.",
+            )
+        arrays[port.name] = array
+    return arrays
+
+
+def random(inputs: list[Port], seed: int, dims: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+    """Random inputs: floats from a standard normal distribution, integers from 0 to 9, bools.
+
+    Args:
+        dims: a size for each symbolic dimension.
+
+    Raises:
+        OplabError: a size is not known, or a name in ``dims`` is none of the model's.
+    """
+    sizes = dict(dims or {})
+    symbols = {side for port in inputs for side in port.shape or () if isinstance(side, str)}
+    for name in sizes:
+        if name not in symbols:
+            there = ", ".join(sorted(symbols)) or "none"
+            raise OplabError(f"The model has no dimension {name}.", f"Its named dimensions are: {there}.")
+    made = {}
+    for port in inputs:
+        if not port.required:
+            continue
+        if port.shape is None or any(side is None for side in port.shape):
+            unknown = "its shape is not stated" if port.shape is None else "it has a size without a name"
+            raise OplabError(
+                f"No random values can be made for the input {port.name} ({port}): {unknown}.",
+                "Give the inputs: --inputs X.npz.",
+            )
+        open_ = [side for side in port.shape if isinstance(side, str) and side not in sizes]
+        if open_:
+            raise OplabError(
+                f"No random values can be made for the input {port.name} ({port}): {open_[0]} is not known.",
+                f"Say how long it is, --dims {open_[0]}=4, or give the inputs: --inputs X.npz.",
+            )
+        shape = tuple(sizes[side] if isinstance(side, str) else side for side in port.shape)
+        # A generator of its own for each input: the values of one do not depend on the shape of another.
+        generator = np.random.default_rng([seed, *port.name.encode()])
+        if port.dtype.kind == "b":
+            made[port.name] = generator.integers(0, 2, shape).astype(np.bool_)
+        elif port.dtype.kind in "iu":
+            made[port.name] = generator.integers(0, 10, shape).astype(port.dtype)
+        else:
+            made[port.name] = generator.standard_normal(shape).astype(port.dtype)
+    return made
+
+
+def _fits(declared: tuple[int | str | None, ...], shape: tuple[int, ...]) -> bool:
+    return len(declared) == len(shape) and all(
+        side == size for side, size in zip(declared, shape, strict=True) if isinstance(side, int)
+    )
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    if hasattr(value, "detach"):  # a tensor of PyTorch, which may lie anywhere and want a gradient
+        value = value.detach().cpu().resolve_conj().resolve_neg()
+        try:
+            value = value.numpy()
+        except TypeError as error:
+            raise OplabError(
+                f"The input {name} is {value.dtype}, which NumPy does not have: {error}.",
+                "Give it in another dtype.",
+            ) from None
+    array = np.array(value, order="C")
+    if array.dtype.kind not in "biufcV" or array.dtype.hasobject:
+        raise OplabError(f"The input {name} is {array.dtype}, not an array of numbers.", "Give an array or a tensor.")
+    return array

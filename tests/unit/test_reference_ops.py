@@ -1,0 +1,164 @@
+"""The operators in NumPy: beside ONNX Runtime's kernels, ours and its own, and beside ONNX's reference for its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import test_op_foo
+import test_op_grid
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from oplab import ops
+from oplab.reference_ops import OPERATORS
+from oplab.toolchain import build
+
+TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    build.build_all(say=lambda line: None)
+
+
+def evaluate(model, feed):
+    return ReferenceEvaluator(model, new_ops=list(OPERATORS)).run(None, feed)
+
+
+def one_node(op: str, feed: dict[str, np.ndarray], names=None, outputs=("y",), domain="oplab", opset=22, **attributes):
+    """A model of one node whose inputs are those of the feed; a name "" in ``names`` leaves an input out."""
+    names = list(feed) if names is None else names
+    infos = [helper.make_tensor_value_info(name, TYPES[str(value.dtype)], None) for name, value in feed.items()]
+    node = helper.make_node(op, names, list(outputs), domain=domain, **attributes)
+    results = [helper.make_value_info(name, helper.make_tensor_type_proto(0, None)) for name in outputs]
+    for result in results:
+        result.type.Clear()
+    graph = helper.make_graph([node], "g", infos, results)
+    opsets = [helper.make_opsetid("", opset), *([helper.make_opsetid("oplab", 1)] if domain else [])]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def noise(*shape: int, seed: int = 0, dtype=np.float32) -> np.ndarray:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("attributes", [{}, {"alpha": 0.25}, {"alpha": -1.0, "beta": 7.5}])
+def test_my_add(dtype, attributes):
+    feed = {"a": noise(3, 4, dtype=dtype), "b": noise(3, 4, seed=1, dtype=dtype)}
+    model = one_node("MyAdd", feed, **attributes)
+    (got,), (kernel,) = evaluate(model, feed), ops.session(model).run(None, feed)
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, kernel, rtol=1e-6)
+
+
+def test_shapes_are_not_broadcast():
+    feed = {"a": noise(3, 4), "b": noise(4)}
+    with pytest.raises(ValueError, match=r"MyAdd: a is \[3, 4\] and b is \[4\]"):
+        evaluate(one_node("MyAdd", feed), feed)
+
+
+@pytest.mark.parametrize("exponent", test_op_foo.EXPONENTS)
+def test_foo(exponent: int):
+    model, feed = (
+        test_op_foo.make_model(np.float64, attr1=0.5, attr2=exponent),
+        test_op_foo.pair(5, 7, dtype=np.float64),
+    )
+    np.testing.assert_allclose(evaluate(model, feed)[0], ops.session(model).run(None, feed)[0], rtol=1e-14)
+
+
+def test_foo_without_an_attribute():
+    feed = test_op_foo.pair(2)
+    with pytest.raises(ValueError, match="attr1 and attr2 are required"):
+        evaluate(test_op_foo.make_model(attr1=1.0), feed)
+
+
+@pytest.mark.parametrize("corner", test_op_grid.CORNERS)
+@pytest.mark.parametrize("shape", [(1, 1), (300, 3), (0, 2), (40, 2, 3)])
+def test_grid(corner: str, shape: tuple[int, ...]):
+    feed = test_op_grid.cloud(*shape, corner=corner)
+    (got,) = evaluate(test_op_grid.make_model(test_op_grid.inputs_for(corner)), feed)
+    assert got.dtype == np.int64
+    np.testing.assert_array_equal(got, test_op_grid.in_ort(feed))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_var_sum(count: int):
+    feed = {f"x{number}": noise(2, 3, seed=number) for number in range(count)}
+    before = feed["x0"].copy()
+    (got,) = evaluate(one_node("VarSum", feed), feed)
+    np.testing.assert_allclose(got, sum(feed.values()), rtol=1e-6)
+    np.testing.assert_array_equal(feed["x0"], before)
+
+
+class TestKnn:
+    def run(self, feed, names=None, nsample=4):
+        return evaluate(one_node("KNNQuery", feed, names, ("idx", "dist"), nsample=nsample), feed)
+
+    def test_by_hand(self):
+        xyz = np.array([[0, 0, 0], [1, 0, 0], [0, 0, 0], [5, 0, 0], [5, 3, 4]], np.float32)
+        idx, dist = self.run({"xyz": xyz, "offset": np.array([3, 5])}, nsample=3)
+        assert idx.dtype == np.int32 and dist.dtype == np.float32
+        assert idx.tolist() == [[0, 2, 1], [1, 0, 2], [0, 2, 1], [3, 4, -1], [4, 3, -1]]
+        assert dist.tolist() == [[0, 0, 1], [0, 1, 1], [0, 0, 1], [0, 5, 0], [0, 5, 0]]
+
+    def test_queries_of_their_own(self):
+        xyz, queries = noise(20, 3), noise(6, 3, seed=1)
+        feed = {"xyz": xyz, "offset": np.array([8, 20]), "new_xyz": queries, "new_offset": np.array([2, 6])}
+        idx, dist = self.run(feed)
+        for row, (low, high) in enumerate([(0, 8)] * 2 + [(8, 20)] * 4):
+            far = np.linalg.norm(xyz[low:high] - queries[row], axis=1)
+            assert idx[row].tolist() == (low + np.argsort(far)[:4]).tolist()
+            np.testing.assert_allclose(dist[row], np.sort(far)[:4], rtol=1e-6)
+
+    def test_no_points(self):
+        idx, dist = self.run({"xyz": noise(0, 3), "offset": np.array([0])})
+        assert idx.shape == dist.shape == (0, 4)
+
+
+@pytest.mark.parametrize("scale", [(2.0, 2.0), (3.0, 1.5), (0.5, 0.4), (1.0, 1.0), (1.3, 2.7)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dynamic_resize_beside_onnx_s_resize(scale, dtype):
+    x, scales = noise(2, 3, 11, 8, dtype=dtype), np.array([1, 1, *scale], np.float32)
+    (got,) = evaluate(one_node("DynamicResize", {"x": x, "scales": scales}), {"x": x, "scales": scales})
+    feed = {"x": x.astype(np.float32), "scales": scales}
+    model = one_node("Resize", feed, ["x", "", "scales"], domain="", mode="cubic")
+    (expected,) = ops.session(model).run(None, feed)
+    assert got.dtype == dtype and got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("leave_out", [(), ("mask",), ("B",), ("B", "mask")])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {},
+        {"strides": [2, 1], "pads": [1, 2, 1, 2]},
+        {"dilations": [2, 2], "pads": [2, 2, 2, 2]},
+        {"group": 2, "offset_group": 2},
+        {"offset_group": 4, "kernel_shape": [3, 2]},
+    ],
+    ids=str,
+)
+def test_deform_conv2d_beside_onnx_s_deform_conv(leave_out, attributes):
+    kernel, group = (3, 2), attributes.get("group", 1)
+    strides, dilations = attributes.get("strides", [1, 1]), attributes.get("dilations", [1, 1])
+    pads = attributes.get("pads", [0, 0, 0, 0])
+    out = [
+        (size + pads[axis] + pads[axis + 2] - dilations[axis] * (kernel[axis] - 1) - 1) // strides[axis] + 1
+        for axis, size in enumerate((7, 9))
+    ]
+    places = attributes.get("offset_group", 1) * kernel[0] * kernel[1]
+    feed = {
+        "X": noise(2, 4, 7, 9),
+        "W": noise(6, 4 // group, *kernel, seed=1),
+        "offset": 3 * noise(2, 2 * places, *out, seed=2),  # far enough that many samples lie outside
+        "B": noise(6, seed=3),
+        "mask": noise(2, places, *out, seed=4),
+    }
+    names = ["" if name in leave_out else name for name in feed]
+    feed = {name: value for name, value in feed.items() if name not in leave_out}
+    (got,) = evaluate(one_node("DeformConv2d", feed, names, **attributes), feed)
+    (expected,) = ops.session(one_node("DeformConv", feed, names, domain="", **attributes)).run(None, feed)
+    assert got.dtype == expected.dtype
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
