@@ -73,6 +73,13 @@ def my_add_model(dtype: str = "float32") -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
+def one_node(node: onnx.NodeProto, feed: dict[str, np.ndarray], outputs: dict[str, str]) -> onnx.ModelProto:
+    infos = [helper.make_tensor_value_info(name, DTYPES[str(value.dtype)], None) for name, value in feed.items()]
+    results = [helper.make_tensor_value_info(name, DTYPES[dtype], None) for name, dtype in outputs.items()]
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("oplab", 1)]
+    return helper.make_model(helper.make_graph([node], "g", infos, results), opset_imports=opsets, ir_version=10)
+
+
 def identity_model(dtype: int, names=("y",), shape=None) -> onnx.ModelProto:
     nodes = [helper.make_node("Identity", ["x"], [name]) for name in names]
     outputs = [helper.make_tensor_value_info(name, dtype, shape) for name in names]
@@ -105,6 +112,23 @@ class TestAgainstPython:
         feed = test_op_foo.pair(50, 61)
         got = run_host(model, feed, tmp_path, *register(way))
         self.same(got, ops.session(model).run(None, feed), ["y"])
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_knn_query_has_two_outputs_and_two_dtypes(self, tmp_path: Path, way: str):
+        feed = {"xyz": np.random.default_rng(4).random((900, 3), dtype=np.float32), "offset": np.array([400, 900])}
+        node = helper.make_node("KNNQuery", ["xyz", "offset"], ["idx", "dist"], domain="oplab", nsample=5)
+        got = run_host(one_node(node, feed, {"idx": "int32", "dist": "float32"}), feed, tmp_path, *register(way))
+        expected = ops.session(tmp_path / "model.onnx").run(None, feed)
+        self.same(got, expected, ["idx", "dist"])
+
+    @pytest.mark.parametrize("way", WAYS)
+    def test_deform_conv2d_and_its_attributes(self, tmp_path: Path, way: str):
+        random = np.random.default_rng(5)
+        shapes = {"X": (1, 4, 9, 11), "W": (6, 2, 3, 3), "offset": (1, 18, 9, 11), "B": (6,), "mask": (1, 9, 9, 11)}
+        feed = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+        node = helper.make_node("DeformConv2d", list(feed), ["Y"], domain="oplab", group=2, pads=[1, 1, 1, 1])
+        got = run_host(one_node(node, feed, {"Y": "float32"}), feed, tmp_path, *register(way), "--threads", "2")
+        self.same(got, ops.session(tmp_path / "model.onnx", threads=1).run(None, feed), ["Y"])
 
     def test_srcnn(self, tmp_path: Path):
         """ONNX Runtime's own kernels too: the same library, the same number of threads, the same bits."""
