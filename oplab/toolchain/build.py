@@ -33,7 +33,7 @@ from oplab.toolchain.recipes import (
     Recipe,
     host_folder,
     host_recipe,
-    host_sources,
+    kernels_path,
     ort_runtime,
     ort_runtime_names,
     recipe,
@@ -88,18 +88,30 @@ def compile_exercise(
     source = Path(source)
     if not source.is_file():
         raise OplabError(f"There is no C++ file {shown(source)}.", "Restore it, or correct the path.")
-    return _cached([source], f"{source.stem}-*{SUFFIX}", recipe(kind), sanitize, cache or _exercise_cache(), timeout)
+    return _cached(
+        [source], (), f"{source.stem}-*{SUFFIX}", recipe(kind), sanitize, cache or _exercise_cache(), timeout
+    )
 
 
 def compile_sanitized(kind: Kind) -> Path:
     """The course's own library of one kind, compiled with the sanitizers as ``compile_exercise(sanitize=True)`` does."""
     sources = sorted(source_folder(kind).glob("*.cpp"))
-    return _cached(sources, f"oplab_{kind}_ops-*{SUFFIX}", recipe(kind), True, _exercise_cache(), 300.0)
+    return _cached(sources, (), f"oplab_{kind}_ops-*{SUFFIX}", recipe(kind), True, _exercise_cache(), 300.0)
 
 
 def compile_host_sanitized() -> Path:
-    """The program of ``csrc/host``, compiled with the sanitizers. Start it with :func:`sanitizer_env`."""
-    program = _cached(host_sources(), "oplab_host-*", host_recipe(), True, _exercise_cache(), 300.0)
+    """The program of ``csrc/host``, compiled with the sanitizers. Start it with :func:`sanitizer_env`.
+
+    The kernels in it are compiled without: for those there is :func:`compile_sanitized`.
+
+    Raises:
+        OplabError: the kernels are not compiled.
+    """
+    kernels = kernels_path()
+    if not kernels.is_file():
+        raise OplabError(f"The kernels are not compiled: {shown(kernels)} is missing.", "Run `make setup`.")
+    sources = sorted(host_folder().glob("*.cpp"))
+    program = _cached(sources, (kernels,), "oplab_host-*", host_recipe(), True, _exercise_cache(), 300.0)
     _link_runtime(program.parent)
     return program
 
@@ -108,10 +120,18 @@ def _exercise_cache() -> Path:
     return paths.build_dir() / "cache" / "exercises"
 
 
-def _cached(sources: list[Path], name: str, how: Recipe, sanitize: bool, cache: Path, timeout: float) -> Path:
-    """A compiled file of the cache; the star in ``name`` stands for its key."""
+def _cached(
+    sources: list[Path],
+    linked: Sequence[Path],
+    name: str,
+    how: Recipe,
+    sanitize: bool,
+    cache: Path,
+    timeout: float,
+) -> Path:
+    """A compiled file of the cache; the star in ``name`` stands for its key, of which what is ``linked`` is a part."""
     compiler = find_compiler()
-    key = _key(compiler, how, sources, sanitize=sanitize)
+    key = _key(compiler, how, [*sources, *linked], sanitize=sanitize)
     folder = _folder(cache)
     library = folder / name.replace("*", key)
     if library.is_file():
@@ -137,6 +157,7 @@ class _Product:
         sources: the C++ files that the compiler is called for where CMake is not used.
         watched: the files whose content decides whether it is up to date; the headers that they include count too.
         file: what is made. CMake's project makes it under the same name.
+        archive: where its object files are kept for others too, or None; CMake makes it under the same name.
         definitions: what CMake is told besides the headers.
     """
 
@@ -146,6 +167,7 @@ class _Product:
     file: Path
     how: Recipe
     cmake: bool
+    archive: Path | None = None
     definitions: tuple[str, ...] = ()
 
 
@@ -155,10 +177,14 @@ def _products() -> list[_Product]:
         folder = source_folder(kind)
         all_files = tuple(sorted(folder.glob("*")))
         sources = tuple(sorted(folder.glob("*.cpp")))
-        made.append(_Product(folder, sources, all_files, library_path(kind), recipe(kind), kind == "ort"))
-    watched = (*sorted(host_folder().glob("*")), *sorted(source_folder("ort").glob("*")))
-    runtime = (f"-DORT_LIBRARY={ort_runtime()}",)
-    made.append(_Product(host_folder(), tuple(host_sources()), watched, host_path(), host_recipe(), True, runtime))
+        archive = kernels_path() if kind == "ort" else None
+        made.append(_Product(folder, sources, all_files, library_path(kind), recipe(kind), kind == "ort", archive))
+    # Last: it links the archive of the kernels.
+    folder = host_folder()
+    watched = (*sorted(folder.glob("*")), *sorted(source_folder("ort").glob("*")))
+    linked = (f"-DORT_KERNELS={kernels_path()}", f"-DORT_LIBRARY={ort_runtime()}")
+    sources = tuple(sorted(folder.glob("*.cpp")))
+    made.append(_Product(folder, sources, watched, host_path(), host_recipe(), True, definitions=linked))
     return made
 
 
@@ -182,7 +208,7 @@ def build_all(*, say=print) -> bool:
         stale = []
         for product in _products():
             key = _key(compiler, product.how, product.watched, sanitize=False)
-            if not _is_current(product.file, key):
+            if not _is_current(product.file, key) or (product.archive and not product.archive.is_file()):
                 stale.append((product, key))
         if not stale:
             say("The operators in build/lib are up to date.")
@@ -202,12 +228,15 @@ def _build_product(product: _Product, compiler: Compiler, folder: Path, timeout:
     cmake = _cmake() if product.cmake else None
     with _scratch(folder) as scratch:
         made = scratch / product.file.name
+        archive = scratch / product.archive.name if product.archive else None
         if cmake and _configure(cmake, product, compiler, scratch, timeout):
-            _build_with_cmake(cmake, product, scratch, made, timeout)
+            _build_with_cmake(cmake, product, scratch, timeout)
             way = "with CMake"
         else:
-            _compile(list(product.sources), product.how, compiler, scratch, made, timeout=timeout)
+            _compile(list(product.sources), product.how, compiler, scratch, made, archive=archive, timeout=timeout)
             way = "one call of the compiler for each file"
+        if archive and product.archive:
+            os.replace(archive, product.archive)
         os.replace(made, product.file)
     return way
 
@@ -236,9 +265,14 @@ def _compile(
     made: Path,
     *,
     sanitize: bool = False,
+    archive: Path | None = None,
     timeout: float = 300.0,
 ) -> None:
-    """Compiles sources to one shared library: one call for one file, else a call for each and one to link."""
+    """Compiles sources to one file: one call for one source, else a call for each and one to link.
+
+    Args:
+        archive: where the object files are to be kept, in a static library.
+    """
     compile_command = how.compile_command(compiler, sanitize=sanitize)
     link = ["-o", str(made), *how.link_flags(compiler, sanitize=sanitize)]
 
@@ -249,7 +283,7 @@ def _compile(
         # __FILE__ is the name alone, so that messages are short and the same content gives the same library anywhere.
         return f"-fmacro-prefix-map={source.resolve().parent}/="
 
-    if len(sources) == 1:
+    if len(sources) == 1 and not archive:
         call([*compile_command, near(sources[0]), str(sources[0].resolve()), *link], sources[0])
         return
 
@@ -260,6 +294,10 @@ def _compile(
 
     with ThreadPoolExecutor(min(len(sources), os.cpu_count() or 1, 4)) as pool:
         objects = list(pool.map(to_object, sources))
+    if archive:
+        # The compiler knows the archiver that fits its object files.
+        archiver = run([*compiler.command, "-print-prog-name=ar"], timeout=30).log.strip() or "ar"
+        call([archiver, "rcs", str(archive), *objects], sources[0])
     call([*compiler.command, *objects, *link], sources[0])
 
 
@@ -278,12 +316,13 @@ def _configure(cmake: str, product: _Product, compiler: Compiler, scratch: Path,
     return run(command, timeout=timeout, cwd=scratch, limited=False).returncode == 0
 
 
-def _build_with_cmake(cmake: str, product: _Product, scratch: Path, made: Path, timeout: float) -> None:
+def _build_with_cmake(cmake: str, product: _Product, scratch: Path, timeout: float) -> None:
     command = [cmake, "--build", str(scratch / "cmake"), "--parallel", str(min(os.cpu_count() or 1, 4))]
     done = run(command, timeout=timeout, cwd=scratch, limited=False)
     entry = next(file for file in product.sources if file.name in ("main.cpp", "register.cpp"))
     _must_succeed(done, entry, timeout)
-    os.replace(scratch / "cmake" / product.file.name, made)
+    for made in filter(None, (product.file, product.archive)):
+        os.replace(scratch / "cmake" / made.name, scratch / made.name)
 
 
 def _cmake() -> str | None:

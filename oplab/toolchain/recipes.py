@@ -128,14 +128,14 @@ def _ort() -> Recipe:
 
 
 def host_recipe() -> Recipe:
-    """How ``csrc/host`` is compiled: as the kernels that it links, and against ONNX Runtime itself.
+    """How ``csrc/host`` is compiled: as the kernels, which it links, and against ONNX Runtime itself.
 
     Raises:
         OplabError: ONNX Runtime or its headers are missing.
     """
     kernels = _ort()
     origin = "@loader_path" if is_macos() else "$ORIGIN"
-    link = (str(ort_runtime()), f"-Wl,-rpath,{origin}")
+    link = (str(kernels_path()), str(ort_runtime()), f"-Wl,-rpath,{origin}")
     versions = f"{kernels.versions}, ONNX Runtime {runtime_version()}"
     return Recipe("host", kernels.flags, link, kernels.includes, versions)
 
@@ -144,9 +144,9 @@ def host_folder() -> Path:
     return paths.root() / "csrc" / "host"
 
 
-def host_sources() -> list[Path]:
-    """What the program is compiled from: its own files, and the kernels that it registers in process."""
-    return [*sorted(host_folder().glob("*.cpp")), *sorted(source_folder("ort").glob("*.cpp"))]
+def kernels_path() -> Path:
+    """The object files of ``csrc/ort_ops`` in one archive, for a program that has the kernels in itself."""
+    return paths.build_dir() / "lib" / "liboplab_ort_kernels.a"
 
 
 def ort_runtime() -> Path:
