@@ -351,7 +351,7 @@ print("clean")
     found = {tuple(line.split(": ")[:2]): int(line.split(": ")[2]) for line in lines}
     for name in names:  # a fuzz whose cases have all become alike would be clean too
         for outcome, least in (
-            ("refused when loaded", 30),
+            ("refused when loaded", 20),
             ("loaded", 50),
             ("refused when run", 300),
             ("answered", 1000),
