@@ -31,6 +31,8 @@ from oplab.toolchain.recipes import (
     SUFFIX,
     Kind,
     Recipe,
+    Sanitizer,
+    chosen,
     host_folder,
     host_recipe,
     kernels_path,
@@ -44,6 +46,7 @@ from oplab.toolchain.sanitizer import sanitizer_env
 __all__ = [
     "BuildFailed",
     "build_all",
+    "compile_driver",
     "compile_exercise",
     "compile_host_sanitized",
     "compile_sanitized",
@@ -69,7 +72,7 @@ def host_path() -> Path:
 
 
 def compile_exercise(
-    source: Path, kind: Kind, *, sanitize: bool = False, cache: Path | None = None, timeout: float = 90.0
+    source: Path, kind: Kind, *, sanitize: bool | Sanitizer = False, cache: Path | None = None, timeout: float = 90.0
 ) -> Path:
     """The shared library made from a one-file C++ exercise; compiled once for each content.
 
@@ -77,7 +80,7 @@ def compile_exercise(
         source: the C++ file. It may include the headers of ``csrc/torch_ops`` or ``csrc/ort_ops`` and its neighbours.
         kind: ``torch`` for a library of operators on PyTorch's stable ABI, ``ort`` for one of kernels for ONNX Runtime.
         sanitize: compile with AddressSanitizer and UndefinedBehaviorSanitizer. The process that loads the library must
-            be started with :func:`sanitizer_env`.
+            be started with :func:`sanitizer_env`. ``"thread"`` is ThreadSanitizer, for :func:`compile_driver`.
         cache: where libraries are kept; ``build/cache/exercises`` by default. Several processes may share it.
         timeout: seconds that the compiler may take.
 
@@ -93,10 +96,10 @@ def compile_exercise(
     )
 
 
-def compile_sanitized(kind: Kind) -> Path:
-    """The course's own library of one kind, compiled with the sanitizers as ``compile_exercise(sanitize=True)`` does."""
+def compile_sanitized(kind: Kind, sanitizer: Sanitizer = "address") -> Path:
+    """The course's own library of one kind, compiled with a sanitizer as ``compile_exercise(sanitize=...)`` does."""
     sources = sorted(source_folder(kind).glob("*.cpp"))
-    return _cached(sources, (), f"oplab_{kind}_ops-*{SUFFIX}", recipe(kind), True, _exercise_cache(), 300.0)
+    return _cached(sources, (), f"oplab_{kind}_ops-*{SUFFIX}", recipe(kind), sanitizer, _exercise_cache(), 300.0)
 
 
 def compile_host_sanitized() -> Path:
@@ -116,6 +119,28 @@ def compile_host_sanitized() -> Path:
     return program
 
 
+def compile_driver(source: Path, sanitizer: Sanitizer) -> Path:
+    """A program on ONNX Runtime's C++ API, compiled with a sanitizer, that loads ONNX Runtime and kernels when it runs.
+
+    Python cannot be the process that ThreadSanitizer and LeakSanitizer watch: both want a program that was linked with them.
+
+    Args:
+        source: the C++ file with ``main``.
+        sanitizer: the one that the kernels it loads were compiled with.
+    """
+    compiler, how = find_compiler(), recipe("ort")
+    key = _key(compiler, how, [source], sanitize=sanitizer)
+    folder = _folder(_exercise_cache())
+    program = folder / f"{source.stem}-{key}"
+    if not program.is_file():
+        with _scratch(folder) as scratch:
+            made = scratch / program.name
+            command = [*how.compile_command(compiler, sanitize=sanitizer), str(source.resolve()), "-o", str(made)]
+            _must_succeed(run([*command, "-pthread", "-ldl"], timeout=300.0, cwd=scratch), source, 300.0)
+            os.replace(made, program)
+    return program
+
+
 def _exercise_cache() -> Path:
     return paths.build_dir() / "cache" / "exercises"
 
@@ -125,7 +150,7 @@ def _cached(
     linked: Sequence[Path],
     name: str,
     how: Recipe,
-    sanitize: bool,
+    sanitize: bool | Sanitizer,
     cache: Path,
     timeout: float,
 ) -> Path:
@@ -138,7 +163,7 @@ def _cached(
         with contextlib.suppress(OSError):
             os.utime(library)  # the oldest go first when the cache is trimmed
         return library
-    if sanitize:
+    if chosen(sanitize) == "address":
         sanitizer_env()  # no sanitizer on this machine is not the source's fault: it raises an OplabError of its own
     with _scratch(folder) as scratch:
         made = scratch / library.name
@@ -264,7 +289,7 @@ def _compile(
     scratch: Path,
     made: Path,
     *,
-    sanitize: bool = False,
+    sanitize: bool | Sanitizer = False,
     archive: Path | None = None,
     timeout: float = 300.0,
 ) -> None:
@@ -347,7 +372,7 @@ def _must_succeed(done: Outcome, source: Path, timeout: float) -> None:
         raise build_failed(done.log, source)
 
 
-def _key(compiler: Compiler, how: Recipe, sources: Sequence[Path], *, sanitize: bool) -> str:
+def _key(compiler: Compiler, how: Recipe, sources: Sequence[Path], *, sanitize: bool | Sanitizer) -> str:
     digest = hashlib.sha256()
 
     def add(*parts: str | bytes) -> None:
@@ -355,7 +380,7 @@ def _key(compiler: Compiler, how: Recipe, sources: Sequence[Path], *, sanitize: 
             data = part.encode() if isinstance(part, str) else part
             digest.update(len(data).to_bytes(8, "little") + data)
 
-    add(_FORMAT, compiler.identity, how.versions, str(sanitize))
+    add(_FORMAT, compiler.identity, how.versions, str(chosen(sanitize)))
     add(*how.compile_command(compiler, sanitize=sanitize), *how.link_flags(compiler, sanitize=sanitize))
     if sanitize:
         add(*(str(source.resolve()) for source in sources))  # a report names the file with its path

@@ -466,7 +466,7 @@ def test_damaged_files_under_the_sanitizers_beside_numpy(tmp_path: Path):
     command = recipes.host_recipe().compile_command(find_compiler(), sanitize=True)
     sources = [driver, recipes.host_folder() / "npy.cpp"]
     program = tmp_path / "driver"
-    flags = [f"-I{recipes.host_folder()}", *map(str, sources), "-o", str(program), *recipes.SANITIZE[:2]]
+    flags = [f"-I{recipes.host_folder()}", *map(str, sources), "-o", str(program), *recipes.SANITIZE["address"][:2]]
     made = run([*command, *flags], timeout=120)
     assert made.returncode == 0, made.log
 
