@@ -92,6 +92,23 @@ inline std::vector<int64_t> ints_attribute(const OrtKernelInfo* info, const char
   });
 }
 
+// What ParallelFor promises, for ThreadSanitizer: what happened before it is seen by every piece, and what the pieces did is
+// seen behind it. The sanitizer cannot find that out by itself, because ONNX Runtime is not compiled with it.
+#if defined(__has_feature)
+#define OPLAB_HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define OPLAB_HAS_FEATURE(feature) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || OPLAB_HAS_FEATURE(thread_sanitizer)
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+inline void passed_on(void* address) { __tsan_release(address); }
+inline void taken_over(void* address) { __tsan_acquire(address); }
+#else
+inline void passed_on(void*) {}
+inline void taken_over(void*) {}
+#endif
+
 // Calls work(begin, end) for one piece of [0, size) after the other, on ONNX Runtime's threads. Where a piece begins does
 // not depend on the number of threads. An exception must not leave `work`: there is nobody on its thread to catch it.
 template <typename Work>
@@ -105,11 +122,15 @@ void parallel_for(OrtKernelContext* context, int64_t size, int64_t piece, const 
     const int64_t size, piece;
   } job{work, size, piece};
   const auto call = [](void* data, size_t index) {  // a size_t: signed from here on, or `begin - 1` would wrap around
+    taken_over(data);
     const Job& it = *static_cast<const Job*>(data);
     const int64_t begin = static_cast<int64_t>(index) * it.piece;
     it.work(begin, std::min(begin + it.piece, it.size));
+    passed_on(data);
   };
+  passed_on(&job);
   Ort::KernelContext(context).ParallelFor(call, static_cast<size_t>((size + piece - 1) / piece), 0, &job);
+  taken_over(&job);
 }
 
 // What is known about an operator's inputs before it runs, and what follows for its outputs. For a kernel's InferShapes.

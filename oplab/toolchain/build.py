@@ -31,9 +31,11 @@ from oplab.toolchain.recipes import (
     SUFFIX,
     Kind,
     Recipe,
+    Sanitizer,
+    chosen,
     host_folder,
     host_recipe,
-    host_sources,
+    kernels_path,
     ort_runtime,
     ort_runtime_names,
     recipe,
@@ -44,6 +46,7 @@ from oplab.toolchain.sanitizer import sanitizer_env
 __all__ = [
     "BuildFailed",
     "build_all",
+    "compile_driver",
     "compile_exercise",
     "compile_host_sanitized",
     "compile_sanitized",
@@ -69,7 +72,7 @@ def host_path() -> Path:
 
 
 def compile_exercise(
-    source: Path, kind: Kind, *, sanitize: bool = False, cache: Path | None = None, timeout: float = 90.0
+    source: Path, kind: Kind, *, sanitize: bool | Sanitizer = False, cache: Path | None = None, timeout: float = 90.0
 ) -> Path:
     """The shared library made from a one-file C++ exercise; compiled once for each content.
 
@@ -77,7 +80,7 @@ def compile_exercise(
         source: the C++ file. It may include the headers of ``csrc/torch_ops`` or ``csrc/ort_ops`` and its neighbours.
         kind: ``torch`` for a library of operators on PyTorch's stable ABI, ``ort`` for one of kernels for ONNX Runtime.
         sanitize: compile with AddressSanitizer and UndefinedBehaviorSanitizer. The process that loads the library must
-            be started with :func:`sanitizer_env`.
+            be started with :func:`sanitizer_env`. ``"thread"`` is ThreadSanitizer, for :func:`compile_driver`.
         cache: where libraries are kept; ``build/cache/exercises`` by default. Several processes may share it.
         timeout: seconds that the compiler may take.
 
@@ -88,19 +91,53 @@ def compile_exercise(
     source = Path(source)
     if not source.is_file():
         raise OplabError(f"There is no C++ file {shown(source)}.", "Restore it, or correct the path.")
-    return _cached([source], f"{source.stem}-*{SUFFIX}", recipe(kind), sanitize, cache or _exercise_cache(), timeout)
+    return _cached(
+        [source], (), f"{source.stem}-*{SUFFIX}", recipe(kind), sanitize, cache or _exercise_cache(), timeout
+    )
 
 
-def compile_sanitized(kind: Kind) -> Path:
-    """The course's own library of one kind, compiled with the sanitizers as ``compile_exercise(sanitize=True)`` does."""
+def compile_sanitized(kind: Kind, sanitizer: Sanitizer = "address") -> Path:
+    """The course's own library of one kind, compiled with a sanitizer as ``compile_exercise(sanitize=...)`` does."""
     sources = sorted(source_folder(kind).glob("*.cpp"))
-    return _cached(sources, f"oplab_{kind}_ops-*{SUFFIX}", recipe(kind), True, _exercise_cache(), 300.0)
+    return _cached(sources, (), f"oplab_{kind}_ops-*{SUFFIX}", recipe(kind), sanitizer, _exercise_cache(), 300.0)
 
 
 def compile_host_sanitized() -> Path:
-    """The program of ``csrc/host``, compiled with the sanitizers. Start it with :func:`sanitizer_env`."""
-    program = _cached(host_sources(), "oplab_host-*", host_recipe(), True, _exercise_cache(), 300.0)
+    """The program of ``csrc/host``, compiled with the sanitizers. Start it with :func:`sanitizer_env`.
+
+    The kernels in it are compiled without: for those there is :func:`compile_sanitized`.
+
+    Raises:
+        OplabError: the kernels are not compiled.
+    """
+    kernels = kernels_path()
+    if not kernels.is_file():
+        raise OplabError(f"The kernels are not compiled: {shown(kernels)} is missing.", "Run `make setup`.")
+    sources = sorted(host_folder().glob("*.cpp"))
+    program = _cached(sources, (kernels,), "oplab_host-*", host_recipe(), True, _exercise_cache(), 300.0)
     _link_runtime(program.parent)
+    return program
+
+
+def compile_driver(source: Path, sanitizer: Sanitizer) -> Path:
+    """A program on ONNX Runtime's C++ API, compiled with a sanitizer, that loads ONNX Runtime and kernels when it runs.
+
+    Python cannot be the process that ThreadSanitizer and LeakSanitizer watch: both want a program that was linked with them.
+
+    Args:
+        source: the C++ file with ``main``.
+        sanitizer: the one that the kernels it loads were compiled with.
+    """
+    compiler, how = find_compiler(), recipe("ort")
+    key = _key(compiler, how, [source], sanitize=sanitizer)
+    folder = _folder(_exercise_cache())
+    program = folder / f"{source.stem}-{key}"
+    if not program.is_file():
+        with _scratch(folder) as scratch:
+            made = scratch / program.name
+            command = [*how.compile_command(compiler, sanitize=sanitizer), str(source.resolve()), "-o", str(made)]
+            _must_succeed(run([*command, "-pthread", "-ldl"], timeout=300.0, cwd=scratch), source, 300.0)
+            os.replace(made, program)
     return program
 
 
@@ -108,17 +145,25 @@ def _exercise_cache() -> Path:
     return paths.build_dir() / "cache" / "exercises"
 
 
-def _cached(sources: list[Path], name: str, how: Recipe, sanitize: bool, cache: Path, timeout: float) -> Path:
-    """A compiled file of the cache; the star in ``name`` stands for its key."""
+def _cached(
+    sources: list[Path],
+    linked: Sequence[Path],
+    name: str,
+    how: Recipe,
+    sanitize: bool | Sanitizer,
+    cache: Path,
+    timeout: float,
+) -> Path:
+    """A compiled file of the cache; the star in ``name`` stands for its key, of which what is ``linked`` is a part."""
     compiler = find_compiler()
-    key = _key(compiler, how, sources, sanitize=sanitize)
+    key = _key(compiler, how, [*sources, *linked], sanitize=sanitize)
     folder = _folder(cache)
     library = folder / name.replace("*", key)
     if library.is_file():
         with contextlib.suppress(OSError):
             os.utime(library)  # the oldest go first when the cache is trimmed
         return library
-    if sanitize:
+    if chosen(sanitize) == "address":
         sanitizer_env()  # no sanitizer on this machine is not the source's fault: it raises an OplabError of its own
     with _scratch(folder) as scratch:
         made = scratch / library.name
@@ -137,6 +182,7 @@ class _Product:
         sources: the C++ files that the compiler is called for where CMake is not used.
         watched: the files whose content decides whether it is up to date; the headers that they include count too.
         file: what is made. CMake's project makes it under the same name.
+        archive: where its object files are kept for others too, or None; CMake makes it under the same name.
         definitions: what CMake is told besides the headers.
     """
 
@@ -146,6 +192,7 @@ class _Product:
     file: Path
     how: Recipe
     cmake: bool
+    archive: Path | None = None
     definitions: tuple[str, ...] = ()
 
 
@@ -155,10 +202,14 @@ def _products() -> list[_Product]:
         folder = source_folder(kind)
         all_files = tuple(sorted(folder.glob("*")))
         sources = tuple(sorted(folder.glob("*.cpp")))
-        made.append(_Product(folder, sources, all_files, library_path(kind), recipe(kind), kind == "ort"))
-    watched = (*sorted(host_folder().glob("*")), *sorted(source_folder("ort").glob("*")))
-    runtime = (f"-DORT_LIBRARY={ort_runtime()}",)
-    made.append(_Product(host_folder(), tuple(host_sources()), watched, host_path(), host_recipe(), True, runtime))
+        archive = kernels_path() if kind == "ort" else None
+        made.append(_Product(folder, sources, all_files, library_path(kind), recipe(kind), kind == "ort", archive))
+    # Last: it links the archive of the kernels.
+    folder = host_folder()
+    watched = (*sorted(folder.glob("*")), *sorted(source_folder("ort").glob("*")))
+    linked = (f"-DORT_KERNELS={kernels_path()}", f"-DORT_LIBRARY={ort_runtime()}")
+    sources = tuple(sorted(folder.glob("*.cpp")))
+    made.append(_Product(folder, sources, watched, host_path(), host_recipe(), True, definitions=linked))
     return made
 
 
@@ -182,7 +233,7 @@ def build_all(*, say=print) -> bool:
         stale = []
         for product in _products():
             key = _key(compiler, product.how, product.watched, sanitize=False)
-            if not _is_current(product.file, key):
+            if not _is_current(product.file, key) or (product.archive and not product.archive.is_file()):
                 stale.append((product, key))
         if not stale:
             say("The operators in build/lib are up to date.")
@@ -202,12 +253,15 @@ def _build_product(product: _Product, compiler: Compiler, folder: Path, timeout:
     cmake = _cmake() if product.cmake else None
     with _scratch(folder) as scratch:
         made = scratch / product.file.name
+        archive = scratch / product.archive.name if product.archive else None
         if cmake and _configure(cmake, product, compiler, scratch, timeout):
-            _build_with_cmake(cmake, product, scratch, made, timeout)
+            _build_with_cmake(cmake, product, scratch, timeout)
             way = "with CMake"
         else:
-            _compile(list(product.sources), product.how, compiler, scratch, made, timeout=timeout)
+            _compile(list(product.sources), product.how, compiler, scratch, made, archive=archive, timeout=timeout)
             way = "one call of the compiler for each file"
+        if archive and product.archive:
+            os.replace(archive, product.archive)
         os.replace(made, product.file)
     return way
 
@@ -235,10 +289,15 @@ def _compile(
     scratch: Path,
     made: Path,
     *,
-    sanitize: bool = False,
+    sanitize: bool | Sanitizer = False,
+    archive: Path | None = None,
     timeout: float = 300.0,
 ) -> None:
-    """Compiles sources to one shared library: one call for one file, else a call for each and one to link."""
+    """Compiles sources to one file: one call for one source, else a call for each and one to link.
+
+    Args:
+        archive: where the object files are to be kept, in a static library.
+    """
     compile_command = how.compile_command(compiler, sanitize=sanitize)
     link = ["-o", str(made), *how.link_flags(compiler, sanitize=sanitize)]
 
@@ -249,7 +308,7 @@ def _compile(
         # __FILE__ is the name alone, so that messages are short and the same content gives the same library anywhere.
         return f"-fmacro-prefix-map={source.resolve().parent}/="
 
-    if len(sources) == 1:
+    if len(sources) == 1 and not archive:
         call([*compile_command, near(sources[0]), str(sources[0].resolve()), *link], sources[0])
         return
 
@@ -260,6 +319,10 @@ def _compile(
 
     with ThreadPoolExecutor(min(len(sources), os.cpu_count() or 1, 4)) as pool:
         objects = list(pool.map(to_object, sources))
+    if archive:
+        # The compiler knows the archiver that fits its object files.
+        archiver = run([*compiler.command, "-print-prog-name=ar"], timeout=30).log.strip() or "ar"
+        call([archiver, "rcs", str(archive), *objects], sources[0])
     call([*compiler.command, *objects, *link], sources[0])
 
 
@@ -278,12 +341,13 @@ def _configure(cmake: str, product: _Product, compiler: Compiler, scratch: Path,
     return run(command, timeout=timeout, cwd=scratch, limited=False).returncode == 0
 
 
-def _build_with_cmake(cmake: str, product: _Product, scratch: Path, made: Path, timeout: float) -> None:
+def _build_with_cmake(cmake: str, product: _Product, scratch: Path, timeout: float) -> None:
     command = [cmake, "--build", str(scratch / "cmake"), "--parallel", str(min(os.cpu_count() or 1, 4))]
     done = run(command, timeout=timeout, cwd=scratch, limited=False)
     entry = next(file for file in product.sources if file.name in ("main.cpp", "register.cpp"))
     _must_succeed(done, entry, timeout)
-    os.replace(scratch / "cmake" / product.file.name, made)
+    for made in filter(None, (product.file, product.archive)):
+        os.replace(scratch / "cmake" / made.name, scratch / made.name)
 
 
 def _cmake() -> str | None:
@@ -308,7 +372,7 @@ def _must_succeed(done: Outcome, source: Path, timeout: float) -> None:
         raise build_failed(done.log, source)
 
 
-def _key(compiler: Compiler, how: Recipe, sources: Sequence[Path], *, sanitize: bool) -> str:
+def _key(compiler: Compiler, how: Recipe, sources: Sequence[Path], *, sanitize: bool | Sanitizer) -> str:
     digest = hashlib.sha256()
 
     def add(*parts: str | bytes) -> None:
@@ -316,7 +380,7 @@ def _key(compiler: Compiler, how: Recipe, sources: Sequence[Path], *, sanitize: 
             data = part.encode() if isinstance(part, str) else part
             digest.update(len(data).to_bytes(8, "little") + data)
 
-    add(_FORMAT, compiler.identity, how.versions, str(sanitize))
+    add(_FORMAT, compiler.identity, how.versions, str(chosen(sanitize)))
     add(*how.compile_command(compiler, sanitize=sanitize), *how.link_flags(compiler, sanitize=sanitize))
     if sanitize:
         add(*(str(source.resolve()) for source in sources))  # a report names the file with its path

@@ -20,8 +20,18 @@ from oplab.toolchain.headers import api_version, ort_include, runtime_version
 Kind = Literal["torch", "ort"]
 KINDS: tuple[Kind, ...] = ("torch", "ort")
 SUFFIX = ".dylib" if is_macos() else ".so"
+Sanitizer = Literal["address", "thread"]
 # -O1 keeps the report's line numbers true; vptr checks would need type information across libraries.
-SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-omit-frame-pointer", "-g", "-O1")
+_REPORT = ("-fno-omit-frame-pointer", "-g", "-O1")
+SANITIZE: dict[Sanitizer, tuple[str, ...]] = {
+    "address": ("-fsanitize=address,undefined", "-fno-sanitize=vptr", *_REPORT),
+    "thread": ("-fsanitize=thread", *_REPORT),
+}
+
+
+def chosen(sanitize: bool | Sanitizer) -> Sanitizer | None:
+    """``True`` is AddressSanitizer with UndefinedBehaviorSanitizer: what a learner's ``--sanitize`` means."""
+    return "address" if sanitize is True else sanitize or None
 
 
 @dataclass(frozen=True)
@@ -42,21 +52,23 @@ class Recipe:
     includes: tuple[Path, ...]
     versions: str
 
-    def compile_command(self, compiler: Compiler, *, sanitize: bool = False) -> list[str]:
+    def compile_command(self, compiler: Compiler, *, sanitize: bool | Sanitizer = False) -> list[str]:
         """The command up to the sources."""
         if compiler.family == "gcc":
             short = ["-fmax-errors=5"]
         else:
             short = ["-ferror-limit=5", "-fshow-overloads=best"]  # without it, notes on 900 overloads of the lite API
         plain = ["-fdiagnostics-color=never", *short]
-        return [*compiler.command, *self.flags, *(SANITIZE if sanitize else ()), *plain]
+        return [*compiler.command, *self.flags, *SANITIZE.get(chosen(sanitize), ()), *plain]
 
-    def link_flags(self, compiler: Compiler, *, sanitize: bool = False) -> list[str]:
-        if not sanitize:
+    def link_flags(self, compiler: Compiler, *, sanitize: bool | Sanitizer = False) -> list[str]:
+        which = chosen(sanitize)
+        if which is None:
             return list(self.link)
         # clang links its sanitizer statically unless told otherwise, and a library cannot bring its own.
         shared = ["-shared-libsan"] if compiler.family == "clang" else []
-        return [*self.link, *SANITIZE[:2], *shared]
+        asked = [flag for flag in SANITIZE[which] if "sanitize" in flag]
+        return [*self.link, *asked, *shared]
 
 
 def source_folder(kind: Kind) -> Path:
@@ -128,14 +140,14 @@ def _ort() -> Recipe:
 
 
 def host_recipe() -> Recipe:
-    """How ``csrc/host`` is compiled: as the kernels that it links, and against ONNX Runtime itself.
+    """How ``csrc/host`` is compiled: as the kernels, which it links, and against ONNX Runtime itself.
 
     Raises:
         OplabError: ONNX Runtime or its headers are missing.
     """
     kernels = _ort()
     origin = "@loader_path" if is_macos() else "$ORIGIN"
-    link = (str(ort_runtime()), f"-Wl,-rpath,{origin}")
+    link = (str(kernels_path()), str(ort_runtime()), f"-Wl,-rpath,{origin}")
     versions = f"{kernels.versions}, ONNX Runtime {runtime_version()}"
     return Recipe("host", kernels.flags, link, kernels.includes, versions)
 
@@ -144,9 +156,9 @@ def host_folder() -> Path:
     return paths.root() / "csrc" / "host"
 
 
-def host_sources() -> list[Path]:
-    """What the program is compiled from: its own files, and the kernels that it registers in process."""
-    return [*sorted(host_folder().glob("*.cpp")), *sorted(source_folder("ort").glob("*.cpp"))]
+def kernels_path() -> Path:
+    """The object files of ``csrc/ort_ops`` in one archive, for a program that has the kernels in itself."""
+    return paths.build_dir() / "lib" / "liboplab_ort_kernels.a"
 
 
 def ort_runtime() -> Path:

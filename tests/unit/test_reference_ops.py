@@ -86,14 +86,22 @@ def test_grid(corner: str, shape: tuple[int, ...]):
 def test_var_sum(count: int):
     feed = {f"x{number}": noise(2, 3, seed=number) for number in range(count)}
     before = feed["x0"].copy()
-    (got,) = evaluate(one_node("VarSum", feed), feed)
+    model = one_node("VarSum", feed)
+    (got,), (kernel,) = evaluate(model, feed), ops.session(model).run(None, feed)
+    np.testing.assert_array_equal(got, kernel)
     np.testing.assert_allclose(got, sum(feed.values()), rtol=1e-6)
     np.testing.assert_array_equal(feed["x0"], before)
 
 
 class TestKnn:
     def run(self, feed, names=None, nsample=4):
-        return evaluate(one_node("KNNQuery", feed, names, ("idx", "dist"), nsample=nsample), feed)
+        model = one_node("KNNQuery", feed, names, ("idx", "dist"), nsample=nsample)
+        idx, dist = evaluate(model, feed)
+        kernel_idx, kernel_dist = ops.session(model).run(None, feed)
+        assert (idx.dtype, dist.dtype) == (kernel_idx.dtype, kernel_dist.dtype)
+        np.testing.assert_array_equal(idx, kernel_idx)
+        np.testing.assert_allclose(dist, kernel_dist, rtol=1e-6)
+        return idx, dist
 
     def test_by_hand(self):
         xyz = np.array([[0, 0, 0], [1, 0, 0], [0, 0, 0], [5, 0, 0], [5, 3, 4]], np.float32)
@@ -111,6 +119,12 @@ class TestKnn:
             assert idx[row].tolist() == (low + np.argsort(far)[:4]).tolist()
             np.testing.assert_allclose(dist[row], np.sort(far)[:4], rtol=1e-6)
 
+    def test_the_one_half_left_out(self):
+        """A grid of points: many neighbours at one distance, and the lower index counts as nearer."""
+        xyz = np.stack(np.meshgrid(*[np.arange(5, dtype=np.float64)] * 3), -1).reshape(-1, 3)
+        idx, _ = self.run({"xyz": xyz, "offset": np.array([60, 125])}, ["xyz", "offset", "", ""], nsample=9)
+        assert (idx >= 0).all()
+
     def test_no_points(self):
         idx, dist = self.run({"xyz": noise(0, 3), "offset": np.array([0])})
         assert idx.shape == dist.shape == (0, 4)
@@ -120,7 +134,11 @@ class TestKnn:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_dynamic_resize_beside_onnx_s_resize(scale, dtype):
     x, scales = noise(2, 3, 11, 8, dtype=dtype), np.array([1, 1, *scale], np.float32)
-    (got,) = evaluate(one_node("DynamicResize", {"x": x, "scales": scales}), {"x": x, "scales": scales})
+    ours = one_node("DynamicResize", {"x": x, "scales": scales})
+    (got,) = evaluate(ours, {"x": x, "scales": scales})
+    (kernel,) = ops.session(ours).run(None, {"x": x, "scales": scales})
+    assert kernel.dtype == got.dtype and kernel.shape == got.shape
+    np.testing.assert_allclose(got, kernel, rtol=1e-4, atol=1e-4)
     feed = {"x": x.astype(np.float32), "scales": scales}
     model = one_node("Resize", feed, ["x", "", "scales"], domain="", mode="cubic")
     (expected,) = ops.session(model).run(None, feed)
@@ -158,7 +176,9 @@ def test_deform_conv2d_beside_onnx_s_deform_conv(leave_out, attributes):
     }
     names = ["" if name in leave_out else name for name in feed]
     feed = {name: value for name, value in feed.items() if name not in leave_out}
-    (got,) = evaluate(one_node("DeformConv2d", feed, names, **attributes), feed)
+    ours = one_node("DeformConv2d", feed, names, **attributes)
+    (got,), (kernel,) = evaluate(ours, feed), ops.session(ours).run(None, feed)
+    np.testing.assert_allclose(got, kernel, rtol=1e-4, atol=1e-4)
     (expected,) = ops.session(one_node("DeformConv", feed, names, domain="", **attributes)).run(None, feed)
     assert got.dtype == expected.dtype
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)

@@ -537,6 +537,7 @@ class TestBuild:
         for name in ("oplab_ort_ops", "oplab_host"):
             assert any(name in line and "one call of the compiler" in line for line in said)
         assert subprocess.run([build.host_path()], timeout=60).returncode == 0
+        assert recipes.kernels_path().is_file()
         assert build.build_all(say=said.append) is False
 
     def test_a_cmake_that_fails_is_done_without(self, small: Path, monkeypatch: pytest.MonkeyPatch):
