@@ -617,7 +617,7 @@ def cloud(rng: np.random.Generator, case: Query, sizes: Sequence[int], asked: Se
 
 
 EXAMPLE = ((7, 9), (3, 4))
-CLOUDS = [((9, 3, 20), (2, 8, 1)), ((1,), (5,)), ((4, 0, 6), (1, 2, 3)), ((30, 8), (0, 6))]
+CLOUDS = [((9, 3, 20), (2, 8, 1)), ((6, 1), (5, 2)), ((4, 0, 6), (1, 2, 3)), ((30, 8), (0, 6))]
 
 
 def collect_knn_plugin(c: Collect) -> None:
