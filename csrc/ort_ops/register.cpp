@@ -6,6 +6,7 @@ static Ort::CustomOpDomain oplab_domain() {
   oplab::add_my_add(domain);
   oplab::add_grid(domain);
   oplab::add_foo(domain);
+  oplab::add_knn_query(domain);
   return domain;
 }
 
