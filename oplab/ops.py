@@ -54,6 +54,7 @@ def load() -> None:
         _register_grid()
         _register_foo()
         _register_knn_query()
+        _register_dynamic_resize()
         _loaded = True
 
 
@@ -379,6 +380,58 @@ def _register_knn_query() -> None:
         return None, to_xyz, None, to_queries, None
 
     torch.library.register_autograd("oplab::knn_query", backward, setup_context=setup_context)
+
+
+def _register_dynamic_resize() -> None:
+    import torch
+
+    def check(name: str, images: torch.Tensor, height: int, width: int, scales: torch.Tensor) -> None:
+        torch._check(
+            images.dim() == 4,
+            lambda: f"{name} must have the shape [N, C, H, W], but its shape is {list(images.shape)}.",
+        )
+        torch._check(
+            height >= 1 and width >= 1,
+            lambda: f"x must have a height and a width of at least 1, but its shape is {list(images.shape)}.",
+        )
+        torch._check(
+            scales.dim() == 1 and scales.shape[0] == 4,
+            lambda: f"scales must have the shape [4], but its shape is {list(scales.shape)}.",
+        )
+        torch._check(
+            images.dtype in (torch.float32, torch.float64),
+            lambda: f"{name} must be float32 or float64, but it is {images.dtype}.",
+        )
+        torch._check(scales.dtype == torch.float32, lambda: f"scales must be float32, but it is {scales.dtype}.")
+        _check_device(name, images, "scales", scales)
+
+    @torch.library.register_fake("oplab::dynamic_resize")
+    def fake(x: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+        check("x", x, *(x.shape[2:] if x.dim() == 4 else (1, 1)), scales)
+        ctx = torch.library.get_ctx()  # the values of scales are not known: neither is the size
+        return x.new_empty([x.shape[0], x.shape[1], ctx.new_dynamic_size(min=1), ctx.new_dynamic_size(min=1)])
+
+    @torch.library.register_fake("oplab::dynamic_resize_backward")
+    def fake_backward(grad: torch.Tensor, scales: torch.Tensor, height: int, width: int) -> torch.Tensor:
+        check("grad", grad, height, width, scales)
+        return grad.new_empty([grad.shape[0], grad.shape[1], height, width])
+
+    def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        x, scales = inputs
+        ctx.size = x.shape[2:]
+        ctx.save_for_backward(scales)
+
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
+        return torch.ops.oplab.dynamic_resize_backward(grad, *ctx.saved_tensors, *ctx.size), None
+
+    def setup_context_twice(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    def backward_twice(ctx: Any, grad: torch.Tensor) -> tuple:
+        return torch.ops.oplab.dynamic_resize(grad, *ctx.saved_tensors), None, None, None
+
+    torch.library.register_autograd("oplab::dynamic_resize", backward, setup_context=setup_context)
+    torch.library.register_autograd("oplab::dynamic_resize_backward", backward_twice, setup_context=setup_context_twice)
 
 
 def _check_device(name: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:

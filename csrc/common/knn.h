@@ -16,15 +16,14 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <exception>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "knn_grid.h"
 #include "knn_tree.h"
+#include "share_out.h"
 
 namespace oplab {
 
@@ -129,28 +128,6 @@ struct Batch {
   std::optional<Tree<T>> tree;
   std::atomic<bool> needs_tree{false};
 };
-
-// parallel_for whose work may throw: the exception comes out at the end. Threads take the pieces one by one, because some
-// take far longer than others. make() makes what one thread needs for all of its pieces.
-template <typename ParallelFor, typename Make, typename Work>
-void share_out(const ParallelFor& parallel_for, int64_t size, int64_t piece, const Make& make, const Work& work) {
-  const int64_t pieces = (size + piece - 1) / piece;
-  std::atomic<int64_t> next{0};
-  std::exception_ptr failure;
-  std::mutex holds_failure;
-  parallel_for(pieces, int64_t{1}, [&](int64_t, int64_t) {
-    if (next >= pieces) return;
-    try {
-      auto own = make();
-      for (int64_t p = next++; p < pieces; p = next++) work(p * piece, std::min((p + 1) * piece, size), own);
-    } catch (...) {
-      const std::lock_guard<std::mutex> lock(holds_failure);
-      failure = std::current_exception();
-      next = pieces;
-    }
-  });
-  if (failure) std::rethrow_exception(failure);
-}
 
 }  // namespace knn
 

@@ -7,6 +7,7 @@ static Ort::CustomOpDomain oplab_domain() {
   oplab::add_grid(domain);
   oplab::add_foo(domain);
   oplab::add_knn_query(domain);
+  oplab::add_dynamic_resize(domain);
   return domain;
 }
 

@@ -25,4 +25,9 @@ std::tuple<torch::stable::Tensor, torch::stable::Tensor> knn_query(
     int64_t nsample, const torch::stable::Tensor& xyz, const torch::stable::Tensor& offset,
     const std::optional<torch::stable::Tensor>& new_xyz, const std::optional<torch::stable::Tensor>& new_offset);
 
+// dynamic_resize.cpp
+torch::stable::Tensor dynamic_resize(const torch::stable::Tensor& x, const torch::stable::Tensor& scales);
+torch::stable::Tensor dynamic_resize_backward(const torch::stable::Tensor& grad, const torch::stable::Tensor& scales,
+                                              int64_t height, int64_t width);
+
 }  // namespace oplab

@@ -11,6 +11,8 @@ STABLE_TORCH_LIBRARY(oplab, m) {
   m.def(
       "knn_query(int nsample, Tensor xyz, Tensor offset, Tensor? new_xyz=None, Tensor? new_offset=None) -> "
       "(Tensor idx, Tensor dist)");
+  m.def("dynamic_resize(Tensor x, Tensor scales) -> Tensor");
+  m.def("dynamic_resize_backward(Tensor grad, Tensor scales, SymInt height, SymInt width) -> Tensor");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(oplab, CPU, m) {
@@ -18,4 +20,6 @@ STABLE_TORCH_LIBRARY_IMPL(oplab, CPU, m) {
   m.impl("grid", TORCH_BOX(&oplab::grid));
   m.impl("foo_forward", TORCH_BOX(&oplab::foo_forward));
   m.impl("knn_query", TORCH_BOX(&oplab::knn_query));
+  m.impl("dynamic_resize", TORCH_BOX(&oplab::dynamic_resize));
+  m.impl("dynamic_resize_backward", TORCH_BOX(&oplab::dynamic_resize_backward));
 }

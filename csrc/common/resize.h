@@ -1,0 +1,221 @@
+// Bicubic resize of images, as ONNX's Resize with mode "cubic", cubic_coeff_a -0.75 and coordinate_transformation_mode
+// "pytorch_half_pixel". PyTorch's operator and ONNX Runtime's kernel both call this, so that they give the same numbers and
+// refuse the same things with the same sentence.
+//
+// An output has floor(length * scale) pixels, multiplied in float32 as ONNX Runtime does: 10 pixels times 2.3 are 23. Pixel i
+// lies at (i + 0.5) / scale - 0.5 in the input, and at 0 where the output has one pixel. What a pixel reads beyond a border is
+// the border's pixel.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "share_out.h"
+
+namespace oplab {
+
+// Planes of height times width, one behind the other, and what they become.
+struct Images {
+  int64_t planes, height, width, new_height, new_width;
+  double scale_y, scale_x;
+};
+
+namespace resize {
+
+using Shape = std::vector<int64_t>;
+
+constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
+constexpr int64_t kColumns = 4096;  // of the output that are computed together; what they need stays in the cache
+constexpr int kTaps = 4;
+
+inline std::string text(const Shape& shape) {
+  std::string words = "[";
+  for (int64_t size : shape) words += (words.size() > 1 ? ", " : "") + std::to_string(size);
+  return words + "]";
+}
+
+// The four pixels of one dimension that an output pixel is made of.
+template <typename T>
+struct Taps {
+  int32_t from[kTaps];
+  T weight[kTaps];
+};
+
+// Keys' cubic convolution: 1981, "Cubic convolution interpolation for digital image processing", with a = -0.75.
+template <typename T>
+Taps<T> taps_of(int64_t pixel, double scale, int64_t length, int64_t new_length) {
+  constexpr double a = -0.75;
+  const double at = new_length > 1 ? (static_cast<double>(pixel) + 0.5) / scale - 0.5 : 0.0;
+  const double whole = std::floor(at), t = at - whole;
+  const auto near = [](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };           // 0 <= x <= 1
+  const auto far = [](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };  // 1 <= x <= 2
+  const double weights[kTaps] = {far(t + 1), near(t), near(1 - t), far(2 - t)};
+  Taps<T> taps;
+  for (int k = 0; k < kTaps; ++k) {
+    const double from = std::min(std::max(whole - 1 + k, 0.0), static_cast<double>(length - 1));
+    taps.from[k] = static_cast<int32_t>(from);
+    taps.weight[k] = static_cast<T>(weights[k]);
+  }
+  return taps;
+}
+
+// What can be said before a value is read.
+template <typename Refuse>
+void check_shapes(const Shape& x, const Shape& scales, const Refuse& refuse) {
+  if (x.size() != 4) refuse("x must have the shape [N, C, H, W], but its shape is ", text(x), ".");
+  if (x[2] < 1 || x[3] < 1) refuse("x must have a height and a width of at least 1, but its shape is ", text(x), ".");
+  if (x[2] > kMostElements || x[3] > kMostElements) {
+    refuse("x must have a height and a width below 2**31, but its shape is ", text(x), ".");
+  }
+  if (scales != Shape{4}) refuse("scales must have the shape [4], but its shape is ", text(scales), ".");
+}
+
+// floor(length * scale) in float32.
+template <typename Refuse>
+int64_t new_length(const Shape& x, const float* scales, int dimension, const Refuse& refuse) {
+  const float scale = scales[dimension];
+  const char* const what = dimension == 2 ? "high" : "wide";
+  if (!std::isfinite(scale)) refuse("scales must be finite, but scales[", dimension, "] is ", scale, ".");
+  if (!(scale > 0)) refuse("scales must be positive, but scales[", dimension, "] is ", scale, ".");
+  const float length = std::floor(static_cast<float>(x[dimension]) * scale);
+  if (length < 1) {
+    refuse("scales[", dimension, "] is ", scale, ", which makes an empty image of one that is ", x[dimension], " ", what,
+           ".");
+  }
+  if (!(length < static_cast<float>(kMostElements))) {
+    refuse("scales[", dimension, "] is ", scale, ", which makes too large an image of one that is ", x[dimension], " ",
+           what, ": y may have 2**31 - 1 elements.");
+  }
+  return static_cast<int64_t>(length);
+}
+
+// The shapes have been checked.
+template <typename Refuse>
+Images plan(const Shape& x, const float* scales, const Refuse& refuse) {
+  for (int k = 0; k < 2; ++k) {
+    if (scales[k] != 1) refuse("scales must leave N and C as they are, but scales[", k, "] is ", scales[k], ".");
+  }
+  Images images{0, x[2], x[3], new_length(x, scales, 2, refuse), new_length(x, scales, 3, refuse), scales[2], scales[3]};
+  const int64_t pixels = images.new_height * images.new_width;  // both below 2**31
+  int64_t all;
+  if (__builtin_mul_overflow(x[0], x[1], &images.planes) || __builtin_mul_overflow(images.planes, pixels, &all) ||
+      pixels > kMostElements || all > kMostElements) {
+    refuse("scales[2] is ", scales[2], " and scales[3] is ", scales[3], ", which make too large an image: y would have the ",
+           "shape ", text({x[0], x[1], images.new_height, images.new_width}), ", and it may have 2**31 - 1 elements.");
+  }
+  return images;
+}
+
+// A row of the input, resized along x: columns [begin, begin + count) of the output.
+template <typename T>
+void resize_row(const T* row, const Taps<T>* taps, int64_t count, T* resized) {
+  for (int64_t i = 0; i < count; ++i) {
+    const Taps<T>& t = taps[i];
+    resized[i] = row[t.from[0]] * t.weight[0] + row[t.from[1]] * t.weight[1] + row[t.from[2]] * t.weight[2] +
+                 row[t.from[3]] * t.weight[3];
+  }
+}
+
+// The last rows that were resized along x. Neighbouring output rows share most of their four: an enlarged image resizes each
+// row of the input once.
+template <typename T>
+class Rows {
+ public:
+  explicit Rows(int64_t columns) : columns_(columns), values_(kTaps * columns) {}
+
+  const T* get(const T* row, const Taps<T>* taps, int64_t count) {
+    for (int slot = 0; slot < kTaps; ++slot) {
+      if (holds_[slot] == row) return values_.data() + slot * columns_;
+    }
+    const int slot = next_;
+    next_ = (next_ + 1) % kTaps;
+    holds_[slot] = row;
+    T* const resized = values_.data() + slot * columns_;
+    resize_row(row, taps, count, resized);
+    return resized;
+  }
+
+  void forget() { std::fill(holds_, holds_ + kTaps, nullptr); }
+
+ private:
+  const int64_t columns_;
+  std::vector<T> values_;
+  const T* holds_[kTaps] = {};
+  int next_ = 0;
+};
+
+// Columns [begin, begin + count) of the output.
+template <typename T>
+std::vector<Taps<T>> taps_along_x(const Images& images, int64_t begin, int64_t count) {
+  std::vector<Taps<T>> taps(count);
+  for (int64_t i = 0; i < count; ++i) {
+    taps[i] = taps_of<T>(begin + i, images.scale_x, images.width, images.new_width);
+  }
+  return taps;
+}
+
+}  // namespace resize
+
+// Writes y, the resized planes of x.
+//   parallel_for(size, piece, work)      calls work(begin, end) for the pieces of [0, size)
+template <typename T, typename ParallelFor>
+void resize_images(const Images& images, const T* x, T* y, const ParallelFor& parallel_for) {
+  using namespace resize;
+  if (images.planes == 0) return;
+  const int64_t piece = std::max(int64_t{8}, 32768 / std::min(images.new_width, kColumns));
+  for (int64_t begin = 0; begin < images.new_width; begin += kColumns) {
+    const int64_t count = std::min(kColumns, images.new_width - begin);
+    const std::vector<Taps<T>> along_x = taps_along_x<T>(images, begin, count);
+    share_out(
+        parallel_for, images.planes * images.new_height, piece, [&] { return Rows<T>(count); },
+        [&](int64_t first, int64_t last, Rows<T>& rows) {
+          rows.forget();
+          for (int64_t row = first; row < last; ++row) {
+            const T* const plane = x + row / images.new_height * images.height * images.width;
+            const Taps<T> t = taps_of<T>(row % images.new_height, images.scale_y, images.height, images.new_height);
+            const T* from[kTaps];
+            for (int k = 0; k < kTaps; ++k) from[k] = rows.get(plane + t.from[k] * images.width, along_x.data(), count);
+            T* const to = y + row * images.new_width + begin;
+            for (int64_t i = 0; i < count; ++i) {
+              to[i] = from[0][i] * t.weight[0] + from[1][i] * t.weight[1] + from[2][i] * t.weight[2] +
+                      from[3][i] * t.weight[3];
+            }
+          }
+        });
+  }
+}
+
+// The transposed of resize_images: writes grad_x, given the gradient of y. Each plane is one thread's, which adds in a fixed
+// order: the sums do not depend on the number of threads.
+template <typename T, typename ParallelFor>
+void resize_images_backward(const Images& images, const T* grad_y, T* grad_x, const ParallelFor& parallel_for) {
+  using namespace resize;
+  std::fill(grad_x, grad_x + images.planes * images.height * images.width, T{0});
+  for (int64_t begin = 0; begin < images.new_width; begin += kColumns) {
+    const int64_t count = std::min(kColumns, images.new_width - begin);
+    const std::vector<Taps<T>> along_x = taps_along_x<T>(images, begin, count);
+    share_out(
+        parallel_for, images.planes, 1, [&] { return std::vector<T>(images.width); },
+        [&](int64_t first, int64_t last, std::vector<T>& row) {
+          for (int64_t r = first * images.new_height; r < last * images.new_height; ++r) {
+            std::fill(row.begin(), row.end(), T{0});
+            const T* const from = grad_y + r * images.new_width + begin;
+            for (int64_t i = 0; i < count; ++i) {
+              for (int k = 0; k < kTaps; ++k) row[along_x[i].from[k]] += from[i] * along_x[i].weight[k];
+            }
+            T* const plane = grad_x + r / images.new_height * images.height * images.width;
+            const Taps<T> t = taps_of<T>(r % images.new_height, images.scale_y, images.height, images.new_height);
+            for (int k = 0; k < kTaps; ++k) {
+              T* const to = plane + t.from[k] * images.width;
+              for (int64_t i = 0; i < images.width; ++i) to[i] += row[i] * t.weight[k];
+            }
+          }
+        });
+  }
+}
+
+}  // namespace oplab
