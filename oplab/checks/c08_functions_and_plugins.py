@@ -62,7 +62,10 @@ def explain(error: Recorded, title: str) -> None:
             " An input of g.op is a value of the graph, an attribute a Python number or text with the suffix of its type: alpha_f=…, "
             "nsample_i=…."
         ),
-        "(occurred when translating": (
+        "'NoneType' object is not": (
+            " type().sizes() is None as soon as one axis is dynamic; varyingSizes() has a None for that axis only."
+        ),
+        "positional argument": (
             " symbolic is called with g and then what apply was given: values of the graph for tensors, Python's own numbers and None "
             "for the rest, and nothing for an argument that was left out."
         ),
@@ -509,7 +512,7 @@ def expect_resized(got: np.ndarray, x: np.ndarray, pair_of: tuple[float, float],
         right = right[:, :, : right.shape[2] // 2]
     if got.shape != right.shape and got.ndim == 4:
         cause = ""
-        whole = [n * f for n, f in zip(x.shape[2:], pair_of, strict=True)]
+        whole = [n * float(np.float32(factor)) for n, factor in zip(x.shape[2:], pair_of, strict=True)]
         if not behind and list(got.shape[2:]) == [int(np.floor(size)) for size in whole]:
             cause = " The sizes are those of torch.nn.functional.interpolate: it multiplies in float64, ONNX and dynamic_resize in float32."
         elif "half" in behind:

@@ -1,4 +1,4 @@
-# says: The factors of the example were baked into the graph
+# says: scales is missing. A missing input was baked into the graph
 def dynamic_resize_plugin():
     class DynamicResize(torch.autograd.Function):
         @staticmethod
