@@ -947,7 +947,7 @@ for place, (title, (part, queries)) in enumerate(panels.items()):
             axes.plot(*np.stack([point, end]).T, color="#2f6fb2", lw=1.2)
         axes.scatter(*points[near].T, s=13, color="#2f6fb2", depthshade=False)
         axes.scatter(*point, s=28, color="#c8323c", depthshade=False)
-    axes.set_box_aspect((3.8, 2, 1.3), zoom=1.25)
+    axes.set_box_aspect((3.8, 2, 1.3), zoom=1.1)
     axes.view_init(22, -65)
     axes.set_axis_off()
     figure.text(place * 0.5 + 0.25, 0.93, title, ha="center", fontsize=11)
