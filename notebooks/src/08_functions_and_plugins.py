@@ -1,0 +1,1143 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 08 · Functions and plugin-style operators
+#
+# After this chapter you can
+#
+# - put an operator, its gradient and its ONNX node into one class, and say what the dynamo path does with that class;
+# - choose between composing an operator of ONNX's own nodes and writing one node of your own, a *plugin*;
+# - give such a node two outputs, optional inputs and types that are true, and **run** it, because its kernel is loaded.
+#
+# Texts about plugins usually end at the export: the file has a strange node, and somebody else will write the rest. Here
+# the rest is there. The course's library has kernels for `DynamicResize` and `KNNQuery`, and each model below runs.
+
+# %%
+import importlib.util
+import io
+import os
+from contextlib import contextmanager
+
+import matplotlib.pyplot as plt
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
+from torch.autograd.gradcheck import GradcheckError
+
+from oplab import lesson, ops, photos, quiet_exports, raises, session
+from oplab.srcnn import load_srcnn
+
+lab = lesson("08_functions_and_plugins")
+
+# %% [markdown]
+# Helpers. `export` uses the **TorchScript path** (`dynamo=False`). `Call` makes a module of any function. `stock` is
+# ONNX Runtime without additions, `run` is ONNX Runtime with the course's kernels.
+
+# %%
+quiet_exports()
+ops.load()
+
+
+class Call(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *tensors):
+        return self.function(*tensors)
+
+
+def export(function, inputs, outputs=("out",), opset=17, axes=None):
+    """`inputs` is a dict of example tensors; `axes` names the dynamic axes."""
+    buffer, names = io.BytesIO(), {"input_names": list(inputs), "output_names": list(outputs), "dynamic_axes": axes}
+    module = function if isinstance(function, torch.nn.Module) else Call(function)
+    torch.onnx.export(module.eval(), (*inputs.values(),), buffer, dynamo=False, opset_version=opset, **names)
+    return onnx.load_model_from_string(buffer.getvalue())
+
+
+# %%
+def feed(runtime, feeds):
+    return runtime.run(None, {name: np.asarray(value) for name, value in feeds.items()})
+
+
+def stock(model, feeds):
+    return feed(ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]), feeds)
+
+
+def run(model, feeds):
+    return feed(session(model), feeds)
+
+
+def nodes(model):
+    return [f"{node.domain or 'ai.onnx'}::{node.op_type}({', '.join(node.input)})" for node in model.graph.node]
+
+
+# %% [markdown]
+# The exporter also has something to say, later. It says it from C++ on stderr, where Python's `warnings` cannot catch it, so
+# this helper reads it there. In old versions it was a Python warning.
+
+
+# %%
+@contextmanager
+def spoken(show=True):
+    """Collects what C++ code writes to stderr, and prints its warnings."""
+    path, kept = lab.build / "stderr.txt", os.dup(2)
+    with open(path, "wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+    lines = [line.split("Warning: ")[1] for line in path.read_text().splitlines() if "Warning: " in line]
+    if show:
+        print("\n".join(sorted({line.split(" (function")[0] for line in lines})) or "no warning")
+
+
+def shape(value):
+    kind = value.type.tensor_type
+    return [dim.dim_param or dim.dim_value for dim in kind.shape.dim] if kind.HasField("shape") else "no shape"
+
+
+# %% [markdown]
+# ## 1. The problem: code that no exporter can read
+#
+# Chapters 04 to 06 mapped operators that PyTorch knows by name. But much code has no name in PyTorch: a C library that
+# works on raw memory, a module made with pybind11, a function of NumPy. Here NumPy stands for all of them. `my_add` is
+# `alpha * a + beta * b`.
+
+
+# %%
+def library(a, b, alpha, beta):
+    """Some code that knows nothing of PyTorch."""
+    return torch.from_numpy(alpha * a.detach().numpy() + beta * b.detach().numpy())
+
+
+torch.manual_seed(8)
+pair = {"a": torch.rand(2, 3), "b": torch.rand(2, 3)}
+baked = export(lambda a, b: library(a, b, 3.0, 2.0), pair)
+print("nodes:", [node.op_type for node in baked.graph.node], " inputs:", [value.name for value in baked.graph.input])
+assert not baked.graph.input
+
+# %% [markdown]
+# *(TorchScript path.)* No error. The file has **no inputs**: what the library returned during the export became a
+# constant. The tracer sees PyTorch's operators only, and there were none.
+#
+# The other case is an operator with a name that nobody has mapped, like the compiled one of chapter 07. That fails
+# loudly.
+
+# %%
+with raises(torch.onnx.errors.UnsupportedOperatorError, "unrecognized namespace oplab::my_add"):
+    export(lambda a, b: torch.ops.oplab.my_add(a, b, 3.0, 2.0), pair)
+
+# %% [markdown]
+# ## 2. The fix: a Function with `symbolic`
+#
+# A subclass of `torch.autograd.Function` is a closed box. It says what the box computes (`forward`), and in a static
+# method named `symbolic` which ONNX node stands for the whole box. With `symbolic` the exporter does not use what it saw
+# inside.
+
+
+# %%
+class MyAddFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b, alpha, beta):
+        return library(a, b, alpha, beta)
+
+    @staticmethod
+    def symbolic(g, a, b, alpha, beta):
+        print("symbolic got:", *(type(value).__name__ for value in (a, b, alpha, beta)))
+        return g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta).setType(a.type())
+
+
+# %% [markdown]
+# You call the class through `apply`, never through `forward`. A module around it makes a layer of it.
+
+
+# %%
+class MyAdd(torch.nn.Module):
+    def __init__(self, alpha=3.0, beta=2.0):
+        super().__init__()
+        self.alpha, self.beta = alpha, beta
+
+    def forward(self, a, b):
+        return MyAddFunction.apply(a, b, self.alpha, self.beta)
+
+
+rows = {"a": {0: "rows"}, "b": {0: "rows"}}
+plugin = export(MyAdd(3.0, 0.5), pair, axes=rows)
+print(nodes(plugin), {entry.name: entry.f for entry in plugin.graph.node[0].attribute})
+
+# %% [markdown]
+# Look at what `symbolic` got. Tensors are values of the graph, as in chapter 05. But `alpha` and `beta` are **Python
+# floats** already: a Function gets what `apply` got. So `parse_args` has no place here, and a number can become an
+# attribute at once.
+#
+# The node runs with the course's kernel, at another size than the exported one, and not without it.
+
+# %%
+fresh = {"a": torch.rand(5, 3), "b": torch.rand(5, 3)}
+print("equal:", np.allclose(run(plugin, fresh)[0], MyAdd(3.0, 0.5)(**fresh), rtol=0, atol=1e-6))
+with raises(Fail, "oplab:MyAdd(-1) is not a registered function/op"):
+    stock(plugin, fresh)
+lab.show(plugin)
+
+# %% [markdown]
+# `symbolic` may as well *compose* the operator of nodes that ONNX has. Then every runtime can run it.
+
+
+# %%
+class Composed(MyAddFunction):
+    @staticmethod
+    def symbolic(g, a, b, alpha, beta):
+        left = g.op("Mul", a, g.op("Constant", value_t=torch.tensor(alpha)))
+        right = g.op("Mul", b, g.op("Constant", value_t=torch.tensor(beta)))
+        return g.op("Add", left, right)
+
+
+composed = export(lambda a, b: Composed.apply(a, b, 3.0, 0.5), pair, axes=rows)
+print([node.op_type for node in composed.graph.node])
+print("equal:", np.allclose(stock(composed, fresh)[0], MyAdd(3.0, 0.5)(**fresh), rtol=0, atol=1e-6))
+
+# %% [markdown]
+# Two traps. An argument that is left out does not reach `symbolic`, whatever default `forward` has. So give `symbolic` the
+# same defaults. And nobody compares `symbolic` with `forward`: chapter 03 had a wrong `forward` and a right file.
+
+
+# %%
+class WithDefaults(MyAddFunction):
+    @staticmethod
+    def forward(ctx, a, b, alpha=3.0, beta=2.0):
+        return library(a, b, alpha, beta)
+
+
+with raises(TypeError, "missing 2 required positional arguments: 'alpha' and 'beta'"):
+    export(lambda a, b: WithDefaults.apply(a, b), pair)
+
+# %% [markdown]
+# ## 3. The gradient belongs to the box too
+#
+# Nothing inside the box can be differentiated, so training stops at it.
+
+# %%
+leaf = {name: value.double().requires_grad_() for name, value in pair.items()}
+with raises(NotImplementedError, "You must implement either the backward or vjp method"):
+    MyAdd()(**leaf).sum().backward()
+
+# %% [markdown]
+# `backward` gets the gradient of the result and returns one entry for **each argument of `forward`**, `ctx` not counted.
+# Here is a first try, with both kinds of mistake.
+
+
+# %%
+class Passes(MyAddFunction):
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad
+
+
+with raises(RuntimeError, "incorrect number of gradients (expected 4, got 2)"):
+    Passes.apply(*leaf.values(), 3.0, 2.0).sum().backward()
+
+# %% [markdown]
+# PyTorch counts, but it does not compute. With two None added the numbers are still wrong, because d(3a)/da is 3.
+# `gradcheck` compares with differences of the function itself, in double.
+
+
+# %%
+class Four(MyAddFunction):
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad, None, None
+
+
+with raises(GradcheckError, "Jacobian mismatch for output 0 with respect to input 0"):
+    torch.autograd.gradcheck(lambda a, b: Four.apply(a, b, 3.0, 2.0), (*leaf.values(),))
+
+# %% [markdown]
+# What `backward` needs of the call, `forward` keeps on `ctx`: numbers as attributes, tensors with `save_for_backward`.
+
+
+# %%
+class MyAddTrainable(MyAddFunction):
+    @staticmethod
+    def forward(ctx, a, b, alpha, beta):
+        ctx.alpha, ctx.beta = alpha, beta
+        return library(a, b, alpha, beta)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.alpha * grad, ctx.beta * grad, None, None
+
+
+print("gradcheck:", torch.autograd.gradcheck(lambda a, b: MyAddTrainable.apply(a, b, 3.0, 2.0), (*leaf.values(),)))
+
+# %% [markdown]
+# The export is the same as before: a file for inference has no place for `backward`.
+#
+# ## 4. The dynamo path: `symbolic` is not asked
+#
+# The **dynamo path** opens the box. It traces `forward` like any code, and your `symbolic` is never called. This class
+# counts the calls; its `forward` is plain PyTorch.
+
+
+# %%
+class Counted(torch.autograd.Function):
+    calls = 0
+
+    @staticmethod
+    def forward(ctx, a, b, alpha, beta):
+        return alpha * a + beta * b
+
+    @staticmethod
+    def symbolic(g, a, b, alpha, beta):
+        Counted.calls += 1
+        return g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta).setType(a.type())
+
+
+# %%
+def dynamo(function, inputs, **options):
+    module = function if isinstance(function, torch.nn.Module) else Call(function)
+    options = {"input_names": list(inputs), "verbose": False, **options}
+    return torch.onnx.export(module.eval(), (*inputs.values(),), dynamo=True, **options).model_proto
+
+
+def counted(a, b):
+    return Counted.apply(a, b, 3.0, 0.5)
+
+
+for label, path in (("TorchScript", export), ("dynamo", dynamo)):
+    Counted.calls = 0
+    model = path(counted, pair)
+    print(f"{label:12} {[node.op_type for node in model.graph.node]!s:24} symbolic called: {Counted.calls > 0}")
+
+# %% [markdown]
+# No error, no warning, right numbers, and **the plugin is gone**. If a kernel of yours was to do the work, it will not.
+# The dynamo path even reads NumPy: `MyAdd`, whose `forward` calls the NumPy library, becomes Mul, Mul, Add as well.
+
+# %%
+print([node.op_type for node in dynamo(MyAdd(3.0, 0.5), pair).graph.node])
+
+# %% [markdown]
+# When `forward` calls something opaque, it stops, and the message names the operator.
+
+
+# %%
+class Compiled(Counted):
+    @staticmethod
+    def forward(ctx, a, b, alpha, beta):
+        return torch.ops.oplab.my_add(a, b, alpha, beta)
+
+
+with raises(torch.onnx.OnnxExporterError, "No ONNX function found for <OpOverload(op='oplab.my_add'"):
+    dynamo(lambda a, b: Compiled.apply(a, b, 3.0, 0.5), pair)
+
+# %% [markdown]
+# ### Its modern twin
+#
+# What is in the box of a Function has three places on this path:
+#
+# | | a Function, TorchScript path | dynamo path |
+# |---|---|---|
+# | what it computes | `forward` | an operator: C++ (chapter 07) or `torch.library.custom_op` |
+# | its shapes without data | `forward` runs on the example | a *fake*, `register_fake` |
+# | its gradient | `backward` | `torch.library.register_autograd` |
+# | its node | `symbolic` | a typed function in `custom_translation_table` |
+#
+# `torch.ops.oplab.my_add` has the first three. What is missing is a translation: typed arguments, a typed result, the
+# node in between. An `Opset` is a domain with its version.
+
+# %%
+from onnxscript import FLOAT, INT32, INT64, script
+from onnxscript.values import Opset
+
+oplab_1 = Opset("oplab", 1)
+
+
+@script(oplab_1)
+def my_add_translation(a: FLOAT[...], b: FLOAT[...], alpha: float, beta: float) -> FLOAT[...]:
+    return oplab_1.MyAdd(a, b, alpha=alpha, beta=beta)
+
+
+# %%
+table = {torch.ops.oplab.my_add.default: my_add_translation}
+
+
+def compiled(a, b):
+    return torch.ops.oplab.my_add(a, b, 3.0, 0.5)
+
+
+modern = dynamo(compiled, pair, custom_translation_table=table, dynamic_shapes=(({0: "rows"}, {0: "rows"}),))
+print(nodes(modern), {entry.name: entry.f for entry in modern.graph.node[0].attribute})
+print("equal:", np.allclose(run(modern, fresh)[0], compiled(**fresh), rtol=0, atol=1e-6))
+
+# %% [markdown]
+# The operator keeps its gradient without a Function around it. If you have such a Function anyway, the table serves it
+# too, because `forward` is traced down to the operator.
+
+# %%
+print("gradcheck:", torch.autograd.gradcheck(compiled, (*leaf.values(),)))
+print(nodes(dynamo(lambda a, b: Compiled.apply(a, b, 3.0, 0.5), pair, custom_translation_table=table)))
+
+# %% [markdown]
+# ### Without an operator: `torch.onnx.ops.symbolic`
+#
+# A node can also be written down in the model's own code. There is a catch: outside an export the call returns **zeros**.
+
+# %%
+node = {"attrs": {"alpha": 3.0, "beta": 0.5}, "dtype": torch.float32, "version": 1}
+
+
+def unguarded(a, b):
+    return torch.onnx.ops.symbolic("oplab::MyAdd", (a, b), shape=a.shape, **node)
+
+
+print(nodes(dynamo(unguarded, pair)))
+print("in PyTorch:", unguarded(**pair).unique().tolist())
+assert not unguarded(**pair).any()
+
+# %% [markdown]
+# So ask first whether an export is under way. The same guard works in a Function's `forward`: then one class serves both
+# paths.
+
+
+# %%
+class BothPaths(MyAddTrainable):
+    @staticmethod
+    def forward(ctx, a, b, alpha, beta):
+        if torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export():
+            attributes = {**node, "attrs": {"alpha": alpha, "beta": beta}}
+            return torch.onnx.ops.symbolic("oplab::MyAdd", (a, b), shape=a.shape, **attributes)
+        return MyAddTrainable.forward(ctx, a, b, alpha, beta)
+
+
+# %%
+def both_paths(a, b):
+    return BothPaths.apply(a, b, 3.0, 0.5)
+
+
+for label, model in (("TorchScript", export(both_paths, pair, axes=rows)), ("dynamo", dynamo(both_paths, pair))):
+    print(f"{label:12}", nodes(model), np.allclose(run(model, pair)[0], library(**pair, alpha=3.0, beta=0.5)))
+
+# %% [markdown]
+# ## 5. Composition or plugin: DynamicResize
+#
+# Now a real operator. Chapter 03 exported a super-resolution net whose factor is an *input* of the file. Its first step, a
+# bicubic resize by a tensor of factors, is here the compiled operator `oplab::dynamic_resize`. One `forward`, and two
+# classes that differ in `symbolic`. *(TorchScript path.)*
+
+
+# %%
+class ComposedResize(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, scales):
+        return torch.ops.oplab.dynamic_resize(x, scales)
+
+    @staticmethod
+    def symbolic(g, x, scales):
+        roi = g.op("Constant", value_t=torch.tensor([], dtype=torch.float32))
+        mode = {"mode_s": "cubic", "coordinate_transformation_mode_s": "half_pixel", "cubic_coeff_a_f": -0.75}
+        return g.op("Resize", x, roi, scales, **mode)
+
+
+class PluginResize(ComposedResize):
+    @staticmethod
+    def symbolic(g, x, scales):
+        return g.op("oplab::DynamicResize", x, scales)
+
+
+# %% [markdown]
+# The net is chapter 00's SRCNN with its trained weights: first enlarge, then sharpen.
+
+
+# %%
+class SuperResolution(torch.nn.Module):
+    def __init__(self, resize):
+        super().__init__()
+        self.resize, self.srcnn = resize, load_srcnn()
+
+    def forward(self, x, factor):
+        return self.srcnn(self.resize(x, factor))
+
+
+def factor(value):
+    return torch.tensor([1, 1, value, value], dtype=torch.float32)
+
+
+chelsea = torch.from_numpy(photos.to_nchw(photos.photo("chelsea", (90, 120))))
+example = {"input": chelsea[..., :20, :30], "factor": factor(3)}
+photo_axes = {"input": {0: "n", 2: "h", 3: "w"}, "output": {0: "n", 2: "H", 3: "W"}}
+
+# %%
+net = SuperResolution(PluginResize.apply)
+with_resize = export(SuperResolution(ComposedResize.apply), example, ["output"], axes=photo_axes)
+with spoken():
+    with_plugin = export(net, example, ["output"], axes=photo_axes)
+for model in (with_resize, with_plugin):
+    onnx.checker.check_model(model, full_check=True)
+    print(nodes(model)[:2], {entry.domain or "ai.onnx": entry.version for entry in model.opset_import})
+
+# %% [markdown]
+# Both are valid. Section 6 comes back to the warning. Left the composition, right the plugin. The viewer marks what
+# differs: one node, and the constant in front of it.
+
+# %%
+lab.show(with_resize, with_plugin)
+
+# %% [markdown]
+# Who can run them? The composition runs everywhere. The plugin runs where its kernel is. Note that the checker accepted
+# both: it does not know the domain `oplab`, so it looks away.
+
+# %%
+feeds = {"input": chelsea, "factor": factor(2.3)}
+with raises(Fail, "oplab:DynamicResize(-1) is not a registered function/op"):
+    stock(with_plugin, feeds)
+print("composition, stock ONNX Runtime:", stock(with_resize, feeds)[0].shape)
+print("plugin, with the kernels:       ", run(with_plugin, feeds)[0].shape)
+
+# %% [markdown]
+# ### The proof
+#
+# On the photo, on another photo of another size, at four factors of which the file has seen one. `SIZES` also has a
+# trap: 10 · 2.3 is 23 in float32, by which ONNX counts, and 22 in the double arithmetic of `torch.nn.functional.interpolate`.
+
+# %%
+coffee = torch.from_numpy(photos.to_nchw(photos.photo("coffee", (61, 83))))
+ten = chelsea[..., :10, :10]
+runtime, worst = session(with_plugin), 0.0
+for label, photo in (
+    ("chelsea", chelsea),
+    ("coffee", coffee),
+    ("10 × 10", ten),
+    ("two at once", chelsea.repeat(2, 1, 1, 1)),
+):
+    for value in (1.5, 2, 2.3, 3):
+        with torch.no_grad():
+            expected = net(photo, factor(value)).numpy()
+        (got,) = feed(runtime, {"input": photo, "factor": factor(value)})
+        assert got.shape == expected.shape, (label, value)
+        worst = max(worst, np.abs(got - expected).max())
+print("16 runs, all within 1e-5 of PyTorch:", worst <= 1e-5)
+naive = torch.nn.functional.interpolate(ten, scale_factor=factor(2.3).tolist()[2:], mode="bicubic")
+print(
+    "10 × 10 by 2.3: plugin",
+    feed(runtime, {"input": ten, "factor": factor(2.3)})[0].shape[2:],
+    " interpolate",
+    (*naive.shape[2:],),
+)
+assert worst <= 1e-5
+
+# %% [markdown]
+# The photo from the plugin model beside PyTorch's, and how far both files are from PyTorch. One grey level is 0.004; the
+# scale of the differences ends at 0.000002. The plugin is closer: its kernel and the PyTorch operator are compiled from the
+# same code (`csrc/common/resize.h`), and ONNX Runtime's Resize has an arithmetic of its own.
+
+# %%
+with torch.no_grad():
+    expected = net(chelsea, factor(3)).numpy()
+(got,), (composed_photo,) = (
+    run(model, {"input": chelsea, "factor": factor(3)}) for model in (with_plugin, with_resize)
+)
+views = {"input, 90 × 120": chelsea, "plugin in ONNX Runtime, × 3": got, "PyTorch, × 3": expected}
+gaps = {"plugin − PyTorch": got, "composition − PyTorch": composed_photo}
+figure, grid = plt.subplots(1, 5, figsize=(14, 2.5), layout="constrained")
+for axes, (title, image) in zip(grid, views.items(), strict=False):
+    axes.imshow(photos.to_image(image), interpolation="nearest")
+    axes.set_title(title, fontsize=10)
+for axes, (title, image) in zip(grid[3:], gaps.items(), strict=True):
+    drawn = axes.imshow(np.abs(image - expected).max(1)[0], cmap="magma", vmin=0, vmax=2e-6)
+    axes.set_title(title, fontsize=10)
+figure.colorbar(drawn, ax=grid[3:], shrink=0.8, format="%.0e")
+for axes in grid:
+    axes.axis("off")
+
+# %% [markdown]
+# ### Which one?
+#
+# | | composition | plugin |
+# |---|---|---|
+# | needs | ONNX has operators for it, in your opset | a kernel on every runtime that you ship to |
+# | runs in | every runtime, also ones that you never saw | your runtime, with your library |
+# | shapes and types | ONNX infers them | you say them (section 6) |
+# | speed | what the runtime does with many nodes | what you write (chapter 14) |
+# | a wrong mapping | found by comparing | found by comparing, but nobody else can |
+#
+# Compose where you can. A plugin is for what ONNX cannot say (the neighbours of section 7), or says too slowly.
+#
+# ### The dynamo path beside it
+#
+# The operator brings its fake: height and width are new unknown sizes, because they depend on *values*. A translation
+# decides between composition and plugin.
+
+# %%
+from onnxscript import opset18
+
+
+def to_resize(x: FLOAT, scales: FLOAT) -> FLOAT:
+    return opset18.Resize(
+        x, None, scales, mode="cubic", coordinate_transformation_mode="half_pixel", cubic_coeff_a=-0.75
+    )
+
+
+@script(oplab_1)
+def to_plugin(x: FLOAT[...], scales: FLOAT[...]) -> FLOAT[...]:
+    return oplab_1.DynamicResize(x, scales)
+
+
+# %%
+operator = torch.ops.oplab.dynamic_resize
+batch = {"input": chelsea.repeat(2, 1, 1, 1)[..., :20, :30], "factor": factor(3)}
+for translation in (to_resize, to_plugin):
+    model = dynamo(
+        SuperResolution(operator),
+        batch,
+        custom_translation_table={operator.default: translation},
+        dynamic_shapes=({0: "n", 2: "h", 3: "w"}, None),
+    )
+    (got,) = run(model, feeds)
+    print(nodes(model)[0], np.allclose(got, feed(runtime, feeds)[0], rtol=0, atol=1e-5))
+    print("   output:", shape(model.graph.output[0]))
+
+# %% [markdown]
+# ## 6. The warning, and two ways to answer it
+#
+# `PluginResize` said nothing about its output, and the exporter complained. Here it is alone, without the net.
+
+# %%
+small = {"x": example["input"], "scales": factor(3)}
+open_sizes = {"x": {0: "n", 2: "h", 3: "w"}}
+with spoken():
+    untyped = export(PluginResize.apply, small, axes=open_sizes)
+print("output:", shape(untyped.graph.output[0]))
+
+# %% [markdown]
+# Four axes, and nothing known about them, not even the three channels. For running that is fine: the model of section 5
+# ran. It is not fine for the **export of what comes behind**. Many mappings need to know a size. A normalisation of the
+# channels does:
+
+# %%
+norm = torch.nn.InstanceNorm2d(3)
+with raises(torch.onnx.errors.SymbolicValueError, "instance_norm for unknown channel size"), spoken(show=False):
+    export(lambda x, scales: norm(PluginResize.apply(x, scales)), small, axes=open_sizes)
+
+# %% [markdown]
+# ### First answer: setType in `symbolic`
+#
+# Chapter 05 has its three forms. `x.type()` would say "as large as x". The honest type has the batch and the channels of
+# `x`, and two sizes that are **not known**: None. `varyingSizes()` gives the sizes of `x`, with None for a dynamic axis
+# (`sizes()` is None altogether as soon as one axis is dynamic).
+
+
+# %%
+class TypedResize(ComposedResize):
+    @staticmethod
+    def symbolic(g, x, scales):
+        n, c, _, _ = x.type().varyingSizes()
+        y = g.op("oplab::DynamicResize", x, scales)
+        return y.setType(x.type().with_sizes([n, c, None, None]))
+
+
+with spoken():
+    typed = export(TypedResize.apply, small, axes=open_sizes)
+print("output:", shape(typed.graph.output[0]))
+
+# %%
+normed = export(lambda x, scales: norm(TypedResize.apply(x, scales)), small, axes=open_sizes)
+print([node.op_type for node in normed.graph.node if node.op_type != "Constant"])
+for value in (3, 1.5):
+    expected = norm(operator(coffee, factor(value)))
+    print(value, np.allclose(run(normed, {"x": coffee, "scales": factor(value)})[0], expected, rtol=0, atol=1e-4))
+
+# %% [markdown]
+# ### What you say is believed
+#
+# It is tempting to take the shape that `forward` saw. The warning is gone, the shape is complete, and the first run is
+# right. Behind it stands a crop to the upper half.
+
+
+# %%
+class FrozenResize(ComposedResize):
+    @staticmethod
+    def symbolic(g, x, scales):
+        y = g.op("oplab::DynamicResize", x, scales)
+        return y.setType(x.type().with_sizes([1, 3, 60, 90]))  # 3 times 20 × 30
+
+
+def upper_half(resize):
+    def function(x, scales):
+        y = resize(x, scales)
+        return y[:, :, : y.shape[2] // 2]
+
+    return function
+
+
+# %%
+for resize in (TypedResize, FrozenResize):
+    model = export(upper_half(resize.apply), small, axes=open_sizes)
+    print(
+        f"{resize.__name__}: {len(model.graph.node)} nodes, Shape among them: {'Shape' in [n.op_type for n in model.graph.node]}"
+    )
+    for value in (3, 2):
+        right = upper_half(operator)(small["x"], factor(value)).shape
+        (got,) = run(model, {"x": small["x"], "scales": factor(value)})
+        print(f"   factor {value}: {list(got.shape)}, PyTorch {list(right)}, equal: {got.shape == right}")
+
+# %% [markdown]
+# The exporter folded `y.shape[2]` to the 60 that it was told. At factor 2 the file gives 30 rows instead of 20, without an
+# error. An unknown size costs a few nodes; a wrong one costs the result.
+#
+# ### Second answer: the kernel's shape inference
+#
+# The other side can speak too. A kernel may have a function that computes the shapes of its outputs from those of its
+# inputs, when the model is loaded. The course's `MyAdd` has one. Here is a file without any type:
+
+
+# %%
+class Untyped(MyAddFunction):
+    @staticmethod
+    def symbolic(g, a, b, alpha, beta):
+        return g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta)
+
+
+with spoken(show=False):
+    silent = export(lambda a, b: Untyped.apply(a, b, 3.0, 2.0) * 2, pair, axes=rows)
+silent.graph.output[0].type.tensor_type.ClearField("shape")
+del silent.graph.value_info[:]
+print("onnx.shape_inference:", shape(onnx.shape_inference.infer_shapes(silent).graph.output[0]))
+print("ONNX Runtime:        ", session(silent).get_outputs()[0].shape)
+
+# %% [markdown]
+# ONNX's own inference knows nothing, the session knows `['rows', 3]`, name included: the kernel told it, and so the size of
+# what Mul makes is known too. If the file says something else, the session drops what the two disagree on:
+
+# %%
+claimed = onnx.helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, ["rows", 4])
+silent.graph.output[0].CopyFrom(claimed)
+print("the file says", shape(claimed), " the session knows", session(silent).get_outputs()[0].shape)
+
+# %% [markdown]
+# But all this comes too late for the exporter. The two answers do not replace each other:
+#
+# | | `setType` | the kernel's inference |
+# |---|---|---|
+# | who reads it | the exporter, and whoever opens the file | ONNX Runtime, when it loads the file |
+# | makes exportable what comes behind | yes | no |
+# | stands in the file | yes | no |
+# | may depend on data | no | no: `DynamicResize` has none, its sizes are data |
+# | if it is wrong | wrong constants in the graph, without an error | a size is dropped; a wrong dtype does not load |
+#
+# On the dynamo path both questions are answered by the fake, before any node is written.
+
+
+# %% [markdown]
+# ## 7. Two outputs and optional inputs: KNNQuery
+#
+# Point clouds need an operator that ONNX cannot compose well: for each point, its nearest neighbours. The course's
+# `knn_query` has the interface of a well-known CUDA operator. Several clouds lie one behind the other in one tensor, and
+# `offset` says where each ends.
+
+# %%
+print(torch.ops.oplab.knn_query.default._schema)
+
+
+def scan(seed, count):
+    """Points on a ball, a box and the floor, as a laser scanner sees them: float32 (3 * count, 3)."""
+    rng = np.random.default_rng(seed)
+    ball = rng.normal(size=(count, 3))
+    ball = ball / np.linalg.norm(ball, axis=1, keepdims=True) * 0.6 + [0, 0, 0.6]
+    box = rng.uniform(-0.4, 0.4, size=(count, 3))
+    box[np.arange(count), rng.integers(0, 3, count)] = rng.choice([-0.4, 0.4], count)
+    floor = np.column_stack([rng.uniform(-1.2, 2.6, count), rng.uniform(-1, 1, count), np.zeros(count)])
+    return torch.from_numpy(np.concatenate([ball, box + [1.6, 0, 0.4], floor]).astype(np.float32))
+
+
+# %%
+cloud = {"xyz": torch.cat([scan(1, 600), scan(2, 500)]), "offset": torch.tensor([1800, 3300])}
+idx, dist = torch.ops.oplab.knn_query(8, **cloud)
+print("idx ", idx.dtype, list(idx.shape), " of the second cloud, all from it:", bool((idx[1800:] >= 1800).all()))
+print("dist", dist.dtype, list(dist.shape), " each point finds itself first:", bool((dist[:, 0] == 0).all()))
+
+# %% [markdown]
+# The points that ask may be others than those that are found: `new_xyz` with its `new_offset`. Without them each point
+# asks for its own neighbours, a *self-query*.
+#
+# ### The Function of older texts
+#
+# *(TorchScript path.)* This is the pattern that you find for such operators: `nsample` becomes a constant input, and the
+# name of the node is free.
+
+
+# %%
+class OldQuery(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, nsample, xyz, offset, new_xyz=None, new_offset=None):
+        if new_xyz is None or new_offset is None:
+            new_xyz = new_offset = None
+        return torch.ops.oplab.knn_query(nsample, xyz, offset, new_xyz, new_offset)
+
+    @staticmethod
+    def symbolic(g, nsample, xyz, offset, new_xyz=None, new_offset=None):
+        nsample = g.op("Constant", value_t=torch.tensor(nsample))
+        if new_xyz is None or new_offset is None:
+            return g.op("custom::knnquery", nsample, xyz, offset, outputs=2)
+        return g.op("custom::knnquery", nsample, xyz, offset, new_xyz, new_offset, outputs=2)
+
+
+# %%
+ends = {"xyz": {0: "n"}, "offset": {0: "b"}, "new_xyz": {0: "m"}, "new_offset": {0: "b"}}
+found = ["idx", "dist"]
+with spoken():
+    old = export(lambda *tensors: OldQuery.apply(8, *tensors), cloud, found, axes=ends)
+print(nodes(old), [shape(value) for value in old.graph.output])
+with raises(Fail, "custom:knnquery(-1) is not a registered function/op"):
+    run(old, cloud)
+
+# %% [markdown]
+# It exports, and nobody can run it. `outputs=2` is right: without it `g.op` makes one output, and the export stops.
+# `new_xyz` and `new_offset` that were not given are **Python's** None in a Function, so `is None` is the right question.
+# (In the functions of chapter 06, registered by name, they were values of the graph, and `_is_none` was.)
+#
+# Three things are left to do: a node that a kernel knows, `nsample` as the attribute that it is, and the types. First the
+# mistakes. `query` makes a Function of a `symbolic`.
+
+
+# %%
+def query(symbolic):
+    return type("KNNQuery", (OldQuery,), {"symbolic": staticmethod(symbolic)})
+
+
+def one_output(g, nsample, xyz, offset, new_xyz=None, new_offset=None):
+    return g.op("oplab::KNNQuery", xyz, offset, nsample_i=nsample)
+
+
+with raises(RuntimeError, "incorrect number of outputs (expected 2, but got 1)"):
+    export(lambda *tensors: query(one_output).apply(8, *tensors), cloud, found)
+
+# %% [markdown]
+# **An input in the wrong place.** "Pass on what is there" worked for two Nones. `forward` above has a rule of its own,
+# also from older texts: if *one* of the two is None, it is a self-query. Then the same line lets `new_offset` slide into
+# the place of `new_xyz`.
+
+
+# %%
+def what_is_there(g, nsample, xyz, offset, new_xyz=None, new_offset=None):
+    given = [value for value in (xyz, offset, new_xyz, new_offset) if value is not None]
+    return g.op("oplab::KNNQuery", *given, nsample_i=nsample, outputs=2)
+
+
+def one_none(xyz, offset, new_offset):
+    return query(what_is_there).apply(8, xyz, offset, None, new_offset)
+
+
+with spoken(show=False):
+    shifted = export(one_none, {**cloud, "new_offset": cloud["offset"]}, found, axes=ends)
+print(nodes(shifted))
+with raises(InvalidGraph, "Type 'tensor(int64)' of input parameter (new_offset)"):
+    run(shifted, {**cloud, "new_offset": cloud["offset"]})
+
+# %% [markdown]
+# Here the dtypes differ, so ONNX Runtime notices. In chapter 06 they did not, and the numbers were wrong in silence.
+#
+# **The wrong dtype.** The obvious `setType(xyz.type())` says that the indices are floats. Where a later node only passes
+# them on, the export is content. The kernel is not.
+
+
+# %%
+def floats(g, nsample, xyz, offset, new_xyz=None, new_offset=None):
+    idx, dist = what_is_there(g, nsample, xyz, offset, new_xyz, new_offset)
+    return idx.setType(xyz.type()), dist.setType(xyz.type())
+
+
+wrong = export(lambda *tensors: query(floats).apply(8, *tensors), cloud, found, axes=ends)
+print([shape(value) for value in wrong.graph.output], "  8 neighbours were asked for")
+with raises(Fail, "Type (tensor(float)) of output arg (idx)"):
+    run(wrong, cloud)
+
+# %% [markdown]
+# The shape is as wrong as the dtype: three columns, because a point has three coordinates.
+#
+# ### The fix
+#
+# Decide first whether it is a self-query. Then the list of inputs has two entries or four, never three. Each output gets
+# its dtype and its shape: as many rows as points that ask, `nsample` columns.
+
+
+# %%
+class KNNQuery(OldQuery):
+    @staticmethod
+    def symbolic(g, nsample, xyz, offset, new_xyz=None, new_offset=None):
+        self_query = new_xyz is None or new_offset is None
+        asking, inputs = (xyz, []) if self_query else (new_xyz, [new_xyz, new_offset])
+        idx, dist = g.op("oplab::KNNQuery", xyz, offset, *inputs, nsample_i=nsample, outputs=2)
+        rows = asking.type().with_sizes([asking.type().varyingSizes()[0], nsample])
+        return idx.setType(rows.with_dtype(torch.int32)), dist.setType(rows)
+
+
+# %%
+asking = {
+    "new_xyz": torch.tensor([[0.0, 0, 1.4], [-0.8, -0.3, 0.3], [2.2, -0.5, 0.7]]),
+    "new_offset": torch.tensor([1, 3]),
+}
+with spoken():
+    own = export(lambda *t: KNNQuery.apply(8, *t), cloud, found, axes={**ends, "idx": {0: "n"}, "dist": {0: "n"}})
+    both = {**ends, "idx": {0: "m"}, "dist": {0: "m"}}
+    others = export(lambda *t: KNNQuery.apply(8, *t), {**cloud, **asking}, found, axes=both)
+for model in (own, others):
+    onnx.checker.check_model(model, full_check=True)
+    kinds = [onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type) for value in model.graph.output]
+    print(nodes(model), kinds, [shape(value) for value in model.graph.output])
+lab.show(others)
+
+# %% [markdown]
+# ### The proof
+#
+# Clouds that were not exported: other sizes, three clouds in one tensor, one of them empty, one with fewer points than
+# neighbours. There idx is -1 and dist is 0. In the last one no new point asks.
+
+
+# %%
+def compare(sizes, asked):
+    xyz, offset = torch.cat([scan(40 + size, 100)[:size] for size in sizes]), torch.tensor(sizes).cumsum(0)
+    new = {"new_xyz": scan(50, 40)[: sum(asked)] + 0.05, "new_offset": torch.tensor(asked).cumsum(0)}
+    feeds, padded = {"xyz": xyz, "offset": offset}, []
+    for model, given in ((own, feeds), (others, {**feeds, **new})):
+        right = torch.ops.oplab.knn_query(8, **given)
+        got = run(model, given)
+        assert got[0].dtype == np.int32 and np.array_equal(got[0], right[0])
+        assert np.allclose(got[1], right[1], rtol=0, atol=1e-5)
+        padded.append(int((got[0] < 0).sum()))
+    return padded
+
+
+for sizes, asked in (([250], [7]), ([40, 5, 90], [3, 2, 4]), ([30, 0, 12], [1, 0, 6]), ([9, 8], [0, 0])):
+    padded = compare(sizes, asked)
+    print(f"clouds of {sizes}, {asked} new points: all equal; -1 in the two results: {padded}")
+
+# %% [markdown]
+# The neighbours as ONNX Runtime found them. Left, a self-query, of which 12 points are drawn in red and the points that
+# they found in blue. Each is its own first neighbour. Right, new points, which lie beside the objects.
+
+# %%
+idx, _ = run(own, cloud)
+new_idx, _ = run(others, {**cloud, **asking})
+points, new = cloud["xyz"].numpy(), asking["new_xyz"].numpy()
+panels = {
+    "self-query: 12 points of the first cloud": (slice(0, 1800), [(points[i], idx[i]) for i in range(40, 1800, 150)]),
+    "two new points ask in the second cloud": (slice(1800, None), [(new[i], new_idx[i]) for i in (1, 2)]),
+}
+figure = plt.figure(figsize=(12, 3.7))
+for place, (title, (part, queries)) in enumerate(panels.items()):
+    axes = figure.add_axes((place * 0.5 - 0.12, -0.4, 0.74, 1.7), projection="3d", computed_zorder=False)
+    depth = points[part][:, 1]
+    axes.scatter(*points[part].T, s=4, c=depth, cmap="Greys_r", vmin=-2.6, vmax=1.6, depthshade=False)
+    for point, near in queries:
+        for end in points[near]:
+            axes.plot(*np.stack([point, end]).T, color="#2f6fb2", lw=1.2)
+        axes.scatter(*points[near].T, s=13, color="#2f6fb2", depthshade=False)
+        axes.scatter(*point, s=28, color="#c8323c", depthshade=False)
+    axes.set_box_aspect((3.8, 2, 1.3), zoom=1.1)
+    axes.view_init(22, -65)
+    axes.set_axis_off()
+    figure.text(place * 0.5 + 0.25, 0.93, title, ha="center", fontsize=11)
+
+# %% [markdown]
+# ### The dynamo path beside it
+#
+# The translation has optional arguments with the default None, and a result of two types. It has to give the node's
+# outputs names first: `return oplab_1.KNNQuery(…)` is refused, because one call could be one value or two.
+
+
+# %%
+@script(oplab_1)
+def knn_translation(
+    nsample: int,
+    xyz: FLOAT[...],
+    offset: INT64[...],
+    new_xyz: FLOAT[...] = None,
+    new_offset: INT64[...] = None,
+) -> tuple[INT32[...], FLOAT[...]]:
+    idx, dist = oplab_1.KNNQuery(xyz, offset, new_xyz, new_offset, nsample=nsample)
+    return idx, dist
+
+
+# %%
+table = {torch.ops.oplab.knn_query.default: knn_translation}
+for given, dims in ((cloud, "nb"), ({**cloud, **asking}, "nbmb")):
+    model = dynamo(
+        lambda *tensors: torch.ops.oplab.knn_query(8, *tensors),
+        given,
+        custom_translation_table=table,
+        dynamic_shapes=(tuple({0: name} for name in dims),),
+    )
+    same = [np.array_equal(a, b) for a, b in zip(run(model, given), torch.ops.oplab.knn_query(8, **given), strict=True)]
+    print(nodes(model), [shape(value) for value in model.graph.output], same)
+
+# %% [markdown]
+# Here the fake has given both outputs their dtype and shape, the name `m` included.
+#
+# ## 8. What a plugin is in TensorRT
+#
+# The word comes from TensorRT, NVIDIA's inference engine. A *plugin* there is a C++ or Python class with a kernel for the
+# GPU. It is registered under three texts: a **name**, a **version** and a **namespace**. This is what the file's node meets
+# when TensorRT's ONNX parser reads it:
+#
+# 1. The parser looks for an importer of its own by the **op_type alone**. It knows most of ONNX's operators.
+# 2. Finding none, it asks the plugin registry. The name is the op_type; version and namespace come from two string
+#    *attributes* of the node, `plugin_version` (default "1") and `plugin_namespace` (default ""). The node's **domain is
+#    not asked**.
+# 3. If there is such a plugin, the node's attributes are handed to it as *fields*, and its inputs as tensors. If not, the
+#    parser stops with "Plugin not found, are the plugin name, version, and namespace correct?"
+#
+# An old text makes such a node for the resize, with a made-up domain, and ends there. Here it is:
+
+
+# %%
+class TensorRTResize(ComposedResize):
+    @staticmethod
+    def symbolic(g, x, scales):
+        return g.op("Just_A_Scope_Name::DynamicTRTResize", x, scales)
+
+
+with spoken():
+    strange = export(SuperResolution(TensorRTResize.apply), example, ["output"], axes=photo_axes)
+print(nodes(strange)[0])
+with raises(Fail, "Just_A_Scope_Name:DynamicTRTResize(-1) is not a registered function/op"):
+    run(strange, feeds)
+
+# %% [markdown]
+# What would TensorRT look for? This reads from a node what the parser reads.
+
+
+# %%
+def plugin_key(node):
+    fields = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+    version = fields.get("plugin_version", b"1").decode()
+    namespace = fields.get("plugin_namespace", b"").decode()
+    return {"name": node.op_type, "version": version, "namespace": namespace}, fields
+
+
+for model in (strange, with_plugin, own):
+    print(*plugin_key(model.graph.node[0]))
+
+# %% [markdown]
+# `Just_A_Scope_Name` appears nowhere: the scope is for ONNX Runtime and for readers. Two names do matter, and one is a trap:
+# a node `oplab::Resize` would be taken by step 1, as ONNX's Resize. Give a plugin a name that ONNX does not have.
+#
+# To meet a plugin that is registered in a namespace, write the two attributes. ONNX Runtime's kernel does not mind them, so
+# one file serves both engines.
+
+
+# %%
+class ForBoth(ComposedResize):
+    @staticmethod
+    def symbolic(g, x, scales):
+        n, c, _, _ = x.type().varyingSizes()
+        y = g.op("oplab::DynamicResize", x, scales, plugin_version_s="1", plugin_namespace_s="oplab")
+        return y.setType(x.type().with_sizes([n, c, None, None]))
+
+
+for_both = export(SuperResolution(ForBoth.apply), example, ["output"], axes=photo_axes)
+print(plugin_key(for_both.graph.node[0])[0], np.array_equal(run(for_both, feeds)[0], run(with_plugin, feeds)[0]))
+
+# %% [markdown]
+# ### The missing end
+#
+# The old node has no kernel anywhere. But it *means* what `DynamicResize` means: same inputs, same result. So rename it in
+# the file, and import the right domain. Now it runs.
+
+# %%
+node_of_the_file, (scope,) = strange.graph.node[0], [d for d in strange.opset_import if d.domain]
+node_of_the_file.domain = scope.domain = "oplab"
+node_of_the_file.op_type = "DynamicResize"
+print(nodes(strange)[0], "equal:", np.array_equal(run(strange, feeds)[0], run(with_plugin, feeds)[0]))
+
+# %% [markdown]
+# For TensorRT the missing end is a plugin class in C++ or Python, a GPU, and the registration before the parser runs. This
+# course does not go there. Where TensorRT and a GPU are present, the next cell asks the real parser, and checks that it
+# refuses for the reason above. Elsewhere it does nothing.
+
+# %%
+if importlib.util.find_spec("tensorrt") and torch.cuda.is_available():
+    import tensorrt as trt
+
+    log = trt.Logger(trt.Logger.INTERNAL_ERROR)
+    network = trt.Builder(log).create_network(0)
+    parser = trt.OnnxParser(network, log)
+    assert not parser.parse(with_plugin.SerializeToString())
+    assert "Plugin not found" in parser.get_error(0).desc()
+
+# %% [markdown]
+# ## 9. Limits
+#
+# - `autograd.Function` with `symbolic` belongs to the TorchScript path, which is no longer developed. For a new operator write
+#   the operator (chapter 07) and a translation; keep a Function where a code base has one.
+# - Nothing compares `forward`, `symbolic` and the kernel. You do, on sizes that were not exported.
+# - A graph input that no node reads is dropped by the exporter, as `new_offset` is in a self-query:
+
+# %%
+half = export(
+    lambda xyz, offset, new_offset: KNNQuery.apply(8, xyz, offset, None, new_offset),
+    {**cloud, "new_offset": cloud["offset"]},
+    found,
+    axes=ends,
+)
+print([value.name for value in half.graph.input])
+
+# %% [markdown]
+# - A type is needed for **each** output. One that is missing takes the other one's with it:
+
+
+# %%
+def half_typed(g, nsample, xyz, offset, new_xyz=None, new_offset=None):
+    idx, dist = what_is_there(g, nsample, xyz, offset, new_xyz, new_offset)
+    return idx.setType(xyz.type().with_dtype(torch.int32).with_sizes([None, nsample])), dist
+
+
+with spoken(show=False):
+    model = export(lambda *tensors: query(half_typed).apply(8, *tensors), cloud, found, axes=ends)
+print([shape(value) for value in model.graph.output])
+
+# %% [markdown]
+# - What TensorRT does with a node was read from its parser's source here, and not run.
+#
+# ## 10. Exercises
+#
+# Your file is `exercises/c08_functions_and_plugins.py`. Each exercise returns a class. A hint: `lab.hint("knn_plugin")`.
+#
+# **`my_add_function`** — a Function with its gradient, and one node with the numbers of each call.
+
+# %%
+lab.check("my_add_function")
+
+# %% [markdown]
+# **`dynamic_resize_plugin`** — a plugin node whose type is true at every factor. The grader exports what you have not seen
+# behind it, and runs it.
+
+# %%
+lab.check("dynamic_resize_plugin")
+
+# %% [markdown]
+# **`knn_plugin`** — optional inputs that keep their places, two outputs, each with its type.
+
+# %%
+lab.check("knn_plugin")
+
+# %% [markdown]
+# ## What to read next
+#
+# - Chapter 10: the modern exporter, with translations, fakes and `torch.onnx.ops.symbolic` in depth.
+# - Chapters 12 and 13: the kernels that ran here. `csrc/ort_ops/dynamic_resize.cpp` and `csrc/ort_ops/knn_query.cpp`.
+# - In PyTorch's documentation: *Extending PyTorch* for `autograd.Function`, and *torch.library* for operators.
+# - In TensorRT's documentation: *Extending TensorRT with Custom Layers*.

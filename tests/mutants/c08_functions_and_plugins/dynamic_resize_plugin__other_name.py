@@ -1,0 +1,13 @@
+# says: domain and name, capitals included
+def dynamic_resize_plugin():
+    class DynamicResize(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, scales):
+            return torch.ops.oplab.dynamic_resize(x, scales)
+
+        @staticmethod
+        def symbolic(g, x, scales):
+            y = g.op("oplab::DynamicTRTResize", x, scales)
+            return y.setType(x.type().with_sizes([*x.type().varyingSizes()[:2], None, None]))
+
+    return DynamicResize

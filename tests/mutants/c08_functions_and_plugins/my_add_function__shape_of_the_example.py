@@ -1,0 +1,19 @@
+# says: is true for the example only
+def my_add_function():
+    class MyAdd(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b, alpha, beta):
+            ctx.alpha, ctx.beta = alpha, beta
+            MyAdd.shape = list(a.shape)
+            return alpha * a + beta * b
+
+        @staticmethod
+        def backward(ctx, grad):
+            return ctx.alpha * grad, ctx.beta * grad, None, None
+
+        @staticmethod
+        def symbolic(g, a, b, alpha, beta):
+            node = g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta)
+            return node.setType(a.type().with_sizes(MyAdd.shape))
+
+    return MyAdd

@@ -1,0 +1,18 @@
+# says: has the type TENSOR, expected FLOAT
+def my_add_function():
+    class MyAdd(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b, alpha, beta):
+            ctx.alpha, ctx.beta = alpha, beta
+            return alpha * a + beta * b
+
+        @staticmethod
+        def backward(ctx, grad):
+            return ctx.alpha * grad, ctx.beta * grad, None, None
+
+        @staticmethod
+        def symbolic(g, a, b, alpha, beta):
+            alpha, beta = torch.tensor(alpha), torch.tensor(beta)
+            return g.op("oplab::MyAdd", a, b, alpha_t=alpha, beta_t=beta).setType(a.type())
+
+    return MyAdd

@@ -1,0 +1,65 @@
+"""Chapter 08 judges with formulas of its own: they agree with the course's operators, and its inputs can tell right from wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oplab import ops
+from oplab.checks import c08_functions_and_plugins as checks
+
+SEEDS = range(5)
+
+
+@pytest.fixture(scope="module")
+def oplab_ops():
+    torch = pytest.importorskip("torch")
+    ops.load()
+    return torch.ops.oplab
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bicubic_by_hand_is_dynamic_resize(seed, oplab_ops):
+    import torch
+
+    rng = np.random.default_rng(seed)
+    for x in checks.images(rng, 3, False):
+        for pair in checks.factors(rng):
+            right = oplab_ops.dynamic_resize(torch.from_numpy(x), torch.from_numpy(checks.scales_of(pair)))
+            made = checks.bicubic_by_hand(x, pair)
+            assert made.shape == tuple(right.shape)
+            assert np.allclose(made, right.numpy(), rtol=0, atol=1e-5)
+
+
+def test_the_images_tell_the_two_rules_for_sizes_apart():
+    """10 rows at 2.3: 23 in float32, 22 in float64."""
+    rows = {x.shape[2] for x in checks.images(np.random.default_rng(0), 3, False)}
+    factors = [height for height, _ in checks.FACTORS]
+    sizes = {
+        (np.floor(np.float32(n) * np.float32(f)), np.floor(n * float(np.float32(f)))) for n in rows for f in factors
+    }
+    assert (23.0, 22.0) in sizes
+
+
+@pytest.mark.parametrize("case", checks.QUERIES, ids=lambda case: case.title)
+def test_neighbours_by_hand_are_knn_query(case, oplab_ops):
+    import torch
+
+    for seed in SEEDS:
+        rng = np.random.default_rng(seed)
+        for counts in checks.CLOUDS:
+            arrays = checks.cloud(rng, case, *counts)
+            arrays = arrays if case.asks else {name: arrays[name] for name in ("xyz", "offset")}
+            right = oplab_ops.knn_query(
+                case.nsample, **{name: torch.from_numpy(value) for name, value in arrays.items()}
+            )
+            idx, dist = checks.neighbours_by_hand(case.nsample, **arrays)
+            assert np.array_equal(idx, right[0].numpy())
+            assert np.allclose(dist, right[1].numpy(), rtol=1e-6, atol=0)
+
+
+def test_coefficients_are_never_a_default_nor_each_other():
+    for seed in range(50):
+        alpha, beta = checks.coefficients(np.random.default_rng(seed))
+        assert alpha != beta and not {alpha, beta} & {0.0, 1.0, 2.0, 3.0}
+        assert {float(np.float32(alpha)), float(np.float32(beta))} == {alpha, beta}
