@@ -82,12 +82,12 @@ def knn_case(random: np.random.Generator, library: str) -> str:
 
     dtype, offset_dtype = DTYPES[random.integers(2)], (np.int64, np.int32)[random.integers(2)]
     batches = int(random.integers(1, 4))
-    nsample = int(random.choice([1, 2, 3, 16, 50, 0, -5], p=[0.3, 0.3, 0.2, 0.12, 0.05, 0.02, 0.01]))
+    nsample = int(random.choice([1, 3, 16, 50, 0, -5], p=[0.5, 0.35, 0.1, 0.04, 0.005, 0.005]))
     feed = {}
     for prefix in ("", "new_") if random.random() < 0.5 else ("",):
         n = int(random.choice([0, 1, 7, 60], p=[0.05, 0.1, 0.45, 0.4]))
-        if not prefix and random.random() < 0.02:
-            n = 700
+        if random.random() < 0.01:
+            n = 1500  # more than one thread
         xyz, offset = test_op_knn.cloud(
             CLOUDS[random.integers(len(CLOUDS))], n, dtype, batches, seed=int(random.integers(2**31))
         )
@@ -114,7 +114,7 @@ def knn_case(random: np.random.Generator, library: str) -> str:
         return f"refused for {refused}"
     for answer, expected in zip(came[0], test_op_knn.reference(nsample, **feed), strict=True):
         assert answer.dtype == expected.dtype
-        np.testing.assert_array_equal(answer, expected)
+        assert np.array_equal(answer, expected), (answer, expected)
     return "answered"
 
 
@@ -150,8 +150,8 @@ def resize_case(random: np.random.Generator, library: str) -> str:
         shape = [[], shape[:3], [*shape, 1], shape[1:]][random.integers(4)]
     x = random.normal(size=shape).astype(dtype)
     scales = np.array([1, 1, *10 ** random.uniform(-0.7, 0.8, 2)], np.float32)
-    if random.random() < 0.01:
-        scales[3] = random.uniform(300, 6000)  # more columns than are computed together
+    if random.random() < 0.003:
+        scales[3] = random.uniform(300, 3000)  # more columns than are computed together
     if random.random() < 0.1:
         scales[random.integers(4)] = random.choice([*ODD_VALUES, 2, 1e5, 2e9, 1e-3])
     if random.random() < 0.04:
@@ -169,7 +169,7 @@ def resize_case(random: np.random.Generator, library: str) -> str:
     expected = test_op_resize.reference(x, scales)
     assert y.dtype == expected.dtype and y.shape == expected.shape
     np.testing.assert_allclose(y, expected, rtol=0, atol=2e-5 if dtype == np.float32 else 1e-12)
-    if case_has_gradient := random.random() < 0.3:
+    if case_has_gradient := random.random() < 0.2:
         grad = random.normal(size=y.shape).astype(dtype)
         back = torch.ops.oplab.dynamic_resize_backward(torch.from_numpy(grad), in_torch[1], *x.shape[2:]).numpy()
         height, width = (test_op_resize.matrix(x.shape[k], scales[k]) for k in (2, 3))
@@ -186,7 +186,7 @@ def judge(refused: str | None, in_torch: tuple, in_ort: tuple) -> bool:
         return False
     assert not sentence, sentence
     for answer, ort_answer in zip(answers, ort_answers, strict=True):
-        np.testing.assert_array_equal(answer, ort_answer)
+        assert np.array_equal(answer, ort_answer), (answer, ort_answer)
     return True
 
 
@@ -229,9 +229,9 @@ print("clean")
         ("knn_case: refused for offset", 100),
         ("knn_case: refused for new_xyz", 50),
         ("knn_case: refused for new_offset", 50),
-        ("knn_case: refused for new_xyz and new_offset", 30),
+        ("knn_case: refused for new_xyz and new_offset", 20),
         ("resize_case: answered", 2000),
-        ("resize_case: answered, and its gradient", 700),
+        ("resize_case: answered, and its gradient", 400),
         ("resize_case: refused for x", 200),
         ("resize_case: refused for scales", 500),
     ):

@@ -30,20 +30,19 @@ def compiled():
 
 
 def reference(nsample: int, xyz, offset, new_xyz=None, new_offset=None) -> tuple[np.ndarray, np.ndarray]:
-    """Every point of the batch, one batch and one query after the other; NumPy's stable sort breaks the ties."""
+    """Every query beside every point of its batch; NumPy's stable sort breaks the ties."""
     if new_xyz is None:
         new_xyz, new_offset = xyz, offset
     idx = np.full((len(new_xyz), nsample), -1, np.int32)
     dist = np.zeros((len(new_xyz), nsample), xyz.dtype)
     starts = itertools.pairwise([0, *offset]), itertools.pairwise([0, *new_offset])
     for (begin, end), (first, last) in zip(*starts, strict=True):
-        for query in range(first, last):
-            with np.errstate(over="ignore", under="ignore"):
-                x, y, z = ((xyz[begin:end] - new_xyz[query]) ** 2).T
-                square = x + y + z
-            nearest = np.argsort(square, kind="stable")[:nsample]
-            idx[query, : len(nearest)] = nearest + begin
-            dist[query, : len(nearest)] = np.sqrt(square[nearest])
+        with np.errstate(over="ignore", under="ignore"):
+            x, y, z = (np.subtract.outer(new_xyz[first:last, k], xyz[begin:end, k]) ** 2 for k in range(3))
+            square = x + y + z
+        nearest = np.argsort(square, axis=1, kind="stable")[:, :nsample]
+        idx[first:last, : nearest.shape[1]] = nearest + begin
+        dist[first:last, : nearest.shape[1]] = np.sqrt(np.take_along_axis(square, nearest, axis=1))
     return idx, dist
 
 

@@ -48,10 +48,11 @@ def matrix(length: int, scale: float) -> np.ndarray:
     scale = np.float32(scale)
     new_length = int(np.floor(np.float32(length) * scale))
     weights = np.zeros((new_length, length))
-    for pixel in range(new_length):
-        at = (pixel + 0.5) / float(scale) - 0.5 if new_length > 1 else 0.0
-        for neighbour in range(int(np.floor(at)) - 1, int(np.floor(at)) + 3):
-            weights[pixel, min(max(neighbour, 0), length - 1)] += cubic(np.float64(at - neighbour))
+    pixels = np.arange(new_length)
+    at = (pixels + 0.5) / float(scale) - 0.5 if new_length > 1 else np.zeros(1)
+    for step in range(-1, 3):
+        neighbour = np.floor(at) + step
+        np.add.at(weights, (pixels, np.clip(neighbour, 0, length - 1).astype(int)), cubic(at - neighbour))
     return weights
 
 
