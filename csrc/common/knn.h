@@ -19,6 +19,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "knn_grid.h"
@@ -164,7 +165,9 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
     refuse("nsample must not be larger than the largest batch, but nsample is ", q.nsample,
            " and the largest batch has ", largest, " points.");
   }
-  const auto [idx, dist] = outputs();
+  const std::pair<int32_t*, T*> output = outputs();
+  int32_t* const idx = output.first;
+  T* const dist = output.second;
 
   const auto each_batch = [&](const auto& work) {
     const int64_t count = static_cast<int64_t>(batches.size());

@@ -5,10 +5,10 @@
 
 namespace oplab {
 
-void add_my_add(Ort::CustomOpDomain& domain);  // my_add.cpp
-void add_grid(Ort::CustomOpDomain& domain);    // grid.cpp
+void add_my_add(Ort::CustomOpDomain& domain);          // my_add.cpp
+void add_grid(Ort::CustomOpDomain& domain);            // grid.cpp
 void add_foo(Ort::CustomOpDomain& domain);     // foo.cpp
-void add_knn_query(Ort::CustomOpDomain& domain);  // knn_query.cpp
+void add_knn_query(Ort::CustomOpDomain& domain);       // knn_query.cpp
 void add_dynamic_resize(Ort::CustomOpDomain& domain);  // dynamic_resize.cpp
 
 }  // namespace oplab
