@@ -387,15 +387,16 @@ def _register_knn_query() -> None:
     def backward(ctx: Any, _: Any, grad: torch.Tensor) -> tuple:
         xyz, new_xyz, idx, dist = ctx.saved_tensors
         queries = xyz if new_xyz is None else new_xyz
-        # At distance 0 the slope has no direction: it is 0, as torch.cdist says. So it is where idx is -1.
+        # At distance 0 the slope has no direction: it is 0, as torch.cdist says. So it is where idx is -1. Both are sent to
+        # a point behind the last one, which there is even where the cloud has none.
         counts = (idx >= 0) & (dist > 0)
-        found = torch.where(counts, idx, 0).to(torch.int64)
-        if not xyz.shape[0]:  # there is nothing that an index could name
-            return None, torch.zeros_like(xyz), None, None if new_xyz is None else torch.zeros_like(new_xyz), None
+        n = xyz.shape[0]
+        found = torch.where(counts, idx, n).flatten()
+        points = torch.cat([xyz, xyz.new_zeros(1, 3)])[found].unflatten(0, idx.shape)
         slope = torch.where(counts, grad / torch.where(counts, dist, 1), 0)
-        push = slope.unsqueeze(2) * (queries.unsqueeze(1) - xyz[found])
+        push = slope.unsqueeze(2) * (queries.unsqueeze(1) - points)
         to_queries = push.sum(1)
-        to_xyz = torch.zeros_like(xyz).index_add(0, found.flatten(), -push.flatten(0, 1))
+        to_xyz = xyz.new_zeros(n + 1, 3).index_add(0, found, -push.flatten(0, 1))[:n]
         if new_xyz is None:
             return None, to_xyz + to_queries, None, None, None
         return None, to_xyz, None, to_queries, None

@@ -39,8 +39,9 @@ struct KnnQuery {
 
 namespace knn {
 
-constexpr int64_t kPiece = 128;  // queries that a thread answers at once
 constexpr int64_t kSteps = 64;
+constexpr int64_t kFew = 1024;   // so many points or queries are not worth waking a second thread for
+constexpr int64_t kPiece = 128;  // queries that a thread answers at once
 
 using Shape = std::vector<int64_t>;
 
@@ -165,11 +166,14 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
   }
   const auto [idx, dist] = outputs();
 
-  const auto nothing = [] { return 0; };
   const auto each_batch = [&](const auto& work) {
-    share_out(parallel_for, static_cast<int64_t>(batches.size()), 1, nothing, [&](int64_t begin, int64_t end, int) {
-      for (int64_t b = begin; b < end; ++b) work(batches[b]);
-    });
+    const int64_t count = static_cast<int64_t>(batches.size());
+    const int64_t piece = n <= kFew ? std::max(count, int64_t{1}) : std::max(count * kFew / n, int64_t{1});
+    share_out(
+        parallel_for, count, piece, [] { return 0; },
+        [&](int64_t begin, int64_t end, int) {
+          for (int64_t b = begin; b < end; ++b) work(batches[b]);
+        });
   };
   const auto grow_tree = [&](Batch<T>& batch) {
     batch.tree.emplace(q.xyz + 3 * batch.begin, batch.end - batch.begin, batch.begin);
@@ -192,7 +196,7 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
   const auto each_query = [&](const auto& work) {
     const int64_t m = query_offset.empty() ? 0 : query_offset.back();
     share_out(
-        parallel_for, m, kPiece, [] { return std::optional<std::pair<int64_t, Nearest<T>>>(); },
+        parallel_for, m, m <= kFew ? kFew : kPiece, [] { return std::optional<std::pair<int64_t, Nearest<T>>>(); },
         [&](int64_t begin, int64_t end, auto& kept) {
           const auto first = std::upper_bound(query_offset.begin(), query_offset.end(), begin);
           size_t b = static_cast<size_t>(first - query_offset.begin());

@@ -30,6 +30,7 @@ using Shape = std::vector<int64_t>;
 
 constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
 constexpr int64_t kColumns = 4096;  // of the output that are computed together; what they need stays in the cache
+constexpr int64_t kFew = 32768;     // so many pixels are not worth waking a second thread for
 constexpr int kTaps = 4;
 
 inline std::string text(const Shape& shape) {
@@ -166,7 +167,7 @@ template <typename T, typename ParallelFor>
 void resize_images(const Images& images, const T* x, T* y, const ParallelFor& parallel_for) {
   using namespace resize;
   if (images.planes == 0) return;
-  const int64_t piece = std::max(int64_t{8}, 32768 / std::min(images.new_width, kColumns));
+  const int64_t piece = kFew / std::min(images.new_width, kColumns);
   for (int64_t begin = 0; begin < images.new_width; begin += kColumns) {
     const int64_t count = std::min(kColumns, images.new_width - begin);
     const std::vector<Taps<T>> along_x = taps_along_x<T>(images, begin, count);
@@ -194,12 +195,13 @@ void resize_images(const Images& images, const T* x, T* y, const ParallelFor& pa
 template <typename T, typename ParallelFor>
 void resize_images_backward(const Images& images, const T* grad_y, T* grad_x, const ParallelFor& parallel_for) {
   using namespace resize;
+  const int64_t piece = std::max(kFew / (images.new_height * images.new_width), int64_t{1});
   std::fill(grad_x, grad_x + images.planes * images.height * images.width, T{0});
   for (int64_t begin = 0; begin < images.new_width; begin += kColumns) {
     const int64_t count = std::min(kColumns, images.new_width - begin);
     const std::vector<Taps<T>> along_x = taps_along_x<T>(images, begin, count);
     share_out(
-        parallel_for, images.planes, 1, [&] { return std::vector<T>(images.width); },
+        parallel_for, images.planes, piece, [&] { return std::vector<T>(images.width); },
         [&](int64_t first, int64_t last, std::vector<T>& row) {
           for (int64_t r = first * images.new_height; r < last * images.new_height; ++r) {
             std::fill(row.begin(), row.end(), T{0});
