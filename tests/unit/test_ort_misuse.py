@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-import test_op_deform_conv2d
 import test_op_foo
-import test_op_var_sum
+import test_op_malformed
 import test_ort_ops
 from onnx import TensorProto, helper
 
@@ -205,31 +205,24 @@ class TestAttributes:
 
     def test_the_table_holds_every_kernel(self):
         source = "\n".join(path.read_text() for path in (paths.root() / "csrc/ort_ops").glob("*.cpp"))
-        kernels = dict(re.findall(r'static const Op<\w+<float>> \w+\{"(\w+)"(?:, (\d+))?\}', source))
+        kernels = dict(re.findall(r'static const Op<\w+<float\b[^>]*>> \w+\{"(\w+)"(?:, (\d+))?\}', source))
         assert set(kernels) == set(domain.ATTRIBUTES)
         assert max(int(since or 1) for since in kernels.values()) == max(domain.VERSIONS)
 
 
 def one_node(name: str, **attributes):
-    """A model of one node with as many inputs as it must have."""
-    if name == "DeformConv2d":
-        return test_op_deform_conv2d.make_model(("X", "W", "offset"), **attributes)
-    if name == "VarSum":
-        return test_op_var_sum.make_model(["x0"])
-    inputs = {"Grid": ("pos", "size")}.get(name, ("a", "b"))
-    ends = [helper.make_tensor_value_info(each, TensorProto.FLOAT, None) for each in inputs]
-    node = helper.make_node(name, list(inputs), ["y"], domain="oplab", **attributes)
-    to = TensorProto.INT64 if name == "Grid" else TensorProto.FLOAT
-    graph = helper.make_graph([node], "g", ends, [helper.make_tensor_value_info("y", to, None)])
-    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("oplab", 2)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    """A model of one node with as many inputs as it must have, which is right but for the attributes given."""
+    kernel = test_op_malformed.KERNELS[name]
+    count = {"Grid": 2, "KNNQuery": 2, "DeformConv2d": 3, "VarSum": 1}.get(name, len(kernel.inputs))
+    draft = test_op_malformed.right(name, np.float32)
+    return replace(draft, inputs=kernel.inputs[:count], attributes=attributes).model()
 
 
 class TestInputs:
     @pytest.mark.parametrize("name", domain.ATTRIBUTES)
     @pytest.mark.parametrize("to", [TensorProto.FLOAT16, TensorProto.INT32, TensorProto.STRING, TensorProto.BOOL])
     def test_a_dtype_that_no_kernel_has(self, name: str, to: int):
-        right = {"Foo": {"attr1": 1.0, "attr2": 2}}.get(name, {})
+        right = {"Foo": {"attr1": 1.0, "attr2": 2}, "KNNQuery": {"nsample": 3}}.get(name, {})
         model = one_node(name, **right)
         for end in model.graph.input:
             end.type.tensor_type.elem_type = to
