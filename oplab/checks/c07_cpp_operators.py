@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -333,11 +334,24 @@ def collect_my_add_backward(c: Collect) -> None:
 
     from oplab.toolchain.build import library_path
 
-    torch.ops.load_library(
-        str(library_path("torch"))
-    )  # the bare kernels: oplab.ops.load() would add fakes and backwards
+    one_at_a_time()
+    # The bare kernels: oplab.ops.load() would add fakes and backwards.
+    torch.ops.load_library(str(library_path("torch")))
     c.function("my_add_backward")("oplab::my_add")
     operator = torch.ops.oplab.my_add
+
+    for case in SLOPES:
+        arrays = case.arrays(c.rng)
+        a, b = (laid_out(array, layout).requires_grad_() for array, layout in zip(arrays, case.layouts, strict=True))
+        weight = torch.from_numpy(c.rng.normal(size=case.shape).astype(case.dtype))
+        kept = weight.clone()
+        y = c.attempt(case.title, operator, a, b, *case.coefficients)
+        if y is not None:
+            c.attempt(case.title, y.backward, kept)
+        c.value(case.title, y)
+        c.value(f"{case.title}: the gradient of a", a.grad)
+        c.value(f"{case.title}: the gradient of b", b.grad)
+        c.value(f"{case.title}: what came in", kept)
 
     for case in FAKED:
         with FakeTensorMode():
@@ -364,24 +378,25 @@ def collect_my_add_backward(c: Collect) -> None:
     if program is not None:
         c.value("the export", c.attempt("the export", program.module(), a, b))
 
-    for case in SLOPES:
-        arrays = case.arrays(c.rng)
-        a, b = (laid_out(array, layout).requires_grad_() for array, layout in zip(arrays, case.layouts, strict=True))
-        weight = torch.from_numpy(c.rng.normal(size=case.shape).astype(case.dtype))
-        kept = weight.clone()
-        y = c.attempt(case.title, operator, a, b, *case.coefficients)
-        if y is not None:
-            c.attempt(case.title, y.backward, kept)
-        c.value(case.title, y)
-        c.value(f"{case.title}: the gradient of a", a.grad)
-        c.value(f"{case.title}: the gradient of b", b.grad)
-        c.value(f"{case.title}: what came in", kept)
+
+def one_at_a_time() -> None:
+    """Let this forked process begin its first backward without a race.
+
+    A fork leaves torch's thread pool to be made again, and once a fake tensor was made (here or in the server) the first backward
+    starts eight threads that all do so at once; that ends now and then in "Invalid thread pool!" and SIGABRT (torch 2.15). So the
+    pool is made here, and one processor runs the threads one after the other.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 def judge_my_add_backward(v: Verdict) -> None:
+    slopes = [(case, case.arrays(v.rng) and v.rng.normal(size=case.shape).astype(case.dtype)) for case in SLOPES]
     Sum((3, 4)).arrays(v.rng)
     exported = Sum((6, 4)).arrays(v.rng)
-    slopes = [(case, case.arrays(v.rng) and v.rng.normal(size=case.shape).astype(case.dtype)) for case in SLOPES]
     with v.check("the fake promises what the kernel returns"):
         for case in FAKED:
             expect_fake(v, case)
