@@ -513,6 +513,15 @@ typo = STABLE.replace("float(alpha) *", "float(aplha) *")
 fails_to_build("'aplha' was not declared", compiled, "lab07_typo", typo)
 
 # %% [markdown]
+# The compiler finds a typo. It does not find a `float` where the schema's `float` wants a `double`: boxed arguments are bytes, and
+# half of the bytes of 3.0 are 0.
+
+# %%
+halved = compiled("lab07_float", STABLE.replace("double alpha, double beta", "float alpha, float beta"))
+print("largest value with `float alpha`:", halved(a, b).abs().max().item())
+assert not halved(a, b).any() and torch.ops.lab07.my_add(a, b).all()
+
+# %% [markdown]
 # ### Checks first
 #
 # The kernel above trusts its caller. With two shapes it reads beyond the end of the smaller tensor, and nobody notices. Say what
@@ -851,7 +860,7 @@ queries = torch.cdist(spots, xyz[: offset[0]]).argmin(1).tolist()
 colours = np.array(["#2f6fb2", "#d9822b", "#2e8b62", "#a9b4bd"])
 figure = plt.figure(figsize=(13, 3.7), layout="constrained")
 left, *sections = figure.add_subplot(131, projection="3d"), figure.add_subplot(132), figure.add_subplot(133)
-left.scatter(*xyz.T, c=colours[batch], s=2, alpha=0.5, linewidths=0)
+left.scatter(*xyz.T, c=colours[batch], s=4, alpha=0.7, linewidths=0)
 left.set(xlim=(0, 2.2), ylim=(0, 2.1), zlim=(0, 1.4), title="the scan: four objects, four batches")
 left.set_box_aspect((2.2, 2.1, 1.4), zoom=1.35)
 left.view_init(28, -62)

@@ -21,6 +21,10 @@ def registered(c: Collect, namespace: str, name: str) -> Callable[..., Any] | No
     """Load the learner's library; what it registers is evidence. Returns the operator, or None where there is none."""
     import torch
 
+    refusal = refused_by_pytorch(str(c.library))
+    c.value("refusal", refusal)
+    if refusal:
+        return None
     c.attempt("library", torch.ops.load_library, str(c.library))
     full = f"{namespace}::{name}"
     if full not in torch._C._dispatch_get_all_op_names():
@@ -39,6 +43,31 @@ def registered(c: Collect, namespace: str, name: str) -> Callable[..., Any] | No
     return operator
 
 
+def refused_by_pytorch(library: str) -> str:
+    """What PyTorch says of a library that it ends the process for (a schema with a fault, say), or an empty text.
+
+    The library is loaded in a process of its own first: what its registration throws cannot be caught in this one.
+    """
+    import torch
+
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.dup2(writing, 2)
+            torch.ops.load_library(library)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        said = stream.read(1 << 16).decode(errors="replace")
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status):
+        return ""
+    _, _, words = said.partition("Exception across libtorch C API boundary:")
+    return " ".join(words.split("Exception raised from")[0].split())[:500] or "it says nothing more"
+
+
 def _default(argument: Any) -> Any:
     if not argument.has_default_value():
         return "required"
@@ -47,6 +76,11 @@ def _default(argument: Any) -> Any:
 
 def expect_registered(v: Verdict, full: str, arguments: list[list[Any]], returns: list[str]) -> None:
     """Demand the operator ``full`` with this schema: (name, type, default) of each argument, and the types of the results."""
+    if v.value("refusal"):
+        raise Wrong(
+            f"PyTorch ends the process that loads the library: {v.value('refusal')} A registration is refused so: a schema with a "
+            "fault in it, or the same name twice."
+        )
     if v.error("library"):
         raise Wrong(f"The library cannot be loaded: {v.error('library').message}.")
     if v.value("registered") != [full]:
@@ -58,7 +92,8 @@ def expect_registered(v: Verdict, full: str, arguments: list[list[Any]], returns
     wanted, got = _written(arguments, returns), _written(v.value("arguments"), v.value("returns"))
     if wanted != got:
         hint = ""
-        if [entry[:2] for entry in v.value("arguments")] == [entry[:2] for entry in arguments]:
+        types = [entry[:2] for entry in v.value("arguments")] == [entry[:2] for entry in arguments]
+        if types and v.value("returns") == returns:
             hint = " The types fit, the defaults do not: a caller who leaves them out counts on them."
         raise Wrong(f"The schema is {got}, expected {wanted}.{hint}")
     if v.value("aliases"):
@@ -117,11 +152,21 @@ def about(title: str) -> Iterator[None]:
         raise Wrong(f"{title}: {error}") from None
 
 
+def raised(message: str) -> str:
+    """An exception of the operator, with its cause where that is a known one."""
+    if "Could not run" in message:
+        message = message.split(" This could be")[0]
+        return (
+            f"{message} The schema is there and no kernel: STABLE_TORCH_LIBRARY_IMPL(namespace, CPU, m) registers one."
+        )
+    return f"the operator raised {message}"
+
+
 def result(v: Verdict, title: str) -> np.ndarray:
     """The tensor recorded under ``title``; an exception of the operator is told with its own words."""
     error = v.error(title)
     if error:
-        raise Wrong(f"the operator raised {error.message}")
+        raise Wrong(raised(error.message))
     value = v.value(title)
     if type(value) is not np.ndarray:
         raise Wrong(f"expected a tensor, got {type(value).__name__}.")
@@ -270,6 +315,8 @@ def expect_sum(v: Verdict, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
         "This is beta*a + alpha*b.": beta * x + alpha * z,
         "This is 3a + 2b: the coefficients of the call are not used.": 3 * x + 2 * z,
         "This is a + b.": x + z,
+        "Coefficients of 0: a float of a schema is a C++ double, and a kernel with `float alpha` reads half of it.": 0
+        * x,
         "The coefficients are used in float32; a float of a schema is a C++ double.": (
             float(np.float32(alpha)) * x + float(np.float32(beta)) * z
         ),
@@ -581,11 +628,13 @@ def neighbours(
     later: bool = False,
     whole: bool = False,
     without_self: bool = False,
+    farthest: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The nearest points by definition: all distances, sorted.
 
     Args:
-        later, whole, without_self: known mistakes: ties to the higher index, batches ignored, the query itself left out.
+        later, whole, without_self, farthest: known mistakes: ties to the higher index, batches ignored, the query itself left
+            out, the wrong end of the order.
 
     Returns:
         idx int32 (m, nsample) and dist float32 (m, nsample).
@@ -594,13 +643,13 @@ def neighbours(
     idx = np.full((len(queries), nsample), -1, np.int32)
     dist = np.zeros((len(queries), nsample), np.float32)
     for row, query in enumerate(queries.astype(np.float64)):
-        batch = int(np.searchsorted(ends, row, side="right"))
+        batch = min(int(np.searchsorted(ends, row, side="right")), len(offset) - 1)
         first, last = (0, len(xyz)) if whole else (offset[batch - 1] if batch else 0, offset[batch])
         index = np.arange(first, last)
         if without_self:
             index = index[index != row]
         squares = ((xyz[index].astype(np.float64) - query) ** 2).sum(1)
-        order = np.lexsort((-index if later else index, squares))[:nsample]
+        order = np.lexsort((-index if later else index, -squares if farthest else squares))[:nsample]
         idx[row, : len(order)] = index[order]
         dist[row, : len(order)] = np.sqrt(squares[order])
     return idx, dist
@@ -610,13 +659,13 @@ def expect_neighbours(v: Verdict, case: Cloud, *arrays: np.ndarray) -> None:
     """Both results of one call."""
     error = v.error(case.title)
     if error:
-        raise Wrong(f"the operator raised {error.message}")
+        raise Wrong(raised(error.message))
     idx, dist = neighbours(case.nsample, *arrays)
     got, length = result(v, f"idx: {case.title}"), result(v, f"dist: {case.title}")
     if got.dtype != idx.dtype:
-        raise Wrong(
-            f"idx: expected {describe(idx)}, got {describe(got)}. The contract says int32; new_empty takes a dtype."
-        )
+        swapped = got.dtype == dist.dtype and length.dtype == idx.dtype
+        cause = "idx comes first, then dist." if swapped else "The contract says int32; new_empty takes a dtype."
+        raise Wrong(f"idx: expected {describe(idx)}, got {describe(got)}. {cause}")
     offset = arrays[1]
     starts = np.concatenate([[0], offset[:-1]])
     ends = arrays[3] if len(arrays) > 2 else offset
@@ -637,6 +686,10 @@ def expect_neighbours(v: Verdict, case: Cloud, *arrays: np.ndarray) -> None:
         "Missing neighbours are 0, which is a point; here they are -1.": np.where(idx < 0, 0, idx),
         "The farthest comes first.": np.where(idx < 0, idx, idx[:, ::-1]),
     }
+    likely["These are the farthest points."] = neighbours(case.nsample, *arrays, farthest=True)[0]
+    if len(arrays) > 2:
+        by_points = neighbours(case.nsample, *arrays[:3], offset)[0]
+        likely["offset is used for the queries too: their batches end at new_offset."] = by_points
     if case.layout != "contiguous":
         raw = [in_memory_order(array, case.layout) if i % 2 == 0 else array for i, array in enumerate(arrays)]
         likely["The points are those that come next in memory: the kernel takes xyz for contiguous."] = neighbours(

@@ -84,8 +84,10 @@ def _built(folder: Path, cache: Path, timeout: float) -> Extension:
         # Without the limit on address space: setup.py imports torch, which reserves more than a compiler needs.
         done = run(command, timeout=timeout, cwd=scratch / "source", limited=False)
         if done.returncode != 0:
-            sources = sorted((scratch / "source").glob("*.c*"))
-            raise build_failed(done.log, sources[0] if sources else scratch / "source" / "setup.py")
+            place = folder.resolve()  # the reader's own file, not the copy that is gone by then
+            sources = sorted(place.glob("*.c*"))
+            log = done.log.replace(str(scratch / "source"), str(place))
+            raise build_failed(log, sources[0] if sources else place / "setup.py")
         libraries = list((scratch / "source" / "made").glob(f"*{SUFFIX}"))
         if len(libraries) != 1:
             raise OplabError(

@@ -14,6 +14,4 @@ def my_add_backward(name):
         needed = ctx.needs_input_grad
         return grad * alpha if needed[0] else None, grad * beta if needed[1] else None, None, None
 
-    torch.library.register_autograd(
-        name, backward, setup_context=lambda ctx, inputs, output: setup_context(ctx, inputs)
-    )
+    torch.library.register_autograd(name, backward, setup_context=lambda ctx, inputs, output: setup_context(ctx, inputs))

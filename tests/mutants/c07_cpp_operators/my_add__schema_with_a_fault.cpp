@@ -1,4 +1,4 @@
-// says: expected scalar type
+// says: PyTorch ends the process that loads the library
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
@@ -25,8 +25,8 @@ Tensor my_add(const Tensor& a, const Tensor& b, double alpha, double beta) {
   STD_TORCH_CHECK(a.scalar_type() == b.scalar_type(), "a and b must have the same dtype.");
   if (a.scalar_type() == ScalarType::Float) return weighted_sum<float>(a, b, alpha, beta);
   STD_TORCH_CHECK(a.scalar_type() == ScalarType::Double, "a and b must be float32 or float64.");
-  return weighted_sum<float>(a, b, alpha, beta);
+  return weighted_sum<double>(a, b, alpha, beta);
 }
 
-STABLE_TORCH_LIBRARY(c07_my_add, m) { m.def("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor"); }
+STABLE_TORCH_LIBRARY(c07_my_add, m) { m.def("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tenso"); }
 STABLE_TORCH_LIBRARY_IMPL(c07_my_add, CPU, m) { m.impl("my_add", TORCH_BOX(&my_add)); }

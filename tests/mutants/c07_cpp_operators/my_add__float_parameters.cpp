@@ -1,5 +1,4 @@
-// says: error
-// status: build_failed
+// says: Coefficients of 0: a float of a schema is a C++ double
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
@@ -20,7 +19,7 @@ Tensor weighted_sum(const Tensor& a, const Tensor& b, double alpha, double beta)
   return y;
 }
 
-Tensor my_add(const Tensor& a, const Tensor& b, double alpha, double beta) {
+Tensor my_add(const Tensor& a, const Tensor& b, float alpha, float beta) {
   const auto m = a.sizes(), n = b.sizes();
   STD_TORCH_CHECK(std::equal(m.begin(), m.end(), n.begin(), n.end()), "a and b must have the same shape.");
   STD_TORCH_CHECK(a.scalar_type() == b.scalar_type(), "a and b must have the same dtype.");
@@ -30,4 +29,4 @@ Tensor my_add(const Tensor& a, const Tensor& b, double alpha, double beta) {
 }
 
 STABLE_TORCH_LIBRARY(c07_my_add, m) { m.def("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor"); }
-STABLE_TORCH_LIBRARY_IMPL(c07_my_add, CPU, m) { m.impl("my_add", &my_add); }
+STABLE_TORCH_LIBRARY_IMPL(c07_my_add, CPU, m) { m.impl("my_add", TORCH_BOX(&my_add)); }
