@@ -1,0 +1,14 @@
+// c07.my_add: torch.ops.c07_my_add.my_add(a, b, alpha=3.0, beta=2.0) computes alpha*a + beta*b.
+// a and b: one shape, one dtype, float32 or float64, any layout; everything else is an error (STD_TORCH_CHECK).
+// The result: a new contiguous tensor of that shape and dtype, also where it equals an input.
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <algorithm>
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+// TODO c07.my_add: the operator c07_my_add::my_add: its schema with the defaults, and its kernel for the CPU
+#error "c07.my_add is not written yet"

@@ -1,0 +1,940 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 07 · C++ operators for PyTorch
+#
+# After this chapter you can
+#
+# - write an operator in C++ and bring it to PyTorch in three ways, and say which one you want today;
+# - give it what export and training need beside a kernel: a schema, a fake, a backward;
+# - find the four faults that every second custom operator has, with `opcheck` and with inputs of odd layouts.
+#
+# Until now the operators were there, and you mapped them. Now you make one. It is `my_add`, alpha·a + beta·b: so small that
+# nothing hides what is around it. At the end the same frame holds a search for neighbours in a point cloud.
+
+# %%
+import os
+
+os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"
+os.environ["TORCH_LOGS"] = "-all"  # a failing export logs what it also raises
+import importlib.util
+import io
+import shutil
+import subprocess
+import warnings
+
+import matplotlib.pyplot as plt
+import numpy as np
+import onnx
+import torch
+from matplotlib.patches import FancyBboxPatch
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+
+from oplab import lesson, ops, quiet_exports, raises, session
+from oplab.toolchain.build import BuildFailed, compile_exercise
+from oplab.toolchain.extensions import build_extensions
+
+lab = lesson("07_cpp_operators")
+quiet_exports()
+
+# %% [markdown]
+# ## 1. The first way: pybind11
+#
+# This is how you meet C++ operators in the wild: a function on `torch::Tensor`, bound to Python by pybind11. It is short,
+# because a `torch::Tensor` has all the operators that you know from Python.
+#
+# `TORCH_EXTENSION_NAME` is filled in by the build. It has to be the name under which Python imports the file.
+
+# %%
+PYBIND = """\
+#include "defaults.h"
+#include <torch/extension.h>
+
+torch::Tensor my_add(const torch::Tensor& a, const torch::Tensor& b, double alpha, double beta) {
+  return alpha * a + beta * b;
+}
+
+torch::Tensor my_add_raw(const torch::Tensor& a, const torch::Tensor& b) {  // a loop of our own: see section 2
+  torch::Tensor y = torch::empty(a.sizes());
+  const float *pa = a.data_ptr<float>(), *pb = b.data_ptr<float>();
+  float* py = y.data_ptr<float>();
+  for (int64_t i = 0; i < y.numel(); ++i) py[i] = ALPHA * pa[i] + BETA * pb[i];
+  return y;
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("my_add", &my_add, py::arg("a"), py::arg("b"), py::arg("alpha") = ALPHA, py::arg("beta") = BETA);
+  m.def("my_add_raw", &my_add_raw);
+}
+"""
+
+# %% [markdown]
+# `setup.py` says how to build it. `CppExtension` takes
+#
+# - the module's **name**, which becomes `TORCH_EXTENSION_NAME`, and the **sources**;
+# - `include_dirs`: folders with headers of your own. PyTorch's are added for you;
+# - `extra_compile_args`: flags for the compiler, here optimised and without debug information.
+
+# %%
+SETUP = """\
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+extension = CppExtension(
+    name="my_lib",
+    sources=["my_add.cpp"],
+    include_dirs=["include"],
+    extra_compile_args={"cxx": ["-O2", "-g0"]},
+)
+setup(name="my_add", ext_modules=[extension], cmdclass={"build_ext": BuildExtension})
+"""
+
+
+# %%
+def write(folder, **files):
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_DOT_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+DEFAULTS = "#pragma once\nconstexpr double ALPHA = 3, BETA = 2;\n"
+first = write(lab.fresh("pybind"), my_add_DOT_cpp=PYBIND, setup_DOT_py=SETUP, include__defaults_DOT_h=DEFAULTS)
+
+# %% [markdown]
+# Old texts end here with `python setup.py develop` or `install`. Today pip does that: `pip install --no-build-isolation .`.
+# `build_extensions` runs `python setup.py build_ext`, which compiles and installs nothing. And it fails:
+
+
+# %%
+def fails_to_build(words, build, *args):
+    try:
+        build(*args)
+    except BuildFailed as error:
+        assert words in error.message
+        print(f"{error.file.name}, line {error.line}: {error.message.split('error: ')[-1]}")
+    else:
+        raise AssertionError("the build was to fail")
+
+
+fails_to_build("defaults.h: No such file", build_extensions, [first])
+
+# %% [markdown]
+# The header is there. But `BuildExtension` lets ninja compile, in *another* folder, and there `include` means something else.
+# Folders in `include_dirs` have to be absolute. (Without ninja the relative one works, so this shows up on the next machine.)
+
+# %%
+ABSOLUTE = SETUP.replace('["include"]', '[os.path.abspath("include")]')
+first = write(first, setup_DOT_py=f"import os\n\n{ABSOLUTE}")
+
+# %% [markdown]
+# ## 2. The second and the third way
+#
+# The second way does not bind a function to Python. It **registers an operator with PyTorch**: `TORCH_LIBRARY` names the
+# operator, with a *schema*, and says which function computes it.
+
+# %%
+ATEN = """\
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+at::Tensor my_add(const at::Tensor& a, const at::Tensor& b, double alpha, double beta) {
+  return alpha * a + beta * b;
+}
+
+TORCH_LIBRARY(lab07_aten, m) {
+  m.def("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor", &my_add);
+}
+"""
+
+# %% [markdown]
+# The third way does the same through the **stable ABI**: three headers below `torch/csrc/stable`, which promise that the
+# compiled file still loads in later versions of PyTorch. It has fewer operators on tensors, so you write the loop. Three
+# things are new:
+#
+# - `STABLE_TORCH_LIBRARY` holds the schemas, `STABLE_TORCH_LIBRARY_IMPL(namespace, CPU, m)` the kernels of one device;
+# - `TORCH_BOX` packs the arguments into the form that does not change between versions;
+# - a `float` of a schema is a `double` in C++, an `int` an `int64_t`, `Tensor?` a `std::optional<Tensor>`.
+
+# %%
+STABLE = """\
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+using torch::stable::Tensor;
+
+Tensor my_add(const Tensor& a, const Tensor& b, double alpha, double beta) {
+  const Tensor x = torch::stable::contiguous(a), z = torch::stable::contiguous(b);
+  Tensor y = torch::stable::empty_like(x);
+  const float *px = x.const_data_ptr<float>(), *pz = z.const_data_ptr<float>();
+  float* py = y.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < y.numel(); ++i) py[i] = float(alpha) * px[i] + float(beta) * pz[i];
+  return y;
+}
+
+STABLE_TORCH_LIBRARY(lab07, m) {
+  m.def("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor");
+}
+STABLE_TORCH_LIBRARY_IMPL(lab07, CPU, m) { m.impl("my_add", TORCH_BOX(&my_add)); }
+"""
+
+# %% [markdown]
+# `TORCH_TARGET_VERSION` names the oldest PyTorch that is to load the file: 2.13. All three go through the same `setup.py`,
+# so only the sources differ.
+
+# %%
+plain = SETUP.replace('    include_dirs=["include"],\n', "")
+aten_setup = plain.replace("my_lib", "lab07_aten")
+stable_setup = plain.replace("my_lib", "lab07_stable").replace(
+    '"-g0"', '"-g0", "-DTORCH_TARGET_VERSION=0x020d000000000000"'
+)
+second = write(lab.fresh("aten"), my_add_DOT_cpp=ATEN, setup_DOT_py=aten_setup)
+third = write(lab.fresh("stable"), my_add_DOT_cpp=STABLE, setup_DOT_py=stable_setup)
+
+# %% [markdown]
+# Now build all three, **at the same time**. That is why the clock is no measure here: each build waits for the others. What is
+# counted is the processor time of compiler and linker. The first run of this cell takes half a minute; the libraries and
+# their times are kept under a key made of the sources, so the second run reads them.
+
+# %%
+pybind, aten, stable = build_extensions([first, second, third])
+assert stable.seconds < aten.seconds < pybind.seconds
+assert 3 * stable.seconds < pybind.seconds
+print("fastest: stable ABI; slowest: torch/extension.h, more than three times as long")
+
+# %%
+labels = ["torch/extension.h\npybind11", "ATen/ATen.h\nTORCH_LIBRARY", "torch/csrc/stable\nSTABLE_TORCH_LIBRARY"]
+figure, axes = plt.subplots(figsize=(9, 2.6), layout="constrained")
+times = [pybind.seconds, aten.seconds, stable.seconds]
+bars = axes.barh(labels, times, color=["#c8323c", "#d9822b", "#2e8b62"], height=0.6)
+axes.bar_label(
+    bars, [f"{t:.1f} s" if t == stable.seconds else f"{t:.1f} s, {t / stable.seconds:.0f}×" for t in times], padding=5
+)
+axes.set(xlabel="processor time of compiler and linker for the same operator, seconds", xlim=(0, 1.15 * max(times)))
+axes.invert_yaxis()
+axes.spines[["top", "right"]].set_visible(False)
+
+# %% [markdown]
+# Almost all of it is reading headers. Notes say that `torch/extension.h` is more than `torch/torch.h`, and that in an
+# extension the two are the same. Read them:
+
+# %%
+include = os.path.join(os.path.dirname(torch.__file__), "include")
+for name in ("torch/csrc/api/include/torch/torch.h", "torch/extension.h"):
+    lines = open(os.path.join(include, name)).read().splitlines()
+    print(
+        f"{name.split('include/')[-1]:18}",
+        [line for line in lines if line.startswith(("#include", "#ifdef TORCH_API"))],
+    )
+
+# %% [markdown]
+# Both give `torch/all.h`. `torch/extension.h` adds `torch/python.h`, which has pybind11, and `CppExtension` defines
+# `TORCH_API_INCLUDE_EXTENSION_H`, so `torch/torch.h` includes it too. That is why old sources with `torch/torch.h` compile.
+#
+# ### Load them
+#
+# A pybind11 module is imported. Its file has one entry point, `PyInit_my_lib`, so the name has to fit.
+
+
+# %%
+def load_module(name, file):
+    spec = importlib.util.spec_from_file_location(name, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+my_lib = load_module("my_lib", pybind.library)
+with raises(ImportError, "PyInit_my_add"):
+    load_module("my_add", pybind.library)
+
+# %% [markdown]
+# An operator library is not imported. PyTorch loads it, and its operators appear under `torch.ops`.
+
+# %%
+torch.ops.load_library(aten.library)
+torch.ops.load_library(stable.library)
+print(torch.ops.lab07.my_add.default._schema)
+
+# %%
+torch.manual_seed(7)
+a, b = torch.randn(3, 4), torch.randn(3, 4)
+ways = {"pybind11": my_lib.my_add, "TORCH_LIBRARY": torch.ops.lab07_aten.my_add, "stable": torch.ops.lab07.my_add}
+for name, my_add in ways.items():
+    print(f"{name:14} 3a + 2b: {torch.allclose(my_add(a, b), 3 * a + 2 * b)}", end="   ")
+    print(f"2a + b: {torch.allclose(my_add(a, b, 2.0, 1.0), 2 * a + b)}")
+
+# %% [markdown]
+# The notes behind this course have both: one calls 3a + 2b `my_add`, another 2a + b. With coefficients as arguments it is one
+# operator, and the defaults are the first.
+#
+# ### What the file needs of PyTorch
+#
+# Why does the third one load in other versions? Look at what each file wants from outside: names of C++ functions, with all
+# their argument types, or plain C names.
+
+
+# %%
+def wanted(library):
+    names = subprocess.run(["nm", "-u", library], capture_output=True, text=True, check=True).stdout
+    names = [line.split()[-1] for line in names.splitlines()]
+    cpp = [name for name in names if any(part in name for part in ("2at", "3c10", "5torch"))]
+    return cpp, [name for name in names if name.lstrip("_").startswith(("aoti_torch", "torch_"))]
+
+
+# %%
+for label, extension in (("pybind11", pybind), ("TORCH_LIBRARY", aten), ("stable", stable)):
+    cpp, c = wanted(extension.library)
+    print(f"{label:14} C++ names of PyTorch: {'none' if not cpp else 'yes':5}   C names: {'yes' if c else 'none'}")
+assert wanted(pybind.library)[0] and wanted(aten.library)[0] and not wanted(stable.library)[0]
+
+# %% [markdown]
+# A C++ name such as `at::_ops::add_Tensor::call(at::Tensor const&, …)` may be gone in the next release, and a class may have
+# another size: the file has to be compiled again for each PyTorch. The C names are a promise. **Fast to compile and good for
+# several versions: the third way is today's choice.** The first two you have to be able to read.
+
+# %% [markdown]
+# ## 3. What pybind11 cannot do
+#
+# `my_lib.my_add` computes with PyTorch's own operators, and those are seen by everything: autograd, export, both paths.
+
+
+# %%
+class Call(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, a, b):
+        return self.function(a, b)
+
+
+# %%
+def export(module, inputs):
+    buffer = io.BytesIO()
+    torch.onnx.export(
+        module, inputs, buffer, dynamo=False, opset_version=13, input_names=["a", "b"], output_names=["y"]
+    )
+    return onnx.load_model_from_string(buffer.getvalue())
+
+
+def summary(model):
+    return [node.op_type for node in model.graph.node], "inputs", [value.name for value in model.graph.input]
+
+
+good = export(Call(my_lib.my_add), (a, b))
+print("TorchScript path:", *summary(good))
+modern = torch.onnx.export(Call(my_lib.my_add), (a, b), dynamo=True, verbose=False).model_proto
+print("dynamo path:     ", *summary(modern))
+
+# %% [markdown]
+# But nobody writes C++ to call `a + b`. You write it for a loop of your own, over raw pointers: `my_add_raw`. In eager mode it is
+# right:
+
+# %%
+print("eager:", torch.allclose(my_lib.my_add_raw(a, b), 3 * a + 2 * b))
+
+# %% [markdown]
+# *(TorchScript path.)* Export it. There is no error.
+
+# %%
+empty = export(Call(my_lib.my_add_raw), (a, b))
+onnx.checker.check_model(empty, full_check=True)
+print(*summary(empty))
+lab.show(good, empty)
+
+# %% [markdown]
+# A graph of **one Constant and no inputs**. The tracer saw `torch::empty`, and nothing of the loop, because writing through a
+# pointer is no operator. The model is valid, loads and runs. Its answer has nothing to do with a and b:
+
+# %%
+with raises(InvalidArgument, "Invalid input name: a"):
+    session(empty).run(None, {"a": a.numpy()})
+(constant,) = session(empty).run(None, {})
+print("shape:", list(constant.shape), " equal to 3a + 2b:", np.allclose(constant, 3 * a + 2 * b))
+
+# %% [markdown]
+# *(dynamo path.)* It is stricter. Its tensors have no memory while it traces, so a pointer into them is an error.
+
+# %%
+with raises(torch.onnx.OnnxExporterError, "Failed to export the model with torch.export"):
+    torch.onnx.export(Call(my_lib.my_add_raw), (a, b), dynamo=True, verbose=False)
+with raises(RuntimeError, "erroneously tracing into a custom kernel"):
+    torch.export.export(Call(my_lib.my_add_raw), (a, b))
+
+# %% [markdown]
+# Training is no better. The result does not know where it came from:
+
+# %%
+x = a.clone().requires_grad_()
+print("operators:", my_lib.my_add(x, b).requires_grad, "  raw:", my_lib.my_add_raw(x, b).requires_grad)
+
+# %% [markdown]
+# The classic remedy is an `autograd.Function` around it. It mends the gradients, and with a method `symbolic` the TorchScript
+# path (chapter 08). You have to remember to call `apply` and never the function itself.
+
+
+# %%
+class MyAddFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        return my_lib.my_add_raw(a, b)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 3 * grad, 2 * grad
+
+
+MyAddFunction.apply(x, b).sum().backward()
+print("the gradient of a:", x.grad.unique().tolist())
+
+# %% [markdown]
+# ### Layouts
+#
+# One fault is left, and it is silent everywhere. The loop runs through memory in order. A transposed tensor has the same values
+# in another order.
+
+# %%
+turned = torch.arange(12.0).reshape(4, 3).t()
+zero = torch.zeros(3, 4)
+print("strides", turned.stride(), " contiguous:", turned.is_contiguous())
+wrong = my_lib.my_add_raw(turned, zero) / 3
+right = torch.ops.lab07.my_add(turned, zero, 1.0, 0.0)
+print("raw loop:", torch.equal(wrong, turned), "  stable:", torch.equal(right, turned))
+
+
+# %%
+def grid(axes, values, title, colours):
+    axes.imshow(colours, cmap="viridis", vmin=0, vmax=15)
+    for (row, column), value in np.ndenumerate(np.atleast_2d(values)):
+        axes.text(column, row, f"{value:.0f}", ha="center", va="center", color="white", weight="bold")
+    axes.set_title(title, fontsize=11)
+    axes.set(xticks=[], yticks=[])
+
+
+memory = np.arange(12.0)[None]
+figure, panels = plt.subplot_mosaic(
+    [["m", "m"], ["t", "w"]], figsize=(9, 3.6), height_ratios=[1, 2.4], layout="constrained"
+)
+grid(panels["m"], memory, "memory, in order: what the raw loop reads", memory)
+grid(panels["t"], turned, "the tensor: 3 × 4, strides (1, 3)", turned)
+grid(panels["w"], wrong, "what the raw loop takes it for", wrong)
+
+# %% [markdown]
+# Two cures: follow `a.strides()`, or make the input contiguous first. `torch::stable::contiguous(a)` copies only where it has to.
+# Old code asserts `a.is_contiguous()` instead and leaves the copy to the caller, who forgets it.
+
+# %% [markdown]
+# ## 4. The dispatcher
+#
+# Why do operators from `TORCH_LIBRARY` not vanish? Because nobody calls their kernel. A call goes to the **dispatcher**, which
+# looks up, in the operator's own table, what to do for these tensors, layer by layer. A tracer, autograd, a fake tensor are
+# such layers: each has an entry of its own, and sees the call by its name.
+
+
+# %%
+def box(axes, x, y, width, height, text, colour, tint):
+    axes.add_patch(
+        FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0.04,rounding_size=0.12", fc=tint, ec=colour, lw=1.6)
+    )
+    axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", color="#22303c", fontsize=9.5)
+
+
+def arrow(axes, start, end, style="-", colour="#22303c"):
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.6, "ls": style})
+
+
+# %%
+rows = [
+    ("Autograd", "requires_grad?", "register_autograd\n(section 8)"),
+    ("Python: fake tensors", "no data: export, torch.compile", "register_fake\n(section 7)"),
+    ("CPU", "data in memory", "STABLE_TORCH_LIBRARY_IMPL\n(lab07, CPU, m)"),
+    ("CUDA", "data on a GPU", "STABLE_TORCH_LIBRARY_IMPL\n(lab07, CUDA, m)"),
+]
+figure, axes = plt.subplots(figsize=(11, 4.3), layout="constrained")
+axes.set(xlim=(0, 11), ylim=(0, 4.3))
+axes.axis("off")
+box(axes, 0.1, 1.9, 2.3, 0.9, "torch.ops.lab07\n.my_add(a, b)", "#2f6fb2", "#e7f0f9")
+box(axes, 3.1, 0.1, 4.3, 4.0, "", "#22303c", "#f6f8f9")
+axes.text(5.25, 3.9, "the dispatcher's table for lab07::my_add", ha="center", va="center", fontsize=9.5, weight="bold")
+arrow(axes, (2.45, 2.35), (3.05, 2.35))
+for number, (key, when, who) in enumerate(rows):
+    y = 2.85 - 0.9 * number
+    box(axes, 3.3, y, 3.9, 0.62, f"{key}\n{when}", "#d9822b" if number < 2 else "#2e8b62", "white")
+    box(axes, 8.1, y, 2.8, 0.62, who, "#7a57a8", "#f0eaf7")
+    arrow(axes, (8.05, y + 0.31), (7.25, y + 0.31), ":", "#7a57a8")
+
+# %% [markdown]
+# The raw pybind11 function has no name there: the call passes by. *(TorchScript path.)* The stable operator cannot become a
+# Constant. The exporter meets a name that it does not know, and says so. Chapters 05 and 06 showed how to map it.
+
+# %%
+with raises(torch.onnx.errors.UnsupportedOperatorError, "unrecognized namespace lab07::my_add"):
+    export(Call(torch.ops.lab07.my_add), (a, b))
+
+# %% [markdown]
+# And the schema checks each call before any of your code runs:
+
+# %%
+with raises(RuntimeError, "missing value for argument 'b'"):
+    torch.ops.lab07.my_add(a)
+with raises(RuntimeError, "Expected a value of type 'float' for argument 'alpha'"):
+    torch.ops.lab07.my_add(a, b, "three")
+
+# %% [markdown]
+# ## 5. Compile while you work: one file, one second
+#
+# For one file you need no `setup.py`. `compile_exercise` calls the compiler once, with the flags of the course's own operators,
+# and keeps the library by its content. Your exercises in C++ are built like this when you check them.
+
+
+# %%
+def compiled(name, text):
+    """Build one C++ file on the stable ABI and load it. Every version has a namespace of its own: PyTorch keeps them all."""
+    source = lab.build / f"{name}.cpp"
+    source.write_text(text.replace("lab07", name))
+    torch.ops.load_library(compile_exercise(source, "torch"))
+    return getattr(torch.ops, name).my_add
+
+
+typo = STABLE.replace("float(alpha) *", "float(aplha) *")
+fails_to_build("'aplha' was not declared", compiled, "lab07_typo", typo)
+
+# %% [markdown]
+# The compiler finds a typo. It does not find a `float` where the schema's `float` wants a `double`: boxed arguments are bytes, and
+# half of the bytes of 3.0 are 0.
+
+# %%
+halved = compiled("lab07_float", STABLE.replace("double alpha, double beta", "float alpha, float beta"))
+print("largest value with `float alpha`:", halved(a, b).abs().max().item())
+assert not halved(a, b).any() and torch.ops.lab07.my_add(a, b).all()
+
+# %% [markdown]
+# ### Checks first
+#
+# The kernel above trusts its caller. With two shapes it reads beyond the end of the smaller tensor, and nobody notices. Say what
+# you need, **before the first pointer**: `STD_TORCH_CHECK` becomes a RuntimeError in Python.
+
+# %%
+CHECKS = """\
+  STD_TORCH_CHECK(a.dim() == b.dim(), "a and b must have the same shape.");
+  for (int64_t i = 0; i < a.dim(); ++i) STD_TORCH_CHECK(a.size(i) == b.size(i), "a and b must have the same shape.");
+"""
+CHECKED = STABLE.replace("  const Tensor x =", f"{CHECKS}  const Tensor x =")
+checked = compiled("lab07_checked", CHECKED)
+with raises(RuntimeError, "a and b must have the same shape"):
+    checked(torch.ones(3, 4), torch.ones(4))
+
+# %% [markdown]
+# `const_data_ptr<float>()` checks the dtype for you. For a second dtype write the loop as a template, and choose by
+# `a.scalar_type() == torch::headeronly::ScalarType::Double`.
+
+# %%
+try:
+    checked(a.double(), b.double())
+except RuntimeError as error:
+    print(str(error).split(", ")[-1])
+    assert "expected scalar type torch::headeronly::ScalarType::Float but found Double" in str(error)
+
+# %% [markdown]
+# ### The same for a GPU
+#
+# `CUDAExtension` compiles `.cu` files with nvcc and the others with the C++ compiler; `extra_compile_args` has a list for each.
+# This is the form in which learners meet it:
+
+# %%
+CUDA_SETUP = """\
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CUDAExtension
+
+extension = CUDAExtension(
+    name="my_lib",
+    sources=["my_add.cpp", "my_add_cuda.cu"],
+    extra_compile_args={"cxx": ["-O2"], "nvcc": ["-O2"]},
+)
+setup(name="my_add", ext_modules=[extension], cmdclass={"build_ext": BuildExtension})
+"""
+CUDA = """\
+__global__ void sum(const float* a, const float* b, float* y, long n, float alpha, float beta) {
+  const long i = blockIdx.x * static_cast<long>(blockDim.x) + threadIdx.x;
+  if (i < n) y[i] = alpha * a[i] + beta * b[i];
+}
+
+// The pointers lie on the GPU. my_add.cpp calls this and registers it for the key CUDA.
+extern "C" int my_add_cuda(const float* a, const float* b, float* y, long n, float alpha, float beta) {
+  if (n) sum<<<(n + 255) / 256, 256>>>(a, b, y, n, alpha, beta);
+  return cudaGetLastError();
+}
+"""
+
+# %% [markdown]
+# Without nvcc the next cell does nothing; with it the CUDA source has to compile, and where there is a GPU it has to compute.
+# The picture says which of the three this machine is.
+
+
+# %%
+def on_a_gpu():
+    """Compile the CUDA source where nvcc is, run it where a GPU is. Returns one sentence."""
+    import ctypes
+
+    nvcc = shutil.which("nvcc")
+    if not nvcc:
+        return "no nvcc here: the CUDA source was not compiled"
+    folder = write(lab.fresh("cuda"), my_add_cuda_DOT_cu=CUDA, setup_DOT_py=CUDA_SETUP)
+    command = [nvcc, "-O2", "-shared", "-Xcompiler", "-fPIC", "my_add_cuda.cu", "-o", "my_add_cuda.so"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    if not torch.cuda.is_available():
+        return "nvcc compiled the CUDA source; there is no GPU to run it"
+    library, (x, z) = ctypes.CDLL(folder / "my_add_cuda.so"), (a.cuda(), b.cuda())
+    y, numbers = torch.empty_like(x), (ctypes.c_long(x.numel()), ctypes.c_float(3), ctypes.c_float(2))
+    torch.cuda.synchronize()
+    assert library.my_add_cuda(*(ctypes.c_void_p(t.data_ptr()) for t in (x, z, y)), *numbers) == 0
+    torch.cuda.synchronize()
+    assert torch.allclose(y, 3 * x + 2 * z)
+    return "nvcc compiled the CUDA source, and the GPU's result is right"
+
+
+# %%
+figure, axes = plt.subplots(figsize=(8, 0.6), layout="constrained")
+axes.axis("off")
+axes.text(0.5, 0.5, on_a_gpu(), ha="center", va="center", fontsize=12, color="#22303c")
+plt.show()
+
+# %% [markdown]
+# ## 6. The failure that is left: export
+#
+# A schema and a kernel, and the operator runs. Now put it into a model and export that. *(dynamo path; torch.export and
+# torch.compile fail in the same way.)*
+
+# %%
+model = Call(torch.ops.lab07.my_add)
+with raises(Exception, "lab07.my_add.default"):
+    torch.export.export(model, (a, b))
+with raises(torch.onnx.OnnxExporterError, "Failed to export the model with torch.export"):
+    torch.onnx.export(model, (a, b), dynamo=True, verbose=False)
+with raises(torch._dynamo.exc.Unsupported, "Operator does not support running with fake tensors"):
+    torch.compile(model, backend="eager", fullgraph=True)(a, b)
+
+# %% [markdown]
+# These three run your model with **fake tensors**: shape, dtype, strides and device, but no data. A kernel that reads data cannot
+# run on them. The second way did not need anything here, because its function calls ATen operators that have fakes.
+#
+# ## 7. The fake
+#
+# A fake is a Python function that says what the result will look like. The naive one copies the model of many texts:
+
+
+# %%
+@torch.library.register_fake("lab07::my_add")
+def naive_fake(a, b, alpha=3.0, beta=2.0):
+    return torch.empty_like(a)
+
+
+program = torch.export.export(model, (a, b))
+print([str(node.target) for node in program.graph.nodes if node.op == "call_function"])
+
+# %% [markdown]
+# Exported. Is the fake right? Do not look at it: ask `opcheck`. It runs four tests on the inputs that you give it. Two contiguous
+# tensors prove little. Give it a transposed one as well.
+
+
+# %%
+def opcheck(operator, *inputs):
+    report = torch.library.opcheck(operator.default, inputs, raise_exception=False)
+    for test, outcome in report.items():
+        text = " ".join(str(outcome).split())
+        print(f"{test:27}", text if text == "SUCCESS" else f"FAILED: {text[:150]} …")
+    return all(outcome == "SUCCESS" for outcome in report.values())
+
+
+assert opcheck(torch.ops.lab07.my_add, a, b)
+
+# %%
+assert not opcheck(torch.ops.lab07.my_add, turned, zero)
+
+# %% [markdown]
+# `empty_like` keeps the strides of a transposed tensor; the kernel returns a contiguous one. Code that was compiled with the fake's
+# strides reads the result in the wrong order. The fix, with the kernel's refusal as well: what the kernel refuses, the fake refuses,
+# or a model is exported that cannot run.
+
+
+# %%
+@torch.library.register_fake("lab07_checked::my_add")
+def fake(a, b, alpha=3.0, beta=2.0):
+    torch._check(a.shape == b.shape, lambda: "a and b must have the same shape.")
+    return torch.empty_like(a, memory_format=torch.contiguous_format)
+
+
+assert opcheck(checked, turned, zero)
+
+# %% [markdown]
+# The shape comes from `a`, never from a number. So a dynamic size stays one:
+
+# %%
+rows = torch.export.Dim("rows")
+program = torch.export.export(Call(checked), (a, b), dynamic_shapes=({0: rows}, {0: rows}))
+more = torch.randn(11, 4)
+print("at 11 rows:", torch.allclose(program.module()(more, more), 5 * more))
+with raises(Exception, "a and b must have the same shape"):
+    torch.export.export(Call(checked), (a, b[:2]))
+
+# %% [markdown]
+# How ONNX gets to know this node is the matter of chapters 08 and 10. Without a mapping the **dynamo path** now stops one step
+# later:
+
+# %%
+with raises(torch.onnx.OnnxExporterError, "Failed to convert the exported program to an ONNX model"):
+    torch.onnx.export(Call(checked), (a, b), dynamo=True, verbose=False)
+
+# %% [markdown]
+# ## 8. The backward
+#
+# Train through the operator. There is no error, only a warning that scrolls by, and no gradient:
+
+# %%
+x = a.clone().requires_grad_()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    checked(x, b).sum().backward()
+print("gradient:", x.grad)
+print([part for entry in caught for part in str(entry.message).split(". ") if "silently" in part])
+
+# %% [markdown]
+# `register_autograd` takes two functions. `setup_context` keeps what the backward will need. `backward` gets the gradient of the
+# result and returns **one entry for each argument of the schema**: None for the coefficients. Register it before the first call:
+# PyTorch remembers what it has found out about an operator. So this one gets a namespace of its own.
+
+
+# %%
+def setup_context(ctx, inputs, output):
+    _, _, ctx.alpha, ctx.beta = inputs
+
+
+def backward(ctx, grad):
+    return ctx.alpha * grad, ctx.beta * grad, None, None
+
+
+trained = compiled("lab07_trained", CHECKED)
+torch.library.register_fake("lab07_trained::my_add", fake)
+torch.library.register_autograd("lab07_trained::my_add", backward, setup_context=setup_context)
+
+# %%
+x, z = a.clone().requires_grad_(), b.clone().requires_grad_()
+trained(x, z, -0.5).sum().backward()
+print("gradients:", x.grad.unique().tolist(), z.grad.unique().tolist())
+assert opcheck(trained, a.clone().requires_grad_(), b.clone().requires_grad_())
+
+# %% [markdown]
+# The proof for a formula is `gradcheck`: it moves each input a little and compares. It wants doubles, because in float32 the
+# differences drown. The course's own `oplab::my_add` computes in double, and has the same backward.
+
+# %%
+ops.load()
+double = [torch.randn(3, 2, dtype=torch.float64).requires_grad_() for _ in range(2)]
+print(torch.autograd.gradcheck(lambda a, b: torch.ops.oplab.my_add(a, b, 0.5, -3.0), double))
+
+# %% [markdown]
+# ## 9. A result that is an input
+#
+# A clever shortcut: where alpha is 1 and beta is 0, the result *is* a, so return it and copy nothing.
+
+# %%
+SHORTCUT = CHECKED.replace("  const Tensor x =", "  if (alpha == 1 && beta == 0) return a;\n  const Tensor x =")
+clever = compiled("lab07_clever", SHORTCUT)
+torch.library.register_fake("lab07_clever::my_add", fake)
+source = torch.zeros(3, 4)
+result = clever(source, b, 1.0, 0.0)
+result += 1
+print("source after a change of the result:", source.unique().tolist())
+
+# %% [markdown]
+# The caller changed the result and lost the input. The schema says `-> Tensor`: a new one. Compiled code relies on that, and
+# `opcheck` finds it, if you ask with the coefficients that take the shortcut.
+
+# %%
+assert opcheck(clever, a, b)
+assert not opcheck(clever, a, b, 1.0, 0.0)
+
+# %% [markdown]
+# An operator that really changes an input says so in its schema, with `Tensor(a!) x`. A view of an input is `-> Tensor(a)`.
+# Export likes neither; return a new tensor.
+
+# %% [markdown]
+# ## 10. A real one: neighbours in a point cloud
+#
+# Networks on point clouds ask for the k nearest neighbours of each point, again and again. With PyTorch's own operators that is a
+# matrix of all distances:
+
+
+# %%
+def composed(points, k):
+    distances = torch.cdist(points, points)
+    return distances.topk(k, largest=False, sorted=True)
+
+
+for n in (1_000, 20_000, 100_000):
+    print(f"{n:7} points: {n * n * 4 / 1e9:6.1f} GB of distances")
+
+# %% [markdown]
+# So this operator is written in C++ almost everywhere. Ours is `oplab::knn_query`, in the frame of this chapter: a schema, a
+# kernel on the stable ABI, a fake, a backward.
+
+# %%
+print(torch.ops.oplab.knn_query.default._schema)
+
+
+# %%
+def scan(seed=7):
+    """Four things on a table, as a scanner sees them: a list of float32 (n, 3), in metres."""
+    rng = np.random.default_rng(seed)
+
+    def ball(n):
+        direction = rng.normal(size=(n, 3))
+        return 0.5 * direction / np.linalg.norm(direction, axis=1, keepdims=True) + [0.55, 0.55, 0.5]
+
+    def can(n):
+        angle = rng.uniform(0, 2 * np.pi, n)
+        return np.stack([0.4 * np.cos(angle) + 1.52, 0.4 * np.sin(angle) + 0.55, rng.uniform(0, 1.3, n)], 1)
+
+    def carton(n):
+        points, face = rng.uniform(0, 1, size=(n, 3)), rng.integers(0, 3, n)
+        points[np.arange(n), face] = rng.integers(0, 2, n)
+        return points * [0.9, 0.6, 0.7] + [0.2, 1.25, 0]
+
+    def table(n):
+        return np.stack([rng.uniform(0, 2.2, n), rng.uniform(0, 2.1, n), np.zeros(n)], 1)
+
+    shapes = [ball(1800), can(1800), carton(1300), table(2600)]
+    return [(shape + rng.normal(0, 0.006, shape.shape)).astype(np.float32) for shape in shapes]
+
+
+# %% [markdown]
+# The objects have different numbers of points, so they do not fit into one tensor with a batch axis. They are put one after the
+# other, and `offset` says where each ends: **`offset[i]` is the number of points in batches 0 to i**.
+
+# %%
+objects = scan()
+xyz = torch.from_numpy(np.concatenate(objects))
+offset = torch.tensor([len(part) for part in objects]).cumsum(0)
+idx, dist = torch.ops.oplab.knn_query(24, xyz, offset)
+print("offset", offset.tolist(), "  idx", idx.dtype, list(idx.shape), "  dist", dist.dtype, list(dist.shape))
+
+# %% [markdown]
+# Each point is its own nearest neighbour, at distance 0, and all neighbours lie in the same object:
+
+# %%
+starts = torch.cat([torch.zeros(1, dtype=torch.int64), offset[:-1]])
+batch = torch.bucketize(torch.arange(len(xyz)), offset, right=True)
+assert torch.equal(idx[:, 0], torch.arange(len(xyz), dtype=torch.int32)) and dist[:, 0].abs().max() == 0
+inside = (idx >= starts[batch, None]) & (idx < offset[batch, None])
+print("all neighbours in their own object:", bool(inside.all()))
+for i, part in enumerate(objects):
+    rows = slice(int(starts[i]), int(offset[i]))
+    expected, _ = composed(torch.from_numpy(part).double(), 24)
+    print(f"object {i}: distances equal to cdist + topk:", torch.allclose(dist[rows].double(), expected, atol=1e-5))
+
+# %% [markdown]
+# Now forget the batches and take the scan for one cloud. Points near another object get neighbours there.
+
+# %%
+mixed, _ = torch.ops.oplab.knn_query(24, xyz, offset[-1:])
+strangers = (batch[mixed.long()] != batch[:, None]).any(1)
+print(f"points with a neighbour in another object: {100 * strangers.float().mean():.0f} %")
+spots = torch.tensor([[0.72, 0.55, 0.05], [1.03, 0.55, 0.5]])  # at the foot of the ball, and where it is near the can
+queries = torch.cdist(spots, xyz[: offset[0]]).argmin(1).tolist()
+
+# %%
+colours = np.array(["#2f6fb2", "#d9822b", "#2e8b62", "#a9b4bd"])
+figure = plt.figure(figsize=(13, 3.7), layout="constrained")
+left, *sections = figure.add_subplot(131, projection="3d"), figure.add_subplot(132), figure.add_subplot(133)
+left.scatter(*xyz.T, c=colours[batch], s=4, alpha=0.7, linewidths=0)
+left.set(xlim=(0, 2.2), ylim=(0, 2.1), zlim=(0, 1.4), title="the scan: four objects, four batches")
+left.set_box_aspect((2.2, 2.1, 1.4), zoom=1.35)
+left.view_init(28, -62)
+left.set_axis_off()
+
+slab = (xyz[:, 1] - 0.55).abs() < 0.1
+for axes, (title, found) in zip(sections, (("batch by batch", idx), ("taken for one cloud", mixed)), strict=True):
+    axes.scatter(*xyz[slab][:, [0, 2]].T, c=colours[batch[slab]], s=9, alpha=0.6, linewidths=0)
+    for query in queries:
+        for k in found[query].tolist():
+            axes.plot(*xyz[[query, k]][:, [0, 2]].T, color="#c8323c", lw=1)
+            axes.plot(*xyz[k, [0, 2]], "o", color=colours[batch[k]], ms=6, mec="#c8323c", mew=1)
+    axes.set(
+        title=f"{title}: a slice from the side",
+        xlim=(0.45, 1.35),
+        ylim=(-0.06, 0.7),
+        aspect="equal",
+        xticks=[],
+        yticks=[],
+    )
+
+# %% [markdown]
+# The red lines are the 24 neighbours of two points of the ball. Taken for one cloud, its foot grows onto the table and its side
+# onto the can, and a network learns edges that are not there.
+#
+# Where a batch has fewer points than k, there is nothing to find. The places that are left hold **-1** and distance 0. And of equally
+# near points the lower index comes first: without that rule two implementations disagree, and no test can tell why.
+
+# %%
+corners = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [9, 9, 9]])
+print(torch.ops.oplab.knn_query(3, corners, torch.tensor([3, 4]))[0].tolist())
+
+# %% [markdown]
+# The distances can be trained through; indices cannot. `opcheck` has the last word, with queries of their own and a transposed
+# cloud.
+
+# %%
+queries, ends = xyz[:8].clone(), torch.tensor([3, 3, 6, 8])
+assert opcheck(torch.ops.oplab.knn_query, 5, xyz.t().contiguous().t(), offset, queries, ends)
+
+# %% [markdown]
+# ## 11. Limits
+#
+# - The stable ABI is younger than the other two. It has about forty operations on tensors; for the rest a kernel calls the
+#   dispatcher by name (`torch_call_dispatcher`), or belongs into Python.
+# - An operator with a name is a closed box: compilers neither look into it nor fuse it. If it can be composed of ATen operators and
+#   is fast enough, compose it.
+# - `opcheck` tests the inputs that you give it. All that it found here, it found because somebody thought of a transposed tensor and
+#   of alpha = 1.
+# - For ONNX nothing is done yet: a mapping (chapter 08), and a kernel for ONNX Runtime (chapter 12).
+#
+# ## 12. Exercises
+#
+# `exercises/csrc/c07_my_add.cpp`: the whole operator, in float32 and float64, in the namespace `c07_my_add`. Keep section 2 and
+# section 5 open.
+
+# %%
+lab.check("my_add")
+
+# %% [markdown]
+# `exercises/c07_cpp_operators.py`: a fake and a backward for a compiled operator whose name you get.
+
+# %%
+lab.check("my_add_backward")
+
+# %% [markdown]
+# `exercises/csrc/c07_knn_query.cpp`: neighbours by comparing with every point. Correct first; chapter 14 makes it fast.
+
+# %%
+lab.check("knn_query")
+
+# %% [markdown]
+# ## Read next
+#
+# - `csrc/torch_ops`: the course's operators, each in a file of its own, with several dtypes and with threads.
+# - PyTorch's pages "Custom C++ and CUDA Operators" and "LibTorch Stable ABI", and the docstring of `torch.library.opcheck`.
+# - Chapter 08 takes these operators to ONNX: as a composition, or as one node of a domain of your own.

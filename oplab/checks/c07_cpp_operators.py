@@ -1,0 +1,707 @@
+"""Checks of chapter 07: operators in C++ as PyTorch sees them, by their schema, values, layouts, storage, fake and gradients."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oplab.checks.base import Collect, LearnerError, Verdict
+from oplab.parity import Wrong, describe, expect_close
+
+if TYPE_CHECKING:
+    import torch
+
+
+def registered(c: Collect, namespace: str, name: str) -> Callable[..., Any] | None:
+    """Load the learner's library; what it registers is evidence. Returns the operator, or None where there is none."""
+    import torch
+
+    refusal = refused_by_pytorch(str(c.library))
+    c.value("refusal", refusal)
+    if refusal:
+        return None
+    c.attempt("library", torch.ops.load_library, str(c.library))
+    full = f"{namespace}::{name}"
+    if full not in torch._C._dispatch_get_all_op_names():
+        found = [
+            entry for entry in torch._C._dispatch_get_all_op_names() if entry.startswith(("c07", "oplab", "lab07"))
+        ]
+        c.value("registered", sorted(found)[:10])
+        return None
+    c.value("registered", [full])
+    operator = getattr(getattr(torch.ops, namespace), name).default
+    schema = operator._schema
+    c.value("arguments", [[entry.name, str(entry.type), _default(entry)] for entry in schema.arguments])
+    c.value("returns", [str(entry.type) for entry in schema.returns])
+    aliases = [entry for entry in (*schema.arguments, *schema.returns) if entry.alias_info is not None]
+    c.value("aliases", len(aliases))
+    return operator
+
+
+def refused_by_pytorch(library: str) -> str:
+    """What PyTorch says of a library that it ends the process for (a schema with a fault, say), or an empty text.
+
+    The library is loaded in a process of its own first: what its registration throws cannot be caught in this one.
+    """
+    import torch
+
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.dup2(writing, 2)
+            torch.ops.load_library(library)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        said = stream.read(1 << 16).decode(errors="replace")
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status):
+        return ""
+    _, _, words = said.partition("Exception across libtorch C API boundary:")
+    return " ".join(words.split("Exception raised from")[0].split())[:500] or "it says nothing more"
+
+
+def _default(argument: Any) -> Any:
+    if not argument.has_default_value():
+        return "required"
+    return argument.default_value
+
+
+def expect_registered(v: Verdict, full: str, arguments: list[list[Any]], returns: list[str]) -> None:
+    """Demand the operator ``full`` with this schema: (name, type, default) of each argument, and the types of the results."""
+    if v.value("refusal"):
+        raise Wrong(
+            f"PyTorch ends the process that loads the library: {v.value('refusal')} A registration is refused so: a schema with a "
+            "fault in it, or the same name twice."
+        )
+    if v.error("library"):
+        raise Wrong(f"The library cannot be loaded: {v.error('library').message}.")
+    if v.value("registered") != [full]:
+        found = ", ".join(str(entry) for entry in v.value("registered")) or "nothing"
+        raise Wrong(
+            f"The library registers no {full}; it registers {found}. The namespace is the first argument of "
+            "STABLE_TORCH_LIBRARY, the name stands at the beginning of the schema."
+        )
+    wanted, got = _written(arguments, returns), _written(v.value("arguments"), v.value("returns"))
+    if wanted != got:
+        hint = ""
+        types = [entry[:2] for entry in v.value("arguments")] == [entry[:2] for entry in arguments]
+        if types and v.value("returns") == returns:
+            hint = " The types fit, the defaults do not: a caller who leaves them out counts on them."
+        raise Wrong(f"The schema is {got}, expected {wanted}.{hint}")
+    if v.value("aliases"):
+        raise Wrong(
+            "The schema says (with a letter or `!` in brackets) that an input is changed or returned: it must not be."
+        )
+
+
+def _written(arguments: Sequence[Sequence[Any]], returns: Sequence[str]) -> str:
+    shown = [f"{kind} {name}{'' if default == 'required' else f'={default}'}" for name, kind, default in arguments]
+    return f"({', '.join(shown)}) -> {returns[0] if len(returns) == 1 else '(' + ', '.join(returns) + ')'}"
+
+
+def laid_out(array: np.ndarray, layout: str) -> torch.Tensor:
+    """A tensor with the values of ``array`` in another layout.
+
+    The memory behind it always has room for ``array.size`` values: code that reads it in order reads wrong values, and never beyond.
+    """
+    import torch
+
+    values = torch.from_numpy(np.ascontiguousarray(array)).reshape(array.shape)
+    if layout == "contiguous":
+        return values
+    if layout == "transposed":
+        return values.permute(*reversed(range(values.dim()))).contiguous().permute(*reversed(range(values.dim())))
+    if layout == "every second":
+        wide = torch.full((*values.shape[:-1], 2 * values.shape[-1] + 1), 7.0, dtype=values.dtype)
+        wide[..., 1::2] = values
+        return wide[..., 1::2]
+    if layout == "one row, expanded":
+        memory = torch.full((values.numel(),), 7.0, dtype=values.dtype)
+        memory[: values.shape[-1]] = values[0]
+        return memory.as_strided(values.shape, (0, 1))
+    raise ValueError(layout)
+
+
+def in_memory_order(array: np.ndarray, layout: str) -> np.ndarray:
+    """What code reads that takes a tensor of this layout for a contiguous one."""
+    import torch
+
+    tensor = laid_out(array, layout)
+    order = torch.as_strided(
+        tensor, (tensor.numel(),), (1,), tensor.storage_offset() if layout == "every second" else 0
+    )
+    return order.numpy().reshape(array.shape)
+
+
+@contextmanager
+def about(title: str) -> Iterator[None]:
+    """Put the case's title before the message of what goes wrong inside."""
+    try:
+        yield
+    except LearnerError:
+        raise
+    except Wrong as error:
+        raise Wrong(f"{title}: {error}") from None
+
+
+def raised(message: str) -> str:
+    """An exception of the operator, with its cause where that is a known one."""
+    if "Could not run" in message:
+        message = message.split(" This could be")[0]
+        return (
+            f"{message} The schema is there and no kernel: STABLE_TORCH_LIBRARY_IMPL(namespace, CPU, m) registers one."
+        )
+    return f"the operator raised {message}"
+
+
+def result(v: Verdict, title: str) -> np.ndarray:
+    """The tensor recorded under ``title``; an exception of the operator is told with its own words."""
+    error = v.error(title)
+    if error:
+        raise Wrong(raised(error.message))
+    value = v.value(title)
+    if type(value) is not np.ndarray:
+        raise Wrong(f"expected a tensor, got {type(value).__name__}.")
+    return value
+
+
+def expect_refused(v: Verdict, title: str, why: str) -> None:
+    """Demand that the call recorded under ``title`` raised an exception."""
+    if v.error(title) is None:
+        raise Wrong(f"{title}: expected an error, and the operator returned {describe(v.value(title))}. {why}")
+
+
+# --- my_add --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sum:
+    """One call of my_add: the shape and the layouts of a and b, and the coefficients where they are given."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    layouts: tuple[str, str] = ("contiguous", "contiguous")
+    coefficients: tuple[float, ...] = ()
+
+    @property
+    def title(self) -> str:
+        layouts = f", a {self.layouts[0]}, b {self.layouts[1]}" if set(self.layouts) != {"contiguous"} else ""
+        given = f", alpha={self.coefficients[0]}, beta={self.coefficients[1]}" if self.coefficients else ""
+        return f"{self.dtype}{list(self.shape)}{layouts}{given}"
+
+    def arrays(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        made = []
+        for layout in self.layouts:
+            array = rng.normal(size=self.shape).astype(self.dtype)
+            made.append(np.broadcast_to(array[:1], self.shape).copy() if layout == "one row, expanded" else array)
+        return made[0], made[1]
+
+
+VALUES = [
+    Sum((5,)),
+    Sum((3, 4)),
+    Sum((2, 3, 5), "float64"),
+    Sum(()),
+    Sum((70_001,)),
+    Sum((0,)),
+    Sum((3, 0, 2), "float64"),
+]
+GIVEN = [Sum((4, 3), coefficients=(2.0, 1.0)), Sum((7,), coefficients=(-0.5, 0.25))]
+PRECISE = [Sum((6,), "float64", coefficients=(0.1, 0.7))]
+LAYOUTS = [
+    Sum((4, 5), layouts=("transposed", "contiguous")),
+    Sum((4, 5), layouts=("contiguous", "transposed")),
+    Sum((3, 7), "float64", layouts=("every second", "transposed")),
+    Sum((2, 3, 4), layouts=("transposed", "every second")),
+    Sum((4, 6), layouts=("one row, expanded", "contiguous")),
+    Sum((5, 4), layouts=("transposed", "transposed")),
+]
+REFUSED = {
+    "shapes [2, 6] and [3, 4]": "Both have 12 values, so nothing crashes; the result means nothing.",
+    "dtypes float32 and float64": "Each dtype has its own size in memory.",
+    "two int64": "The operator is for float32 and float64.",
+}
+
+
+def collect_my_add(c: Collect) -> None:
+    import torch
+
+    operator = registered(c, "c07_my_add", "my_add")
+    if operator is None:
+        return
+    for case in (*VALUES, *GIVEN, *PRECISE, *LAYOUTS):
+        a, b = (laid_out(array, layout) for array, layout in zip(case.arrays(c.rng), case.layouts, strict=True))
+        y = c.attempt(case.title, operator, a, b, *case.coefficients)
+        c.value(case.title, y)
+        if isinstance(y, torch.Tensor):
+            c.value(f"{case.title} contiguous", y.is_contiguous())
+    a, b = (torch.from_numpy(array) for array in Sum((3, 4)).arrays(c.rng))
+    for name, coefficients in (("a", (1.0, 0.0)), ("b", (0.0, 1.0))):
+        y = c.attempt(f"equal to {name}", operator, a, b, *coefficients)
+        c.value(f"equal to {name}", y)
+        if isinstance(y, torch.Tensor):
+            shared = {tensor.untyped_storage().data_ptr() for tensor in (a, b)}
+            c.value(f"shared with {name}", y.untyped_storage().data_ptr() in shared)
+    c.value("a afterwards", a)
+    c.value("b afterwards", b)
+    c.value(
+        "shapes [2, 6] and [3, 4]", c.attempt("shapes [2, 6] and [3, 4]", operator, torch.ones(2, 6), torch.ones(3, 4))
+    )
+    mixed = torch.ones(3), torch.ones(3, dtype=torch.float64)
+    c.value("dtypes float32 and float64", c.attempt("dtypes float32 and float64", operator, *mixed))
+    whole = torch.ones(3, dtype=torch.int64)
+    c.value("two int64", c.attempt("two int64", operator, whole, whole))
+
+
+def judge_my_add(v: Verdict) -> None:
+    cases = {case.title: (case, *case.arrays(v.rng)) for case in (*VALUES, *GIVEN, *PRECISE, *LAYOUTS)}
+    a, b = Sum((3, 4)).arrays(v.rng)
+    with v.check("registers c07_my_add::my_add with its schema"):
+        arguments = [
+            ["a", "Tensor", "required"],
+            ["b", "Tensor", "required"],
+            ["alpha", "float", 3.0],
+            ["beta", "float", 2.0],
+        ]
+        expect_registered(v, "c07_my_add::my_add", arguments, ["Tensor"])
+    if not v.ok:
+        return
+    for name, chosen in (
+        ("computes 3a + 2b in float32 and float64", VALUES),
+        ("uses the coefficients of the call", GIVEN),
+        ("keeps the coefficients in double", PRECISE),
+        ("reads tensors of any layout", LAYOUTS),
+    ):
+        with v.check(name):
+            for case in chosen:
+                with about(case.title):
+                    expect_sum(v, *cases[case.title])
+    with v.check("returns a tensor of its own"):
+        for name, expected in (("a", a), ("b", b)):
+            call = "alpha=1, beta=0" if name == "a" else "alpha=0, beta=1"
+            with about(call):
+                expect_close(result(v, f"equal to {name}"), expected)
+                if v.value(f"shared with {name}"):
+                    raise Wrong(
+                        f"the result shares its memory with an input: where it equals {name}, it is {name}. Whoever changes the one "
+                        "changes the other, and torch.compile relies on the schema, which says nothing of it."
+                    )
+        for name, before in (("a", a), ("b", b)):
+            if not np.array_equal(v.array(f"{name} afterwards"), before):
+                raise Wrong(
+                    f"{name} has other values after the call: a kernel reads its inputs and writes to a new tensor."
+                )
+    with v.check("refuses what it cannot compute"):
+        for title, why in REFUSED.items():
+            expect_refused(v, title, why)
+
+
+def expect_sum(v: Verdict, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
+    """The result of one call, and whether it is contiguous."""
+    x, z = a.astype(np.float64), b.astype(np.float64)
+    alpha, beta = case.coefficients or (3.0, 2.0)
+    right = (alpha * x + beta * z).astype(case.dtype)
+    x_raw, z_raw = (in_memory_order(array, layout) for array, layout in zip((a, b), case.layouts, strict=True))
+    likely = {
+        "This is 2a + b, an operator of the same name in another text.": 2 * x + z,
+        "This is beta*a + alpha*b.": beta * x + alpha * z,
+        "This is 3a + 2b: the coefficients of the call are not used.": 3 * x + 2 * z,
+        "This is a + b.": x + z,
+        "Coefficients of 0: a float of a schema is a C++ double, and a kernel with `float alpha` reads half of it.": 0
+        * x,
+        "The coefficients are used in float32; a float of a schema is a C++ double.": (
+            float(np.float32(alpha)) * x + float(np.float32(beta)) * z
+        ),
+    }
+    if set(case.layouts) != {"contiguous"}:
+        first = np.asarray(alpha * x_raw + beta * z_raw)
+        cause = "The values are those that come next in memory: the kernel takes the tensors for contiguous."
+        likely = {
+            cause: first,
+            f"{cause} ": alpha * x_raw + beta * z,
+            f"{cause}  ": alpha * x + beta * z_raw,
+            **likely,
+        }
+    got = result(v, case.title)
+    if case in PRECISE and got.shape == right.shape and got.dtype == right.dtype:
+        # 1e-12: a float32 coefficient is off by 1e-8, a different order of the operations by 1e-16
+        expect_close(got, right, rtol=1e-12, atol=1e-12, likely=likely)
+    expect_close(got, right, likely=likely)
+    if not v.value(f"{case.title} contiguous"):
+        raise Wrong(
+            "the values are right, and the result is not contiguous. empty_like keeps the strides of its model."
+        )
+
+
+# --- my_add_backward -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Faked:
+    """One call on tensors without data."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    strides: tuple[int, ...] | None = None
+
+    @property
+    def title(self) -> str:
+        strides = f" with strides {list(self.strides)}" if self.strides else ""
+        return f"the fake for {self.dtype}{list(self.shape)}{strides}"
+
+
+FAKED = [
+    Faked((3, 4)),
+    Faked((7,)),
+    Faked((2, 0, 5)),
+    Faked((3, 4), "float64"),
+    Faked(()),
+    Faked((3, 4), strides=(1, 3)),
+]
+FAKED += [Faked((2, 5, 3), "float64", strides=(30, 6, 2))]
+SLOPES = [
+    Sum((3, 4), "float64"),
+    Sum((5,), coefficients=(-0.5, 4.0)),
+    Sum((4, 5), "float64", ("transposed", "contiguous"), (0.25, -3.0)),
+    Sum((0, 2), coefficients=(2.0, 1.0)),
+]
+
+
+def collect_my_add_backward(c: Collect) -> None:
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    from oplab.toolchain.build import library_path
+
+    one_at_a_time()
+    # The bare kernels: oplab.ops.load() would add fakes and backwards.
+    torch.ops.load_library(str(library_path("torch")))
+    c.function("my_add_backward")("oplab::my_add")
+    operator = torch.ops.oplab.my_add
+
+    for case in SLOPES:
+        arrays = case.arrays(c.rng)
+        a, b = (laid_out(array, layout).requires_grad_() for array, layout in zip(arrays, case.layouts, strict=True))
+        weight = torch.from_numpy(c.rng.normal(size=case.shape).astype(case.dtype))
+        kept = weight.clone()
+        y = c.attempt(case.title, operator, a, b, *case.coefficients)
+        if y is not None:
+            c.attempt(case.title, y.backward, kept)
+        c.value(case.title, y)
+        c.value(f"{case.title}: the gradient of a", a.grad)
+        c.value(f"{case.title}: the gradient of b", b.grad)
+        c.value(f"{case.title}: what came in", kept)
+
+    for case in FAKED:
+        with FakeTensorMode():
+            kind = getattr(torch, case.dtype)
+            a = torch.empty(case.shape, dtype=kind)
+            if case.strides:
+                a = torch.empty_strided(case.shape, case.strides, dtype=kind)
+            y = c.attempt(case.title, operator, a, torch.empty(case.shape, dtype=kind))
+        if isinstance(y, torch.Tensor):
+            y = [list(y.shape), list(y.stride()), str(y.dtype), str(y.device)]
+        c.value(case.title, y)
+    with FakeTensorMode():
+        y = c.attempt("two shapes", operator, torch.empty(2, 3), torch.empty(3, 2))
+    c.value("two shapes", list(y.shape) if isinstance(y, torch.Tensor) else None)
+
+    class Model(torch.nn.Module):
+        def forward(self, a, b):
+            return operator(a, b, 2.0, -1.0)
+
+    a, b = (torch.from_numpy(array) for array in Sum((3, 4)).arrays(c.rng))
+    names = ({0: torch.export.Dim.DYNAMIC},) * 2
+    program = c.attempt("the export", torch.export.export, Model(), (a, b), dynamic_shapes=names)
+    a, b = (torch.from_numpy(array) for array in Sum((6, 4)).arrays(c.rng))
+    if program is not None:
+        c.value("the export", c.attempt("the export", program.module(), a, b))
+
+
+def one_at_a_time() -> None:
+    """Let this forked process begin its first backward without a race.
+
+    A fork leaves torch's thread pool to be made again, and once a fake tensor was made (here or in the server) the first backward
+    starts eight threads that all do so at once; that ends now and then in "Invalid thread pool!" and SIGABRT (torch 2.15). So the
+    pool is made here, and one processor runs the threads one after the other.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def judge_my_add_backward(v: Verdict) -> None:
+    slopes = [(case, case.arrays(v.rng) and v.rng.normal(size=case.shape).astype(case.dtype)) for case in SLOPES]
+    Sum((3, 4)).arrays(v.rng)
+    exported = Sum((6, 4)).arrays(v.rng)
+    with v.check("the fake promises what the kernel returns"):
+        for case in FAKED:
+            expect_fake(v, case)
+    with v.check("the fake refuses two shapes"):
+        if v.error("two shapes") is None:
+            raise Wrong(
+                f"For a [2, 3] and b [3, 2] the fake promises {v.value('two shapes')}; the kernel raises an error. A model would be "
+                "exported that cannot run. torch._check(condition, lambda: message) says it."
+            )
+    with v.check("a model with a dynamic size can be exported"):
+        explain_fake(v, "the export")
+        a, b = (array.astype(np.float64) for array in exported)
+        expect_close(
+            result(v, "the export"), (2 * a - b).astype(np.float32), name="the exported program at another size"
+        )
+    with v.check("the backward gives both gradients"):
+        for case, weight in slopes:
+            with about(case.title):
+                expect_gradients(v, case, weight)
+
+
+def explain_fake(v: Verdict, title: str) -> None:
+    """Raise what an exception of the fake means, where it is a known one."""
+    error = v.error(title)
+    if error is None:
+        return
+    if (
+        "UnsupportedOperator" in error.type
+        or "no fake impl" in error.message
+        or "Operator does not support" in error.message
+    ):
+        raise Wrong(f"{title}: the operator has no fake. torch.library.register_fake(name) registers one.")
+    if "Constraints violated" in error.message or "ConstraintViolation" in error.type or "specializ" in error.message:
+        raise Wrong(f"{title}: {error.message} The fake fixes a size that may change: take it from a.shape.")
+    place = f" ({error.where})" if error.where else ""
+    raise (LearnerError if error.where else Wrong)(f"{title}: {error.message}{place}")
+
+
+def expect_fake(v: Verdict, case: Faked) -> None:
+    """Shape, strides, dtype and device of one fake result."""
+    explain_fake(v, case.title)
+    got = v.value(case.title)
+    if type(got) is not list or len(got) != 4:
+        raise Wrong(f"{case.title} returned {describe(got)}, expected a tensor. Does it end with a return?")
+    shape, strides, dtype, device = got
+    if shape != list(case.shape):
+        raise Wrong(f"{case.title} has the shape {shape}, expected {list(case.shape)}: the result has the shape of a.")
+    if dtype != f"torch.{case.dtype}":
+        raise Wrong(f"{case.title} has the dtype {dtype}, expected torch.{case.dtype}: the result has the dtype of a.")
+    right = [int(np.prod([max(size, 1) for size in case.shape[i + 1 :]])) for i in range(len(case.shape))]
+    if strides != right and 0 not in case.shape:
+        kept = " empty_like keeps the strides of its model" if case.strides and strides != right else " The kernel"
+        raise Wrong(
+            f"{case.title} has the strides {strides}, expected {right}.{kept}; the kernel returns a contiguous tensor, and compiled "
+            "code believes the fake."
+        )
+    if device != "cpu":
+        raise Wrong(f"{case.title} is on the device {device}, expected cpu: the result is where a is.")
+
+
+def expect_gradients(v: Verdict, case: Sum, weight: np.ndarray) -> None:
+    """Both gradients of one call, and that the incoming one was left as it was."""
+    alpha, beta = case.coefficients or (3.0, 2.0)
+    error = v.error(case.title)
+    if error and "incorrect number of gradients" in error.message:
+        raise Wrong(
+            f"{error.message} backward returns one entry for each argument of the schema, None for alpha and beta."
+        )
+    if error:
+        place = f" ({error.where})" if error.where else ""
+        raise (LearnerError if error.where else Wrong)(f"{case.title}: {error.message}{place}")
+    for name, factor in (("a", alpha), ("b", beta)):
+        title = f"{case.title}: the gradient of {name}"
+        got = v.value(title)
+        if got is None:
+            raise Wrong(
+                f"{name} has no gradient after backward(). Without torch.library.register_autograd PyTorch only warns, and the gradient "
+                "stays None; the same comes of a None in its place."
+            )
+        other = beta if name == "a" else alpha
+        fixed = 3.0 if name == "a" else 2.0
+        likely = {
+            "The two gradients are swapped.": other * weight,
+            "3 and 2 are the defaults: this call had other coefficients.": fixed * weight,
+            "The incoming gradient is not used: this is right for a sum only.": np.full_like(weight, factor),
+            "The incoming gradient is passed on as it is, without the factor.": weight,
+            "Both factors were applied: the incoming gradient was changed in place by the first.": alpha
+            * beta
+            * weight,
+        }
+        expect_close(
+            v.array(title), (factor * weight).astype(case.dtype), name=f"the gradient of {name}", likely=likely
+        )
+    if not np.array_equal(v.array(f"{case.title}: what came in"), weight):
+        raise Wrong(
+            "the incoming gradient has other values after backward(): it belongs to the caller. Write `alpha * grad`, not `grad *=`."
+        )
+
+
+# --- knn_query -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """One call of knn_query: how many points and how many queries each batch has (None: the points query themselves)."""
+
+    nsample: int
+    points: tuple[int, ...]
+    queries: tuple[int, ...] | None = None
+    layout: str = "contiguous"
+
+    @property
+    def title(self) -> str:
+        queries = "" if self.queries is None else f", queries {list(self.queries)}"
+        layout = "" if self.layout == "contiguous" else f", xyz {self.layout}"
+        return f"nsample {self.nsample}, batches of {list(self.points)} points{queries}{layout}"
+
+    def arrays(self, rng: np.random.Generator) -> list[np.ndarray]:
+        """xyz, offset and, where there are queries, new_xyz, new_offset.
+
+        The coordinates are small multiples of 1/2, so squared distances are exact in float32 and many are equal.
+        """
+        made = []
+        for sizes in (self.points, self.queries):
+            if sizes is not None:
+                made.append((rng.integers(-5, 6, size=(sum(sizes), 3)) / 2).astype(np.float32))
+                made.append(np.cumsum(sizes).astype(np.int64))
+        return made
+
+
+ONE = [Cloud(3, (12,)), Cloud(1, (20,))]
+MANY = [Cloud(2, (6, 9, 7)), Cloud(16, (40, 25, 33))]
+OTHER = [Cloud(2, (6, 5, 7), (3, 2, 4)), Cloud(3, (8, 9), (1, 6)), Cloud(2, (5, 9, 6), (4, 0, 1))]
+SHORT = [Cloud(4, (5, 1, 7)), Cloud(9, (3,)), Cloud(3, (4, 0, 2), (2, 2, 1)), Cloud(2, (0,)), Cloud(3, (0, 5))]
+TURNED = [Cloud(3, (9, 8), layout="transposed"), Cloud(2, (7, 5), (3, 3), layout="every second")]
+
+
+def collect_knn_query(c: Collect) -> None:
+    import torch
+
+    operator = registered(c, "c07_knn_query", "knn_query")
+    if operator is None:
+        return
+    for case in (*ONE, *MANY, *OTHER, *SHORT, *TURNED):
+        arrays = case.arrays(c.rng)
+        tensors = [torch.from_numpy(array) for array in arrays]
+        for i in range(0, len(tensors), 2):
+            tensors[i] = laid_out(arrays[i], case.layout)
+        found = c.attempt(case.title, operator, case.nsample, *tensors)
+        for name, tensor in zip(("idx", "dist"), found or (), strict=False):
+            c.value(f"{name}: {case.title}", tensor)
+
+
+def judge_knn_query(v: Verdict) -> None:
+    drawn = {case.title: case.arrays(v.rng) for case in (*ONE, *MANY, *OTHER, *SHORT, *TURNED)}
+    with v.check("registers c07_knn_query::knn_query with its schema"):
+        arguments = [["nsample", "int", "required"], ["xyz", "Tensor", "required"], ["offset", "Tensor", "required"]]
+        arguments += [["new_xyz", "Optional[Tensor]", None], ["new_offset", "Optional[Tensor]", None]]
+        expect_registered(v, "c07_knn_query::knn_query", arguments, ["Tensor", "Tensor"])
+    if not v.ok:
+        return
+    for name, chosen in (
+        ("finds the nearest points of one batch", ONE),
+        ("keeps batches apart", MANY),
+        ("takes queries of their own", OTHER),
+        ("fills up with -1 where a batch is short", SHORT),
+        ("reads points of any layout", TURNED),
+    ):
+        with v.check(name):
+            for case in chosen:
+                with about(case.title):
+                    expect_neighbours(v, case, *drawn[case.title])
+
+
+def neighbours(
+    nsample: int,
+    xyz: np.ndarray,
+    offset: np.ndarray,
+    new_xyz: np.ndarray | None = None,
+    new_offset: np.ndarray | None = None,
+    *,
+    later: bool = False,
+    whole: bool = False,
+    without_self: bool = False,
+    farthest: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest points by definition: all distances, sorted.
+
+    Args:
+        later, whole, without_self, farthest: known mistakes: ties to the higher index, batches ignored, the query itself left
+            out, the wrong end of the order.
+
+    Returns:
+        idx int32 (m, nsample) and dist float32 (m, nsample).
+    """
+    queries, ends = (xyz, offset) if new_xyz is None else (new_xyz, new_offset)
+    idx = np.full((len(queries), nsample), -1, np.int32)
+    dist = np.zeros((len(queries), nsample), np.float32)
+    for row, query in enumerate(queries.astype(np.float64)):
+        batch = min(int(np.searchsorted(ends, row, side="right")), len(offset) - 1)
+        first, last = (0, len(xyz)) if whole else (offset[batch - 1] if batch else 0, offset[batch])
+        index = np.arange(first, last)
+        if without_self:
+            index = index[index != row]
+        squares = ((xyz[index].astype(np.float64) - query) ** 2).sum(1)
+        order = np.lexsort((-index if later else index, -squares if farthest else squares))[:nsample]
+        idx[row, : len(order)] = index[order]
+        dist[row, : len(order)] = np.sqrt(squares[order])
+    return idx, dist
+
+
+def expect_neighbours(v: Verdict, case: Cloud, *arrays: np.ndarray) -> None:
+    """Both results of one call."""
+    error = v.error(case.title)
+    if error:
+        raise Wrong(raised(error.message))
+    idx, dist = neighbours(case.nsample, *arrays)
+    got, length = result(v, f"idx: {case.title}"), result(v, f"dist: {case.title}")
+    if got.dtype != idx.dtype:
+        swapped = got.dtype == dist.dtype and length.dtype == idx.dtype
+        cause = "idx comes first, then dist." if swapped else "The contract says int32; new_empty takes a dtype."
+        raise Wrong(f"idx: expected {describe(idx)}, got {describe(got)}. {cause}")
+    offset = arrays[1]
+    starts = np.concatenate([[0], offset[:-1]])
+    ends = arrays[3] if len(arrays) > 2 else offset
+    batch = np.searchsorted(ends, np.arange(len(idx)), side="right")
+    filled = np.where(idx < 0, idx[:, :1], idx)
+    likely = {
+        "Of equally near points the higher index comes first.": neighbours(case.nsample, *arrays, later=True)[0],
+        "The neighbours come from all batches: a query looks at the points of its own batch only.": neighbours(
+            case.nsample, *arrays, whole=True
+        )[0],
+        "The point itself is left out; it is its own nearest neighbour.": neighbours(
+            case.nsample, *arrays, without_self=True
+        )[0],
+        "The indices count from the first point of the batch; they have to count from the first of xyz.": np.where(
+            idx < 0, idx, idx - starts[batch][:, None]
+        ),
+        "Missing neighbours are filled up with the nearest one, as some operators do; here they are -1.": filled,
+        "Missing neighbours are 0, which is a point; here they are -1.": np.where(idx < 0, 0, idx),
+        "The farthest comes first.": np.where(idx < 0, idx, idx[:, ::-1]),
+    }
+    likely["These are the farthest points."] = neighbours(case.nsample, *arrays, farthest=True)[0]
+    if len(arrays) > 2:
+        by_points = neighbours(case.nsample, *arrays[:3], offset)[0]
+        likely["offset is used for the queries too: their batches end at new_offset."] = by_points
+    if case.layout != "contiguous":
+        raw = [in_memory_order(array, case.layout) if i % 2 == 0 else array for i, array in enumerate(arrays)]
+        likely["The points are those that come next in memory: the kernel takes xyz for contiguous."] = neighbours(
+            case.nsample, *raw
+        )[0]
+        only = [raw[0], *arrays[1:]]
+        likely["The points are those that come next in memory: the kernel takes xyz for contiguous. "] = neighbours(
+            case.nsample, *only
+        )[0]
+    expect_close(got, idx, name="idx", likely=likely)
+    padded = idx < 0
+    squared = (dist.astype(np.float64) ** 2).astype(np.float32)
+    if padded.any() and length.shape == dist.shape and np.any(length[padded] != 0):
+        raise Wrong(f"dist is {float(length[padded][0]):.3g} where idx is -1, expected 0.")
+    expect_close(length, dist, name="dist", likely={"The distances are squared.": squared})

@@ -1,0 +1,35 @@
+"""Chapter 07: C++ operators for PyTorch. `make check EX=c07` grades this file and `csrc/c07_*.cpp`."""
+
+from __future__ import annotations
+
+import torch
+
+from oplab import todo
+
+
+def my_add_backward(name: str) -> None:
+    """Give a compiled operator what PyTorch needs beside its kernel: a fake and a backward.
+
+    Args:
+        name: the operator, for example ``"oplab::my_add"``. Its schema is
+            ``(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor``, and its kernel computes alpha*a + beta*b.
+
+    The kernel takes float32 and float64 of any layout and returns a new contiguous tensor of the same shape and dtype; two
+    tensors of different shapes are an error. The fake promises exactly that, for any shape; the backward gives the
+    gradients of a and b and leaves the gradient that it gets as it is.
+    """
+
+    # ANSWER c07.my_add_backward: register a fake and a backward for the operator `name`
+    @torch.library.register_fake(name)
+    def fake(a, b, alpha=3.0, beta=2.0):
+        torch._check(a.shape == b.shape, lambda: "a and b must have the same shape.")
+        return torch.empty_like(a, memory_format=torch.contiguous_format)
+
+    def setup_context(ctx, inputs, output):
+        _, _, ctx.alpha, ctx.beta = inputs
+
+    def backward(ctx, grad):
+        return ctx.alpha * grad, ctx.beta * grad, None, None
+
+    torch.library.register_autograd(name, backward, setup_context=setup_context)
+    # END
