@@ -5,8 +5,10 @@
 
 namespace oplab {
 
-void add_my_add(Ort::CustomOpDomain& domain);  // my_add.cpp
-void add_grid(Ort::CustomOpDomain& domain);    // grid.cpp
-void add_foo(Ort::CustomOpDomain& domain);     // foo.cpp
+void add_my_add(Ort::CustomOpDomain& domain);         // my_add.cpp
+void add_grid(Ort::CustomOpDomain& domain);           // grid.cpp
+void add_foo(Ort::CustomOpDomain& domain);            // foo.cpp
+void add_deform_conv2d(Ort::CustomOpDomain& domain);  // deform_conv2d.cpp
+void add_var_sum(Ort::CustomOpDomain& domain);        // var_sum.cpp
 
 }  // namespace oplab

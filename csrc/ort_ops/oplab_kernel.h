@@ -27,6 +27,10 @@ template <typename... Words>
   throw Ort::Exception(sentence.str(), ORT_INVALID_ARGUMENT);
 }
 
+// The inputs that a variadic parameter of Compute stands for: one or more, all of one type.
+template <typename T>
+using Tensors = std::vector<Tensor<T>>;
+
 inline std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text = "[";
   for (int64_t size : shape) {
@@ -72,6 +76,20 @@ inline float float_attribute(const OrtKernelInfo* info, const char* name, std::o
 }
 inline int64_t int_attribute(const OrtKernelInfo* info, const char* name, std::optional<int64_t> otherwise = {}) {
   return detail::attribute<int64_t>(info, name, "an int", otherwise, Ort::GetApi().KernelInfoGetAttribute_int64);
+}
+
+// Never empty: ONNX Runtime reads an attribute of any other type as a list without values.
+inline std::vector<int64_t> ints_attribute(const OrtKernelInfo* info, const char* name,
+                                           std::optional<std::vector<int64_t>> otherwise = {}) {
+  using Ints = std::vector<int64_t>;
+  return detail::attribute<Ints>(info, name, "a list of ints", otherwise, [](auto* of, auto* called, Ints* value) {
+    const auto read = Ort::GetApi().KernelInfoGetAttributeArray_int64;
+    size_t size = 0;
+    if (OrtStatus* failed = read(of, called, nullptr, &size)) return failed;
+    if (size == 0) refuse("the attribute ", called, " must be a list of ints with at least one value.");
+    value->resize(size);
+    return read(of, called, value->data(), &size);
+  });
 }
 
 // Calls work(begin, end) for one piece of [0, size) after the other, on ONNX Runtime's threads. Where a piece begins does
@@ -172,11 +190,12 @@ inline void infer_same_shape(Shapes& shapes) {
 // How a parameter of a kernel's Compute is filled:
 //   const Tensor<T>&                   an input that the model must give
 //   std::optional<const Tensor<T>*>    an input that the model may leave out, at the end or with the name ""
+//   const Tensors<T>&                  variadic: one or more inputs, to the last one that the node has
 //   Tensor<T>&                         an output
 //   OrtKernelContext*                  for parallel_for
 namespace detail {
 
-enum class Role { input, optional_input, output, context };
+enum class Role { input, optional_input, variadic_input, output, context };
 
 template <typename T>
 constexpr ONNXTensorElementDataType onnx_type = Ort::TypeToTensorType<T>::type;
@@ -207,6 +226,23 @@ struct Argument<std::optional<const Tensor<T>*>> {
 };
 
 template <typename T>
+struct Argument<const Tensors<T>&> {
+  static constexpr Role role = Role::variadic_input;
+  static constexpr ONNXTensorElementDataType type = onnx_type<T>;
+  Argument(OrtKernelContext* context, size_t index) {
+    const Ort::KernelContext inputs(context);
+    const size_t count = inputs.GetInputCount();
+    tensors.reserve(count - index);
+    for (; index < count; ++index) {
+      if (!inputs.GetInput(index)) refuse("input ", index, " must be given, but its name is \"\".");
+      tensors.emplace_back(context, index, true);
+    }
+  }
+  const Tensors<T>& get() { return tensors; }
+  Tensors<T> tensors;
+};
+
+template <typename T>
 struct Argument<Tensor<T>&> {
   static constexpr Role role = Role::output;
   static constexpr ONNXTensorElementDataType type = onnx_type<T>;
@@ -227,7 +263,6 @@ struct Argument<OrtKernelContext*> {
 struct Parameter {
   Role role;
   ONNXTensorElementDataType type;
-  bool is_input() const { return role == Role::input || role == Role::optional_input; }
   bool is_output() const { return role == Role::output; }
 };
 
@@ -238,6 +273,16 @@ struct Signature;
 template <typename Kernel, typename... Parameters>
 struct Signature<Ort::Status (Kernel::*)(Parameters...)> {
   static std::vector<Parameter> parameters() { return {{Argument<Parameters>::role, Argument<Parameters>::type}...}; }
+
+  // ONNX gives a variadic input all that are left, so no input can follow it.
+  static constexpr bool variadic_is_last() {
+    bool variadic = false;
+    for (Role role : {Argument<Parameters>::role...}) {
+      if (variadic && role != Role::output && role != Role::context) return false;
+      variadic = variadic || role == Role::variadic_input;
+    }
+    return true;
+  }
 
   // Calls Compute. `indices` are the parameters' places among the inputs or among the outputs.
   static Ort::Status call(Kernel& kernel, OrtKernelContext* context, const std::vector<size_t>& indices) {
@@ -290,8 +335,17 @@ class Op : public OrtCustomOp {
     GetInputType = [](const OrtCustomOp* op, size_t i) { return self(op).inputs_[i].type; };
     GetInputMemoryType = [](const OrtCustomOp*, size_t) { return OrtMemTypeDefault; };
     GetInputCharacteristic = [](const OrtCustomOp* op, size_t i) {
-      return self(op).inputs_[i].role == detail::Role::input ? INPUT_OUTPUT_REQUIRED : INPUT_OUTPUT_OPTIONAL;
+      switch (self(op).inputs_[i].role) {
+        case detail::Role::optional_input:
+          return INPUT_OUTPUT_OPTIONAL;
+        case detail::Role::variadic_input:
+          return INPUT_OUTPUT_VARIADIC;
+        default:
+          return INPUT_OUTPUT_REQUIRED;
+      }
     };
+    GetVariadicInputMinArity = [](const OrtCustomOp*) { return 1; };
+    GetVariadicInputHomogeneity = [](const OrtCustomOp*) { return 1; };  // all of them have one type
     GetOutputTypeCount = [](const OrtCustomOp* op) { return self(op).outputs_.size(); };
     GetOutputType = [](const OrtCustomOp* op, size_t i) { return self(op).outputs_[i].type; };
     GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return INPUT_OUTPUT_REQUIRED; };
@@ -324,6 +378,7 @@ class Op : public OrtCustomOp {
 
  private:
   using Signature = detail::Signature<decltype(&Kernel::Compute)>;
+  static_assert(Signature::variadic_is_last(), "a variadic input must be the last input of Compute");
 
   struct Made {
     const Op& op;

@@ -6,6 +6,8 @@ static Ort::CustomOpDomain oplab_domain() {
   oplab::add_my_add(domain);
   oplab::add_grid(domain);
   oplab::add_foo(domain);
+  oplab::add_deform_conv2d(domain);
+  oplab::add_var_sum(domain);
   return domain;
 }
 
