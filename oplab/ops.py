@@ -53,6 +53,7 @@ def load() -> None:
         _register_my_add()
         _register_grid()
         _register_foo()
+        _register_knn_query()
         _loaded = True
 
 
@@ -286,6 +287,98 @@ def _register_foo() -> None:
         return grad * ctx.attr1, grad * slope, None, None
 
     torch.library.register_autograd("oplab::foo_forward", backward, setup_context=setup_context)
+
+
+def _register_knn_query() -> None:
+    import torch
+
+    def check_points(name: str, points: torch.Tensor) -> None:
+        torch._check(
+            points.dim() == 2 and points.shape[1] == 3,
+            lambda: f"{name} must have the shape [n, 3], but its shape is {list(points.shape)}.",
+        )
+
+    def check_offset(name: str, offset: torch.Tensor) -> None:
+        torch._check(
+            offset.dim() == 1, lambda: f"{name} must have one dimension, but its shape is {list(offset.shape)}."
+        )
+
+    def check_same(name: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:
+        torch._check(
+            tensor.dtype == other.dtype,
+            lambda: (
+                f"{name} must have {other_name}'s dtype, but {name} is {tensor.dtype} and {other_name} is {other.dtype}."
+            ),
+        )
+
+    @torch.library.register_fake("oplab::knn_query")
+    def fake(
+        nsample: int,
+        xyz: torch.Tensor,
+        offset: torch.Tensor,
+        new_xyz: torch.Tensor | None = None,
+        new_offset: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        torch._check(nsample >= 1, lambda: f"nsample must be at least 1, but it is {nsample}.")
+        check_points("xyz", xyz)
+        check_offset("offset", offset)
+        torch._check(
+            (new_xyz is None) == (new_offset is None),
+            lambda: (
+                "new_xyz and new_offset must come together, but only "
+                f"{'new_offset' if new_xyz is None else 'new_xyz'} is given."
+            ),
+        )
+        if new_xyz is not None and new_offset is not None:
+            check_points("new_xyz", new_xyz)
+            check_offset("new_offset", new_offset)
+            torch._check(
+                new_offset.shape[0] == offset.shape[0],
+                lambda: (
+                    f"new_offset must have one value for each of offset's {offset.shape[0]} batches, but it has "
+                    f"{new_offset.shape[0]}."
+                ),
+            )
+        torch._check(
+            xyz.dtype in (torch.float32, torch.float64),
+            lambda: f"xyz must be float32 or float64, but it is {xyz.dtype}.",
+        )
+        torch._check(
+            offset.dtype in (torch.int64, torch.int32),
+            lambda: f"offset must be int64 or int32, but it is {offset.dtype}.",
+        )
+        _check_device("xyz", xyz, "offset", offset)
+        if new_xyz is not None and new_offset is not None:
+            check_same("new_xyz", new_xyz, "xyz", xyz)
+            check_same("new_offset", new_offset, "offset", offset)
+            _check_device("xyz", xyz, "new_xyz", new_xyz)
+            _check_device("xyz", xyz, "new_offset", new_offset)
+        m = (xyz if new_xyz is None else new_xyz).shape[0]
+        return xyz.new_empty([m, nsample], dtype=torch.int32), xyz.new_empty([m, nsample])
+
+    def setup_context(ctx: Any, inputs: tuple, output: tuple) -> None:
+        _, xyz, _, new_xyz, _ = inputs
+        idx, dist = output
+        ctx.mark_non_differentiable(idx)
+        ctx.save_for_backward(xyz, new_xyz, idx, dist)
+
+    def backward(ctx: Any, _: Any, grad: torch.Tensor) -> tuple:
+        xyz, new_xyz, idx, dist = ctx.saved_tensors
+        queries = xyz if new_xyz is None else new_xyz
+        # At distance 0 the slope has no direction: it is 0, as torch.cdist says. So it is where idx is -1.
+        counts = (idx >= 0) & (dist > 0)
+        found = torch.where(counts, idx, 0).to(torch.int64)
+        if not xyz.shape[0]:  # there is nothing that an index could name
+            return None, torch.zeros_like(xyz), None, None if new_xyz is None else torch.zeros_like(new_xyz), None
+        slope = torch.where(counts, grad / torch.where(counts, dist, 1), 0)
+        push = slope.unsqueeze(2) * (queries.unsqueeze(1) - xyz[found])
+        to_queries = push.sum(1)
+        to_xyz = torch.zeros_like(xyz).index_add(0, found.flatten(), -push.flatten(0, 1))
+        if new_xyz is None:
+            return None, to_xyz + to_queries, None, None, None
+        return None, to_xyz, None, to_queries, None
+
+    torch.library.register_autograd("oplab::knn_query", backward, setup_context=setup_context)
 
 
 def _check_device(name: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:

@@ -10,5 +10,6 @@ void add_grid(Ort::CustomOpDomain& domain);           // grid.cpp
 void add_foo(Ort::CustomOpDomain& domain);            // foo.cpp
 void add_deform_conv2d(Ort::CustomOpDomain& domain);  // deform_conv2d.cpp
 void add_var_sum(Ort::CustomOpDomain& domain);        // var_sum.cpp
+void add_knn_query(Ort::CustomOpDomain& domain);      // knn_query.cpp
 
 }  // namespace oplab

@@ -143,6 +143,17 @@ class Shapes {
     return dims;
   }
 
+  // Nothing where the model does not set it, or sets it with another type.
+  std::optional<int64_t> int_attribute(const char* name) const {
+    const OrtApi& api = Ort::GetApi();
+    const OrtOpAttr* attribute = nullptr;  // not ours to release
+    int64_t value = 0;
+    size_t bytes = 0;
+    if (!Ort::Status{api.ShapeInferContext_GetAttribute(context_, name, &attribute)}.IsOK()) return std::nullopt;
+    if (!Ort::Status{api.ReadOpAttr(attribute, ORT_OP_ATTR_INT, &value, sizeof value, &bytes)}.IsOK()) return std::nullopt;
+    return value;
+  }
+
   // Says nothing unless every dimension is known: ONNX Runtime would take -1 for the size, and refuse a correct model where
   // an operator behind this one does not fit it. The type is asked for because ONNX Runtime writes it over the one that it
   // has found by itself.

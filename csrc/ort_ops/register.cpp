@@ -8,6 +8,7 @@ static Ort::CustomOpDomain oplab_domain() {
   oplab::add_foo(domain);
   oplab::add_deform_conv2d(domain);
   oplab::add_var_sum(domain);
+  oplab::add_knn_query(domain);
   return domain;
 }
 

@@ -4,6 +4,7 @@
 #include <torch/csrc/stable/tensor.h>
 
 #include <optional>
+#include <tuple>
 
 namespace oplab {
 
@@ -18,5 +19,10 @@ torch::stable::Tensor grid(const torch::stable::Tensor& pos, const torch::stable
 // foo.cpp
 torch::stable::Tensor foo_forward(const torch::stable::Tensor& input1, const torch::stable::Tensor& input2,
                                   double attr1, int64_t attr2);
+
+// knn_query.cpp
+std::tuple<torch::stable::Tensor, torch::stable::Tensor> knn_query(
+    int64_t nsample, const torch::stable::Tensor& xyz, const torch::stable::Tensor& offset,
+    const std::optional<torch::stable::Tensor>& new_xyz, const std::optional<torch::stable::Tensor>& new_offset);
 
 }  // namespace oplab
