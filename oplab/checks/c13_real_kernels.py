@@ -73,11 +73,13 @@ def _cause(error: Recorded) -> str:
     if "is not a registered function/op" in words:
         return " The library has no such operator in the domain lab: compare the name that it registers with the one in the stub."
     if "of output arg" in words and "does not match expected type" in words:
-        return " The operator declares another type for this output than the exercise asks for: GetOutputType, or the type of the Tensor<…>&."
+        return " The operator declares another type for this output: see GetOutputType, or the type of the Tensor<…>&."
     if "of input parameter" in words and "is invalid" in words:
         return " The operator declares another type for this input: GetInputType is asked once for each index."
     if "not in range [min=" in words:
-        return " Each input that a model may leave out has to be declared optional, by its index; the others are required."
+        return (
+            " Each input that a model may leave out has to be declared optional, by its index; the others are required."
+        )
     if "is missing" in words and "nput" in words:
         return " The index is beyond the last input: ask GetInputCount() before GetInput()."
     if "bad optional access" in words:
@@ -492,7 +494,9 @@ def expect_pieces(pieces: object) -> None:
             "your own would compete with ONNX Runtime's, and ignore intra_op_num_threads.)"
         )
     if pieces < 2:
-        raise Wrong(f"ParallelFor got 1 piece for an image of {TALL[0]} rows, so only one thread has work. Cut it finer.")
+        raise Wrong(
+            f"ParallelFor got 1 piece for an image of {TALL[0]} rows, so only one thread has work. Cut it finer."
+        )
 
 
 def expect_blurred(got: np.ndarray, x: np.ndarray) -> None:
@@ -503,9 +507,9 @@ def expect_blurred(got: np.ndarray, x: np.ndarray) -> None:
         last = x.copy()
         last[:] = above
         last[0] = x[-1]
-        likely["Row 0 was blurred with the last row: `row - 1` on a size_t wraps around to the largest number there is."] = (
-            last + 2 * x + below
-        ) / 4
+        likely[
+            "Row 0 was blurred with the last row: `row - 1` on a size_t wraps around to the largest number there is."
+        ] = (last + 2 * x + below) / 4
         likely["The image goes on at the other end: outside it, the row at the border counts again."] = (
             np.roll(x, 1, 0) + 2 * x + np.roll(x, -1, 0)
         ) / 4
@@ -514,7 +518,9 @@ def expect_blurred(got: np.ndarray, x: np.ndarray) -> None:
             outside[:-2] + 2 * x + outside[2:]
         ) / 4
         left, right = (part.T for part in _shifted(np.ascontiguousarray(x.T)))
-        likely["This is blurred along the rows: the neighbours are the rows above and below."] = (left + 2 * x + right) / 4
+        likely["This is blurred along the rows: the neighbours are the rows above and below."] = (
+            left + 2 * x + right
+        ) / 4
         likely["The division by 4 is missing."] = above + 2 * x + below
         likely["These are equal weights; the row itself counts twice."] = (above + x + below) / 3
         untouched = expected.copy()
