@@ -77,6 +77,8 @@ class ScheduledSession:
         ours = _Base(get_api, base.version)
         copy = Path(shutil.copy2(library, scratch / f"scheduled-{library.name}"))
         self._keep = (table, parallel_for, get_api, ours, ctypes.CDLL(str(copy)), env, options)
+        # A library's static domain is destroyed when the process ends, after Python has freed its objects: through this table.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._keep))
         register = self._keep[4].RegisterCustomOps
         register.restype = ctypes.c_void_p
         self._check(register(options, ctypes.byref(ours)))
