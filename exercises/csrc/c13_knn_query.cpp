@@ -1,0 +1,31 @@
+// c13.knn_query: lab::KNNQuery(xyz float[n, 3], offset int64[b], new_xyz? float[m, 3], new_offset? int64[b]; nsample int)
+//                -> idx int32[m, nsample], dist float[m, nsample]
+//
+// The nsample nearest points of xyz for each point of new_xyz, nearest first, ties to the lower index. offset[i] is the number
+// of points in the batches 0 to i; a point has neighbours in its own batch only. Where a batch has fewer than nsample points,
+// idx is -1 and dist is 0. Without new_xyz and new_offset the points look for neighbours among themselves; one of the two
+// alone is refused. Refused too: offsets that fall, or that do not end at the number of points.
+#include "oplab_kernel.h"
+
+namespace {
+
+using oplab::Tensor;
+using Points = Tensor<float>;
+using Offsets = Tensor<int64_t>;
+
+// TODO c13.knn_query: the kernel KNNQuery, a struct for oplab::Op, as the lines above describe it
+#error "c13.knn_query is not written yet"
+
+}  // namespace
+
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  Ort::InitApi(api);
+  static const oplab::Op<KNNQuery> op{"KNNQuery"};  // operator and domain must outlive every session
+  static const Ort::CustomOpDomain domain = [] {
+    Ort::CustomOpDomain made{"lab"};
+    made.Add(&op);
+    return made;
+  }();
+  return api->AddCustomOpDomain(options, domain);
+}

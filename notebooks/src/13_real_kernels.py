@@ -1,0 +1,1098 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 13 · Real kernels
+#
+# After this chapter you can
+#
+# - write a kernel with inputs and outputs of several dtypes, with optional inputs that may be absent in every way that ONNX
+#   allows, and with any number of inputs;
+# - spread its rows over ONNX Runtime's threads and prove that every number of threads gives the same bits;
+# - tell ONNX Runtime the shapes of your outputs before anything runs, with the names of their dimensions.
+#
+# Chapter 12 ended with kernels of two inputs: one dtype, always given, one thread. The operators that brought you here are not
+# like that. This is the one from the point-cloud networks of chapter 08:
+#
+# ```
+# KNNQuery(xyz float[n,3], offset int64[b], new_xyz?, new_offset?; nsample) -> idx int32[m,nsample], dist float[m,nsample]
+# ```
+#
+# Two dtypes going in, two coming out, two inputs that need not be there. Section 9 runs it, from PyTorch to its kernel.
+
+# %%
+import os
+
+os.environ["TORCH_CPP_LOG_LEVEL"] = (
+    "ERROR"  # section 9 exports a node whose shapes are unknown; chapter 08 answers the warning
+)
+import subprocess
+import sys
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+import onnx
+import torch
+from onnx import helper
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotImplemented
+
+from oplab import lesson, ops, paths, pictures, quiet_exports, raises, session
+from oplab.toolchain.build import compile_exercise
+
+lab = lesson("13_real_kernels")
+quiet_exports()
+
+# %% [markdown]
+# ### What each section uses
+#
+# The C++ of this chapter stands in texts, and `compiled` makes a library of one. What chapter 12 explained is written once,
+# here: the entry point, the domain `lesson`, and `CreateKernelV2`.
+
+# %%
+HEAD = r"""
+#include <onnxruntime_cxx_api.h>
+#include <algorithm>
+#include <cmath>
+#include <vector>
+using Type = ONNXTensorElementDataType;
+constexpr Type FLOAT = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, DOUBLE = ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE;
+constexpr Type INT32 = ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32, INT64 = ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64;
+
+template <typename Op, typename Kernel>
+struct Base : Ort::CustomOpBase<Op, Kernel, true> {
+  OrtStatusPtr CreateKernelV2(const OrtApi&, const OrtKernelInfo*, void** kernel) const {
+    *kernel = new Kernel;
+    return nullptr;
+  }
+};
+"""
+
+# %%
+ENTRY = r"""
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  Ort::InitApi(api);
+  %s
+  static const Ort::CustomOpDomain domain = [] {
+    Ort::CustomOpDomain made{"lesson"};
+    %s
+    return made;
+  }();
+  return api->AddCustomOpDomain(options, domain);
+}
+"""
+
+
+def compiled(name, *parts, operators):
+    """A custom-op library; `operators` are the C++ types of which it registers one object each."""
+    made = "\n  ".join(f"static const {kind} op{i};" for i, kind in enumerate(operators))
+    added = "\n    ".join(f"made.Add(&op{i});" for i in range(len(operators)))
+    source = lab.build / f"{name}.cpp"
+    source.write_text("".join(parts) + ENTRY % (made, added))
+    return compile_exercise(source, "ort")
+
+
+# %% [markdown]
+# Models are made by hand with `onnx.helper`, one node each, so no exporter takes part before section 9. `""` among the inputs
+# is ONNX's way to write "not given".
+
+
+# %%
+def model_of(op, inputs, outputs, dtypes=None, shapes=None, behind=()):
+    """One node of the domain `lesson`. Dtypes are float32 and shapes [name] where nothing else is said; None: no shape at all."""
+
+    def info(name):
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype((dtypes or {}).get(name, "float32")))
+        return helper.make_tensor_value_info(name, kind, (shapes or {}).get(name, [f"size of {name}"]))
+
+    node = helper.make_node(op, inputs, outputs, name=op, domain="lesson")
+    last = behind[-1].output if behind else outputs
+    more = [name for entry in behind for name in entry.input if name not in outputs]
+    given = [info(name) for name in dict.fromkeys([*inputs, *more]) if name]
+    graph = helper.make_graph([node, *behind], op, given, [info(name) for name in last if name])
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("lesson", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def run(library, model, feeds):
+    names = [value.name for value in model.graph.input]
+    return session(model, libraries=[library]).run(None, {name: feeds[name] for name in names})
+
+
+# %% [markdown]
+# ## 1. The failure
+#
+# The running example is small. `Pick(x, at, scale?)` reads the elements of `x` at the places `at`, and multiplies them. A
+# place outside `x` gives 0, and a second output counts how often that happened.
+#
+# | | x | at | scale? | y | outside |
+# |---|---|---|---|---|---|
+# | dtype | float | int64 | float[1] | float | int32[1] |
+#
+# First without `scale`. The kernel is nothing new.
+
+# %%
+KERNEL = r"""
+struct PickKernel {
+  OrtStatusPtr ComputeV2(OrtKernelContext* raw) {
+    const Ort::KernelContext context(raw);
+    const Ort::ConstValue x = context.GetInput(0), at = context.GetInput(1);
+    const int64_t size = x.GetTensorTypeAndShapeInfo().GetElementCount();
+    const std::vector<int64_t> shape = at.GetTensorTypeAndShapeInfo().GetShape();
+    const float* from = x.GetTensorData<float>();
+    const int64_t* places = at.GetTensorData<int64_t>();
+    float* y = context.GetOutput(0, shape).GetTensorMutableData<float>();
+    int32_t* outside = context.GetOutput(1, {1}).GetTensorMutableData<int32_t>();
+    const float scale = scale_of(context);
+    *outside = 0;
+    for (int64_t i = 0; i < shape[0]; ++i) {
+      const bool inside = places[i] >= 0 && places[i] < size;
+      y[i] = inside ? scale * from[places[i]] : 0;
+      *outside += !inside;
+    }
+    return nullptr;
+  }
+  static float scale_of(const Ort::KernelContext& context) { %s }
+};
+"""
+
+# %% [markdown]
+# The operator says how many inputs there are and which dtype they have. This one answers as the classic example does, the same
+# for every index.
+
+# %%
+OPERATOR = r"""
+struct PickOp : Base<PickOp, PickKernel> {
+  const char* GetName() const { return "Pick"; }
+  size_t GetInputTypeCount() const { return %d; }
+  size_t GetOutputTypeCount() const { return 2; }
+  %s
+};
+"""
+ONE_TYPE = "Type GetInputType(size_t) const { return FLOAT; } Type GetOutputType(size_t) const { return FLOAT; }"
+one_type = compiled("one_type", HEAD, KERNEL % "return 1;", OPERATOR % (2, ONE_TYPE), operators=["PickOp"])
+
+# %%
+feeds = {"x": np.array([10, 20, 30], np.float32), "at": np.array([2, 0, 7]), "scale": np.array([0.5], np.float32)}
+dtypes = {"at": "int64", "outside": "int32"}
+with raises(InvalidGraph, "Type 'tensor(int64)' of input parameter (at) of operator (Pick)"):
+    session(model_of("Pick", ["x", "at"], ["y", "outside"], dtypes), libraries=[one_type])
+
+# %% [markdown]
+# The kernel read int64 all the time; ONNX Runtime asks the operator, not the kernel, and refuses the model before anything
+# runs. (Had it not, `places` would point to floats.)
+#
+# ## 2. Several dtypes: ask by index
+#
+# `GetInputType` and `GetOutputType` are called once for each index. Answer with it.
+
+# %%
+BY_INDEX = r"""
+  Type GetInputType(size_t index) const { return index == 1 ? INT64 : FLOAT; }
+  Type GetOutputType(size_t index) const { return index == 1 ? INT32 : FLOAT; }
+"""
+two_inputs = compiled("by_index", HEAD, KERNEL % "return 1;", OPERATOR % (2, BY_INDEX), operators=["PickOp"])
+y, outside = run(two_inputs, model_of("Pick", ["x", "at"], ["y", "outside"], dtypes), feeds)
+print("y", y.tolist(), y.dtype, "  outside", outside.tolist(), outside.dtype)
+
+# %% [markdown]
+# That is one list of dtypes. A kernel for double too is a **second operator object with the same name**, usually from a template.
+# ONNX Runtime takes the one that fits. Here is the smallest: it copies its input.
+
+# %%
+COPY = r"""
+template <typename T>
+struct CopyKernel {
+  OrtStatusPtr ComputeV2(OrtKernelContext* raw) {
+    const Ort::KernelContext context(raw);
+    const Ort::ConstValue x = context.GetInput(0);
+    const auto info = x.GetTensorTypeAndShapeInfo();
+    T* y = context.GetOutput(0, info.GetShape()).template GetTensorMutableData<T>();
+    std::copy_n(x.GetTensorData<T>(), info.GetElementCount(), y);
+    return nullptr;
+  }
+};
+template <typename T>
+struct CopyOp : Base<CopyOp<T>, CopyKernel<T>> {
+  const char* GetName() const { return "Copy"; }
+  size_t GetInputTypeCount() const { return 1; }
+  size_t GetOutputTypeCount() const { return 1; }
+  Type GetInputType(size_t) const { return Ort::TypeToTensorType<T>::type; }
+  Type GetOutputType(size_t) const { return Ort::TypeToTensorType<T>::type; }
+  %s
+};
+"""
+
+# %%
+both = ["CopyOp<float>", "CopyOp<double>"]
+copy = compiled("copy", HEAD, COPY % "", operators=both)
+for dtype in ("float32", "float64"):
+    model = model_of("Copy", ["x"], ["y"], {"x": dtype, "y": dtype})
+    print(run(copy, model, {"x": np.arange(3, dtype=dtype)})[0].dtype)
+with raises(InvalidGraph, "Type 'tensor(float16)' of input parameter (x)"):
+    session(model_of("Copy", ["x"], ["y"], {"x": "float16", "y": "float16"}), libraries=[copy])
+
+# %% [markdown]
+# ## 3. Optional inputs
+#
+# Now `scale`, input 2, which a model may leave out. In ONNX there are two ways: a shorter list of inputs, or the empty name.
+# Without a word from you every input is required, and ONNX Runtime refuses both.
+
+# %%
+REQUIRED = "return *context.GetInput(2).GetTensorData<float>();"
+required = compiled("required", HEAD, KERNEL % REQUIRED, OPERATOR % (3, BY_INDEX), operators=["PickOp"])
+ways = {"given": ["x", "at", "scale"], "left out": ["x", "at"], 'named ""': ["x", "at", ""]}
+
+
+def pick(way):
+    return model_of("Pick", ways[way], ["y", "outside"], dtypes)
+
+
+print("given:", run(required, pick("given"), feeds)[0].tolist())
+with raises(InvalidGraph, "has input size 2 not in range [min=3, max=3]"):
+    session(pick("left out"), libraries=[required])
+with raises(InvalidGraph, "input 2 is marked single but has an empty string in the graph"):
+    session(pick('named ""'), libraries=[required])
+
+# %% [markdown]
+# `GetInputCharacteristic` says which inputs are optional, by index. Both models load now.
+
+# %%
+OPTIONAL = r"""
+  OrtCustomOpInputOutputCharacteristic GetInputCharacteristic(size_t index) const {
+    return index == 2 ? INPUT_OUTPUT_OPTIONAL : INPUT_OUTPUT_REQUIRED;
+  }
+"""
+naive = compiled("naive", HEAD, KERNEL % REQUIRED, OPERATOR % (3, BY_INDEX + OPTIONAL), operators=["PickOp"])
+for way in ways:
+    session(pick(way), libraries=[naive])
+print("all three load")
+
+# %% [markdown]
+# Old texts stop here. The kernel still reads input 2, and what it gets is null. The next cell runs each model **in a process of
+# its own**, because two of them do not come back.
+
+# %%
+APART = """
+import sys, numpy as np, oplab
+library, model, feeds = sys.argv[1:]
+run = oplab.session(model, libraries=[library])
+given = dict(np.load(feeds))
+print([out.tolist() for out in run.run(None, {value.name: given[value.name] for value in run.get_inputs()})])
+"""
+
+
+def apart(library, model, feeds=feeds):
+    """What another process prints, or the signal that ended it."""
+    onnx.save(model, lab.build / "apart.onnx")
+    np.savez(lab.build / "apart.npz", **feeds)
+    command = [sys.executable, "-c", APART, str(library), "apart.onnx", "apart.npz"]
+    done = subprocess.run(command, cwd=lab.build, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else f"ended by signal {-done.returncode}"
+
+
+# %%
+for way in ways:
+    print(f"{way:9}", apart(naive, pick(way)))
+assert apart(naive, pick("left out")) == apart(naive, pick('named ""')) == "ended by signal 11"
+
+# %% [markdown]
+# Signal 11 is a segmentation fault. `GetInput` gave a null value, and `GetTensorData` followed it.
+#
+# ### What a kernel can ask
+#
+# Two questions come to mind: how many inputs are there, and is this one null? `Ask` has two required and two optional inputs and
+# reports both answers.
+
+# %%
+ASK = r"""
+struct AskKernel {
+  OrtStatusPtr ComputeV2(OrtKernelContext* raw) {
+    const Ort::KernelContext context(raw);
+    int64_t* seen = context.GetOutput(0, {3}).GetTensorMutableData<int64_t>();
+    seen[0] = context.GetInputCount();
+    for (size_t index : {2, 3}) seen[index - 1] = context.GetInput(index) != nullptr;
+    return nullptr;
+  }
+};
+struct AskOp : Base<AskOp, AskKernel> {
+  const char* GetName() const { return "Ask"; }
+  size_t GetInputTypeCount() const { return 4; }
+  size_t GetOutputTypeCount() const { return 1; }
+  Type GetInputType(size_t) const { return FLOAT; }
+  Type GetOutputType(size_t) const { return INT64; }
+  OrtCustomOpInputOutputCharacteristic GetInputCharacteristic(size_t index) const {
+    return index < 2 ? INPUT_OUTPUT_REQUIRED : INPUT_OUTPUT_OPTIONAL;
+  }
+};
+"""
+
+# %%
+ask = compiled("ask", HEAD, ASK, operators=["AskOp"])
+wirings = [["a", "b", "c", "d"], ["a", "b", "c"], ["a", "b", "c", ""], ["a", "b", "", "d"], ["a", "b", "", ""]]
+wirings += [["a", "b", ""], ["a", "b"]]
+one = np.ones(1, np.float32)
+seen = {}
+for wiring in wirings:
+    model = model_of("Ask", wiring, ["seen"], {"seen": "int64"})
+    seen[tuple(wiring)] = run(ask, model, dict.fromkeys("abcd", one))[0].tolist()
+    print(f"{wiring!s:22} GetInputCount() {seen[tuple(wiring)][0]}   GetInput(2), (3): {seen[tuple(wiring)][1:]}")
+
+# %% [markdown]
+# The count says how long the list is, and the empty name counts. So "`index < GetInputCount()`" means "the list reaches this
+# far", and not "this input is given". Red: where the count alone is wrong. Each is a crash.
+
+
+# %%
+def table(rows, heads, widths, bad):
+    """A table as a figure: `rows` of texts, red where `bad` has the (row, column)."""
+    figure, axes = plt.subplots(figsize=(sum(widths), 0.36 * (len(rows) + 1)), layout="constrained")
+    edges = np.concatenate([[0], np.cumsum(widths)])
+    for i, row in enumerate([heads, *rows]):
+        for k, text in enumerate(row):
+            colour = "#f3d3d5" if (i - 1, k) in bad else "#eef1f3" if i == 0 else "white"
+            axes.add_patch(plt.Rectangle((edges[k], -i - 1), widths[k], 1, fc=colour, ec="#c9d2da"))
+            style = {"weight": "bold"} if i == 0 else {"family": "monospace"} if k == 0 else {}
+            axes.text(edges[k] + 0.1, -i - 0.5, text, va="center", color=pictures.INK, fontsize=10, **style)
+    axes.set(xlim=(-0.02, edges[-1] + 0.02), ylim=(-len(rows) - 1.05, 0.05))
+    axes.axis("off")
+
+
+rows, bad = [], set()
+for number, (wiring, (count, *there)) in enumerate(seen.items()):
+    row = ["[" + ", ".join(f'"{name}"' for name in wiring) + "]"]
+    for index, is_there in ((2, there[0]), (3, there[1])):
+        row += ["given" if is_there else "absent", "given" if index < count else "absent"]
+        bad |= {(number, len(row) - 1)} if row[-1] != row[-2] else set()
+    rows.append(row)
+heads = ["the node's inputs", "input 2", "the count says", "input 3", "the count says"]
+table(rows, heads, [2.3, 1.1, 1.5, 1.1, 1.5], bad)
+
+# %% [markdown]
+# ### The fix
+#
+# Ask whether the value is null. With ONNX Runtime 1.31 `GetInput` gives null beyond the end of the list too, so this one
+# question covers both ways. The course's own kernels ask for the count as well: it costs nothing, and nothing in the
+# documentation promises what `GetInput` does beyond the end.
+
+# %%
+ASKED = r"""
+    if (context.GetInputCount() <= 2 || context.GetInput(2) == nullptr) return 1;
+    return *context.GetInput(2).GetTensorData<float>();
+"""
+fixed = compiled("fixed", HEAD, KERNEL % ASKED, OPERATOR % (3, BY_INDEX + OPTIONAL), operators=["PickOp"])
+for way in ways:
+    print(f"{way:9}", apart(fixed, pick(way)))
+assert run(fixed, pick('named ""'), feeds)[0].tolist() == [30, 10, 0]
+
+# %% [markdown]
+# ### The lite API looks at the count alone
+#
+# In the lite API of chapter 12 an optional input is a `std::optional<const Tensor<T>*>`. It is shorter, and it has the red cells
+# of the table built in: with ONNX Runtime 1.31.1 and headers 1.21 an input named `""` ends the process. Even a *required* one
+# does, because the lite API declares every input optional and so takes the model.
+
+# %%
+LITE = r"""
+#include <onnxruntime_lite_custom_op.h>
+#include <optional>
+using Ort::Custom::Tensor;
+
+struct LiteKernel {
+  LiteKernel(const OrtApi*, const OrtKernelInfo*) {}
+  void Compute(const Tensor<float>& a, std::optional<const Tensor<float>*> b, std::optional<const Tensor<float>*> c,
+               Tensor<int64_t>& given) {
+    int64_t* out = given.Allocate({2});
+    out[0] = b.has_value();
+    out[1] = c.has_value();
+  }
+};
+struct LiteOp : Ort::Custom::OrtLiteCustomStruct<LiteKernel> {
+  LiteOp() : OrtLiteCustomStruct("Lite", "CPUExecutionProvider") {}
+};
+"""
+lite = compiled("lite", LITE, operators=["LiteOp"])
+for wiring in (["a", "b", "c"], ["a"], ["a", "", "c"], ["", "b"]):
+    ended = apart(lite, model_of("Lite", wiring, ["given"], {"given": "int64"}), dict.fromkeys("abc", one))
+    print(f"{wiring!s:22}", ended)
+    assert ("signal 11" in ended) == ("" in wiring)
+
+# %% [markdown]
+# That is why the course has a header of its own, `csrc/ort_ops/oplab_kernel.h`. You may include it in your exercises. It takes the
+# same parameters as the lite API, and asks both questions. `quote` prints lines of it, and fails when they are no longer there.
+
+# %%
+header = (paths.root() / "csrc/ort_ops/oplab_kernel.h").read_text()
+
+
+def quote(*lines):
+    for line in lines:
+        assert line in header, line
+        print(line)
+
+
+quote("if (index < inputs.GetInputCount() && inputs.GetInput(index)) tensor.emplace(context, index, true);")
+
+# %% [markdown]
+# ## 4. Several outputs
+#
+# `Pick` has two already. But does every model want both? An output, too, can be left out or named `""`. Required is the default.
+
+# %%
+with raises(InvalidGraph, "has output size 1 not in range [min=2, max=2]"):
+    session(model_of("Pick", ["x", "at"], ["y"], dtypes), libraries=[fixed])
+
+# %% [markdown]
+# Declared optional, it may be absent, and then `GetOutput` gives null. Ask before you write.
+
+# %%
+OPTIONAL_OUTPUT = r"""
+  OrtCustomOpInputOutputCharacteristic GetOutputCharacteristic(size_t index) const {
+    return index == 1 ? INPUT_OUTPUT_OPTIONAL : INPUT_OUTPUT_REQUIRED;
+  }
+"""
+ASKS_FIRST = (KERNEL % ASKED).replace(
+    "int32_t* outside = context.GetOutput(1, {1}).GetTensorMutableData<int32_t>();",
+    """Ort::UnownedValue second = context.GetOutput(1, {1});
+    int32_t nowhere, *outside = second == nullptr ? &nowhere : second.GetTensorMutableData<int32_t>();""",
+)
+methods = BY_INDEX + OPTIONAL + OPTIONAL_OUTPUT
+outputs = compiled("outputs", HEAD, ASKS_FIRST, OPERATOR % (3, methods), operators=["PickOp"])
+for wanted in (["y", "outside"], ["y"], ["y", ""]):
+    print(wanted, [out.tolist() for out in run(outputs, model_of("Pick", ["x", "at"], wanted, dtypes), feeds)])
+
+# %% [markdown]
+# ## 5. Any number of inputs
+#
+# A *variadic* operator takes a list: `Concat`, `Sum`, `Max`. The last input is declared variadic, with the least number of inputs,
+# and whether they all have one dtype (`Homogeneity`).
+
+# %%
+COUNT = r"""
+struct CountKernel {
+  OrtStatusPtr ComputeV2(OrtKernelContext* raw) {
+    const Ort::KernelContext context(raw);
+    *context.GetOutput(0, {1}).GetTensorMutableData<float>() = context.GetInputCount();
+    return nullptr;
+  }
+};
+struct CountOp : Base<CountOp, CountKernel> {
+  const char* GetName() const { return "Count"; }
+  size_t GetInputTypeCount() const { return 1; }
+  size_t GetOutputTypeCount() const { return 1; }
+  Type GetInputType(size_t) const { return FLOAT; }
+  Type GetOutputType(size_t) const { return FLOAT; }
+  OrtCustomOpInputOutputCharacteristic GetInputCharacteristic(size_t) const { return INPUT_OUTPUT_VARIADIC; }
+  int GetVariadicInputMinArity() const { return 2; }
+  bool GetVariadicInputHomogeneity() const { return true; }
+};
+"""
+count = compiled("count", HEAD, COUNT, operators=["CountOp"])
+
+# %%
+for names in ("ab", "abcd"):
+    print(len(names), "inputs:", run(count, model_of("Count", [*names], ["y"]), dict.fromkeys("abcd", one))[0].tolist())
+with raises(InvalidGraph, "has input size 1 not in range [min=2"):
+    session(model_of("Count", ["a"], ["y"]), libraries=[count])
+with raises(InvalidGraph, "Type 'tensor(int64)' of input parameter (b)"):
+    session(model_of("Count", ["a", "b"], ["y"], {"b": "int64"}), libraries=[count])
+
+# %% [markdown]
+# In the course's header that is one parameter, `const Tensors<T>&`, for one input or more. `oplab::VarSum` uses it (`var_sum.cpp`),
+# and here it runs beside ONNX's own `Sum`.
+
+# %%
+terms = np.random.default_rng(13).normal(size=(5, 1000)).astype(np.float32)
+names = [f"x{i}" for i in range(5)]
+own = model_of("VarSum", names, ["y"])
+own.graph.node[0].domain, own.opset_import[1].domain = "oplab", "oplab"
+theirs = model_of("Sum", names, ["y"])
+theirs.graph.node[0].domain = ""
+sums = [session(model).run(None, dict(zip(names, terms, strict=True)))[0] for model in (own, theirs)]
+print("VarSum equals Sum:", np.allclose(*sums, rtol=0, atol=1e-5))
+
+# %% [markdown]
+# ## 6. Rows on several threads
+#
+# ONNX Runtime has a pool of threads, and a kernel may use it: `ParallelFor(fn, total, batches, data)` calls `fn(data, index)` for
+# each index from 0 to total - 1, on any thread, in any order, and comes back when all are done. Do not start threads of your own:
+# they would fight with the pool for the same cores, and ignore `intra_op_num_threads`.
+#
+# The example compares each row of an image with the row above it, `y[r] = exp(-(x[r] - x[r-1])²)`; row 0 is compared with itself.
+# `total` is the sum of y, one double.
+
+# %%
+ROWS = r"""
+struct Rows {
+  const float* x;
+  float* y;
+  double *total, *sums;
+  int64_t height, width;
+};
+
+%s
+
+struct AlikeKernel {
+  OrtStatusPtr ComputeV2(OrtKernelContext* raw) {
+    const Ort::KernelContext context(raw);
+    const std::vector<int64_t> shape = context.GetInput(0).GetTensorTypeAndShapeInfo().GetShape();
+    double* total = context.GetOutput(1, {1}).GetTensorMutableData<double>();
+    float* y = context.GetOutput(0, shape).GetTensorMutableData<float>();
+    std::vector<double> sums(shape[0]);
+    Rows rows{context.GetInput(0).GetTensorData<float>(), y, total, sums.data(), shape[0], shape[1]};
+    *total = 0;
+    context.ParallelFor(one_row, shape[0], 0, &rows);
+    for (double sum : sums) *total += sum;
+    return nullptr;
+  }
+};
+struct AlikeOp : Base<AlikeOp, AlikeKernel> {
+  const char* GetName() const { return "Alike"; }
+  size_t GetInputTypeCount() const { return 1; }
+  size_t GetOutputTypeCount() const { return 2; }
+  Type GetInputType(size_t) const { return FLOAT; }
+  Type GetOutputType(size_t index) const { return index == 1 ? DOUBLE : FLOAT; }
+};
+"""
+
+# %% [markdown]
+# The first try at `one_row`. It looks right: "the row above, held inside the image", and each element is added to the total.
+
+# %%
+FIRST_TRY = r"""
+void one_row(void* data, size_t row) {
+  Rows& rows = *static_cast<Rows*>(data);
+  const size_t above = std::min<size_t>(row - 1, rows.height - 1);
+  for (int64_t i = 0; i < rows.width; ++i) {
+    const float gap = rows.x[row * rows.width + i] - rows.x[above * rows.width + i];
+    rows.y[row * rows.width + i] = std::exp(-gap * gap);
+    *rows.total += rows.y[row * rows.width + i];
+  }
+}
+"""
+first_try = compiled("first_try", HEAD, ROWS % FIRST_TRY, operators=["AlikeOp"])
+alike_model = model_of("Alike", ["x"], ["y", "total"], {"total": "float64"}, {"x": ["h", "w"], "y": ["h", "w"]})
+
+
+def alike(x):
+    x = x.astype(np.float64)
+    return np.exp(-((x - np.concatenate([x[:1], x[:-1]])) ** 2))
+
+
+# %%
+image = np.random.default_rng(6).normal(size=(5, 3)).astype(np.float32)
+y, total = session(alike_model, threads=1, libraries=[first_try]).run(None, {"x": image})
+print("rows that are right:", [bool(np.allclose(*pair, atol=1e-6)) for pair in zip(y, alike(image), strict=True)])
+print("row 0 as if the row above were the last:", np.allclose(y[0], np.exp(-((image[0] - image[-1]) ** 2)), atol=1e-6))
+
+# %% [markdown]
+# ### The index is a `size_t`
+#
+# `row - 1` of an unsigned 0 is not -1. It is the largest number that there is, and `min` makes the last row of it. Nothing crashes.
+# Only the first row is wrong, and only if somebody looks. Make the index signed first.
+#
+# ### Two rows, one variable
+#
+# `*rows.total += …` reads, adds and writes. When two threads do it at once, one of the sums is lost: a *data race*. On several
+# threads the total may be wrong, or by luck right, which is worse: a test that passes proves nothing.
+#
+# So do not wait for luck. A correct kernel may not care **in which order** its rows are called. The course has a scheduler that
+# hands ParallelFor's pieces out in an order of its own, one after the other, on one thread: no race can happen, and what still
+# differs depends on the order. (It passes the library ONNX Runtime's table of functions with one entry replaced.)
+
+# %%
+from oplab.checks.schedules import ORDERS, ScheduledSession
+
+
+def totals(library, x):
+    """The kernel's total for each order in which its rows are called."""
+    run = ScheduledSession(alike_model.SerializeToString(), library, lab.fresh("scheduled"))
+    shapes = {"y": (x.shape, "float32"), "total": ((1,), "float64")}
+    return {label: run.run({"x": x}, shapes, order)["total"][0] for label, order in ORDERS.items()}
+
+
+tall = np.random.default_rng(7).normal(size=(2000, 8)).astype(np.float32)
+found = totals(first_try, tall)
+print("\n".join(found))
+print("are the totals the same?", len(set(found.values())) == 1)
+assert len(set(found.values())) > 1
+
+# %% [markdown]
+# The totals differ at the 16th digit, where doubles round; with values of many sizes they differ at the first. So the model gives
+# other bits in each run. Would a lock help? It takes the race away and leaves the order free, so the totals still differ. An atomic
+# is the same.
+#
+# ### The fix: a place for each row
+#
+# Each row writes its own sum, and one thread adds the sums up, from top to bottom, when all rows are done.
+
+# %%
+FIXED_ROW = r"""
+void one_row(void* data, size_t index) {
+  const Rows& rows = *static_cast<Rows*>(data);
+  const int64_t row = static_cast<int64_t>(index);
+  const int64_t above = std::max<int64_t>(row - 1, 0);
+  double sum = 0;
+  for (int64_t i = 0; i < rows.width; ++i) {
+    const float gap = rows.x[row * rows.width + i] - rows.x[above * rows.width + i];
+    rows.y[row * rows.width + i] = std::exp(-gap * gap);
+    sum += rows.y[row * rows.width + i];
+  }
+  rows.sums[row] = sum;
+}
+"""
+fixed_rows = compiled("fixed_rows", HEAD, ROWS % FIXED_ROW, operators=["AlikeOp"])
+
+# %% [markdown]
+# The proof: the values against numpy, then the same bits in every order, and on one, two and four of ONNX Runtime's own threads.
+
+# %%
+serial = session(alike_model, threads=1, libraries=[fixed_rows]).run(None, {"x": tall})
+print("values:", np.allclose(serial[0], alike(tall), atol=1e-6), np.allclose(serial[1], alike(tall).sum()))
+print("orders:", len(set(totals(fixed_rows, tall).values())) == 1)
+for threads in (2, 4):
+    parallel = session(alike_model, threads=threads, libraries=[fixed_rows])
+    same = [all(map(np.array_equal, parallel.run(None, {"x": tall}), serial)) for _ in range(50)]
+    print(f"{threads} threads, 50 runs: the same bits in all of them: {all(same)}")
+
+# %% [markdown]
+# And what the threads bring. Each point is the fastest of 25 interleaved runs, relative to one thread. Beyond the number of cores
+# there is nothing to gain. The curve is a measurement of the machine that made this notebook, and other programs on it bend the
+# curve. The title says how many programs wanted a core when it began: where that is more than there are cores, the curve shows
+# them and not the kernel. Run the cell on a quiet machine.
+
+# %%
+large = np.random.default_rng(8).normal(size=(4096, 1024)).astype(np.float32)
+sessions = {threads: session(alike_model, threads=threads, libraries=[fixed_rows]) for threads in (1, 2, 3, 4)}
+times = {threads: [] for threads in sessions}
+busy = os.getloadavg()[0]
+for _ in range(25):
+    for threads, each in sessions.items():
+        start = time.perf_counter()
+        each.run(None, {"x": large})
+        times[threads].append(time.perf_counter() - start)
+speedup = {threads: min(times[1]) / min(taken) for threads, taken in times.items()}
+
+# %%
+cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+figure, axes = plt.subplots(figsize=(6.6, 3.4), layout="constrained")
+axes.plot([1, 4], [1, 4], ":", color=pictures.FAINT)
+style = {"rotation": 45, "rotation_mode": "anchor", "transform_rotates_text": True, "va": "bottom", "ha": "center"}
+axes.text(3.4, 3.5, "twice the threads, twice as fast", color=pictures.FAINT, **style)
+axes.axvline(cores, color=pictures.ORANGE, lw=1.4, ls="--")
+axes.text(cores + 0.04, 0.25, f"{cores} cores here", color=pictures.ORANGE)
+axes.plot(*zip(*speedup.items(), strict=True), "o-", color=pictures.VIOLET, lw=2)
+axes.set(xlabel="intra_op_num_threads", ylabel="speed-up", xticks=[1, 2, 3, 4], ylim=(0, 4.2))
+axes.set_title(f"4096 rows of 1024 values, measured at a load of {busy:.1f}", fontsize=11)
+axes.spines[["top", "right"]].set_visible(False)
+
+# %% [markdown]
+# ### Pieces
+#
+# A row of 8 values is less work than handing it over. The course's `parallel_for(context, size, piece, work)` calls
+# `work(begin, end)` for many rows at once. The length of a piece is **yours and fixed**: cut by the number of threads, sums of
+# pieces would depend on it. Its index is signed from the first line on.
+
+# %%
+quote(
+    "const int64_t begin = static_cast<int64_t>(index) * it.piece;",
+    "it.work(begin, std::min(begin + it.piece, it.size));",
+)
+
+# %% [markdown]
+# An exception must not leave a piece: it may run on a thread where nobody catches it, and the process ends. Note what went wrong
+# in a place of the row's own, and refuse after ParallelFor.
+#
+# ## 7. Shapes before anything runs
+#
+# A session knows the shapes of ONNX's own operators before it runs, also symbolic ones such as `["n", 3]`. Behind a custom
+# node it knows nothing, and everything behind that is unknown too.
+
+
+# %%
+def inferred(library, size, dtype="float32", behind="Identity", other=None):
+    """What the session says about the output of Copy followed by another node; its shape is not declared."""
+    more = [helper.make_node(behind, ["y"] + (["b"] if other else []), ["z"])]
+    kinds, shapes = dict.fromkeys("xbyz", dtype), {"x": size, "b": other, "z": None}
+    out = session(model_of("Copy", ["x"], ["y"], kinds, shapes, more), libraries=[library]).get_outputs()[0]
+    return out.shape
+
+
+print("Copy without inference:", inferred(copy, [2, 3]), inferred(copy, ["n", 3]))
+
+# %% [markdown]
+# `[]` stands for "not known". An operator may have a static `InferOutputShape`. Chapter 12's API makes it one line.
+
+# %%
+INFER = r"""
+  static Ort::Status InferOutputShape(Ort::ShapeInferContext& context) {
+    return context.SetOutputShape(0, context.GetInputShape(0));
+  }
+"""
+infers = compiled("infers", HEAD, COPY % INFER, operators=both)
+print(
+    "fixed:",
+    inferred(infers, [2, 3]),
+    "  symbolic:",
+    inferred(infers, ["n", 3]),
+    "  no name:",
+    inferred(infers, [None, 3]),
+)
+
+# %% [markdown]
+# Fixed sizes arrive. A named dimension is lost, without a word. A dimension with no name becomes the **size -1**, and an operator
+# that is right in every run is refused:
+
+# %%
+with raises(Fail, "Incompatible dimensions"):
+    inferred(infers, [None, 3], behind="Add", other=[5, 3])
+
+# %% [markdown]
+# And the double kernel no longer loads, because `SetOutputShape` writes a type as well, float unless told otherwise, over the
+# one that ONNX Runtime had found. Here `y` becomes float, and `z` behind it does not fit:
+
+# %%
+with raises(Fail, "Type (tensor(double)) of output arg (z) of node () does not match expected type (tensor(float))"):
+    inferred(infers, [2, 3], dtype="float64")
+
+# %% [markdown]
+# Why, one by one (ONNX Runtime 1.31.1, headers 1.21):
+#
+# | what you see | because |
+# |---|---|
+# | names are lost | the helper writes -2 as the size of a symbolic dimension; the runtime refuses it, and nobody reads the status |
+# | size -1 | the C API has no way to write "unknown", and -1 without a name is taken as a size |
+# | float | the third argument of `SetOutputShape`; passing `T` does not help: of all kernels with one name the **first** is asked |
+# | a scalar looks unknown | both have no dimensions |
+# | an error is not reported | a status from here is ignored: `Compute` has to check anyway |
+#
+# The cure goes to the C API under the helper: size -1 **and** the name, the type of the input, and silence where a dimension is not
+# known. That is `oplab::Shapes` in the course's header; a kernel has a static `InferShapes`.
+
+# %%
+quote(
+    "if (!dim.is_known()) return;",
+    "sizes.push_back(dim.name.empty() ? dim.size : -1);",
+    "names.push_back(dim.name.c_str());",
+)
+
+# %%
+SHAPES = r"""
+#include "oplab_kernel.h"
+
+template <typename T>
+struct Copy {
+  Copy(const OrtApi*, const OrtKernelInfo*) {}
+  Ort::Status Compute(const oplab::Tensor<T>& x, oplab::Tensor<T>& y) {
+    std::copy_n(x.Data(), x.NumberOfElement(), y.Allocate(x.Shape()));
+    return Ort::Status{nullptr};
+  }
+  static void InferShapes(oplab::Shapes& shapes) { shapes.set(0, shapes.type(0), shapes.dims(0)); }
+};
+template <typename T>
+struct CopyOp : oplab::Op<Copy<T>> {
+  CopyOp() : oplab::Op<Copy<T>>("Copy") {}
+};
+"""
+names_kept = compiled("names_kept", SHAPES, operators=both)
+for dtype in ("float32", "float64"):
+    print(dtype, [inferred(names_kept, size, dtype) for size in ([2, 3], ["n", 3], [None, 3])])
+print("Add behind it:", inferred(names_kept, [None, 3], behind="Add", other=[5, 3]))
+
+# %% [markdown]
+# ## 8. CPU or CUDA
+#
+# Old kernels choose with the preprocessor, inside Compute:
+#
+# ```
+# #ifdef USE_CUDA
+#   cuda_add(size, out, X, Y, compute_stream_ == nullptr ? 0 : reinterpret_cast<cudaStream_t>(compute_stream_));
+# #else
+#   for (int64_t i = 0; i < size; i++) out[i] = X[i] + Y[i];
+# #endif
+# ```
+#
+# One library has one of the two. Today the *operator* says where it runs, `GetExecutionProviderType`, and two operators with one
+# name can stand side by side: ONNX Runtime gives a node to the provider that the session has. The stream comes from the
+# context and not from the constructor. The rest is what you know: null, dtypes by index, a status.
+
+# %%
+SCALE = r"""
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+__global__ void twice(const float* x, float* y, int64_t size) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < size) y[i] = 2 * x[i];
+}
+#endif
+
+struct TwiceKernel {
+  OrtStatusPtr ComputeV2(OrtKernelContext* raw) {
+    const Ort::KernelContext context(raw);
+    const Ort::ConstValue in = context.GetInput(0);
+    const auto info = in.GetTensorTypeAndShapeInfo();
+    const int64_t size = info.GetElementCount();
+    const float* x = in.GetTensorData<float>();
+    float* y = context.GetOutput(0, info.GetShape()).GetTensorMutableData<float>();
+#ifdef __CUDACC__  // x and y are addresses on the device: only a kernel there may read them
+    if (size == 0) return nullptr;  // a grid of no blocks is an error
+    twice<<<(size + 255) / 256, 256, 0, static_cast<cudaStream_t>(context.GetGPUComputeStream())>>>(x, y, size);
+    const cudaError_t error = cudaGetLastError();  // of the launch; the work itself goes on
+    return error == cudaSuccess ? nullptr : Ort::Status(cudaGetErrorString(error), ORT_FAIL).release();
+#else
+    for (int64_t i = 0; i < size; ++i) y[i] = 2 * x[i];
+    return nullptr;
+#endif
+  }
+};
+struct TwiceOp : Base<TwiceOp, TwiceKernel> {
+  const char* GetName() const { return "Twice"; }
+  const char* GetExecutionProviderType() const { return PROVIDER; }
+  size_t GetInputTypeCount() const { return 1; }
+  size_t GetOutputTypeCount() const { return 1; }
+  Type GetInputType(size_t) const { return FLOAT; }
+  Type GetOutputType(size_t) const { return FLOAT; }
+};
+"""
+
+# %% [markdown]
+# Compiled for the CPU it runs. An operator for a provider that the session does not have is not a fallback: the node has no
+# implementation.
+
+# %%
+cpu, gpu = ('#define PROVIDER "' + name + 'ExecutionProvider"\n' for name in ("CPU", "CUDA"))
+on_cpu = compiled("twice_cpu", cpu, HEAD, SCALE, operators=["TwiceOp"])
+print(run(on_cpu, model_of("Twice", ["x"], ["y"]), feeds)[0].tolist())
+for_cuda = compiled("twice_cuda", gpu, HEAD, SCALE, operators=["TwiceOp"])
+with raises(NotImplemented, "Could not find an implementation for Twice(1)"):
+    session(model_of("Twice", ["x"], ["y"]), libraries=[for_cuda])
+
+# %% [markdown]
+# The same text is a CUDA source. Where `nvcc` is found, the next cell compiles it with the headers that you have, and the picture says
+# so. Running it takes a GPU and the package `onnxruntime-gpu`; nothing here does.
+
+# %%
+import shutil
+
+from oplab.toolchain.headers import ort_include
+
+source, library = lab.build / "twice.cu", lab.build / "twice_cuda.so"
+source.write_text((lab.build / "twice_cuda.cpp").read_text())
+library.unlink(missing_ok=True)
+nvcc = shutil.which("nvcc")
+if nvcc:
+    flags = ["-std=c++17", "-DORT_API_MANUAL_INIT", f"-I{ort_include()}", "-shared", "-Xcompiler", "-fPIC"]
+    done = subprocess.run(
+        [nvcc, *flags, source.name, "-o", library.name], cwd=lab.build, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and library.is_file(), done.stderr
+
+# %%
+state = "compiled here by nvcc" if nvcc else "no nvcc here: not compiled"
+rows = [
+    ["CPUExecutionProvider", "any compiler", "the host", "compiled here, and it ran"],
+    ["CUDAExecutionProvider", "nvcc", "the device", f"{state}; needs a GPU to run"],
+]
+table(rows, ["an operator for", "compiled by", "x and y lie on", "Twice"], [2.3, 1.3, 1.3, 4.2], set())
+
+# %% [markdown]
+# What differs beside the launch: inputs and outputs lie on the device, so a size, an offset or an attribute tensor that the *host* has to
+# read needs `GetInputMemoryType(index)` with `OrtMemTypeCPUInput`. `KNNQuery` would ask that for its offsets.
+#
+# ## 9. The end of the road: from PyTorch to a kernel
+#
+# A plugin node such as `DynamicTRTResize` or `KNNQuery` exports without any definition behind it, and old courses end there: the
+# file exists, and nothing runs it. Now it has a kernel. First the model, with `torch.ops.oplab.knn_query` inside.
+
+# %%
+ops.load()
+
+
+class Neighbours(torch.nn.Module):
+    def forward(self, xyz, offset, new_xyz=None, new_offset=None):
+        return torch.ops.oplab.knn_query(4, xyz, offset, new_xyz, new_offset)
+
+
+generator = torch.Generator().manual_seed(13)
+xyz, new_xyz = torch.rand(60, 3, generator=generator), torch.rand(25, 3, generator=generator)
+offset, new_offset = torch.tensor([40, 60]), torch.tensor([10, 25])
+names = ["xyz", "offset", "new_xyz", "new_offset"]
+
+# %% [markdown]
+# *(TorchScript path.)* A symbolic function, as in chapter 06: a None of the graph becomes the empty name by itself, and
+# `outputs=2` makes two outputs. The number becomes an attribute.
+
+# %%
+import io
+
+from torch.onnx import register_custom_op_symbolic
+from torch.onnx.symbolic_helper import parse_args
+
+
+@parse_args("i", "v", "v", "v", "v")
+def to_knn(g, nsample, xyz, offset, new_xyz, new_offset):
+    return g.op("oplab::KNNQuery", xyz, offset, new_xyz, new_offset, nsample_i=nsample, outputs=2)
+
+
+register_custom_op_symbolic("oplab::knn_query", to_knn, 9)
+
+
+def export(inputs):
+    buffer, given = io.BytesIO(), names[: len(inputs)]
+    axes = {name: {0: "batches" if "offset" in name else f"points of {name}"} for name in given}
+    options = {"input_names": given, "output_names": ["idx", "dist"], "dynamic_axes": axes, "opset_version": 17}
+    torch.onnx.export(Neighbours(), inputs, buffer, dynamo=False, **options)
+    return onnx.load_model_from_string(buffer.getvalue())
+
+
+# %% [markdown]
+# *(dynamo path.)* A translation, as in chapter 10. Its return annotation says that there are two outputs; without it the export
+# fails.
+
+# %%
+from onnxscript import FLOAT, INT32, INT64, script
+from onnxscript.values import Opset
+
+oplab_1 = Opset("oplab", 1)
+
+
+@script(oplab_1)
+def knn_translation(
+    nsample: int, xyz: FLOAT[...], offset: INT64[...], new_xyz: FLOAT[...] = None, new_offset: INT64[...] = None
+) -> tuple[INT32[...], FLOAT[...]]:
+    idx, dist = oplab_1.KNNQuery(xyz, offset, new_xyz, new_offset, nsample=nsample)
+    return idx, dist
+
+
+def dynamo(inputs):
+    table = {torch.ops.oplab.knn_query.default: knn_translation}
+    program = torch.onnx.export(Neighbours(), inputs, dynamo=True, verbose=False, custom_translation_table=table)
+    return program.model_proto
+
+
+# %%
+fresh = {"xyz": torch.rand(60, 3), "offset": torch.tensor([35, 60])}
+fresh |= {"new_xyz": torch.rand(25, 3), "new_offset": torch.tensor([5, 25])}
+models = {}
+for label, exporter in (("TorchScript path", export), ("dynamo path", dynamo)):
+    for inputs in ((xyz, offset), (xyz, offset, new_xyz, new_offset)):
+        models[label] = model = exporter(inputs)
+        given = {name: fresh[name] for name in names[: len(inputs)]}
+        expected = torch.ops.oplab.knn_query(4, *given.values())
+        got = session(model).run(None, {name: value.numpy() for name, value in given.items()})
+        same = np.array_equal(got[0], expected[0].numpy()) and np.allclose(got[1], expected[1].numpy(), atol=1e-6)
+        print(f"{label:17} {[*model.graph.node[-1].input]}  {got[0].dtype}, {got[1].dtype}  equal: {same}")
+lab.show(models["TorchScript path"])
+
+# %% [markdown]
+# ## 10. The header on one page
+#
+# You have met every part of `oplab_kernel.h` by now. `oplab::Op<Kernel>` reads the parameters of `Compute` and answers ONNX
+# Runtime's questions from them:
+#
+# | parameter of `Compute` | what `Op` answers | section |
+# |---|---|---|
+# | `const Tensor<T>& x` | an input of the dtype T, required | 2 |
+# | `std::optional<const Tensor<T>*> x` | optional; without a value where the node has it not, in either way | 3 |
+# | `const Tensors<T>& x` | variadic, one or more | 5 |
+# | `Tensor<T>& y` | an output of the dtype T, required: `y.Allocate(shape)` gives its memory | 4 |
+# | `OrtKernelContext* context` | for `parallel_for` | 6 |
+#
+# | beside it | |
+# |---|---|
+# | `int_attribute(info, "nsample")`, `float_attribute(info, "alpha", 3.0f)` | for the constructor; a missing one ends the session |
+# | `refuse("n is ", n, ".")`, `return invalid("Pick: …")` | a status with a sentence; `Op` catches what is thrown, at any depth |
+# | `parallel_for(context, size, piece, work)` | 6 |
+# | `static void InferShapes(Shapes& shapes)` | 7 |
+#
+# Here is `Pick` once more, all of it:
+
+# %%
+WHOLE = r"""
+#include "oplab_kernel.h"
+using oplab::Tensor;
+
+struct Pick {
+  Pick(const OrtApi*, const OrtKernelInfo*) {}
+
+  Ort::Status Compute(const Tensor<float>& x, const Tensor<int64_t>& at, std::optional<const Tensor<float>*> scale,
+                      Tensor<float>& y, Tensor<int32_t>& outside) {
+    if (scale && (*scale)->NumberOfElement() != 1) oplab::refuse("scale must have one value.");
+    const float factor = scale ? *(*scale)->Data() : 1, *from = x.Data();
+    const int64_t *places = at.Data(), size = x.NumberOfElement();
+    float* to = y.Allocate(at.Shape());
+    int32_t* count = outside.Allocate({1});
+    *count = 0;
+    for (int64_t i = 0; i < at.NumberOfElement(); ++i) {
+      const bool inside = places[i] >= 0 && places[i] < size;
+      to[i] = inside ? factor * from[places[i]] : 0;
+      *count += !inside;
+    }
+    return Ort::Status{nullptr};
+  }
+};
+struct PickOp : oplab::Op<Pick> {
+  PickOp() : Op("Pick") {}
+};
+"""
+whole = compiled("whole", WHOLE, operators=["PickOp"])
+for way in ways:
+    print(f"{way:9}", [out.tolist() for out in run(whole, pick(way), feeds)])
+with raises(Exception, "Pick: scale must have one value."):
+    run(whole, pick("given"), feeds | {"scale": np.ones(2, np.float32)})
+
+# %% [markdown]
+# ## 11. Limits
+#
+# - The orders of section 6 find results that depend on the order, and no more. Two rows that use **one scratch buffer** at the same
+#   moment are a race that no order shows, and the grader of `parallel` does not see it either. Give every row, or every piece, its
+#   own. ThreadSanitizer (`-fsanitize=thread`) is the tool for such races.
+# - "The same bits" holds on one machine. Another compiler or processor may fuse `a * b + c` into one rounding.
+# - `InferShapes` sees shapes, not values. An output whose size depends on data (`NonZero`) stays unknown.
+# - `Op` has no optional outputs and no variadic ones; section 4 shows how to do them by hand.
+# - The crashes were seen with ONNX Runtime 1.31.1 and headers 1.21. When one of these cells no longer fails, the runtime has learnt
+#   something, and this chapter has to.
+#
+# ## 12. Exercises
+#
+# Your files are `exercises/csrc/c13_grid.cpp`, `c13_knn_query.cpp` and `c13_parallel.cpp`. The comment at the top of each says what
+# the operator computes. They register the domain `lab`. A crash suggests `oplab check c13.grid --sanitize`, which finds the line.
+#
+# **`grid`** — `lab::Grid` by hand, on `Ort::CustomOpBase`: an int64 output, and two inputs that may be absent in every way of
+# section 3. No points are points too.
+
+# %%
+lab.check("grid")
+
+# %% [markdown]
+# **`knn_query`** — `lab::KNNQuery` with `oplab::Op`: four inputs of two dtypes, two optional ones, two outputs, an attribute, and
+# offsets from a model that may be wrong.
+
+# %%
+lab.check("knn_query")
+
+# %% [markdown]
+# **`parallel`** — blur the rows of an image on ONNX Runtime's threads, and sum it to the same bits with any number of them. The
+# grader calls your rows in orders of its own.
+
+# %%
+lab.check("parallel")
+
+# %% [markdown]
+# ## What to read next
+#
+# - Chapter 14: the same kernels, fast.
+# - `csrc/ort_ops/knn_query.cpp` and `grid.cpp`: the course's own, for float and double, with every check; `csrc/common` has what
+#   they share with PyTorch's operators.
+# - `docs/operators.md`: what each kernel promises, and the findings of sections 3 and 7 with their reasons.
+# - `onnxruntime_lite_custom_op.h` in your headers: look for `has_value`, and see where the count is asked and null is not.

@@ -1,0 +1,574 @@
+"""Checks of chapter 13: kernels with optional inputs, several outputs of several dtypes, and rows on several threads.
+
+Each learner's library registers the domain ``lab``, so that none of the course's own kernels can answer in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oplab.checks.base import Collect, Recorded, Verdict
+from oplab.checks.exporting import about
+from oplab.parity import Wrong, describe, expect_close
+
+if TYPE_CHECKING:
+    import onnx
+    import onnxruntime
+
+Value = tuple[str, str, Sequence[int | str]]  # name, dtype, shape
+
+
+def one_node(
+    op: str, inputs: Sequence[Value], wired: Sequence[str], outputs: Sequence[Value], attributes: Mapping[str, int] = {}
+) -> onnx.ModelProto:
+    """A model of one node of the domain ``lab``; ``wired`` are the node's inputs, ``""`` for one that is not given."""
+    from onnx import helper
+
+    def info(value: Value) -> onnx.ValueInfoProto:
+        name, dtype, shape = value
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
+
+    node = helper.make_node(op, list(wired), [name for name, _, _ in outputs], domain="lab", **attributes)
+    graph = helper.make_graph([node], op, [info(value) for value in inputs], [info(value) for value in outputs])
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("lab", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def session(c: Collect, title: str, model: onnx.ModelProto, threads: int = 1) -> onnxruntime.InferenceSession | None:
+    """A session with the learner's library; None, and the exception as evidence under ``title``, where it is refused."""
+    import oplab
+
+    return c.attempt(title, oplab.session, model, threads=threads, libraries=[c.library])
+
+
+def record(c: Collect, title: str, run: onnxruntime.InferenceSession | None, feeds: Mapping[str, np.ndarray]) -> None:
+    """What a session gives for these inputs, as evidence under ``title``."""
+    outputs = c.attempt(title, run.run, None, dict(feeds)) if run else None
+    if outputs is not None:
+        c.value(title, outputs)
+
+
+def outputs(v: Verdict, title: str, count: int) -> list[np.ndarray]:
+    """The arrays recorded under ``title``.
+
+    Raises:
+        Wrong: the session was refused or failed; with its sentence and, where it is known, the cause.
+    """
+    error = v.error(title)
+    if error:
+        raise Wrong(f"ONNX Runtime says: {error.message}{_cause(error)}")
+    found = v.value(title)
+    if type(found) is not list or len(found) != count or not all(type(entry) is np.ndarray for entry in found):
+        raise Wrong(f"Expected {count} arrays, got something else.")
+    return found
+
+
+def _cause(error: Recorded) -> str:
+    """The likely cause of what ONNX Runtime says about a learner's operator."""
+    words = error.message
+    if "is not a registered function/op" in words:
+        return " The library has no such operator in the domain lab: compare the name that it registers with the one in the stub."
+    if "of output arg" in words and "does not match expected type" in words:
+        return " The operator declares another type for this output: see GetOutputType, or the type of the Tensor<…>&."
+    if "of input parameter" in words and "is invalid" in words:
+        return " The operator declares another type for this input: GetInputType is asked once for each index."
+    if "not in range [min=" in words:
+        return (
+            " Each input that a model may leave out has to be declared optional, by its index; the others are required."
+        )
+    if "is missing" in words and "nput" in words:
+        return " The index is beyond the last input: ask GetInputCount() before GetInput()."
+    if "bad optional access" in words:
+        return " An optional input was read that this model does not give: ask has_value() first."
+    return ""
+
+
+def expect_refusal(v: Verdict, title: str, what: str, likely: str = "") -> None:
+    """Demand that a run ended with a sentence; ``what`` is wrong with its inputs."""
+    error = v.error(title)
+    if error is None:
+        raise Wrong(f"{what}: expected an error status with a sentence, but Compute gave a result.{likely}")
+    if len(error.message) < 20:
+        raise Wrong(f"{what}: the status has no sentence ({error.message!r}): say what is wrong.")
+
+
+# --- grid ----------------------------------------------------------------------------------------------------------
+
+GRID_DIMS = {"pos": ["n", "d"], "size": ["s"], "start": ["a"], "end": ["b"]}
+# Which optional inputs are given, and how the node names its inputs.
+GRID_WIRES = {
+    "start and end": ["pos", "size", "start", "end"],
+    "both left out at the end": ["pos", "size"],
+    'both with the name ""': ["pos", "size", "", ""],
+    "start alone, end left out": ["pos", "size", "start"],
+    'start alone, end with the name ""': ["pos", "size", "start", ""],
+    'end alone, start with the name ""': ["pos", "size", "", "end"],
+}
+GRID_COUNTS = (40, 1, 0)
+
+
+def grid_model(wired: Sequence[str]) -> onnx.ModelProto:
+    given = [(name, "float32", GRID_DIMS[name]) for name in wired if name]
+    return one_node("Grid", given, wired, [("cluster", "int64", ["n"])])
+
+
+def grid_inputs(rng: np.random.Generator, wired: Iterable[str], count: int, d: int) -> dict[str, np.ndarray]:
+    """Multiples of 1/64, so that no point lies within a rounding error of a voxel's border. The box is larger than the points."""
+    made = {
+        "pos": rng.integers(-128, 192, size=(count, d)),
+        "size": rng.choice(np.arange(19, 60), size=d, replace=False),
+        "start": rng.integers(-260, -160, size=d),
+        "end": rng.integers(260, 400, size=d),
+    }
+    return {name: (made[name] / 64).astype(np.float32) for name in wired if name}
+
+
+def grid_refusals(rng: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
+    """Inputs with one value too many or too few, by what is wrong with them."""
+    cases = {}
+    for name, change in (("size", -1), ("start", 1), ("end", -1)):
+        feeds = grid_inputs(rng, GRID_WIRES["start and end"], 6, 3)
+        feeds[name] = np.resize(feeds[name], 3 + change)
+        cases[f"{name} has {3 + change} values, pos has 3 coordinates"] = feeds
+    return cases
+
+
+def collect_grid(c: Collect) -> None:
+    for title, wired in GRID_WIRES.items():
+        run = session(c, title, grid_model(wired))
+        for count in GRID_COUNTS:
+            for d in (3, 2):
+                record(c, f"{title}, {count}, {d}", run, grid_inputs(c.rng, wired, count, d))
+    run = session(c, "refusals", grid_model(GRID_WIRES["start and end"]))
+    for title, feeds in grid_refusals(c.rng).items():
+        record(c, title, run, feeds)
+    record(c, "afterwards", run, grid_inputs(c.rng, GRID_WIRES["start and end"], 7, 3))
+
+
+def judge_grid(v: Verdict) -> None:
+    with v.check("ONNX Runtime takes the operator, whichever optional inputs a model leaves out"):
+        for title in GRID_WIRES:
+            with about(title):
+                if v.error(title):
+                    outputs(v, title, 1)
+    if not v.ok:
+        return
+    cases = {
+        (title, count, d): grid_inputs(v.rng, wired, count, d)
+        for title, wired in GRID_WIRES.items()
+        for count in GRID_COUNTS
+        for d in (3, 2)
+    }
+    for name, counts in (("gives the number of each point's voxel", (40, 1)), ("gives no numbers for no points", (0,))):
+        with v.check(name):
+            for (title, count, d), feeds in cases.items():
+                if count in counts:
+                    with about(f"{title}, {count} point{'s' * (count != 1)} in {d}-D"):
+                        expect_voxels(outputs(v, f"{title}, {count}, {d}", 1)[0], feeds)
+    with v.check("answers a size, start or end of the wrong length with a status"):
+        for title in grid_refusals(v.rng):
+            expect_refusal(v, title, title, " Compare each shape with pos's before you read.")
+    with v.check("goes on after a refusal"):
+        feeds = grid_inputs(v.rng, GRID_WIRES["start and end"], 7, 3)
+        expect_voxels(outputs(v, "afterwards", 1)[0], feeds)
+
+
+def expect_voxels(got: np.ndarray, feeds: dict[str, np.ndarray]) -> None:
+    """Demand the voxels of these inputs; known mistakes are named."""
+    pos, size, start, end = (feeds.get(name) for name in GRID_DIMS)
+    zeros = np.zeros_like(size)
+    expected = voxels(pos, size, start, end)
+    likely: dict[str, np.ndarray] = {}
+    if start is None and len(pos):
+        likely["Without start the voxels begin at 0 here; they begin at the least coordinates of pos."] = voxels(
+            pos, size, zeros, end
+        )
+    if start is not None and end is not None:
+        likely["start and end are confused: start is input 2, end is input 3."] = voxels(pos, size, end, start)
+    if start is not None:
+        likely["start is not read: the voxels begin at the least coordinates of pos."] = voxels(pos, size, None, end)
+    if end is not None:
+        likely["end is not read: the voxels end at the greatest coordinates of pos."] = voxels(pos, size, start, None)
+        if start is None:
+            likely["end is read as start: it is input 3, also where input 2 has the empty name."] = voxels(
+                pos, size, end, None
+            )
+    elif start is not None:
+        likely["start is read as end: they are input 2 and input 3."] = voxels(pos, size, None, start)
+    elif len(pos):
+        likely["The voxels end at 0 here; without end they end at the greatest coordinates of pos."] = voxels(
+            pos, size, None, zeros
+        )
+    likely = {cause: wrong for cause, wrong in likely.items() if not np.array_equal(wrong, expected)}
+    expect_close(got, expected, name="cluster", likely=likely)
+
+
+def voxels(pos: np.ndarray, size: np.ndarray, start: np.ndarray | None, end: np.ndarray | None) -> np.ndarray:
+    """The voxel of each point, as torch_cluster::grid counts: the first dimension runs fastest."""
+    if not len(pos):
+        return np.zeros(0, np.int64)
+    low = pos.min(0) if start is None else start
+    high = pos.max(0) if end is None else end
+    cells = np.trunc((high - low) / size).astype(np.int64) + 1
+    strides = np.concatenate([[1], np.cumprod(cells)[:-1]])
+    return (np.trunc((pos - low) / size).astype(np.int64) * strides).sum(1)
+
+
+# --- knn_query -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """One run of ``knn_query``: how many points and queries each batch has; no queries means the points themselves."""
+
+    nsample: int
+    points: tuple[int, ...]
+    queries: tuple[int, ...] | None = None
+    empty_names: bool = False
+
+    @property
+    def wired(self) -> list[str]:
+        if self.queries is not None:
+            return ["xyz", "offset", "new_xyz", "new_offset"]
+        return ["xyz", "offset", *([""] * 2 if self.empty_names else [])]
+
+    @property
+    def title(self) -> str:
+        form = ', new_xyz and new_offset with the name ""' if self.empty_names else ""
+        queries = "" if self.queries is None else f", queries {list(self.queries)}"
+        return f"nsample {self.nsample}, points in each batch {list(self.points)}{queries}{form}"
+
+
+CLOUDS = [
+    Cloud(3, (40, 25)),
+    Cloud(4, (31,), empty_names=True),
+    Cloud(5, (30, 1, 24), (7, 3, 11)),
+    Cloud(1, (20, 20), (0, 9)),
+    Cloud(16, (6, 20, 0), (4, 5, 2)),
+    Cloud(3, (0,)),
+    Cloud(2, (5,), (0,)),
+]
+KNN_DIMS = {"xyz": ["n", "c"], "offset": ["b"], "new_xyz": ["m", "e"], "new_offset": ["f"]}
+
+
+def knn_model(wired: Sequence[str], nsample: int | None) -> onnx.ModelProto:
+    given = [(name, "int64" if "offset" in name else "float32", KNN_DIMS[name]) for name in wired if name]
+    made = [("idx", "int32", ["q", "k"]), ("dist", "float32", ["q", "k"])]
+    return one_node("KNNQuery", given, wired, made, {} if nsample is None else {"nsample": nsample})
+
+
+def knn_inputs(rng: np.random.Generator, cloud: Cloud) -> dict[str, np.ndarray]:
+    """Points with whole coordinates: their squared distances are exact, and many are equal."""
+    made: dict[str, np.ndarray] = {}
+    for prefix, counts in (("", cloud.points), ("new_", cloud.queries)):
+        if counts is not None:
+            made[f"{prefix}xyz"] = rng.integers(-3, 4, size=(sum(counts), 3)).astype(np.float32)
+            made[f"{prefix}offset"] = np.cumsum(counts).astype(np.int64)
+    return made
+
+
+# What is wrong: (the node's inputs, offset, new_offset) for 12 points and 5 queries.
+KNN_REFUSALS: dict[str, tuple[list[str], list[int], list[int]]] = {
+    "offset [7, 4, 12] falls": (["xyz", "offset"], [7, 4, 12], []),
+    "offset [4, 9] ends before the 12 points do": (["xyz", "offset"], [4, 9], []),
+    "offset [4, 13] ends beyond the 12 points": (["xyz", "offset"], [4, 13], []),
+    "new_offset [3, 2, 5] falls": (["xyz", "offset", "new_xyz", "new_offset"], [4, 8, 12], [3, 2, 5]),
+    "new_offset [5] has another length than offset [4, 12]": (
+        ["xyz", "offset", "new_xyz", "new_offset"],
+        [4, 12],
+        [5],
+    ),
+    "new_xyz is given without new_offset": (["xyz", "offset", "new_xyz"], [4, 12], []),
+    "new_offset is given without new_xyz": (["xyz", "offset", "", "new_offset"], [4, 12], [2, 5]),
+}
+
+
+def knn_refusal(rng: np.random.Generator, title: str) -> dict[str, np.ndarray]:
+    wired, offset, new_offset = KNN_REFUSALS[title]
+    made = {
+        "xyz": rng.integers(-3, 4, size=(12, 3)).astype(np.float32),
+        "offset": np.array(offset, np.int64),
+        "new_xyz": rng.integers(-3, 4, size=(5, 3)).astype(np.float32),
+        "new_offset": np.array(new_offset, np.int64),
+    }
+    return {name: made[name] for name in wired if name}
+
+
+def collect_knn_query(c: Collect) -> None:
+    for cloud in CLOUDS:
+        run = session(c, cloud.title, knn_model(cloud.wired, cloud.nsample))
+        record(c, cloud.title, run, knn_inputs(c.rng, cloud))
+    for title, (wired, _, _) in KNN_REFUSALS.items():
+        record(c, title, session(c, title, knn_model(wired, 3)), knn_refusal(c.rng, title))
+    for nsample in (0, None):
+        session(c, f"nsample {nsample}", knn_model(["xyz", "offset"], nsample))
+
+
+def judge_knn_query(v: Verdict) -> None:
+    cases = [(cloud, knn_inputs(v.rng, cloud)) for cloud in CLOUDS]
+    found: dict[Cloud, list[np.ndarray]] = {}
+    with v.check("ONNX Runtime takes the operator and runs it"):
+        for cloud, _ in cases:
+            with about(cloud.title):
+                found[cloud] = outputs(v, cloud.title, 2)
+    if not v.ok:
+        return
+    with v.check("idx holds the nearest points of the same batch, nearest first"):
+        for cloud, feeds in cases:
+            with about(cloud.title):
+                expect_neighbours(found[cloud][0], cloud, feeds)
+    with v.check("dist holds their distances"):
+        for cloud, feeds in cases:
+            with about(cloud.title):
+                expect_distances(found[cloud][1], cloud, feeds)
+    with v.check("offsets that do not fit the points get a status"):
+        for title in KNN_REFUSALS:
+            if "without" not in title:
+                expect_refusal(v, title, title, " Check the offsets before you use them as indices.")
+    with v.check("one of new_xyz and new_offset alone gets a status"):
+        for title in KNN_REFUSALS:
+            if "without" in title:
+                expect_refusal(v, title, title)
+    with v.check("nsample is required and positive"):
+        expect_refusal(v, "nsample 0", "The attribute nsample is 0", " Check it in the constructor.")
+        expect_refusal(v, "nsample None", "The attribute nsample is missing", " It has no default.")
+
+
+def expect_neighbours(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray]) -> None:
+    idx, _ = neighbours(feeds, cloud.nsample)
+    likely = {
+        "Ties go to the lower index; here they went to the higher one.": neighbours(feeds, cloud.nsample, ties=-1)[0],
+        "The batches are mixed up: a point has neighbours in its own batch only.": neighbours(
+            feeds, cloud.nsample, batches=False
+        )[0],
+        "The indices count from the batch's first point; they count from the first point of xyz.": neighbours(
+            feeds, cloud.nsample, local=True
+        )[0],
+        "Where there are too few points, idx is -1, not 0.": np.where(idx < 0, 0, idx),
+        "Where there are too few points, idx is -1, not the nearest point again.": np.where(idx < 0, idx[:, :1], idx),
+    }
+    likely = {cause: wrong for cause, wrong in likely.items() if not np.array_equal(wrong, idx)}
+    if got.dtype == np.int64:
+        likely["idx is int32."] = got
+    expect_close(got, idx, name="idx", likely=likely)
+
+
+def expect_distances(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray]) -> None:
+    idx, dist = neighbours(feeds, cloud.nsample)
+    likely = {
+        "These are squared distances: the square root is missing.": dist**2,
+        "Where there are too few points, dist is 0.": np.where(idx < 0, np.float32(np.inf), dist),
+        "Where there are too few points, dist is 0, not -1.": np.where(idx < 0, np.float32(-1), dist),
+    }
+    likely = {cause: wrong for cause, wrong in likely.items() if not np.array_equal(wrong, dist)}
+    expect_close(got, dist, name="dist", likely=likely)
+
+
+def neighbours(
+    feeds: dict[str, np.ndarray], nsample: int, *, ties: int = 1, batches: bool = True, local: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest points by brute force.
+
+    Args:
+        ties: 1 to the lower index, -1 to the higher one.
+        batches: False takes neighbours from all batches; a wrong answer.
+        local: indices from the batch's first point on; a wrong answer.
+    """
+    xyz, offset = feeds["xyz"].astype(np.float64), feeds["offset"]
+    new_xyz, new_offset = feeds.get("new_xyz", feeds["xyz"]).astype(np.float64), feeds.get("new_offset", offset)
+    idx = np.full((len(new_xyz), nsample), -1, np.int32)
+    dist = np.zeros((len(new_xyz), nsample), np.float32)
+    for q in range(len(new_xyz)):
+        batch = int(np.searchsorted(new_offset, q, side="right"))
+        first, last = (0 if batch == 0 else offset[batch - 1], offset[batch]) if batches else (0, len(xyz))
+        among = np.arange(first, last)
+        squared = ((xyz[among] - new_xyz[q]) ** 2).sum(1)
+        nearest = np.lexsort((ties * among, squared))[:nsample]
+        idx[q, : len(nearest)] = among[nearest] - (first if local else 0)
+        dist[q, : len(nearest)] = np.sqrt(squared[nearest])
+    return idx, dist
+
+
+# --- parallel ------------------------------------------------------------------------------------------------------
+
+BLUR_SHAPES = [(5, 4), (37, 11), (2, 3), (1, 3), (0, 4), (3, 0)]
+TALL = (4096, 8)
+THREADS = (1, 2, 4)
+
+
+def blur_model() -> onnx.ModelProto:
+    shape = ["h", "w"]
+    return one_node("Blur", [("x", "float32", shape)], ["x"], [("y", "float32", shape), ("total", "float64", ["one"])])
+
+
+def mountain(rng: np.random.Generator) -> np.ndarray:
+    """An image whose sum depends on the order and on the grouping of its rows.
+
+    64 rows of 2**50 add up to 2**59, where doubles are 128 apart. Each row below adds 40 to 48: alone it is lost, two together
+    are not, and all of them together, added first, are not either.
+    """
+    x = rng.integers(5, 7, size=TALL).astype(np.float32)
+    x[:64] = 2.0**50
+    return x
+
+
+def collect_parallel(c: Collect) -> None:
+    from oplab.checks.schedules import ORDERS, ScheduledSession
+
+    model = blur_model()
+    run = session(c, "session", model)
+    for shape in BLUR_SHAPES:
+        record(c, f"{shape}", run, {"x": c.rng.normal(size=shape).astype(np.float32)})
+    record(c, "tall", run, {"x": c.rng.normal(size=TALL).astype(np.float32)})
+    x = mountain(c.rng)
+    record(c, "serial", run, {"x": x})
+    for threads in THREADS:
+        run = session(c, "session", model, threads)
+        for repetition in range(4):
+            record(c, f"{threads} threads, {repetition}", run, {"x": x})
+    scheduled = c.attempt("scheduler", ScheduledSession, model.SerializeToString(), c.library, c.scratch)
+    if scheduled is None:
+        return
+    for label, order in ORDERS.items():
+        made = {"y": (TALL, "float32"), "total": ((1,), "float64")}
+        results = c.attempt(label, scheduled.run, {"x": x}, made, order)
+        if results is not None:
+            c.value(label, [results["y"], results["total"]])
+            c.value(f"{label}: pieces", max(scheduled.pieces, default=0))
+
+
+def judge_parallel(v: Verdict) -> None:
+    from oplab.checks.schedules import ORDERS
+
+    images = {f"{shape}": v.rng.normal(size=shape).astype(np.float32) for shape in BLUR_SHAPES}
+    images["tall"] = v.rng.normal(size=TALL).astype(np.float32)
+    x = mountain(v.rng)
+    found: dict[str, list[np.ndarray]] = {}
+    with v.check("ONNX Runtime takes the operator and runs it"):
+        for title in images:
+            with about(f"x {describe(images[title])}"):
+                found[title] = outputs(v, title, 2)
+        found["serial"] = outputs(v, "serial", 2)
+    if not v.ok:
+        return
+    with v.check("y is each row, blurred with its neighbours"):
+        for title, x in images.items():
+            with about(f"x {describe(x)}"):
+                expect_blurred(found[title][0], x)
+    with v.check("total is the sum of y, in double"):
+        for title in images:
+            with about(f"x {describe(images[title])}"):
+                expect_total(found[title], images[title])
+        expect_total(found["serial"], x)
+    if not v.ok:
+        return
+    with v.check("the rows go through ParallelFor"):
+        error = v.error("scheduler")
+        if error:
+            raise Wrong(f"In ONNX Runtime's C library the kernel fails: {error.message}")
+        for label in ORDERS:
+            if v.error(label):
+                raise Wrong(f"Pieces {label}: {v.error(label).message}")
+        expect_pieces(v.value(f"{next(iter(ORDERS))}: pieces"))
+    if not v.ok:
+        return
+    with v.check("every order of the pieces gives the same bits"):
+        for label in ORDERS:
+            expect_same(outputs(v, label, 2), found["serial"], f"With the pieces called {label}")
+    with v.check("1, 2 and 4 threads give the same bits"):
+        for threads in THREADS:
+            for repetition in range(4):
+                got = outputs(v, f"{threads} threads, {repetition}", 2)
+                expect_same(got, found["serial"], f"With {threads} thread{'s' * (threads != 1)}")
+
+
+def expect_pieces(pieces: object) -> None:
+    """Demand that work was handed over, in more than one piece."""
+    if type(pieces) is not int or pieces == 0:
+        raise Wrong(
+            f"ParallelFor was never called for an image of {TALL[0]} rows: all of the work is done by one thread. (Threads of "
+            "your own would compete with ONNX Runtime's, and ignore intra_op_num_threads.)"
+        )
+    if pieces < 2:
+        raise Wrong(
+            f"ParallelFor got 1 piece for an image of {TALL[0]} rows, so only one thread has work. Cut it finer."
+        )
+
+
+def expect_blurred(got: np.ndarray, x: np.ndarray) -> None:
+    above, below = _shifted(x)
+    expected = (above + 2 * x + below) / 4
+    likely: dict[str, np.ndarray] = {}
+    if len(x) > 1 and x.size:
+        last = x.copy()
+        last[:] = above
+        last[0] = x[-1]
+        likely[
+            "Row 0 was blurred with the last row: `row - 1` on a size_t wraps around to the largest number there is."
+        ] = (last + 2 * x + below) / 4
+        likely["The image goes on at the other end: outside it, the row at the border counts again."] = (
+            np.roll(x, 1, 0) + 2 * x + np.roll(x, -1, 0)
+        ) / 4
+        outside = np.pad(x, ((1, 1), (0, 0)))
+        likely["Rows outside the image count as 0 here; the row at the border counts in their place."] = (
+            outside[:-2] + 2 * x + outside[2:]
+        ) / 4
+        left, right = (part.T for part in _shifted(np.ascontiguousarray(x.T)))
+        likely["This is blurred along the rows: the neighbours are the rows above and below."] = (
+            left + 2 * x + right
+        ) / 4
+        likely["The division by 4 is missing."] = above + 2 * x + below
+        likely["These are equal weights; the row itself counts twice."] = (above + x + below) / 3
+        untouched = expected.copy()
+        untouched[[0, -1]] = x[[0, -1]]
+        likely["The first and the last row are copied; they have a neighbour too."] = untouched
+    expect_close(got, expected.astype(np.float32), name="y", likely=likely)
+
+
+def _shifted(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The row above and the row below each row; at the border the row itself."""
+    return (np.concatenate([x[:1], x[:-1]]), np.concatenate([x[1:], x[-1:]])) if len(x) else (x, x)
+
+
+def serial_total(y: np.ndarray) -> np.ndarray:
+    """The sum in the order that the exercise asks for; cumsum adds one after the other, sum does not."""
+    if not y.size:
+        return np.zeros(1)
+    rows = np.cumsum(y.astype(np.float64), axis=1)[:, -1]
+    return np.cumsum(rows)[-1:]
+
+
+def expect_total(found: list[np.ndarray], x: np.ndarray) -> None:
+    y, total = found
+    expected = serial_total(y)
+    likely = {
+        "This is the sum of x.": serial_total(x),
+        "This is the mean; the sum is asked for.": expected / max(y.size, 1),
+    }
+    likely = {cause: wrong for cause, wrong in likely.items() if y.size and not np.allclose(wrong, expected)}
+    expect_close(total, expected, name="total", rtol=1e-5, atol=1e-4, likely=likely)
+    if y.size and total[0] != expected[0]:
+        raise Wrong(
+            f"total is {total[0]!r}, expected {expected[0]!r}: near, but not the same bits. The rows are summed in double from left "
+            "to right, then added from top to bottom. A float in between rounds, and another order rounds elsewhere."
+        )
+
+
+def expect_same(got: list[np.ndarray], serial: list[np.ndarray], what: str) -> None:
+    """Demand the same bits as one thread gives."""
+    (y, total), (y_serial, total_serial) = got, serial
+    if not np.array_equal(y, y_serial):
+        row = int(np.argwhere((y != y_serial).any(1))[0, 0])
+        raise Wrong(
+            f"{what}, row {row} of y is another than with one thread. Its piece reads or writes what belongs to another piece."
+        )
+    if not np.array_equal(total, total_serial):
+        raise Wrong(
+            f"{what}, total is {total[0]:.17g}, with one thread it is {total_serial[0]:.17g}. The pieces add to one variable: a data "
+            "race, and with a lock or an atomic still a sum in another order, which a double rounds in another way. Give each row a "
+            "place of its own, and add the places up after ParallelFor."
+        )

@@ -1,0 +1,157 @@
+"""A kernel under a scheduler of ours: the pieces of its ParallelFor run in an order that we choose.
+
+Threads meet in another way each time, so a test that waits for them to disagree can pass by luck. Here nothing is left to luck: the
+kernel gets ONNX Runtime's own table of functions with one entry replaced, ParallelFor, and that one calls the pieces one after the
+other, from the last to the first for example. A result that depends on the order differs in every run.
+
+What it cannot see: pieces that overwrite each other's memory while both are at work. That takes ThreadSanitizer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+Order = Callable[[int], Iterable[int]]
+
+ORDERS: dict[str, Order] = {
+    "from the first to the last": range,
+    "from the last to the first": lambda total: range(total - 1, -1, -1),
+    "every other one, then the rest": lambda total: [*range(1, total, 2), *range(0, total, 2)],
+}
+
+# Places in OrtApi. The table only grows at its end, so they hold for every version from 1.17 on.
+_GET_ERROR_MESSAGE, _CREATE_ENV, _CREATE_SESSION_FROM_ARRAY, _RUN, _CREATE_SESSION_OPTIONS = 2, 3, 8, 9, 10
+_CREATE_TENSOR, _CREATE_CPU_MEMORY_INFO, _RELEASE_VALUE, _RELEASE_STATUS = 49, 69, 96, 93
+_PARALLEL_FOR = 274
+_ENTRIES = 320  # how many are copied: all that the headers know; the runtime has more
+_ELEMENT = {"float32": 1, "int32": 6, "int64": 7, "float64": 11}  # ONNXTensorElementDataType
+
+_PIECE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
+_PARALLEL = ctypes.CFUNCTYPE(
+    ctypes.c_void_p, ctypes.c_void_p, _PIECE, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p
+)
+_GET_API = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)
+
+
+class _Base(ctypes.Structure):  # OrtApiBase
+    _fields_ = [("get_api", _GET_API), ("version", ctypes.c_void_p)]
+
+
+class ScheduledSession:
+    """A model in the C library of ONNX Runtime, with one custom-op library that sees our ParallelFor.
+
+    What it makes lives as long as the process: it is meant for the grader's short-lived workers.
+
+    Args:
+        model: serialized bytes.
+        library: a custom-op library. A copy of it is loaded, so that it shares nothing with one that is loaded already.
+        scratch: a folder for the copy.
+
+    Raises:
+        RuntimeError: ONNX Runtime or the library refuses, with its sentence.
+    """
+
+    def __init__(self, model: bytes, library: Path, scratch: Path):
+        import onnxruntime
+
+        capi = Path(onnxruntime.__file__).parent / "capi"
+        runtime = ctypes.CDLL(str(next(iter([*capi.glob("libonnxruntime.so.*"), *capi.glob("libonnxruntime*.dylib")]))))
+        runtime.OrtGetApiBase.restype = ctypes.POINTER(_Base)
+        base = runtime.OrtGetApiBase().contents
+        self._api = (ctypes.c_void_p * _ENTRIES).from_address(base.get_api(17))
+        self._order: Order = range
+        self.pieces: list[int] = []  # the number of pieces of each ParallelFor of the last run
+
+        env, options, self._session = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+        self._call(_CREATE_ENV, 4, b"oplab", ctypes.byref(env))
+        self._call(_CREATE_SESSION_OPTIONS, ctypes.byref(options))
+        table = (ctypes.c_void_p * _ENTRIES)(*self._api)
+        parallel_for = _PARALLEL(self._parallel_for)
+        table[_PARALLEL_FOR] = ctypes.cast(parallel_for, ctypes.c_void_p)
+        get_api = _GET_API(lambda version: ctypes.addressof(table))
+        ours = _Base(get_api, base.version)
+        copy = Path(shutil.copy2(library, scratch / f"scheduled-{library.name}"))
+        self._keep = (table, parallel_for, get_api, ours, ctypes.CDLL(str(copy)), env, options)
+        # A library's static domain is destroyed when the process ends, after Python has freed its objects: through this table.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._keep))
+        register = self._keep[4].RegisterCustomOps
+        register.restype = ctypes.c_void_p
+        self._check(register(options, ctypes.byref(ours)))
+        self._call(
+            _CREATE_SESSION_FROM_ARRAY, env, model, ctypes.c_size_t(len(model)), options, ctypes.byref(self._session)
+        )
+        self._memory = ctypes.c_void_p()
+        self._call(_CREATE_CPU_MEMORY_INFO, 1, 0, ctypes.byref(self._memory))
+
+    def run(
+        self, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, tuple[Sequence[int], str]], order: Order
+    ) -> dict[str, np.ndarray]:
+        """The outputs, whose shapes and dtypes the caller knows from an ordinary run.
+
+        Args:
+            feeds: inputs by name, contiguous.
+            outputs: (shape, dtype) by name.
+            order: the pieces of a ParallelFor in the order in which they run, given their number.
+        """
+        self._order = order
+        self.pieces.clear()
+        made = {name: np.zeros(shape, dtype) for name, (shape, dtype) in outputs.items()}
+        inputs = [self._tensor(array) for array in feeds.values()]
+        results = [self._tensor(array) for array in made.values()]
+        try:
+            self._call(
+                _RUN,
+                self._session,
+                None,
+                _names(feeds),
+                (ctypes.c_void_p * len(inputs))(*[value.value for value in inputs]),
+                ctypes.c_size_t(len(inputs)),
+                _names(made),
+                ctypes.c_size_t(len(results)),
+                (ctypes.c_void_p * len(results))(*[value.value for value in results]),
+            )
+        finally:
+            for value in [*inputs, *results]:
+                self._function(_RELEASE_VALUE, None)(value)
+        return made
+
+    def _parallel_for(self, context: int, piece: Callable, total: int, batches: int, data: int) -> None:
+        self.pieces.append(total)
+        for index in self._order(total):
+            piece(data, index)
+
+    def _tensor(self, array: np.ndarray) -> ctypes.c_void_p:
+        value, shape = ctypes.c_void_p(), (ctypes.c_int64 * array.ndim)(*array.shape)
+        self._call(
+            _CREATE_TENSOR,
+            self._memory,
+            ctypes.c_void_p(array.ctypes.data),
+            ctypes.c_size_t(array.nbytes),
+            shape,
+            ctypes.c_size_t(array.ndim),
+            _ELEMENT[str(array.dtype)],
+            ctypes.byref(value),
+        )
+        return value
+
+    def _function(self, place: int, restype: type | None) -> Callable:
+        return ctypes.CFUNCTYPE(restype)(self._api[place])
+
+    def _call(self, place: int, *arguments: object) -> None:
+        self._check(self._function(place, ctypes.c_void_p)(*arguments))
+
+    def _check(self, status: int | None) -> None:
+        if status:
+            held = ctypes.c_void_p(status)
+            text = ctypes.string_at(self._function(_GET_ERROR_MESSAGE, ctypes.c_void_p)(held)).decode(errors="replace")
+            self._function(_RELEASE_STATUS, None)(held)
+            raise RuntimeError(text)
+
+
+def _names(named: Mapping[str, object]) -> ctypes.Array:
+    return (ctypes.c_char_p * len(named))(*[name.encode() for name in named])
