@@ -391,6 +391,20 @@ class Verdict:
         raise Wrong(f"{name}: the evidence is not what was expected.")
 
 
+def one_at_a_time() -> None:
+    """Let this forked process begin its first backward without a race.
+
+    A fork leaves torch's thread pool to be made again, and once a fake tensor was made (here or in the server) the first backward
+    starts eight threads that all do so at once; that ends now and then in "Invalid thread pool!" and SIGABRT (torch 2.15). So the
+    pool is made here, and one processor runs the threads one after the other.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
 def seal(data: bytes) -> str:
     """A hash of evidence."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()

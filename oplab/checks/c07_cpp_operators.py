@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks.base import Collect, LearnerError, Verdict
+from oplab.checks.base import Collect, LearnerError, Verdict, one_at_a_time
 from oplab.parity import Wrong, describe, expect_close
 
 if TYPE_CHECKING:
@@ -424,20 +424,6 @@ def collect_my_add_backward(c: Collect) -> None:
     a, b = (torch.from_numpy(array) for array in Sum((6, 4)).arrays(c.rng))
     if program is not None:
         c.value("the export", c.attempt("the export", program.module(), a, b))
-
-
-def one_at_a_time() -> None:
-    """Let this forked process begin its first backward without a race.
-
-    A fork leaves torch's thread pool to be made again, and once a fake tensor was made (here or in the server) the first backward
-    starts eight threads that all do so at once; that ends now and then in "Invalid thread pool!" and SIGABRT (torch 2.15). So the
-    pool is made here, and one processor runs the threads one after the other.
-    """
-    import torch
-
-    torch.set_num_threads(1)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 def judge_my_add_backward(v: Verdict) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Recorded, Verdict
+from oplab.checks.base import Collect, Recorded, Verdict, one_at_a_time
 from oplab.checks.exporting import about
 from oplab.parity import Wrong, describe, expect_close
 
@@ -303,19 +302,6 @@ def collect_my_add_function(c: Collect) -> None:
 
         c.attempt(f"export of {title}", exporting.export, added, inputs, case.opset, path, axes=axes)
         c.file(f"export of {title}", path)
-
-
-def one_at_a_time() -> None:
-    """Let this forked process begin its first backward without a race.
-
-    The fork leaves torch's thread pool to be made again, and the first backward starts threads that all make it at once: now and then
-    that ends in SIGABRT (torch 2.15). So the pool is made here, and one processor runs the threads one after the other.
-    """
-    import torch
-
-    torch.set_num_threads(1)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 def judge_my_add_function(v: Verdict) -> None:
