@@ -119,7 +119,7 @@ def imported(path: Path) -> set[str]:
 
 
 # Imports that are tried and may fail, or that belong to an extra.
-OPTIONAL = {"torch_cluster", "tomli"}
+OPTIONAL = {"torch_cluster", "tomli", "tensorrt"}
 
 
 @pytest.mark.parametrize(
