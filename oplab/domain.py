@@ -27,6 +27,8 @@ ATTRIBUTES = {
     "DeformConv2d": ("kernel_shape", "strides", "pads", "dilations", "group", "offset_group"),
     "VarSum": (),
 }
+# TensorRT finds a plugin by these. A node that carries them runs here as well.
+FOR_OTHERS = ("plugin_version", "plugin_namespace")
 
 
 def check_model(source: str | bytes) -> None:
@@ -83,7 +85,7 @@ def _check_versions(imports: Iterable[onnx.OperatorSetIdProto]) -> None:
 def _check_attributes(node: onnx.NodeProto) -> None:
     has = ATTRIBUTES.get(node.op_type)
     for attribute in node.attribute if has is not None else ():
-        if attribute.name not in has:
+        if attribute.name not in has and attribute.name not in FOR_OTHERS:
             offered = f"it has {', '.join(has)}" if has else "it has none"
             raise OplabError(
                 f"{node.op_type} has no attribute {attribute.name}: {offered}.",

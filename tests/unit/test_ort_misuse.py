@@ -178,6 +178,10 @@ class TestAttributes:
         with pytest.raises(OplabError, match="Foo has no attribute attr3: it has attr1, attr2"):
             ops.session(test_op_foo.make_model(attr1=1.0, attr2=2, attr3=3))
 
+    def test_those_by_which_tensorrt_finds_a_plugin_are_taken(self):
+        model = test_ort_ops.model(plugin_version="1", plugin_namespace="oplab")
+        assert ops.session(model).get_outputs()
+
     def test_inside_a_branch(self):
         branch = [
             helper.make_graph([node], "branch", [], [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)])
