@@ -6,16 +6,14 @@ import importlib.util
 import json
 import math
 import sys
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from oplab import model_inputs
 from oplab.backends import NAMES, Job, first_line
 from oplab.errors import OplabError
+from oplab.npz import read_npz
 from oplab.parity import TOLERANCE, describe
 from oplab.parity_report import Report, parity
 
@@ -59,7 +57,7 @@ def run(call: Call) -> int:
     elif call.dims:
         raise OplabError("--dims is for random inputs, and --inputs gives others.", "Leave one of them out.")
     else:
-        inputs = _arrays(call.inputs)
+        inputs = read_npz(call.inputs)
     report = parity(
         call.model,
         inputs,
@@ -83,21 +81,6 @@ def _dims(words: list[str]) -> dict[str, int]:
             raise OplabError(f"--dims takes a name and a size, for example --dims batch=4, not {word!r}.")
         sizes[name] = int(size)
     return sizes
-
-
-def _arrays(file: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file by name."""
-    fix = "Write it with numpy.savez(file, NAME=array, …), a name for each input of the model."
-    if not file.is_file():
-        raise OplabError(f"There is no file {file}.", fix)
-    try:
-        found = np.load(file, allow_pickle=False)
-        if not hasattr(found, "files"):
-            raise OplabError(f"{file} holds one array without a name.", fix)
-        with found:
-            return {name: found[name] for name in found.files}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-        raise OplabError(f"{file} cannot be read as .npz: {first_line(error)}.", fix) from None
 
 
 def _tolerances(rtol: float | None, atol: float | None) -> dict[str, tuple[float, float]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oplab.errors import OplabError
+from oplab.npz import read_npz
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,30 +107,6 @@ def extract(
     except OSError as error:
         raise OplabError(f"{output} cannot be written: {error.strerror}.", "Choose another file.") from None
     print(f"{output}: {len(part.graph.node)} nodes from {', '.join(given)} to {', '.join(wanted)}")
-
-
-def read_npz(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz by name; nothing in it is unpickled.
-
-    Raises:
-        OplabError: it is missing, damaged or no .npz, or an array holds Python objects.
-    """
-    import numpy as np
-
-    if not path.is_file():
-        raise OplabError(f"There is no file {path}.", "Make it with numpy.savez(file, x=array).")
-    try:
-        found = np.load(path, allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
-            raise OplabError(f"{path} holds one array without a name.", "Write it with numpy.savez(file, x=array).")
-        with found:
-            return {name: found[name] for name in found.files}
-    except OplabError:
-        raise
-    except Exception as error:  # a zip or an .npy that is not one fails in many ways
-        raise OplabError(
-            f"{path} is not an .npz of arrays: {str(error).splitlines()[0][:160]}", "Write it with numpy.savez."
-        ) from None
 
 
 def _range(array: np.ndarray) -> str:

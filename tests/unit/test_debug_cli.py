@@ -62,7 +62,7 @@ def test_extract_writes_a_model_that_passes_the_checker(folder):
     [
         (["bisect", "gone.onnx", "good.onnx", "-i", "x.npz"], "There is no model"),
         (["bisect", "bad.onnx", "good.onnx", "-i", "gone.npz"], "There is no file"),
-        (["bisect", "bad.onnx", "good.onnx", "-i", "good.onnx"], "is not an .npz of arrays"),
+        (["bisect", "bad.onnx", "good.onnx", "-i", "good.onnx"], "cannot be read as .npz"),
         (["bisect", "bad.onnx", "good.onnx", "-i", "x.npy"], "holds one array without a name"),
         (["tap", "good.onnx", "nine", "-i", "x.npz"], "good.onnx has no value and no node 'nine'"),
         (["tap", "good.onnx", "-i", "wrong.npz"], "'x' is missing and 'z' is none of them"),
