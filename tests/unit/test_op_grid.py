@@ -496,8 +496,8 @@ class TestInONNXRuntime:
         assert session.get_outputs()[0].shape in (None, [])
         assert session.run(None, cloud(5, 3))[0].shape == (5,)
 
-    @pytest.mark.parametrize("version", [None, 1, 2, 7])
-    def test_any_version_of_the_domain(self, version: int | None):
+    @pytest.mark.parametrize("version", [None, 1, 2])
+    def test_any_version_of_the_domain_that_there_is(self, version: int | None):
         feed = cloud(5, 3)
         (cluster,) = ops.session(make_model(version=version)).run(None, feed)
         np.testing.assert_array_equal(cluster, reference(**feed))
