@@ -426,6 +426,12 @@ def collect_my_add_backward(c: Collect) -> None:
     if program is not None:
         c.value("the export", c.attempt("the export", program.module(), a, b))
 
+    other = torch.library.Library("c07_other", "DEF")
+    other.define("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor")
+    c.attempt("another name", c.function("my_add_backward"), "c07_other::my_add")
+    with FakeTensorMode():
+        c.attempt("its fake", torch.ops.c07_other.my_add, torch.empty(2), torch.empty(2))
+
 
 def judge_my_add_backward(v: Verdict) -> None:
     slopes = [(case, case.arrays(v.rng) and v.rng.normal(size=case.shape).astype(case.dtype)) for case in SLOPES]
@@ -434,6 +440,12 @@ def judge_my_add_backward(v: Verdict) -> None:
     with v.check("the fake promises what the kernel returns"):
         for case in FAKED:
             expect_fake(v, case)
+        error = v.error("another name") or v.error("its fake")
+        if error:
+            said = error.message.rstrip(".")
+            raise Wrong(
+                f"my_add_backward('c07_other::my_add') did not serve that operator: {said}. The operator's name is the argument."
+            )
     with v.check("the fake refuses two shapes"):
         if v.error("two shapes") is None:
             raise Wrong(
