@@ -285,6 +285,11 @@ def judge_my_add(v: Verdict) -> None:
                 with about(case.title):
                     expect_sum(v, *cases[case.title])
     with v.check("returns a tensor of its own"):
+        for name, before in (("a", a), ("b", b)):
+            if not np.array_equal(v.array(f"{name} afterwards"), before):
+                raise Wrong(
+                    f"{name} has other values after the call: a kernel reads its inputs and writes to a new tensor."
+                )
         for name, expected in (("a", a), ("b", b)):
             call = "alpha=1, beta=0" if name == "a" else "alpha=0, beta=1"
             with about(call):
@@ -294,11 +299,6 @@ def judge_my_add(v: Verdict) -> None:
                         f"the result shares its memory with an input: where it equals {name}, it is {name}. Whoever changes the one "
                         "changes the other, and torch.compile relies on the schema, which says nothing of it."
                     )
-        for name, before in (("a", a), ("b", b)):
-            if not np.array_equal(v.array(f"{name} afterwards"), before):
-                raise Wrong(
-                    f"{name} has other values after the call: a kernel reads its inputs and writes to a new tensor."
-                )
     with v.check("refuses what it cannot compute"):
         for title, why in REFUSED.items():
             expect_refused(v, title, why)
@@ -408,7 +408,8 @@ def collect_my_add_backward(c: Collect) -> None:
                 a = torch.empty_strided(case.shape, case.strides, dtype=kind)
             y = c.attempt(case.title, operator, a, torch.empty(case.shape, dtype=kind))
         if isinstance(y, torch.Tensor):
-            y = [list(y.shape), list(y.stride()), str(y.dtype), str(y.device)]
+            shared = y.untyped_storage()._cdata == a.untyped_storage()._cdata
+            y = [list(y.shape), list(y.stride()), str(y.dtype), str(y.device), shared]
         c.value(case.title, y)
     with FakeTensorMode():
         y = c.attempt("two shapes", operator, torch.empty(2, 3), torch.empty(3, 2))
@@ -425,6 +426,12 @@ def collect_my_add_backward(c: Collect) -> None:
     if program is not None:
         c.value("the export", c.attempt("the export", program.module(), a, b))
 
+    other = torch.library.Library("c07_other", "DEF")
+    other.define("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor")
+    c.attempt("another name", c.function("my_add_backward"), "c07_other::my_add")
+    with FakeTensorMode():
+        c.attempt("its fake", torch.ops.c07_other.my_add, torch.empty(2), torch.empty(2))
+
 
 def judge_my_add_backward(v: Verdict) -> None:
     slopes = [(case, case.arrays(v.rng) and v.rng.normal(size=case.shape).astype(case.dtype)) for case in SLOPES]
@@ -433,6 +440,12 @@ def judge_my_add_backward(v: Verdict) -> None:
     with v.check("the fake promises what the kernel returns"):
         for case in FAKED:
             expect_fake(v, case)
+        error = v.error("another name") or v.error("its fake")
+        if error:
+            said = error.message.rstrip(".")
+            raise Wrong(
+                f"my_add_backward('c07_other::my_add') did not serve that operator: {said}. The operator's name is the argument."
+            )
     with v.check("the fake refuses two shapes"):
         if v.error("two shapes") is None:
             raise Wrong(
@@ -472,9 +485,9 @@ def expect_fake(v: Verdict, case: Faked) -> None:
     """Shape, strides, dtype and device of one fake result."""
     explain_fake(v, case.title)
     got = v.value(case.title)
-    if type(got) is not list or len(got) != 4:
+    if type(got) is not list or len(got) != 5:
         raise Wrong(f"{case.title} returned {describe(got)}, expected a tensor. Does it end with a return?")
-    shape, strides, dtype, device = got
+    shape, strides, dtype, device, shared = got
     if shape != list(case.shape):
         raise Wrong(f"{case.title} has the shape {shape}, expected {list(case.shape)}: the result has the shape of a.")
     if dtype != f"torch.{case.dtype}":
@@ -488,6 +501,10 @@ def expect_fake(v: Verdict, case: Faked) -> None:
         )
     if device != "cpu":
         raise Wrong(f"{case.title} is on the device {device}, expected cpu: the result is where a is.")
+    if shared:
+        raise Wrong(
+            f"{case.title} shares its memory with a: the kernel returns a new tensor, and the fake has to promise one."
+        )
 
 
 def expect_gradients(v: Verdict, case: Sum, weight: np.ndarray) -> None:
@@ -498,9 +515,12 @@ def expect_gradients(v: Verdict, case: Sum, weight: np.ndarray) -> None:
         raise Wrong(
             f"{error.message} backward returns one entry for each argument of the schema, None for alpha and beta."
         )
+    if error and error.where:
+        raise LearnerError(f"{case.title}: {error.message} ({error.where})")
     if error:
-        place = f" ({error.where})" if error.where else ""
-        raise (LearnerError if error.where else Wrong)(f"{case.title}: {error.message}{place}")
+        raise Wrong(
+            f"{error.message}. PyTorch calls setup_context(ctx, inputs, output) after the kernel, and backward(ctx, grad) later."
+        )
     for name, factor in (("a", alpha), ("b", beta)):
         title = f"{case.title}: the gradient of {name}"
         got = v.value(title)

@@ -48,6 +48,9 @@ def exported(v: Verdict, title: str, names: Sequence[str], opset: int, outputs: 
     return model
 
 
+SIZES = " type().sizes() is None as soon as one axis is dynamic; varyingSizes() has a None for that axis only."
+
+
 def explain(error: Recorded, title: str) -> None:
     """Raise what an exporter's exception means, where its cause is a known one; any other is the learner's own exception."""
     causes = {
@@ -69,9 +72,9 @@ def explain(error: Recorded, title: str) -> None:
             " An input of g.op is a value of the graph, an attribute a Python number or text with the suffix of its type: alpha_f=…, "
             "nsample_i=…."
         ),
-        "'NoneType' object is not": (
-            " type().sizes() is None as soon as one axis is dynamic; varyingSizes() has a None for that axis only."
-        ),
+        "'NoneType' object is not": SIZES,
+        "cannot unpack non-iterable NoneType": SIZES,
+        "non-iterable torch._C.Value": " g.op makes one output unless it is told outputs=2.",
         "positional argument": (
             " symbolic is called with g and then what apply was given: values of the graph for tensors, Python's own numbers and None "
             "for the rest, and nothing for an argument that was left out."
@@ -173,6 +176,7 @@ def expect_declared(model: onnx.ModelProto, index: int, dtype: str, sizes: Seque
     """Demand an output of this dtype (``INT32``) and these sizes; None is a size that must stay open."""
     name = model.graph.output[index].name
     kind, found = declared(model, index)
+    each = " Each of the two outputs needs it: one without a type takes the other's with it."
     if kind != dtype:
         raise Wrong(
             f"The graph declares {name} as {kind}, expected {dtype}. with_dtype changes it: "
@@ -187,7 +191,7 @@ def expect_declared(model: onnx.ModelProto, index: int, dtype: str, sizes: Seque
                 f"The graph declares {name} as {found}: axis {axis} is "
                 + (
                     f"unknown, and {wanted} is known at export. The shape was lost: ONNX has no rule for a foreign node, so setType has "
-                    "to say it."
+                    "to say it." + (each if len(model.graph.output) > 1 else "")
                     if lost
                     else f"{size}, expected {wanted}."
                 )

@@ -38,6 +38,7 @@ WORDS = (
     "reed",
 )
 CALLS, NAMES, ROUNDING = 12, 8, 1e-3
+PHONE = 5e-6  # the rounding of the reference: no error is 0
 
 
 # --- shared
@@ -428,6 +429,7 @@ def _cases(rng: np.random.Generator) -> Iterator[tuple[str, onnx.ModelProto, onn
             feeds = {"x": rng.normal(size=(5, 6)).astype(np.float32)}
             right, wrong = tap(reference)(feeds), tap(model)(feeds)
             errors = {entry: _error(right[entry], wrong[entry]) for entry in right}
+            errors = {entry: PHONE if error < PHONE else error for entry, error in errors.items()}
             if _found_by_frontiers(model, errors) == place and _clear(errors):
                 break
         yield name, model, reference, place, errors

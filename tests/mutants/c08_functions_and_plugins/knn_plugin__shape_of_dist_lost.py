@@ -1,4 +1,4 @@
-# says: The shape was lost
+# says: one without a type takes the other's with it
 def knn_plugin():
     class KNNQuery(torch.autograd.Function):
         @staticmethod

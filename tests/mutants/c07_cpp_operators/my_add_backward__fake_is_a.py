@@ -1,0 +1,14 @@
+# says: shares its memory with a
+def my_add_backward(name):
+    @torch.library.register_fake(name)
+    def fake(a, b, alpha=3.0, beta=2.0):
+        torch._check(a.shape == b.shape)
+        return a.contiguous()
+
+    def setup_context(ctx, inputs, output):
+        _, _, ctx.alpha, ctx.beta = inputs
+
+    def backward(ctx, grad):
+        return ctx.alpha * grad, ctx.beta * grad, None, None
+
+    torch.library.register_autograd(name, backward, setup_context=setup_context)
