@@ -342,10 +342,10 @@ for given in (["pos", "size"], ["pos", "size", "start"], ["pos", "size", "", "en
     assert ours.dtype == theirs.dtype == np.int64 and np.array_equal(ours, theirs)
 
 # %% [markdown]
-# This is what the class is for. Thirty characters of NumPy for each line of C++: you can see that it is right, so it
-# can judge the kernel. `oplab.session` is ONNX Runtime with the course's C++ kernels.
+# This is what the class is for. It is a few lines of plain NumPy: you can see that it is right, so it can judge the
+# kernel. `oplab.session` is ONNX Runtime with the course's C++ kernels.
 #
-# **It cannot** do one thing: it is no kernel. It runs where your Python process runs `onnx.reference`, and nowhere else.
+# **What it cannot do**: it is no kernel. It runs where your Python process runs `onnx.reference`, and nowhere else.
 # ONNX Runtime does not know that it exists.
 #
 # ## 4. Second way: a Python kernel in ONNX Runtime

@@ -716,6 +716,11 @@ def expect_attributes(function: onnx.FunctionProto) -> None:
     defaults = {entry.name: entry for entry in function.attribute_proto}
     referred = {entry.ref_attr_name for node in function.node for entry in node.attribute if entry.ref_attr_name}
     for name, value in (("alpha", 3.0), ("beta", 2.0)):
+        if name in defaults and name in function.attribute:
+            raise Wrong(
+                f"The function declares {name} twice, in attributes= and in attribute_protos=. ONNX allows one of the two: what has a "
+                "default stands in attribute_protos= alone."
+            )
         if name not in defaults and name in function.attribute:
             raise Wrong(
                 f"The function declares {name} as an attribute without a default, so a node that leaves it out cannot run. "

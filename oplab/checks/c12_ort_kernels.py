@@ -252,6 +252,11 @@ def result(v: Verdict, op: str, case: Case) -> np.ndarray:
             else:
                 why = f"The attributes of {op} are {' and '.join(given)}."
             raise Wrong(f"{case.title}: {_short(says)} {why}")
+        if "name and type don't match" in says and op == "Foo":
+            raise Wrong(f"{case.title}: {_short(says)}. attr1 is a float attribute, attr2 an int (int64_t in C++).")
+        if str(v.value(f"{case.title}: during")) == "run":
+            given = " and ".join(str(list(shape)) for shape in case.shapes)
+            raise Wrong(f"{case.title}: inputs of {given} are right, and the kernel refuses them: {_short(says)}")
         raise Wrong(f"{case.title}: {_short(says)}")
     beside = v.value(f"{case.title}: beside")
     y = v.array(f"{case.title}: y")

@@ -4,7 +4,8 @@
 // The nsample nearest points of xyz for each point of new_xyz, nearest first, ties to the lower index. offset[i] is the number
 // of points in the batches 0 to i; a point has neighbours in its own batch only. Where a batch has fewer than nsample points,
 // idx is -1 and dist is 0. Without new_xyz and new_offset the points look for neighbours among themselves; one of the two
-// alone is refused. Refused too: offsets that fall, or that do not end at the number of points.
+// alone is refused. Refused too: offsets that fall, that do not end at the number of points, or that name another number of
+// batches than each other. nsample has no default and is at least 1; the constructor refuses the rest.
 #include "oplab_kernel.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// says: no rows: AddBias: x is empty
+// says: are right, and the kernel refuses them: AddBias: x is empty
 #include <onnxruntime_cxx_api.h>
 
 #include <cmath>
