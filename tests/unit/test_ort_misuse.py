@@ -82,7 +82,6 @@ class TestLibraries:
         assert 'extern "C"' in error.fix
 
     def test_the_library_for_pytorch(self):
-        pytest.importorskip("torch")
         error = self.refused(build.library_path("torch"), words="is a library of PyTorch operators")
         assert "torch.ops.load_library" in error.fix
 
