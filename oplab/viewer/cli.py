@@ -29,10 +29,10 @@ def cli_show(paths: Sequence[str | Path], output: str | Path | None = None) -> N
     if output is not None:
         print(f"{view.save(Path(output))}: {view.text.splitlines()[0]}")
         return
-    address = view.open()
-    print(f"{view.text.splitlines()[0]}\n{address}\nPress Ctrl-C to end.", flush=True)
     try:
-        while True:
-            time.sleep(3600)
+        address = view.open()
+        print(f"{view.text.splitlines()[0]}\n{address}\nPress Ctrl-C to end.", flush=True)
+        while True:  # in short naps: a Ctrl-C between the interpreter's look at signals and the sleep's begin wakes no sleeper
+            time.sleep(0.5)
     except KeyboardInterrupt:
         print()
