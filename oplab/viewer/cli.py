@@ -32,9 +32,7 @@ def cli_show(paths: Sequence[str | Path], output: str | Path | None = None) -> N
     try:
         address = view.open()
         print(f"{view.text.splitlines()[0]}\n{address}\nPress Ctrl-C to end.", flush=True)
-        while (
-            True
-        ):  # in short naps: a Ctrl-C between the interpreter's look at signals and the sleep's begin wakes no sleeper
+        while True:  # short naps: a Ctrl-C that comes while the interpreter is about to sleep wakes nobody
             time.sleep(0.5)
     except KeyboardInterrupt:
         print()
