@@ -376,7 +376,7 @@ def exported(jupyter: Jupyter, tmp_path_factory: pytest.TempPathFactory) -> Path
     source = folder / name
     source.write_bytes((jupyter.root / name).read_bytes())
     command = [sys.executable, "-m", "nbconvert", "--to", "html", "--execute", "--log-level=ERROR", str(source)]
-    subprocess.run(command, check=True, env=jupyter.env, cwd=folder, timeout=120)
+    subprocess.run(command, check=True, env=jupyter.env, cwd=folder, timeout=300)
     return folder / "export.html"
 
 

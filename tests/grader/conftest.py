@@ -21,7 +21,7 @@ def oplab(course):
         line, env = command(course, *args)
         env.update(options.pop("env", {}))
         done = subprocess.run(
-            line, env=env, capture_output=True, text=True, timeout=120, cwd=options.pop("cwd", course)
+            line, env=env, capture_output=True, text=True, timeout=300, cwd=options.pop("cwd", course)
         )
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         return done

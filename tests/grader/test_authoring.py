@@ -105,7 +105,7 @@ def server():
 
 def oplab(root: Path, *args: str) -> subprocess.CompletedProcess:
     line, env = command(root, *args)
-    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=240, cwd=root)
+    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=900, cwd=root)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 

@@ -55,7 +55,7 @@ VARIES = (
 def results(tmp_path_factory) -> dict:
     course = copy_course(tmp_path_factory.mktemp("golden") / "course")
     line, env = command(course, "check", "--seed", str(SEED), "--json", str(course / "results.json"))
-    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=240, cwd=course)
+    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=900, cwd=course)
     assert done.returncode == 1, done.stderr
     found = json.loads((course / "results.json").read_text(encoding="utf-8"))
     for entry in found["exercises"]:

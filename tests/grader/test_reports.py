@@ -192,7 +192,7 @@ def test_a_rejected_model_is_on_the_page(tmp_path):
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 1, done.stderr
     wrong, right = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["exercises"]

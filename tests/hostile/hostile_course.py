@@ -142,7 +142,7 @@ class HostileCourse:
                 cwd=self.folder,
                 capture_output=True,
                 text=True,
-                timeout=300,
+                timeout=900,
                 start_new_session=True,
             )
         survivors = _marked(mark)
@@ -198,7 +198,7 @@ class _Answers:
 
 def _marked(mark: str) -> list[int]:
     """Living processes that a run has started: they carry its mark in their environment."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while True:
         found = []
         for entry in Path("/proc").iterdir():

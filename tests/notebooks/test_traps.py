@@ -68,7 +68,7 @@ def nbval(folder: Path, notebook, *options: str) -> str:
         "trap.ipynb",
     ]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "tools"), "COLUMNS": "200"}
-    done = subprocess.run([*command, *options], cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*command, *options], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     return f"rc={done.returncode}\n{done.stdout}{done.stderr}"
 
 

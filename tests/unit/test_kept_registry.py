@@ -50,7 +50,7 @@ os._exit(0)
 
 @pytest.fixture(scope="module")
 def said():
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, env={**os.environ}, timeout=300)
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, env={**os.environ}, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -226,7 +226,7 @@ print("clean")
 
     def run(first: int) -> subprocess.CompletedProcess:
         command = [sys.executable, "-c", code, str(first), str(first + CASES // 2)]
-        return subprocess.run(command, env=env, capture_output=True, text=True, cwd=root, timeout=500)
+        return subprocess.run(command, env=env, capture_output=True, text=True, cwd=root, timeout=900)
 
     found: Counter = Counter()
     with ThreadPoolExecutor(2) as pool:

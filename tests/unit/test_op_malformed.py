@@ -343,7 +343,7 @@ print("clean")
 """
     root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", code], env=sanitizer_env(), capture_output=True, text=True, cwd=root, timeout=300
+        [sys.executable, "-c", code], env=sanitizer_env(), capture_output=True, text=True, cwd=root, timeout=900
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     *lines, last = done.stdout.strip().splitlines()

@@ -85,12 +85,12 @@ def run_driver(library: Path, sanitizer: Sanitizer, models: list[Path], runs: in
     program = build.compile_driver(DRIVER, sanitizer)
     command = [str(program), str(runtime), str(library), str(threads), str(runs), *map(str, models)]
     env = {**os.environ, **OPTIONS[sanitizer]}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
     if "unexpected memory mapping" in done.stderr:
         # The kernel spreads addresses further than this ThreadSanitizer expects (vm.mmap_rnd_bits).
         if not shutil.which("setarch"):
             pytest.skip("ThreadSanitizer does not start with this kernel's vm.mmap_rnd_bits, and there is no setarch")
-        done = subprocess.run(["setarch", "-R", *command], env=env, capture_output=True, text=True, timeout=240)
+        done = subprocess.run(["setarch", "-R", *command], env=env, capture_output=True, text=True, timeout=900)
         if "unexpected memory mapping" in done.stderr or "setarch:" in done.stderr:
             pytest.skip("ThreadSanitizer does not start with this kernel's vm.mmap_rnd_bits, nor under setarch -R")
     return done.returncode, done.stdout + done.stderr
@@ -187,7 +187,7 @@ import test_op_threads
 print(*test_op_threads.growth({RUNS}))
 """
     root = paths.root()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, timeout=240)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     # A leak grows in every quarter; what the allocator keeps for a thread comes once, whenever it comes. 400 bytes for each
     # run would be 1 MB.

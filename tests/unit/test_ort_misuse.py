@@ -55,7 +55,7 @@ def foreign(tmp_path_factory: pytest.TempPathFactory):
         source.write_text(text)
         compiler = find_compiler()
         command = [*recipe("ort").compile_command(compiler), "-shared", str(source), "-o", str(made)]
-        done = run(command, timeout=120)
+        done = run(command, timeout=300)
         assert done.returncode == 0, done.log
         return made
 

@@ -470,7 +470,7 @@ class TestCommand:
     def call(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "oplab.cli", "parity", *words]
         env = {**os.environ, "OPLAB_ROOT": str(Path(__file__).resolve().parents[2])}
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder, env=env)
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder, env=env)
 
     def test_agreement(self, folder: Path):
         done = self.call(folder, "m.onnx", "--inputs", "x.npz", "--module", "mod.py:Module")

@@ -54,7 +54,7 @@ def test_the_command_runs(command, tmp_path):
     env = {**os.environ, "OPLAB_ROOT": str(course)}
     env.pop("OPLAB_TRACK", None)
     done = subprocess.run(
-        [sys.executable, "-m", "oplab.cli", *command.split()[1:]], env=env, capture_output=True, text=True, timeout=100
+        [sys.executable, "-m", "oplab.cli", *command.split()[1:]], env=env, capture_output=True, text=True, timeout=300
     )
     assert "Traceback" not in done.stderr
     expected = {"oplab check c04.asinh": 1, "oplab diff c04.asinh": 1}.get(command, 0)

@@ -109,7 +109,7 @@ def test_an_interrupted_set_up_says_one_sentence(tmp_path: Path, number: signal.
     while process.stdout.readline().strip() != "up":
         assert process.poll() is None
     os.killpg(process.pid, number)
-    errors = process.communicate(timeout=20)[1]
+    errors = process.communicate(timeout=90)[1]
     assert process.returncode == status
     assert errors == "\nSet-up was interrupted. Run the same command again: it goes on where it stopped.\n"
     assert not (tmp_path / "stamp").exists()

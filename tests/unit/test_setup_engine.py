@@ -163,9 +163,9 @@ def test_a_kill_in_the_middle_is_repaired_by_a_repeat(tmp_path: Path) -> None:
     first.kill()
     first.wait()
     assert (tmp_path / "product").read_text() == "who" and not (tmp_path / "stamp.json").exists()
-    again = start(tmp_path, SLOW_STEP.format(home=str(tmp_path), seconds=0)).communicate(timeout=20)[0]
+    again = start(tmp_path, SLOW_STEP.format(home=str(tmp_path), seconds=0)).communicate(timeout=90)[0]
     assert again.endswith("ran 1\n") and (tmp_path / "product").read_text() == "whole"
-    third = start(tmp_path, SLOW_STEP.format(home=str(tmp_path), seconds=0)).communicate(timeout=20)[0]
+    third = start(tmp_path, SLOW_STEP.format(home=str(tmp_path), seconds=0)).communicate(timeout=90)[0]
     assert third == "ran 0\n"
 
 
@@ -184,8 +184,8 @@ def test_the_second_set_up_waits_and_says_so(tmp_path: Path) -> None:
     assert first.stdout is not None and first.stdout.readline() == "in\n"
     began = time.monotonic()
     second = start(tmp_path, LOCKED.format(lock=lock, inside="pass"))
-    output = second.communicate(timeout=20)[0]
-    first.communicate(timeout=20)
+    output = second.communicate(timeout=90)[0]
+    first.communicate(timeout=90)
     assert f"Another set-up of this folder is running (process {first.pid}). Waiting" in output
     assert output.endswith("in\nout\n") and time.monotonic() - began > 0.8
 
@@ -198,7 +198,7 @@ def test_the_lock_is_held_until_the_last_child_has_ended(tmp_path: Path) -> None
     assert [first.stdout.readline(), first.stdout.readline()] == ["in\n", "started\n"]
     first.kill()  # the set-up alone; its child goes on
     second = start(tmp_path, LOCKED.format(lock=lock, inside=f"print(pathlib.Path('{tmp_path}/ended').exists())"))
-    output = second.communicate(timeout=20)[0]
+    output = second.communicate(timeout=90)[0]
     assert "Waiting for it to end" in output and output.endswith("in\nTrue\nout\n")
 
 
@@ -215,7 +215,7 @@ def test_an_interrupt_ends_the_child_first(tmp_path: Path) -> None:
     assert process.stdout is not None
     child = int(process.stdout.readline())
     process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=20)[0].startswith("stopped by 15")
+    assert process.communicate(timeout=90)[0].startswith("stopped by 15")
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
 

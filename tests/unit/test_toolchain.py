@@ -78,7 +78,7 @@ def failure(folder: Path, text: str, kind: str = "ort", name: str = "c12_twice.c
 
 
 def run_python(code: str, *, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120, cwd=REPO)
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=300, cwd=REPO)
 
 
 def alive(pid: int) -> bool:
@@ -176,7 +176,7 @@ print(torch.ops.test_toolchain.zeros_of(torch.ones(2, 3)).tolist())
             compile_exercise(file, "ort", cache=tmp_path / "cache", timeout=1)
         assert time.monotonic() - start < 30, "it waited for what the compiler had started"
         assert not list((tmp_path / "cache").iterdir())
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while alive(int(child.read_text())) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert not alive(int(child.read_text())), "what the compiler started has to end with it"
@@ -268,7 +268,7 @@ from oplab.toolchain.build import compile_exercise
 print(compile_exercise(Path({str(file)!r}), "torch", cache=Path({str(tmp_path / "cache")!r})))
 """
         two = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-        said = [process.communicate(timeout=120)[0].strip() for process in two]
+        said = [process.communicate(timeout=300)[0].strip() for process in two]
         assert [process.returncode for process in two] == [0, 0]
         assert said[0] == said[1]
         assert [file.name for file in (tmp_path / "cache").iterdir()] == [Path(said[0]).name]
@@ -492,7 +492,7 @@ class TestCompiler:
     def test_the_operators_compile_without_a_warning(self, kind: str):
         sources = sorted(recipes.source_folder(kind).glob("*.cpp"))
         command = recipes.recipe(kind).compile_command(compiler.find_compiler())
-        done = compiler.run([*command, "-Werror", "-fsyntax-only", *map(str, sources)], timeout=120)
+        done = compiler.run([*command, "-Werror", "-fsyntax-only", *map(str, sources)], timeout=300)
         assert done.returncode == 0, done.log
 
     def test_torch_paths_are_those_of_cpp_extension(self):
@@ -508,7 +508,7 @@ class TestCompiler:
 class TestBuild:
     def build(self, **env: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "oplab.toolchain.build"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **env}, cwd=REPO)
+        return subprocess.run(command, capture_output=True, text=True, timeout=900, env={**os.environ, **env}, cwd=REPO)
 
     def test_twice(self, small: Path):
         first = self.build()
@@ -536,7 +536,7 @@ class TestBuild:
         assert build.build_all(say=said.append)
         for name in ("oplab_ort_ops", "oplab_host"):
             assert any(name in line and "one call of the compiler" in line for line in said)
-        assert subprocess.run([build.host_path()], timeout=60).returncode == 0
+        assert subprocess.run([build.host_path()], timeout=180).returncode == 0
         assert recipes.kernels_path().is_file()
         assert build.build_all(say=said.append) is False
 
@@ -585,7 +585,7 @@ print([name for name in ("torch", "onnx", "onnxruntime", "numpy") if name in sys
     def test_two_at_once(self, small: Path):
         command = [sys.executable, "-m", "oplab.toolchain.build"]
         two = [subprocess.Popen(command, cwd=REPO, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-        said = [process.communicate(timeout=300)[0] for process in two]
+        said = [process.communicate(timeout=900)[0] for process in two]
         assert [process.returncode for process in two] == [0, 0]
         assert sum("Compiling csrc/ort_ops" in text for text in said) == 1
         assert sum("up to date" in text for text in said) == 1

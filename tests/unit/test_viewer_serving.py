@@ -261,7 +261,7 @@ def test_a_terminal_gets_words_and_an_address() -> None:
         input=code,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert "c = Conv(x, W float32[4,3,3,3]" in run.stdout
     assert re.search(r"http://127\.0\.0\.1:\d+/[\w-]{32}/view/[0-9a-f]{20}", run.stdout)
@@ -284,7 +284,7 @@ def test_show_on_the_command_line_serves_until_ctrl_c(tmp_path: Path) -> None:
     address = process.stdout.readline().strip()
     assert b"oplab-view" in urllib.request.urlopen(address, timeout=10).read()
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=90)
     assert process.returncode == 0 and errors == ""
     with pytest.raises(OSError):
         urllib.request.urlopen(address, timeout=2)
