@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from oplab.bodies import walk
 from oplab.errors import OplabError
 
 NAMES = ("eager", "exported", "reference", "ort", "host")
@@ -111,13 +112,7 @@ def first_line(error: BaseException) -> str:
 
 def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """All nodes, those of subgraphs and of model-local functions among them."""
-    waiting = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                waiting.extend(graph.node)
+    yield from walk([*model.graph.node, *(node for function in model.functions for node in function.node)])
 
 
 def _timed(job: Job, run: Callable[[], list[np.ndarray]]) -> Ran:

@@ -7,9 +7,10 @@ has an attribute that its kernel never reads: it runs, and the numbers are not w
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from oplab.bodies import walk
 from oplab.errors import OplabError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def check_model(source: str | bytes) -> None:
     for scope in (model, *model.functions):
         _check_versions(scope.opset_import)
     for nodes in (model.graph.node, *(function.node for function in model.functions)):
-        for node in _all(nodes):
+        for node in walk(nodes):
             if node.domain == DOMAIN:
                 _check_attributes(node)
 
@@ -91,12 +92,3 @@ def _check_attributes(node: onnx.NodeProto) -> None:
                 f"{node.op_type} has no attribute {attribute.name}: {offered}.",
                 "Take the attribute out of the node, or correct its name.",
             )
-
-
-def _all(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """The nodes and those of the graphs inside them, as ``If`` and ``Loop`` have them."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _all(graph.node)

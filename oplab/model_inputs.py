@@ -76,7 +76,7 @@ def checked(inputs: list[Port], given: Mapping[str, Any], what: str = "") -> dic
     names = ", ".join(port.name for port in inputs) or "none"
     for name in given:
         if name not in known:
-            raise OplabError(f"The model has no input {name!r}{what}.", f"Its inputs are: {names}.")
+            raise OplabError(f"There is no input {name!r}{what}.", f"The inputs are: {names}.")
     arrays = {}
     for port in inputs:
         if port.name not in given:

@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 
+from oplab.bodies import reads
 from oplab.checks import graphs
 from oplab.checks.base import Collect, LearnerError, Verdict
 from oplab.parity import Wrong, describe, expect_close
@@ -80,17 +81,6 @@ def expect_versions(model: onnx.ModelProto) -> None:
         )
 
 
-def names_read(node: onnx.NodeProto) -> set[str]:
-    """The names that a node reads from the graph around it, with those that its bodies take from outside."""
-    found = {name for name in node.input if name}
-    for attribute in node.attribute:
-        for body in [attribute.g, *attribute.graphs]:
-            inside = {entry.name for entry in [*body.input, *body.initializer]}
-            inside |= {name for inner in body.node for name in inner.output}
-            found |= {name for inner in body.node for name in names_read(inner)} - inside
-    return found
-
-
 def given(model: onnx.ModelProto) -> set[str]:
     """What is there before the first node runs."""
     return {entry.name for entry in [*model.graph.input, *model.graph.initializer]}
@@ -101,7 +91,7 @@ def expect_sorted(model: onnx.ModelProto) -> None:
     made = given(model) | {name for node in model.graph.node for name in node.output}
     ready = given(model)
     for node in model.graph.node:
-        for name in sorted(names_read(node) - ready):
+        for name in sorted(set(reads(node)) - ready):
             if name not in made:
                 raise Wrong(f"The node {node.op_type} reads {name!r}, which nobody makes.")
             inside = "" if name in node.input else " One of its bodies reads it: that counts too."
@@ -499,7 +489,7 @@ def _shuffle(model: onnx.ModelProto, rng: np.random.Generator) -> None:
         order = [nodes[i] for i in rng.permutation(len(nodes))]
         ready = given(model)
         for node in order:
-            if not names_read(node) <= ready:
+            if not ready.issuperset(reads(node)):
                 del model.graph.node[:]
                 model.graph.node.extend(order)
                 return
@@ -522,7 +512,7 @@ def _misspell(graph: onnx.GraphProto, where: str, rng: np.random.Generator) -> N
         reader.input[1] = typo("shift")
     else:
         by_nodes = {name for node in graph.node for name in node.input}
-        by_bodies = {name for node in graph.node for name in names_read(node)} - by_nodes
+        by_bodies = {name for node in graph.node for name in reads(node)} - by_nodes
         pool = {"node": by_nodes, "body": by_bodies, "output": {"y"}}[where]
         makers = [node for node in graph.node if node.output[0] in pool]
         maker = makers[int(rng.integers(len(makers)))]
@@ -618,7 +608,7 @@ def expect_names(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
     graphs.expect_outputs(got, [value.name for value in model.graph.output])
     outputs = {value.name for value in got.graph.output}
     made = given(got) | {name for node in got.graph.node for name in node.output}
-    read = outputs | {name for node in got.graph.node for name in names_read(node)}
+    read = outputs | {name for node in got.graph.node for name in reads(node)}
     if read - made:
         name = min(read - made)
         by_body = name not in outputs and not any(name in node.input for node in got.graph.node)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
 
+from oplab.bodies import bodies, reads
 from oplab.parity import Wrong
 
 
@@ -31,19 +32,11 @@ def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:
 
 def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
     """The main graph and the bodies of If, Loop and Scan, also those in model-local functions."""
-    waiting = [model.graph, *(graph for function in model.functions for graph in _bodies(function.node))]
+    waiting = [model.graph, *(body for function in model.functions for node in function.node for body in bodies(node))]
     while waiting:
         graph = waiting.pop()
         yield graph
-        waiting.extend(_bodies(graph.node))
-
-
-def _bodies(found: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
-    for node in found:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield attribute.g
-            yield from attribute.graphs
+        waiting.extend(body for node in graph.node for body in bodies(node))
 
 
 def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -111,23 +104,13 @@ def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
         name = waiting.pop()
         if name and name not in reached:
             reached.add(name)
-            waiting.extend(_reads(makers[name]) if name in makers else ())
+            waiting.extend(reads(makers[name]) if name in makers else ())
     for name in names:
         if name not in reached:
             raise Wrong(
                 f"No output depends on the graph input {name!r}: what was computed from it at export stands in the graph as a constant, "
                 f"or it was left out. The graph has {_list(ops(model))}."
             )
-
-
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """What a node reads, with what the bodies of If, Loop and Scan take from outside."""
-    yield from node.input
-    for attribute in node.attribute:
-        for graph in [attribute.g, *attribute.graphs]:
-            yield from (value.name for value in graph.output)
-            for inner in graph.node:
-                yield from _reads(inner)
 
 
 def expect_outputs(model: onnx.ModelProto, names: Sequence[str]) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from oplab import model_inputs
+from oplab.bodies import bodies, reads, walk
 from oplab.errors import OplabError
 
 
@@ -91,26 +93,6 @@ def _parse(data: bytes, what: str) -> onnx.ModelProto:
         return onnx.load_model_from_string(data)
     except Exception:
         raise OplabError(f"{what} is not an ONNX model ({len(data)} bytes).", "Export the model again.") from None
-
-
-def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """The values that a node takes, with those that the bodies of If, Loop and Scan take from outside; each once."""
-    seen: set[str] = set()
-    for name in _reads(node):
-        if name and name not in seen:
-            seen.add(name)
-            yield name
-
-
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    yield from node.input
-    for attribute in node.attribute:
-        bodies = [attribute.g] if attribute.HasField("g") else []
-        for body in [*bodies, *attribute.graphs]:
-            inside = {value.name for value in body.input} | {tensor.name for tensor in body.initializer}
-            inside |= {name for inner in body.node for name in inner.output}
-            taken = [name for inner in body.node for name in reads(inner)] + [value.name for value in body.output]
-            yield from (name for name in taken if name not in inside)
 
 
 def label(node: onnx.NodeProto, index: int) -> str:
@@ -225,62 +207,26 @@ class Wiring:
 
 
 def _inside(node: onnx.NodeProto) -> set[str]:
-    found: set[str] = set()
-    for attribute in node.attribute:
-        for body in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-            for inner in body.node:
-                found |= {inner.name, *inner.output, *_inside(inner)}
-    return found
+    return {name for body in bodies(node) for inner in walk(body.node) for name in (inner.name, *inner.output)}
 
 
 def feeds(model: onnx.ModelProto, inputs: Any, what: str = "the model") -> dict[str, np.ndarray]:
     """What the graph's inputs are fed with: a mapping by name, or a sequence (one array alone, too) in the graph's order.
 
     Raises:
-        OplabError: a missing or unknown name, another dtype, another rank or size than the graph says.
+        OplabError: a missing or unknown name, another dtype, another rank or size than the graph says, an input that is no tensor.
     """
-    wiring = Wiring(model, what)
+    inner = "" if what == "the model" else f" of {what}"
+    wanted = model_inputs.ports(model)
     if not isinstance(inputs, Mapping):
+        names = [port.name for port in wanted if port.required]
         given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-        if len(given) != len(wiring.inputs):
-            raise OplabError(
-                f"{what} takes {len(wiring.inputs)} inputs, but {len(given)} were given.", f"They are {wiring.inputs}."
-            )
-        inputs = dict(zip(wiring.inputs, given, strict=True))
-    missing = [name for name in wiring.inputs if name not in inputs]
-    unknown = [name for name in inputs if name not in {value.name for value in model.graph.input}]
-    if missing or unknown:
-        wrong = [f"{missing[0]!r} is missing"] if missing else []
-        wrong += [f"{unknown[0]!r} is none of them"] if unknown else []
-        raise OplabError(f"{what} takes the inputs {wiring.inputs}: {' and '.join(wrong)}.")
-    infos = {value.name: value.type for value in model.graph.input}
-    return {name: _fitting(name, as_array(inputs[name]), infos[name], what) for name in inputs}
+        if len(given) != len(names):
+            raise OplabError(f"{what} takes {len(names)} inputs, but {len(given)} were given.", f"They are {names}.")
+        inputs = dict(zip(names, given, strict=True))
+    return model_inputs.checked(wanted, inputs, inner)
 
 
 def as_array(value: Any) -> np.ndarray:
     """An array of a tensor, an array or a number."""
     return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
-
-
-def _fitting(name: str, array: np.ndarray, kind: onnx.TypeProto, what: str) -> np.ndarray:
-    if not kind.HasField("tensor_type"):
-        return array
-    wanted = kind.tensor_type
-    if wanted.elem_type:
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(wanted.elem_type)
-        if array.dtype != dtype:
-            raise OplabError(
-                f"{what}: the input {name!r} has to be {dtype}, but {array.dtype} was given.",
-                f"Convert it: `.astype({str(dtype)!r})`.",
-            )
-    if wanted.HasField("shape"):
-        shape = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in wanted.shape.dim]
-        fits = len(shape) == array.ndim and all(
-            not isinstance(size, int) or size == given for size, given in zip(shape, array.shape, strict=False)
-        )
-        if not fits:
-            raise OplabError(
-                f"{what}: the input {name!r} has the shape {shape}, but {list(array.shape)} was given.",
-                "Give an array of that shape, or export the model with dynamic dimensions.",
-            )
-    return array

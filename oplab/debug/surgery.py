@@ -9,7 +9,8 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from oplab.debug.model import Wiring, label, load, reads
+from oplab.bodies import bodies, reads
+from oplab.debug.model import Wiring, label, load
 from oplab.errors import OplabError
 
 
@@ -332,9 +333,8 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
         renamed = [names.get(name, name) for name in field]
         del field[:]
         field.extend(renamed)
-    for attribute in made.attribute:
-        for body in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-            _rename_body(body, names)
+    for body in bodies(made):
+        _rename_body(body, names)
     return made
 
 

@@ -334,7 +334,7 @@ class TestWrongCalls:
     @pytest.mark.parametrize(
         ("change", "sentence"),
         [
-            (lambda f: f | {"c": f["a"]}, "The model has no input 'c'"),
+            (lambda f: f | {"c": f["a"]}, "There is no input 'c'"),
             (lambda f: {"a": f["a"]}, r"The input b \(float32\[n, 4\]\) is missing"),
             (
                 lambda f: f | {"a": f["a"].astype(np.float64)},
@@ -512,7 +512,7 @@ class TestCommand:
             ({"inputs": "text.npz"}, "cannot be read as .npz"),
             ({"inputs": "objects.npz"}, "cannot be read as .npz"),
             ({"inputs": "wrong.npz"}, "The input a is float64"),
-            ({"inputs": "names.npz"}, "The model has no input 'c'"),
+            ({"inputs": "names.npz"}, "There is no input 'c'"),
             ({"inputs": None}, "n is not known"),
             ({"inputs": None, "dims": ["m=3"]}, "The model has no dimension m"),
             ({"inputs": None, "dims": ["n=x"]}, "--dims takes a name and a size"),
