@@ -1,7 +1,8 @@
 """Chapter 10: operators on the dynamo path, from PyTorch to a file that runs.
 
 Everywhere here ``export`` stands for ``torch.onnx.export(..., dynamo=True)`` at its default opset, and a *table* is what it
-gets as ``custom_translation_table``. ``op`` is ONNX's opset 20, ``oplab_1`` version 1 of the course's domain.
+gets as ``custom_translation_table``. ``op`` is ONNX's opset 18, in which the exporter translates; the file is converted to
+``opset20`` afterwards. ``oplab_1`` is version 1 of the course's domain.
 
 Check one with ``make check EX=c10.translate_hypot``.
 """
@@ -14,8 +15,8 @@ from typing import Any
 
 import onnx_ir
 import torch
-from onnxscript import FLOAT, INT64, script
-from onnxscript import opset20 as op
+from onnxscript import FLOAT, INT64, opset20, script
+from onnxscript import opset18 as op
 from onnxscript.values import Opset
 from torch.onnx.verification import verify_onnx_program
 
@@ -169,9 +170,9 @@ def attach_function(
     # ANSWER c10.attach_function: export, attach the meaning of MyAdd, raise an AssertionError unless it verifies, write one file
     @script(oplab_1)
     def MyAdd(a, b, alpha: float, beta: float):
-        left = op.Mul(op.CastLike(op.Constant(value_float=alpha), a), a)
-        right = op.Mul(op.CastLike(op.Constant(value_float=beta), b), b)
-        return op.Add(left, right)
+        left = opset20.Mul(opset20.CastLike(opset20.Constant(value_float=alpha), a), a)
+        right = opset20.Mul(opset20.CastLike(opset20.Constant(value_float=beta), b), b)
+        return opset20.Add(left, right)
 
     program = torch.onnx.export(
         module, inputs, dynamo=True, dynamic_shapes=dynamic_shapes, custom_translation_table=table, verbose=False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnxscript import FLOAT, INT64, script
-from onnxscript import opset20 as op
+from onnxscript import opset18 as op
 from onnxscript.values import Opset
 
 from oplab.checks import graphs
@@ -118,6 +118,8 @@ def export_cause(message: str, keys: Sequence[str], operator: str) -> str:
         )
     if "number of values and replacements" in message:
         return " A @script function that calls a domain of its own needs a typed result: -> FLOAT[...]."
+    if "Opset mismatch when inlining" in message:
+        return " The exporter translates in opset 18 and converts afterwards: a @script translation uses opset18."
     if "Required attribute" in message:
         return " The exporter passes on what the call has given; what it leaves out needs a default in the translation."
     if "no fake impl" in message:
@@ -829,8 +831,8 @@ def explain_attach(v: Verdict, title: str) -> None:
     cause = export_cause(error.message, [], "")
     if "is not a registered function/op" in error.message:
         cause = " ONNX Runtime ran the program before it knew what MyAdd means: attach the function first, then verify."
-    elif "No Op registered" in error.message or "Fatal error" in error.message:
-        cause = " The verification runs in stock ONNX Runtime."
+    elif "inconsistent type" in error.message or "bound to different types" in error.message:
+        cause = " A number in the function is float32: CastLike gives it the dtype of an input."
     elif error.type == "AssertionError":
         cause = " This table is right, and the program is not PyTorch's. What differs here is the attached function, or the tolerance."
     where = f" ({error.where})" if error.where else ""
