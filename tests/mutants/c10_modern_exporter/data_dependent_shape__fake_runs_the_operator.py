@@ -1,4 +1,4 @@
-# says: RecursionError
+# says: maximum recursion depth
 def data_dependent_shape():
     @torch.library.custom_op("c10ex::voxel_pool", mutates_args=())
     def voxel_pool(points: torch.Tensor, size: float) -> tuple[torch.Tensor, torch.Tensor]:
