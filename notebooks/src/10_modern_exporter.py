@@ -44,7 +44,8 @@ from oplab import lesson, ops, quiet_exports, raises, session
 
 lab = lesson("10_modern_exporter")
 quiet_exports()
-logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+for name in ("torch.onnx", "torch.export"):
+    logging.getLogger(name).setLevel(logging.CRITICAL)
 
 # %% [markdown]
 # Three helpers. `export` is the **dynamo path** for any function of tensors. `innermost` throws away the covers around an exporter's
@@ -130,7 +131,14 @@ print(report.split("```")[1].strip())
 # what the decomposition has done to them.
 
 # %%
-print(*[line.split(". Example")[0] for line in report.splitlines() if line.startswith("- `prims")], sep="\n")
+print(
+    *[
+        line.split(". Example")[0]
+        for line in report.splitlines()
+        if "No decompositions registered for" in line and "- `" in line
+    ],
+    sep="\n",
+)
 print(*[line for line in report.splitlines() if line.startswith("Ops exist only")], sep="\n")
 assert "aten.copysign.Tensor" in report and "prims.signbit.default" in report
 
@@ -262,41 +270,47 @@ with raises(TypeError, "should be provided as an OpOverload"):
     export(torch.sinc, (a,), {torch.ops.aten.sinc: sine})
 
 # %% [markdown]
-# Ask the capture which overload your model calls. `copysign` with a number is not the overload with a tensor, and needs no key of its own
-# here: the capture turns it into the first one.
+# Ask the capture which overload your model calls. `copysign` with a number is another one than `copysign` with a tensor, and the key of
+# section 2 does not serve it.
+
 
 # %%
-for function in (torch.copysign, lambda a, b: torch.copysign(a, -2.0), lambda a, b: torch.hypot(a, b)):
-    graph = torch.export.export(Call(function), (a, b)).graph
+def minus(a):
+    return torch.copysign(a, -2.0)
+
+
+for function, inputs in ((torch.copysign, (a, b)), (minus, (a,))):
+    graph = torch.export.export(Call(function), inputs).graph
     print([str(node.target) for node in graph.nodes if node.op == "call_function"])
+with raises(torch.onnx.OnnxExporterError, "No ONNX function found for"):
+    export(minus, (a,), {key: copysign})
 
 # %% [markdown]
 # ### What else is accepted in silence
 #
-# **A Python number is a float32.** Beside a float64 tensor the export succeeds. Some operators get a Cast for it; `Where` does not, and
-# the file cannot be loaded. `CastLike` makes a number what its neighbour is.
+# **A Python number is a float32**, unless it stands beside a tensor whose dtype the exporter knows. It knows that of an input. It does not
+# know that of what the translation has computed, here `Reciprocal(b)`. So the fix of section 2 fails for float64, and not at the export:
+
+# %%
+wide = a.double(), b.double()
+program = export(torch.copysign, wide, {key: copysign})
+with raises(Fail, "bound to different types"):
+    program(*wide)
 
 
 # %%
-def step(x: FLOAT) -> FLOAT:
-    return op.Where(op.Less(x, 0.0), 0.0, x)
+def copysign(a: FLOAT, b: FLOAT) -> FLOAT:
+    zero = op.CastLike(0.0, b)
+    negative = op.Or(op.Less(b, zero), op.Less(op.Reciprocal(b), zero))
+    return op.Where(negative, op.Neg(op.Abs(a)), op.Abs(a))
 
 
-def step_like(x: FLOAT) -> FLOAT:
-    zero = op.CastLike(0.0, x)
-    return op.Where(op.Less(x, zero), zero, x)
-
-
-# %%
-for translation in (step, step_like):
-    program = export(torch.relu, (a.double(),), {torch.ops.aten.relu.default: translation})
-    try:
-        print(f"{translation.__name__:9} {torch.equal(program(a.double())[0], torch.relu(a.double()))}")
-    except Fail as error:
-        print(f"{translation.__name__:9} {str(error)[str(error).index('Type parameter') :][:63]} …")
-assert translation is step_like
+program = export(torch.copysign, wide, {key: copysign})
+print(nodes(program), torch.equal(program(*wide)[0], torch.copysign(*wide)))
 
 # %% [markdown]
+# `CastLike` makes a number what its neighbour is; where both are float32 the optimiser takes it out again.
+#
 # **One tensor as two examples.** To save a line, somebody exports with `(x, x)`. The capture tells inputs apart by identity, and takes
 # them for one.
 
@@ -390,7 +404,8 @@ for translation in (one_row, as_integers):
     assert info.max_abs_diff == 0 and (got.shape != same_rows.shape or info.actual_dtype != info.expected_dtype)
 
 # %% [markdown]
-# So write the assertion yourself, and write it in this direction: *at most*. Call it with inputs that were not exported.
+# So write the assertion yourself, and write it in this direction: *at most*. Call it with inputs that were not exported. (For a result
+# without elements a VerificationInfo has an infinite difference, so there the shape is all that counts.)
 
 
 # %%
@@ -400,7 +415,7 @@ def verified(program, *inputs, tolerance=1e-5):
     for info, got, right in zip(verify_onnx_program(program, inputs), program(*inputs), expected, strict=True):
         assert got.shape == right.shape, f"{info.name}: shape {list(got.shape)}, expected {list(right.shape)}"
         assert info.actual_dtype == info.expected_dtype, f"{info.name}: {info.actual_dtype}"
-        assert info.max_abs_diff <= tolerance, f"{info.name}: differs by {info.max_abs_diff:.2f}"
+        assert right.numel() == 0 or info.max_abs_diff <= tolerance, f"{info.name}: differs by {info.max_abs_diff:.2f}"
     return program
 
 
@@ -495,8 +510,9 @@ table = {torch.ops.lab.inside.default: to_compress}
 rows = [{0: "n"}, None, None]
 lying = export(numbered, (points, low, high), table, rows)
 print("the file promises", [str(size) for size in lying.model.graph.outputs[0].shape])
+feeds = {name: value.numpy() for name, value in zip("abc", (points, low, high), strict=True)}
 with raises(Exception, "Attempting to broadcast an axis by a dimension other than 1"):
-    lying(points, low, high)
+    session(lying).run(None, feeds)
 
 # %% [markdown]
 # The range was as long as the points that came in. `torch.library.opcheck` runs the operator beside its fake, and finds it before you
@@ -504,7 +520,7 @@ with raises(Exception, "Attempting to broadcast an axis by a dimension other tha
 
 # %%
 checks = {"test_utils": ("test_schema", "test_faketensor")}
-with raises(torch.testing._internal.optests.generate_tests.OpCheckError, "are not equal"):
+with raises(Exception, "are not equal"):
     torch.library.opcheck(inside, (points, low, high), **checks)
 
 # %% [markdown]
@@ -518,7 +534,7 @@ def doubled(x: torch.Tensor) -> torch.Tensor:
 
 
 doubled.register_fake(lambda x: torch.empty_like(x))
-with raises(torch.testing._internal.optests.generate_tests.OpCheckError, "not defined as mutable but was mutated"):
+with raises(Exception, "not defined as mutable but was mutated"):
     torch.library.opcheck(doubled, (torch.ones(3),), **checks)
 
 # %% [markdown]
@@ -537,23 +553,23 @@ torch.library.opcheck(inside, (points, low, high), **checks)
 honest = export(numbered, (points, low, high), table, rows)
 print("the file promises", [str(size) for size in honest.model.graph.outputs[0].shape])
 for count in (20, 1000, 1, 0):
-    verified(honest, torch.rand(count, 3), low, high) if count else honest(torch.rand(0, 3), low, high)
-print("points kept of 0:", len(honest(torch.rand(0, 3), low, high)[0]))
+    verified(honest, cloud := torch.rand(count, 3), low, high)
+    print("points kept:", len(honest(cloud, low, high)[0]), "of", count)
 
 # %% [markdown]
-# (With no elements at all the difference of a VerificationInfo is infinite, so the empty cloud is only run.)
-#
 # Python cannot decide on such a size, because the capture goes through the model once, without numbers:
 
 # %%
-with raises(Exception, "u0 > 3"), innermost():
+unheard = io.StringIO()  # the capture also prints the graph up to that point
+quiet = contextlib.redirect_stdout(unheard), contextlib.redirect_stderr(unheard)
+with raises(Exception, "u0 > 3"), quiet[0], quiet[1], innermost():
     export(lambda *x: inside(*x) if inside(*x).shape[0] > 3 else x[0], (points, low, high), table, rows)
 
 # %% [markdown]
 # ### Do you need an operator for it?
 #
 # Not if PyTorch's own operators can say it. Indexing with a mask has an unknown size, too, and is traced and translated today. The choice
-# is between 13 nodes that nobody has to maintain, and 6 of yours.
+# is between 14 nodes that nobody has to maintain, and 7 of yours.
 
 
 # %%
@@ -831,6 +847,10 @@ def ts_deform(g, x, weight, offset, mask, bias, sh, sw, ph, pw, dh, dw, groups, 
     return g.op("DeformConv", x, weight, offset, bias, group_i=groups, offset_group_i=offset_groups, **sizes)
 
 
+def ts_knn(g, k, xyz, offset, new_xyz, new_offset):  # each by its name: parse_args counts them
+    return g.op("oplab::KNNQuery", xyz, offset, new_xyz, new_offset, nsample_i=k, outputs=2)
+
+
 ts_mappings = {
     "aten::asinh": lambda g, x: g.op("Asinh", x),
     "aten::sinc": ts_sinc,
@@ -844,9 +864,7 @@ ts_mappings = {
     "oplab::foo_forward": letters("v", "v", "f", "i")(
         lambda g, a, b, p, q: g.op("oplab::Foo", a, b, attr1_f=p, attr2_i=q)
     ),
-    "oplab::knn_query": letters("i", *["v"] * 4)(
-        lambda g, k, *given: g.op("oplab::KNNQuery", *given, nsample_i=k, outputs=2)
-    ),
+    "oplab::knn_query": letters("i", *["v"] * 4)(ts_knn),
 }
 
 # %% [markdown]
@@ -915,14 +933,14 @@ class MyClip(torch.autograd.Function):
 
 class VarSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, *x):
+    def forward(ctx, a, b):
         if torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export():
-            return torch.onnx.ops.symbolic("oplab::VarSum", x, dtype=x[0].dtype, shape=x[0].shape, version=1)
-        return sum(x)
+            return torch.onnx.ops.symbolic("oplab::VarSum", (a, b), dtype=a.dtype, shape=a.shape, version=1)
+        return a + b
 
     @staticmethod
-    def symbolic(g, *x):
-        return g.op("oplab::VarSum", *x).setType(x[0].type())
+    def symbolic(g, a, b):
+        return g.op("oplab::VarSum", a, b).setType(a.type())
 
 
 # %%
@@ -949,14 +967,15 @@ everything = {
 
 # %% [markdown]
 # A cell: `standard` for ONNX's own operators, `oplab` for a node with a kernel of the course, `–` where the export fails. What the
-# dynamo path exports as it comes needs no table, and its cell stands twice. A file that gives other numbers than PyTorch would be an error here, not a cell.
+# dynamo path exports as it comes needs no table, and its cell stands twice. A file that gives other numbers than PyTorch would be an
+# error here, not a cell.
 
 
 # %%
 def cell(convert, function, inputs):
     try:
         file = convert(function, inputs)
-    except torch.onnx.OnnxExporterError:  # also what the TorchScript path raises
+    except (torch.onnx.OnnxExporterError, ValueError):  # ValueError: a name that was unregistered (chapter 04)
         return "–"
     right = function(*inputs)
     runtime = session(file)
