@@ -255,7 +255,7 @@ def sine(x: FLOAT) -> FLOAT:
     return op.Sin(x)  # wrong on purpose, so that one sees who wrote the graph
 
 
-for key_of_sinc in (torch.ops.aten.sinc.default, torch.ops.aten.sinc.out, torch.sinc)::sinc"):
+for key_of_sinc in (torch.ops.aten.sinc.default, torch.ops.aten.sinc.out, torch.sinc):
     asked.clear()
     program = export(torch.sinc, (a,), {key_of_sinc: sine})
     label = key_of_sinc.__name__
