@@ -1,0 +1,139 @@
+"""Chapter 10: operators on the dynamo path, from PyTorch to a file that runs.
+
+Everywhere here ``export`` stands for ``torch.onnx.export(..., dynamo=True)`` at its default opset, and a *table* is what it
+gets as ``custom_translation_table``. ``op`` is ONNX's opset 18, in which the exporter translates; the file is converted to
+``opset20`` afterwards. ``oplab_1`` is version 1 of the course's domain.
+
+Check one with ``make check EX=c10.translate_hypot``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx_ir
+import torch
+from onnxscript import FLOAT, INT64, opset20, script
+from onnxscript import opset18 as op
+from onnxscript.values import Opset
+from torch.onnx.verification import verify_onnx_program
+
+from oplab import todo
+
+oplab_1 = Opset("oplab", 1)
+
+
+def translate_hypot() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """A table with which ``torch.hypot`` exports over the dynamo path, to standard operators.
+
+    ::
+
+        >>> program = export(model, (a, b), custom_translation_table=translate_hypot())
+        >>> program(torch.tensor([3.0, 1e30]), torch.tensor([-4.0, 1e30]))[0]
+        tensor([5.0000e+00, 1.4142e+30])
+
+    ``hypot(a, b)`` is the square root of a² + b². The file gives PyTorch's numbers
+
+    - for float32 and for float64, and for shapes that broadcast;
+    - for all finite numbers, also where a² is too large or too small for the dtype, and for 0 and 0.
+
+    Returns:
+        What ``torch.onnx.export`` takes as ``custom_translation_table``.
+
+    About 10 lines.
+    """
+
+    # TODO c10.translate_hypot: return a table that translates torch.hypot, right for both dtypes and all finite numbers
+    raise todo("c10.translate_hypot")
+
+
+def translate_my_add() -> tuple[Callable[..., torch.Tensor], dict[Any, Callable[..., Any]]]:
+    """``3a + 2b`` as one node ``oplab::MyAdd``, over the dynamo path.
+
+    Returns:
+        ``(my_add, table)``. Models call ``my_add(a, b, alpha=3.0, beta=2.0)``, with some, all or none of the numbers, by place
+        or by name; ``table`` goes to the export.
+
+    In PyTorch it computes ``alpha * a + beta * b``. The course's compiled operator ``torch.ops.oplab.my_add`` has this
+    signature and is loaded. In the file each call is one node, for float32 and float64::
+
+        >>> my_add, table = translate_my_add()
+        >>> my_add(torch.tensor([1.0]), torch.tensor([2.0]), beta=0.5)
+        tensor([4.])
+        >>> program = export(model, (a, b), custom_translation_table=table)  # its forward: my_add(a, b, beta=0.5)
+        >>> node = program.model.graph[0]
+        >>> node.domain, node.op_type, node.attributes["alpha"].value, node.attributes["beta"].value
+        ('oplab', 'MyAdd', 3.0, 0.5)
+
+    About 7 lines.
+    """
+
+    # TODO c10.translate_my_add: return a function for models, and a table that makes each of its calls one oplab::MyAdd
+    raise todo("c10.translate_my_add")
+
+
+def data_dependent_shape() -> tuple[Callable[..., tuple[torch.Tensor, torch.Tensor]], dict[Any, Callable[..., Any]]]:
+    """Voxel pooling: one point for each occupied cell of a grid. How many cells are occupied is data.
+
+    Returns:
+        ``(voxel_pool, table)``. ``voxel_pool(points, size)`` is **one operator** for the exporter
+        (``torch.library.custom_op``); ``table`` translates it to standard operators.
+
+    ``points`` is float32 ``[n, d]``, ``size`` a Python float above 0. A point lies in the cell ``floor(points / size)``. For
+    m occupied cells, in the order of their indices (first coordinate first), the operator returns
+
+    - float32 ``[m, d]``, the mean of the points in the cell;
+    - int64 ``[m]``, how many there are.
+
+    ::
+
+        >>> voxel_pool, table = data_dependent_shape()
+        >>> voxel_pool(torch.tensor([[0.2, 0.1], [-0.5, 0.4], [0.4, 0.3]]), 1.0)
+        (tensor([[-0.5000,  0.4000], [ 0.3000,  0.2000]]), tensor([1, 2]))
+
+    A model that uses it is exported with a dynamic n. What follows may compute with m, and ``torch.library.opcheck`` passes.
+    The file runs for every n, also for one point and for none.
+
+    About 25 lines.
+    """
+
+    # TODO c10.data_dependent_shape: make voxel_pool an operator with an honest fake, and translate it to ONNX's operators
+    raise todo("c10.data_dependent_shape")
+
+
+def attach_function(
+    module: torch.nn.Module,
+    inputs: tuple[torch.Tensor, ...],
+    dynamic_shapes: Any,
+    table: dict[Any, Callable[..., Any]],
+    path: Path,
+) -> None:
+    """Ship a model with nodes ``oplab::MyAdd`` as one file that stock ONNX Runtime runs, or refuse.
+
+    - Export ``module`` over the dynamo path with ``dynamic_shapes`` and ``table``. The table makes each ``oplab::my_add`` one
+      node ``MyAdd(a, b; alpha, beta)``. The nodes stay in the file.
+    - Attach what the node means, ``alpha * a + beta * b``, as a model-local function: one function for float32 and float64,
+      and for all nodes, whatever their attributes are.
+    - Verify the result: run it on ``inputs`` and compare with PyTorch. Where an output is further than 1e-3 from PyTorch's,
+      is NaN, or has another dtype, raise an ``AssertionError`` **and write nothing**. The table comes from a colleague.
+    - Write ``path``, one file with its weights.
+
+    ::
+
+        >>> attach_function(model, (a, b), None, table, "model.onnx")
+        >>> onnxruntime.InferenceSession("model.onnx").run(None, feeds)  # without a library of custom operators
+
+    Args:
+        module: in eval mode; PyTorch's results on ``inputs`` hold no NaN.
+        inputs: example inputs.
+        dynamic_shapes: as ``torch.onnx.export`` takes it.
+        table: translations, right or wrong ones.
+        path: the file to write.
+
+    About 20 lines.
+    """
+
+    # TODO c10.attach_function: export, attach the meaning of MyAdd, raise an AssertionError unless it verifies, write one file
+    raise todo("c10.attach_function")

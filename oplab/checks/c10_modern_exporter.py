@@ -1,0 +1,879 @@
+"""Checks of chapter 10: translations, a custom node, an output whose size is data, and a file that is verified before it is written."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnxscript import FLOAT, INT64, script
+from onnxscript import opset18 as op
+from onnxscript.values import Opset
+
+from oplab.checks import graphs
+from oplab.checks.base import Collect, LearnerError, Verdict, find_todo, first_line
+from oplab.checks.exporting import about
+from oplab.parity import Wrong, describe, expect_close
+
+if TYPE_CHECKING:
+    import onnx
+    import torch
+
+oplab_1 = Opset("oplab", 1)
+
+
+class ExportError(Exception):
+    """An export failed. The message is the reason that the exporter has wrapped in its own, longer ones."""
+
+
+@contextmanager
+def reasons() -> Iterator[None]:
+    """Turns an exporter's exception into an :class:`ExportError` with the innermost reason."""
+    try:
+        yield
+    except Exception as error:
+        deepest: BaseException = error
+        while deepest.__cause__ is not None:
+            deepest = deepest.__cause__
+        if find_todo(deepest) or deepest is error:
+            raise
+        raise ExportError(first_line(deepest)) from error
+
+
+def module_of(function: Callable[..., Any]) -> torch.nn.Module:
+    """A module of a function of two tensors; both become inputs of the file, ``a`` and ``b``."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> Any:
+            return function(a, b)
+
+    return Model().eval()
+
+
+def export(
+    module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], table: Any, path: Path, names: Sequence[str], axes: Any
+) -> list[str]:
+    """Export over the dynamo path to ``path`` and return the operators of its FX graph."""
+    import torch
+
+    with warnings.catch_warnings(), reasons():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            module,
+            inputs,
+            dynamo=True,
+            input_names=list(names),
+            dynamic_shapes=axes,
+            custom_translation_table=table,
+            verbose=False,
+        )
+    path.write_bytes(program.model_proto.SerializeToString())
+    nodes = program.exported_program.graph.nodes
+    return [str(node.target) for node in nodes if node.op == "call_function"][:60]
+
+
+def record_table(c: Collect, table: Any) -> bool:
+    """Record what the table's keys are; whether it is a dict."""
+    if not isinstance(table, dict):
+        c.value("table", type(table).__name__)
+        return False
+    c.value("table", "dict")
+    c.value("keys", [f"{type(key).__name__} {key}"[:200] for key in list(table)[:20]])
+    return True
+
+
+def expect_exported(v: Verdict, title: str, operator: str) -> onnx.ModelProto:
+    """The model of one export; where there is none, why."""
+    error = v.error(title)
+    if error:
+        cause = export_cause(error.message, [str(key) for key in v.value("keys")], operator)
+        reason = error.message.removeprefix("ExportError: ").rstrip(".")
+        where = f" ({error.where})" if error.where else ""
+        raise (LearnerError if error.where and not cause else Wrong)(f"{title}: {reason}{where}.{cause}")
+    return v.model(title)
+
+
+def export_cause(message: str, keys: Sequence[str], operator: str) -> str:
+    """What usually stands behind an exporter's error."""
+    packet = next((key for key in keys if key.startswith("OpOverloadPacket")), None)
+    if "instead of an OpOverloadPacket" in message or packet and "Target" in message:
+        return f" A packet is all overloads together: the key is one of them, torch.ops.{operator}."
+    if "No ONNX function found" in message or "No decompositions registered" in message:
+        shown = ", ".join(key.partition(" ")[2] for key in keys)
+        if not keys:
+            return (
+                " The table is empty. What register_custom_op_symbolic registers serves the TorchScript path alone; the dynamo path "
+                "asks this table."
+            )
+        return f" Nothing asked for the table's keys ({shown}): the model calls torch.ops.{operator}, and that overload is the key."
+    if "No schema registered" in message:
+        return (
+            " A plain function is traced, and each call of an operator looks for its ONNX schema. For a domain of your own use "
+            "@script, with typed arguments and a typed result."
+        )
+    if "number of values and replacements" in message:
+        return " A @script function that calls a domain of its own needs a typed result: -> FLOAT[...]."
+    if "Opset mismatch when inlining" in message:
+        return " The exporter translates in opset 18 and converts afterwards: a @script translation uses opset18."
+    if "Required attribute" in message:
+        return " The exporter passes on what the call has given; what it leaves out needs a default in the translation."
+    if "no fake impl" in message:
+        return " Without a fake nobody knows what comes out: register_fake."
+    return ""
+
+
+# --- translate_hypot -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hypot:
+    """One export of hypot: example shapes, the names of their axes, and shapes to run."""
+
+    dtype: str
+    example: tuple[tuple[int, ...], tuple[int, ...]]
+    axes: tuple[dict[int, str], dict[int, str]]
+    sizes: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+
+
+HYPOTS = {
+    "float32": Hypot(
+        "float32", ((3, 1), (4,)), ({0: "n"}, {0: "m"}), (((3, 1), (4,)), ((40, 1), (9,)), ((0, 1), (5,)))
+    ),
+    "float64": Hypot("float64", ((5,), (5,)), ({0: "n"}, {0: "n"}), (((5,), (5,)), ((64,), (64,)))),
+}
+
+
+def hypot_numbers(rng: np.random.Generator, case: Hypot) -> list[dict[str, np.ndarray]]:
+    """Feeds of ordinary size, then one with extremes: squares that overflow, underflow, and pairs of zeros."""
+    feeds = [
+        {name: rng.normal(scale=5, size=shape).astype(case.dtype) for name, shape in zip("ab", shapes, strict=True)}
+        for shapes in case.sizes
+    ]
+    power = 25.0 if case.dtype == "float32" else 200.0
+    values = rng.uniform(1, 9, 7) * np.array([10**power, 10**-power, 0, 1, -1, -(10**power), 10**-power])
+    others = rng.uniform(1, 9, 7) * np.array([-(10**power), 10**-power, 0, 0, 10**power, 1, 0])
+    if case.dtype == "float32":  # it broadcasts: every pair of these
+        values, others = values[:, None], others[:, None].T[0]
+    return [*feeds, {"a": values.astype(case.dtype), "b": others.astype(case.dtype)}]
+
+
+def collect_translate_hypot(c: Collect) -> None:
+    import torch
+
+    table = c.function("translate_hypot")()
+    if not record_table(c, table):
+        return
+    for title, case in HYPOTS.items():
+        path = c.scratch / f"{title}.onnx"
+        inputs = tuple(torch.rand(shape, dtype=getattr(torch, case.dtype)) for shape in case.example)
+        c.attempt(title, export, module_of(torch.hypot), inputs, table, path, "ab", case.axes)
+        c.file(title, path)
+        if not path.is_file():
+            return
+
+
+def judge_translate_hypot(v: Verdict) -> None:
+    numbers = {title: hypot_numbers(v.rng, case) for title, case in HYPOTS.items()}
+    models: dict[str, onnx.ModelProto] = {}
+    with v.check("torch.hypot exports with the table"):
+        if v.value("table") != "dict":
+            raise Wrong(f"Expected a dict, the table, got {v.value('table')}.")
+        for title in HYPOTS:
+            models[title] = expect_exported(v, title, "aten.hypot.default")
+    if not v.ok:
+        return
+    with v.check("standard operators that read both inputs"):
+        for title, model in models.items():
+            with about(title):
+                foreign = [name for name in graphs.ops(model) if "::" in name]
+                if foreign:
+                    raise Wrong(
+                        f"Expected ONNX's own operators, the graph has {foreign[0]}: no runtime has a kernel for it."
+                    )
+                graphs.expect_inputs(model, ["a", "b"])
+                graphs.expect_used(model, ["a", "b"])
+    if not v.ok:
+        return
+    with v.check("matches PyTorch in ONNX Runtime"):
+        for title, model in models.items():
+            for feeds in numbers[title][:-1]:
+                expect_hypot(model, title, feeds)
+    if not v.ok:
+        return
+    with v.check("is right where squares overflow or underflow, and at 0"):
+        for title, model in models.items():
+            expect_hypot(model, title, numbers[title][-1])
+    with v.check("a valid model"):
+        for title, model in models.items():
+            with about(title):
+                graphs.expect_valid(model)
+
+
+def expect_hypot(model: onnx.ModelProto, title: str, feeds: dict[str, np.ndarray]) -> None:
+    with about(title):
+        try:
+            (got,) = graphs.run(model, feeds)
+        except Wrong as error:
+            mixed = "bound to different types" in str(error)
+            hint = " A number in a translation is float32, whatever the inputs are: CastLike." if mixed else ""
+            raise Wrong(f"{error}{hint}") from None
+        a, b = (feeds[name] for name in "ab")
+        right = np.hypot(a, b)
+        with np.errstate(all="ignore"):
+            wrong = {
+                "The squares overflow or underflow: divide by the larger of the two before you square.": np.sqrt(
+                    a * a + b * b
+                ),
+                "This is |a| + |b|.": np.abs(a) + np.abs(b),
+                "The square root is missing.": a * a + b * b,
+            }
+            nan = np.isnan(got).any() if got.dtype.kind == "f" else False
+        try:
+            expect_close(got, right, name=f"hypot of {describe(a)} and {describe(b)}", atol=0.0, likely=wrong)
+        except Wrong as error:
+            hint = " Where is 0 / 0 or infinity / infinity in it?" if nan and "squares" not in str(error) else ""
+            raise Wrong(f"{error}{hint}") from None
+
+
+# --- translate_my_add ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Call:
+    """How a model calls my_add: numbers by place, then by name."""
+
+    dtype: str
+    args: tuple[float, ...]
+    kwargs: dict[str, float]
+
+    @property
+    def title(self) -> str:
+        shown = [*map(str, self.args), *(f"{name}={value}" for name, value in self.kwargs.items())]
+        return f"my_add({', '.join(['a', 'b', *shown])}) of {self.dtype}"
+
+    def numbers(self) -> tuple[float, float]:
+        given = {"alpha": 3.0, "beta": 2.0, **dict(zip(("alpha", "beta"), self.args, strict=False)), **self.kwargs}
+        return given["alpha"], given["beta"]
+
+    def module(self, function: Callable[..., Any]) -> torch.nn.Module:
+        """A model that calls ``function`` in this way, with an operator behind it."""
+        import torch
+
+        return module_of(lambda a, b: torch.relu(function(a, b, *self.args, **self.kwargs)))
+
+    def apply(self, a: np.ndarray, b: np.ndarray, swap: bool = False, default: bool = False) -> np.ndarray:
+        alpha, beta = (3.0, 2.0) if default else self.numbers()
+        alpha, beta = (beta, alpha) if swap else (alpha, beta)
+        return (np.float32(alpha).astype(a.dtype) * a + np.float32(beta).astype(a.dtype) * b).astype(a.dtype)
+
+
+def calls(rng: np.random.Generator) -> list[Call]:
+    """Sixteenths, which are exact in float32; none is a default."""
+    first, second, third = (float(value) / 16 + 4 for value in rng.choice(np.arange(1, 60), size=3, replace=False))
+    return [
+        Call("float32", (), {}),
+        Call("float32", (), {"beta": -first}),
+        Call("float64", (second, -third), {}),
+    ]
+
+
+ADD_SIZES = [(3, 4), (7, 4), (0, 4)]
+
+
+def collect_translate_my_add(c: Collect) -> None:
+    import torch
+
+    from oplab import ops
+
+    ops.load()
+    result = c.function("translate_my_add")()
+    if not record_pair(c, result):
+        return
+    function, table = result
+    drawn = calls(c.rng)
+    for call in drawn:
+        a, b = (torch.from_numpy(x.T) for x in pair(c.rng, (4, 5), call.dtype))  # not contiguous
+        name = f"{call.title} in PyTorch"
+        c.value(name, c.attempt(name, function, a, b, *call.args, **call.kwargs))
+    for number, call in enumerate(drawn):
+        path = c.scratch / f"{number}.onnx"
+        inputs = tuple(torch.rand(ADD_SIZES[0], dtype=getattr(torch, call.dtype)) for _ in range(2))
+        axes = ({0: "n"}, {0: "n"})
+        c.attempt(call.title, export, call.module(function), inputs, table, path, "ab", axes)
+        c.file(call.title, path)
+        if not path.is_file():
+            return
+
+
+def record_pair(c: Collect, result: Any) -> bool:
+    """Record what ``(function, table)`` is; whether it is that."""
+    if type(result) is not tuple or len(result) != 2 or not callable(result[0]) or not isinstance(result[1], dict):
+        parts = result if type(result) is tuple else (result,)
+        kinds = ", ".join(type(part).__name__ for part in parts[:5])
+        c.value("returned", f"({kinds})" if type(result) is tuple else kinds)
+        return False
+    c.value("returned", "a function and a dict")
+    return record_table(c, result[1])
+
+
+def expect_pair(v: Verdict, name: str) -> None:
+    if v.value("returned") != "a function and a dict":
+        raise Wrong(f"Expected ({name}, table), a function and a dict, got {v.value('returned')}.")
+
+
+def pair(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> list[np.ndarray]:
+    return [rng.normal(size=shape).astype(dtype) for _ in range(2)]
+
+
+def judge_translate_my_add(v: Verdict) -> None:
+    from oplab import ops
+
+    drawn = calls(v.rng)
+    inputs = [[x.T for x in pair(v.rng, (4, 5), call.dtype)] for call in drawn]
+    with v.check("returns a function and a table"):
+        expect_pair(v, "my_add")
+    if not v.ok:
+        return
+    with v.check("computes alpha * a + beta * b in PyTorch"):
+        for call, (a, b) in zip(drawn, inputs, strict=True):
+            title = f"{call.title} in PyTorch"
+            got = v.array(title)
+            if got.size and not got.any():
+                raise Wrong(
+                    f"{title}: zeros came. torch.onnx.ops.symbolic is a node for an export, and computes nothing in PyTorch: ask "
+                    "torch.onnx.is_in_onnx_export() first."
+                )
+            expect_close(got, call.apply(a, b), name=title, likely=add_causes(call, a, b))
+    if not v.ok:
+        return
+    models: dict[str, onnx.ModelProto] = {}
+    with v.check("each call is one oplab::MyAdd of a and b"):
+        for call in drawn:
+            models[call.title] = model = expect_exported(v, call.title, "oplab.my_add.default")
+            with about(call.title):
+                expect_my_add(model)
+    if not v.ok:
+        return
+    with v.check("with the call's numbers as its attributes"):
+        for call in drawn:
+            with about(call.title):
+                expect_numbers(models[call.title], call)
+    with v.check("version 1 of oplab, in a valid model"):
+        for title, model in models.items():
+            with about(title):
+                graphs.expect_opset(model, 1, "oplab")
+                graphs.expect_valid(model)
+    if not v.ok:
+        return
+    with v.check("matches PyTorch at other sizes"):
+        for call in drawn:
+            for size in ADD_SIZES:
+                a, b = pair(v.rng, size, call.dtype)
+                with about(call.title):
+                    try:
+                        (got,) = ops.session(models[call.title], threads=1).run(None, {"a": a, "b": b})
+                    except Exception as error:
+                        text = " ".join(str(error).split())[:400]
+                        raise Wrong(f"ONNX Runtime with the course's kernels, a and b {describe(a)}: {text}") from None
+                    right = np.maximum(call.apply(a, b), 0)
+                    expect_close(got, right, name=f"relu(my_add) of {describe(a)} in ONNX Runtime")
+
+
+def add_causes(call: Call, a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
+    causes = {
+        "alpha and beta are swapped.": call.apply(a, b, swap=True),
+        "These are the numbers for 3a + 2b: what the call gives is not used.": call.apply(a, b, default=True),
+    }
+    right = call.apply(a, b)
+    return {cause: value for cause, value in causes.items() if not np.array_equal(value, right)}
+
+
+def expect_my_add(model: onnx.ModelProto) -> None:
+    found = graphs.ops(model)
+    if found["oplab::MyAdd"] != 1:
+        elsewhere = next((name for name in found if name.endswith("::MyAdd")), None)
+        hint = (
+            f" {elsewhere} is of another domain: that is the Opset of the translation."
+            if elsewhere
+            else " PyTorch's own operators were traced or written here; a node MyAdd was to stand for them."
+            if not any("::" in name for name in found)
+            else ""
+        )
+        listed = ", ".join(sorted(found))
+        raise Wrong(f"Expected one oplab::MyAdd, the graph has {listed}.{hint}")
+    if model.functions:
+        raise Wrong("The file holds model-local functions; here a kernel does the work.")
+    graphs.expect_inputs(model, ["a", "b"])
+    node = next(node for node in model.graph.node if node.op_type == "MyAdd")
+    if list(node.input) != ["a", "b"]:
+        swapped = (
+            " They are swapped." if list(node.input) == ["b", "a"] else " alpha and beta are attributes, not inputs."
+        )
+        raise Wrong(f"The node's inputs are {list(node.input)}, expected ['a', 'b'].{swapped}")
+    graphs.expect_dynamic(model, "a", [0])
+
+
+def expect_numbers(model: onnx.ModelProto, call: Call) -> None:
+    import onnx
+
+    node = next(node for node in model.graph.node if node.op_type == "MyAdd")
+    found = {entry.name: entry for entry in node.attribute}
+    foreign = sorted(set(found) - {"alpha", "beta"})
+    if foreign:
+        raise Wrong(f"The node has the attribute {foreign[0]!r}; the operator has alpha and beta.")
+    for (name, wanted), default in zip(zip(("alpha", "beta"), call.numbers(), strict=True), (3.0, 2.0), strict=True):
+        if name not in found and wanted != default:
+            raise Wrong(
+                f"{name} is {wanted} in the model and has no attribute, so the kernel takes its default {default}. A number that the "
+                "translation has no parameter for is dropped without a word."
+            )
+        if name in found and found[name].type != onnx.AttributeProto.FLOAT:
+            kind = onnx.AttributeProto.AttributeType.Name(found[name].type)
+            raise Wrong(f"The attribute {name} has the type {kind}, expected FLOAT: its parameter is a float.")
+        if name in found and found[name].f != np.float32(wanted):
+            swapped = (
+                " alpha and beta are swapped." if found[name].f == np.float32(sum(call.numbers()) - wanted) else ""
+            )
+            fixed = (
+                " It is the default, and the call gives another one."
+                if found[name].f == default and not swapped
+                else ""
+            )
+            raise Wrong(f"{name} is {found[name].f:g}, expected {wanted:g}.{swapped}{fixed}")
+
+
+# --- data_dependent_shape ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Points of one run: how many, in how many coordinates, and how many cells along a coordinate (few: many points share one)."""
+
+    n: int
+    d: int
+    cells: int
+
+
+CLOUDS = [Cloud(40, 3, 2), Cloud(7, 3, 9), Cloud(300, 3, 4), Cloud(1, 3, 3), Cloud(25, 3, 0), Cloud(0, 3, 3)]
+PLANE = Cloud(30, 2, 3)
+
+
+def draw_size(rng: np.random.Generator) -> tuple[float, float]:
+    return round(float(rng.uniform(0.3, 0.8)), 2), round(float(rng.uniform(1.3, 2.7)), 2)
+
+
+def draw_cloud(rng: np.random.Generator, cloud: Cloud, size: float) -> np.ndarray:
+    """Points well inside their cells, so that rounding decides nothing. Cells -1 and 0 are occupied, and tell floor from trunc."""
+    index = rng.integers(-cloud.cells, cloud.cells + 1, (cloud.n, cloud.d))
+    if cloud.n > 3 and cloud.cells:
+        index[:2], index[2:4] = -1, 0
+    return ((index + rng.uniform(0.1, 0.9, index.shape)) * size).astype(np.float32)
+
+
+def pool(points: np.ndarray, size: float, cell: Callable[[np.ndarray], np.ndarray] = np.floor) -> tuple[Any, Any]:
+    """Voxel pooling by its definition, in double."""
+    cells = cell(points.astype(np.float64) / size)
+    _, inverse, counts = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(counts), points.shape[1]))
+    np.add.at(sums, inverse.reshape(-1), points)
+    return (sums / counts[:, None]).astype(np.float32), counts.astype(np.int64)
+
+
+def follow(function: Callable[..., Any], size: float) -> torch.nn.Module:
+    """A model that computes with m behind the operator."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, points: torch.Tensor) -> Any:
+            centres, counts = function(points, size)
+            return centres, counts, torch.arange(centres.shape[0]) * counts
+
+    return Model().eval()
+
+
+def collect_data_dependent_shape(c: Collect) -> None:
+    import torch
+
+    result = c.function("data_dependent_shape")()
+    if not record_pair(c, result):
+        return
+    function, table = result
+    sizes = draw_size(c.rng)
+    for number, cloud in enumerate([*CLOUDS, PLANE]):
+        points = torch.from_numpy(np.asfortranarray(draw_cloud(c.rng, cloud, sizes[0])))
+        c.value(f"eager {number}", c.attempt(f"eager {number}", function, points, sizes[0]))
+    c.attempt("opcheck", check_operators, function, torch.from_numpy(draw_cloud(c.rng, CLOUDS[0], sizes[0])), sizes[0])
+    for size, cloud in zip(sizes, (CLOUDS[0], PLANE), strict=True):
+        path, title = c.scratch / f"{cloud.d}.onnx", f"size {size}"
+        points = torch.from_numpy(draw_cloud(c.rng, cloud, size))
+        operators = c.attempt(title, export, follow(function, size), (points,), table, path, ["points"], ({0: "n"},))
+        c.file(title, path)
+        c.value(f"{title}: operators", operators)
+
+
+def check_operators(function: Callable[..., Any], *args: Any) -> None:
+    """Run torch.library.opcheck on each operator that ``function`` calls and PyTorch does not have."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    seen = []
+
+    class Calls(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func.namespace not in ("aten", "prim", "prims"):
+                seen.append((func, args, kwargs or {}))
+            return func(*args, **(kwargs or {}))
+
+    with Calls():
+        function(*args)
+    for operator, given, named in seen:
+        torch.library.opcheck(operator, given, named, test_utils=("test_schema", "test_faketensor"))
+
+
+def judge_data_dependent_shape(v: Verdict) -> None:
+    sizes = draw_size(v.rng)
+    eager = [draw_cloud(v.rng, cloud, sizes[0]) for cloud in [*CLOUDS, PLANE]]
+    draw_cloud(v.rng, CLOUDS[0], sizes[0])  # opcheck's
+    examples = {
+        f"size {size}": draw_cloud(v.rng, cloud, size) for size, cloud in zip(sizes, (CLOUDS[0], PLANE), strict=True)
+    }
+    with v.check("returns a function and a table"):
+        expect_pair(v, "voxel_pool")
+    if not v.ok:
+        return
+    with v.check("pools in PyTorch"):
+        for number, points in enumerate(eager):
+            name = f"voxel_pool of {describe(points)} with size {sizes[0]} in PyTorch"
+            expect_pooled(two(v.value(f"eager {number}"), name), points, sizes[0], name)
+    if not v.ok:
+        return
+    with v.check("torch.library.opcheck passes"):
+        error = v.error("opcheck")
+        if error:
+            raise Wrong(f"{error.message}{fake_cause(error.message)}")
+    models: dict[str, onnx.ModelProto] = {}
+    with v.check("exports as one operator, to standard ones"):
+        for title in examples:
+            models[title] = expect_exported(v, title, "<namespace>.voxel_pool.default")
+            with about(title):
+                expect_one_operator(v.value(f"{title}: operators"))
+                foreign = [name for name in graphs.ops(models[title]) if "::" in name]
+                if foreign:
+                    raise Wrong(f"Expected ONNX's own operators, the graph has {foreign[0]}.")
+                graphs.expect_inputs(models[title], ["points"])
+                graphs.expect_used(models[title], ["points"])
+                graphs.expect_dynamic(models[title], "points", [0])
+    if not v.ok:
+        return
+    with v.check("matches PyTorch at sizes that were not exported, and so does what follows"):
+        for (title, model), size, others in zip(models.items(), sizes, (CLOUDS, [PLANE]), strict=True):
+            for points in [examples[title], *(draw_cloud(v.rng, cloud, size) for cloud in others)]:
+                name = f"ONNX Runtime, {title}, points {describe(points)}"
+                try:
+                    centres, counts, follows = graphs.run(model, {"points": points})
+                except Wrong as error:
+                    hint = ""
+                    if "broadcast" in str(error).lower():
+                        hint = " What follows reckons with the sizes that the fake gives: both outputs have one unknown size, m."
+                    raise Wrong(f"{title}: {error}{hint}") from None
+                expect_pooled((centres, counts), points, size, name)
+                right = pool(points, size)[1]
+                expect_close(follows, np.arange(len(right)) * right, name=f"{name}: arange(m) * counts")
+    with v.check("a valid model whose outputs have an unknown size"):
+        for title, model in models.items():
+            with about(title):
+                graphs.expect_valid(model)
+                for value in model.graph.output[:2]:
+                    first = value.type.tensor_type.shape.dim[0]
+                    if first.HasField("dim_value") or first.dim_param == "n":
+                        shown = first.dim_value if first.HasField("dim_value") else first.dim_param
+                        raise Wrong(
+                            f"The file says that {value.name} has {shown} rows. How many there are is data: new_dynamic_size()."
+                        )
+
+
+def two(value: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    if type(value) is not list or len(value) != 2 or any(type(part) is not np.ndarray for part in value):
+        shown = [type(part).__name__ for part in value] if type(value) is list else type(value).__name__
+        raise Wrong(f"{name}: expected two tensors, got {shown}.")
+    return value[0], value[1]
+
+
+def expect_pooled(got: tuple[np.ndarray, np.ndarray], points: np.ndarray, size: float, name: str) -> None:
+    centres, counts = pool(points, size)
+    toward_zero, nearest = pool(points, size, np.trunc), pool(points, size, np.round)
+    if got[1].dtype != np.int64:
+        raise Wrong(f"{name}: the counts are {describe(got[1])}, expected int64.")
+    causes = {}
+    if len(got[0]) != len(centres):
+        for cause, other in (
+            (
+                "Cells are counted with floor; these are rounded towards zero, and a cell around 0 is too large.",
+                toward_zero,
+            ),
+            ("Cells are counted with floor; these are rounded to the nearest.", nearest),
+        ):
+            if len(other[0]) == len(got[0]) and np.allclose(other[0], got[0], atol=1e-4):
+                raise Wrong(f"{name}: expected {len(centres)} cells, got {len(got[0])}. {cause}")
+        raise Wrong(f"{name}: expected {len(centres)} cells, got {len(got[0])}.")
+    with np.errstate(all="ignore"):
+        causes["This is the sum of a cell's points, not their mean."] = centres * counts[:, None].astype(np.float32)
+    if got[0].shape == centres.shape and len(centres) > 1 and not np.allclose(got[0], centres, atol=1e-4):
+        order = np.lexsort(got[0].T[::-1]), np.lexsort(centres.T[::-1])
+        if np.allclose(got[0][order[0]], centres[order[1]], atol=1e-4):
+            raise Wrong(
+                f"{name}: the right points in another order. The cells are sorted by their indices, first coordinate first."
+            )
+        last = [points[np.flatnonzero((np.floor(points / size) == np.floor(row / size)).all(1))[-1]] for row in centres]
+        causes['Of each cell only one point counts: ScatterND writes, unless it is told reduction="add".'] = np.float32(
+            last
+        ) / counts[:, None].astype(np.float32)
+    expect_close(got[0], centres, name=f"{name}: the means", rtol=1e-4, atol=1e-4, likely=causes)
+    expect_close(got[1], counts, name=f"{name}: the counts")
+
+
+def expect_one_operator(found: Any) -> None:
+    """The FX graph has one operator that is not PyTorch's own."""
+    listed = [str(name) for name in found] if type(found) is list else []
+    own = [name for name in listed if not name.startswith(("aten.", "prims.", "<", "_operator"))]
+    if len(own) != 1:
+        raise Wrong(
+            f"The exporter saw {len(own)} operators of yours and traced {', '.join(listed[:6])} …. voxel_pool is to be one operator, "
+            "so that the translation decides what stands for it: torch.library.custom_op."
+        )
+
+
+def fake_cause(message: str) -> str:
+    if "are not equal" in message:
+        return (
+            " The fake promises another shape than the operator gives. How many cells are occupied is data, which a fake cannot read: "
+            "new_dynamic_size()."
+        )
+    return ""
+
+
+# --- attach_function -----------------------------------------------------------------------------------------------
+
+
+@script(oplab_1)
+def to_my_add(a: FLOAT[...], b: FLOAT[...], alpha: float = 3.0, beta: float = 2.0) -> FLOAT[...]:
+    return oplab_1.MyAdd(a, b, alpha=alpha, beta=beta)
+
+
+@script(oplab_1)
+def swapped(a: FLOAT[...], b: FLOAT[...], alpha: float = 3.0, beta: float = 2.0) -> FLOAT[...]:
+    return oplab_1.MyAdd(a, b, alpha=beta, beta=alpha)
+
+
+def divides_by_a(a: FLOAT, b: FLOAT) -> FLOAT:
+    ratio = op.Div(b, a)
+    return op.Mul(op.Abs(a), op.Sqrt(op.Add(op.Mul(ratio, ratio), op.CastLike(1.0, ratio))))
+
+
+def whole_numbers(x: FLOAT) -> INT64:
+    return op.Cast(op.Floor(x), to=7)
+
+
+FAULTS = {
+    "a colleague's table swaps alpha and beta": "",
+    "a colleague's table makes one NaN": (
+        ' No comparison with NaN is true, so "if difference > tolerance: raise" lets it through; demand difference <= tolerance.'
+    ),
+    "a colleague's table makes int64 of a float": (
+        " The numbers are equal and the dtype is not: a VerificationInfo has expected_dtype and actual_dtype."
+    ),
+}
+FUNCTION_SIZES = [3, 11, 1, 0]
+
+
+def attach_numbers(rng: np.random.Generator) -> list[float]:
+    return [float(value) / 16 + 4 for value in rng.choice(np.arange(1, 60), size=5, replace=False)]
+
+
+def attach_weight(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(size=(16, 16)).astype(np.float32) / 4
+
+
+def collect_attach_function(c: Collect) -> None:
+    import torch
+
+    from oplab import ops
+
+    ops.load()
+    my_add, attach = torch.ops.oplab.my_add, c.function("attach_function")
+    n1, n2, n3, n4, n5 = attach_numbers(c.rng)
+    weight = torch.from_numpy(attach_weight(c.rng))
+
+    class Two(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(weight)
+
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return torch.relu(my_add(my_add(a @ self.weight, b, n1, -n2), a, beta=n3))
+
+    def faulty(a: torch.Tensor, b: torch.Tensor) -> Any:
+        return my_add(a, b, n4, -n5), torch.hypot(a, b), torch.floor(a)
+
+    right = {torch.ops.oplab.my_add.default: to_my_add}
+    rows = ({0: "n"}, {0: "n"})
+    a, b = torch.randn(FUNCTION_SIZES[0], 16), torch.randn(FUNCTION_SIZES[0], 16)
+    a[0, :2], b[0, :2] = 0, torch.tensor([0.0, 1.0])
+    double = module_of(lambda a, b: my_add(a, b, -n4, n5))
+    jobs: dict[str, tuple[Any, Any, Any, Any]] = {
+        "float32, two nodes, with weights": (Two().eval(), (a, b), rows, right),
+        "float64": (double, (a.double(), b.double()), rows, right),
+    }
+    hypot, floor = torch.ops.aten.hypot.default, torch.ops.aten.floor.default
+    tables = [
+        ({torch.ops.oplab.my_add.default: swapped}, lambda a, b: my_add(a, b, n4, -n5)),
+        ({**right, hypot: divides_by_a}, lambda a, b: my_add(torch.hypot(a, b), b)),
+        ({**right, floor: whole_numbers}, lambda a, b: (my_add(a, b), torch.floor(a))),
+    ]
+    for title, (table, function) in zip(FAULTS, tables, strict=True):
+        jobs[title] = (module_of(function), (a, b), rows, table)
+    for number, (title, job) in enumerate(jobs.items()):
+        path = c.scratch / f"{number}" / "model.onnx"
+        path.parent.mkdir()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            c.attempt(title, attach_quietly, attach, *job, path)
+        c.value(f"{title}: files", sorted(entry.name for entry in path.parent.iterdir())[:5])
+        if title not in FAULTS:
+            c.file(title, path)
+            if not path.is_file():  # then it refuses everything, and nothing is learned from the rest
+                return
+
+
+def attach_quietly(attach: Callable[..., Any], *job: Any) -> None:
+    """Call it; an exporter's exception is told with its reason, any other one passes as it is."""
+    import torch
+
+    try:
+        attach(*job)
+    except torch.onnx.OnnxExporterError as error:
+        with reasons():
+            raise error
+
+
+def judge_attach_function(v: Verdict) -> None:
+    n1, n2, n3, n4, n5 = attach_numbers(v.rng)
+    weight = attach_weight(v.rng)
+    models: dict[str, onnx.ModelProto] = {}
+    titles = ["float32, two nodes, with weights", "float64"]
+    with v.check("writes one file with its nodes MyAdd, and what they mean"):
+        for title, count in zip(titles, (2, 1), strict=True):
+            explain_attach(v, title)
+            files = v.value(f"{title}: files")
+            if any(str(name).endswith(".data") for name in files):
+                raise Wrong(
+                    f"{title}: beside the model there is {next(name for name in files if str(name).endswith('.data'))}. Expected one "
+                    "file: external_data=False."
+                )
+            models[title] = model = v.model(title)
+            with about(title):
+                expect_function(model, count)
+    if not v.ok:
+        return
+    with v.check("a valid model"):
+        for title, model in models.items():
+            with about(title):
+                try:
+                    graphs.expect_valid(model)
+                except Wrong as error:
+                    old = (
+                        " A function imports the opset that the model imports."
+                        if "not compatible with" in str(error)
+                        else ""
+                    )
+                    raise Wrong(f"{error}{old}") from None
+                if graphs.opset(model, "oplab") != 1:
+                    raise Wrong(
+                        f"Expected version 1 of the domain oplab, the model imports {graphs.opset(model, 'oplab')}."
+                    )
+    if not v.ok:
+        return
+    with v.check("runs in ONNX Runtime without a library, at other sizes and in both dtypes"):
+        for rows in FUNCTION_SIZES:
+            a, b = pair(v.rng, (rows, 16), "float32")
+            first = np.float32(n1) * (a @ weight) - np.float32(n2) * b
+            right = np.maximum(3 * first + np.float32(n3) * a, 0)
+            wrong = 3 * (3 * (a @ weight) + 2 * b) + 2 * a
+            causes = {
+                "This is 3a + 2b at every node: the function does not read the node's attributes.": np.maximum(wrong, 0)
+            }
+            expect_run(models[titles[0]], titles[0], a, b, right, causes)
+            a, b = pair(v.rng, (rows, 16), "float64")
+            expect_run(models[titles[1]], titles[1], a, b, n5 * b - n4 * a, {})
+    if not v.ok:
+        return
+    with v.check("refuses what it cannot verify, and writes nothing"):
+        for title, hint in FAULTS.items():
+            error, files = v.error(title), v.value(f"{title}: files")
+            if error is None and files:
+                raise Wrong(
+                    f"{title}: the file differs from PyTorch and was shipped without a word. A verification that fails does not fail an "
+                    f"export, and verify=True prints ❌ and goes on: assert on the VerificationInfo.{hint}"
+                )
+            if error is None:
+                raise Wrong(f"{title}: nothing was written, and nothing was raised. Expected an AssertionError.")
+            if error.type != "AssertionError":
+                where = f" ({error.where})" if error.where else ""
+                raise Wrong(f"{title}: expected an AssertionError, got {error.message}{where}")
+            if files:
+                raise Wrong(f"{title}: an AssertionError came, but {files[0]} had been written before. Verify first.")
+
+
+def explain_attach(v: Verdict, title: str) -> None:
+    """Why there is no file for a table that is right."""
+    error = v.error(title)
+    if error is None:
+        return
+    cause = export_cause(error.message, [], "")
+    if "is not a registered function/op" in error.message:
+        cause = " ONNX Runtime ran the program before it knew what MyAdd means: attach the function first, then verify."
+    elif "inconsistent type" in error.message or "bound to different types" in error.message:
+        cause = " A number in the function is float32: CastLike gives it the dtype of an input."
+    elif error.type == "AssertionError":
+        cause = " This table is right, and the program is not PyTorch's. What differs here is the attached function, or the tolerance."
+    where = f" ({error.where})" if error.where else ""
+    reason = error.message.removeprefix("ExportError: ").rstrip(".")
+    raise (Wrong if cause else LearnerError)(f"{title}: {reason}{where}.{cause}")
+
+
+def expect_function(model: onnx.ModelProto, count: int) -> None:
+    nodes = [node for node in model.graph.node if (node.domain, node.op_type) == ("oplab", "MyAdd")]
+    if len(nodes) != count:
+        listed = ", ".join(sorted({node.op_type for node in model.graph.node}))
+        inlined = " A function that is there before the optimiser runs is inlined: attach it afterwards." * (not nodes)
+        raise Wrong(f"Expected {count} × oplab::MyAdd in the graph, found {len(nodes)}; it has {listed}.{inlined}")
+    functions = [(function.domain, function.name) for function in model.functions]
+    if ("oplab", "MyAdd") not in functions:
+        has = ", ".join("::".join(names) for names in functions) or "none"
+        raise Wrong(f"The file has no function oplab::MyAdd; it has {has}. Stock ONNX Runtime cannot run the nodes.")
+
+
+def expect_run(
+    model: onnx.ModelProto,
+    title: str,
+    a: np.ndarray,
+    b: np.ndarray,
+    right: np.ndarray,
+    causes: Mapping[str, np.ndarray],
+) -> None:
+    names = [value.name for value in model.graph.input]
+    if len(names) != 2:
+        raise Wrong(f"{title}: expected two graph inputs, got {names}.")
+    try:
+        (got,) = graphs.run(model, dict(zip(names, (a, b), strict=True)), "Stock ONNX Runtime")
+    except Wrong as error:
+        mixed = "bound to different types" in str(error) or "does not match expected type" in str(error)
+        hint = " A number in the function is float32: CastLike gives it the dtype of an input." if mixed else ""
+        raise Wrong(f"{title}: {error}{hint}") from None
+    tolerance = {"rtol": 1e-3, "atol": 1e-3} if a.dtype == np.float32 else {}
+    expect_close(got, right, name=f"{title}: the output for {describe(a)}", likely=dict(causes), **tolerance)

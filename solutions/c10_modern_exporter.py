@@ -1,0 +1,187 @@
+"""Chapter 10: operators on the dynamo path, from PyTorch to a file that runs.
+
+Everywhere here ``export`` stands for ``torch.onnx.export(..., dynamo=True)`` at its default opset, and a *table* is what it
+gets as ``custom_translation_table``. ``op`` is ONNX's opset 18, in which the exporter translates; the file is converted to
+``opset20`` afterwards. ``oplab_1`` is version 1 of the course's domain.
+
+Check one with ``make check EX=c10.translate_hypot``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx_ir
+import torch
+from onnxscript import FLOAT, INT64, opset20, script
+from onnxscript import opset18 as op
+from onnxscript.values import Opset
+from torch.onnx.verification import verify_onnx_program
+
+from oplab import todo
+
+oplab_1 = Opset("oplab", 1)
+
+
+def translate_hypot() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """A table with which ``torch.hypot`` exports over the dynamo path, to standard operators.
+
+    ::
+
+        >>> program = export(model, (a, b), custom_translation_table=translate_hypot())
+        >>> program(torch.tensor([3.0, 1e30]), torch.tensor([-4.0, 1e30]))[0]
+        tensor([5.0000e+00, 1.4142e+30])
+
+    ``hypot(a, b)`` is the square root of a² + b². The file gives PyTorch's numbers
+
+    - for float32 and for float64, and for shapes that broadcast;
+    - for all finite numbers, also where a² is too large or too small for the dtype, and for 0 and 0.
+
+    Returns:
+        What ``torch.onnx.export`` takes as ``custom_translation_table``.
+
+    About 10 lines.
+    """
+
+    # ANSWER c10.translate_hypot: return a table that translates torch.hypot, right for both dtypes and all finite numbers
+    def translate(a: FLOAT, b: FLOAT) -> FLOAT:
+        a, b = op.Abs(a), op.Abs(b)
+        large, small = op.Max(a, b), op.Min(a, b)
+        one = op.CastLike(1.0, large)  # a bare 1.0 is a float32, and Where does not mix dtypes
+        ratio = op.Div(small, op.Where(op.Equal(large, op.CastLike(0.0, large)), one, large))
+        return op.Mul(large, op.Sqrt(op.Add(one, op.Mul(ratio, ratio))))
+
+    return {torch.ops.aten.hypot.default: translate}
+    # END
+
+
+def translate_my_add() -> tuple[Callable[..., torch.Tensor], dict[Any, Callable[..., Any]]]:
+    """``3a + 2b`` as one node ``oplab::MyAdd``, over the dynamo path.
+
+    Returns:
+        ``(my_add, table)``. Models call ``my_add(a, b, alpha=3.0, beta=2.0)``, with some, all or none of the numbers, by place
+        or by name; ``table`` goes to the export.
+
+    In PyTorch it computes ``alpha * a + beta * b``. The course's compiled operator ``torch.ops.oplab.my_add`` has this
+    signature and is loaded. In the file each call is one node, for float32 and float64::
+
+        >>> my_add, table = translate_my_add()
+        >>> my_add(torch.tensor([1.0]), torch.tensor([2.0]), beta=0.5)
+        tensor([4.])
+        >>> program = export(model, (a, b), custom_translation_table=table)  # its forward: my_add(a, b, beta=0.5)
+        >>> node = program.model.graph[0]
+        >>> node.domain, node.op_type, node.attributes["alpha"].value, node.attributes["beta"].value
+        ('oplab', 'MyAdd', 3.0, 0.5)
+
+    About 7 lines.
+    """
+
+    # ANSWER c10.translate_my_add: return a function for models, and a table that makes each of its calls one oplab::MyAdd
+    @script(oplab_1)
+    def translate(a: FLOAT[...], b: FLOAT[...], alpha: float = 3.0, beta: float = 2.0) -> FLOAT[...]:
+        return oplab_1.MyAdd(a, b, alpha=alpha, beta=beta)
+
+    return torch.ops.oplab.my_add, {torch.ops.oplab.my_add.default: translate}
+    # END
+
+
+def data_dependent_shape() -> tuple[Callable[..., tuple[torch.Tensor, torch.Tensor]], dict[Any, Callable[..., Any]]]:
+    """Voxel pooling: one point for each occupied cell of a grid. How many cells are occupied is data.
+
+    Returns:
+        ``(voxel_pool, table)``. ``voxel_pool(points, size)`` is **one operator** for the exporter
+        (``torch.library.custom_op``); ``table`` translates it to standard operators.
+
+    ``points`` is float32 ``[n, d]``, ``size`` a Python float above 0. A point lies in the cell ``floor(points / size)``. For
+    m occupied cells, in the order of their indices (first coordinate first), the operator returns
+
+    - float32 ``[m, d]``, the mean of the points in the cell;
+    - int64 ``[m]``, how many there are.
+
+    ::
+
+        >>> voxel_pool, table = data_dependent_shape()
+        >>> voxel_pool(torch.tensor([[0.2, 0.1], [-0.5, 0.4], [0.4, 0.3]]), 1.0)
+        (tensor([[-0.5000,  0.4000], [ 0.3000,  0.2000]]), tensor([1, 2]))
+
+    A model that uses it is exported with a dynamic n. What follows may compute with m, and ``torch.library.opcheck`` passes.
+    The file runs for every n, also for one point and for none.
+
+    About 25 lines.
+    """
+
+    # ANSWER c10.data_dependent_shape: make voxel_pool an operator with an honest fake, and translate it to ONNX's operators
+    @torch.library.custom_op("c10ex::voxel_pool", mutates_args=())
+    def voxel_pool(points: torch.Tensor, size: float) -> tuple[torch.Tensor, torch.Tensor]:
+        _, cell_of, counts = torch.unique(torch.floor(points / size), dim=0, return_inverse=True, return_counts=True)
+        sums = points.new_zeros(len(counts), points.shape[1]).index_add_(0, cell_of, points)
+        return sums / counts[:, None], counts
+
+    @voxel_pool.register_fake
+    def _(points, size):
+        m = torch.library.get_ctx().new_dynamic_size()  # one unknown size, shared by both outputs
+        return points.new_empty(m, points.shape[1]), points.new_empty(m, dtype=torch.int64)
+
+    def translate(points: FLOAT, size: float) -> tuple[FLOAT, INT64]:
+        cells = op.Floor(op.Div(points, op.Constant(value_float=size)))
+        _, _, cell_of, counts = op.Unique(cells, axis=0)
+        shape = op.Concat(op.Shape(counts), op.Shape(points, start=1), axis=0)
+        sums = op.ScatterND(op.Expand(0.0, shape), op.Unsqueeze(cell_of, [1]), points, reduction="add")
+        return op.Div(sums, op.Cast(op.Unsqueeze(counts, [1]), to=1)), counts
+
+    return voxel_pool, {torch.ops.c10ex.voxel_pool.default: translate}
+    # END
+
+
+def attach_function(
+    module: torch.nn.Module,
+    inputs: tuple[torch.Tensor, ...],
+    dynamic_shapes: Any,
+    table: dict[Any, Callable[..., Any]],
+    path: Path,
+) -> None:
+    """Ship a model with nodes ``oplab::MyAdd`` as one file that stock ONNX Runtime runs, or refuse.
+
+    - Export ``module`` over the dynamo path with ``dynamic_shapes`` and ``table``. The table makes each ``oplab::my_add`` one
+      node ``MyAdd(a, b; alpha, beta)``. The nodes stay in the file.
+    - Attach what the node means, ``alpha * a + beta * b``, as a model-local function: one function for float32 and float64,
+      and for all nodes, whatever their attributes are.
+    - Verify the result: run it on ``inputs`` and compare with PyTorch. Where an output is further than 1e-3 from PyTorch's,
+      is NaN, or has another dtype, raise an ``AssertionError`` **and write nothing**. The table comes from a colleague.
+    - Write ``path``, one file with its weights.
+
+    ::
+
+        >>> attach_function(model, (a, b), None, table, "model.onnx")
+        >>> onnxruntime.InferenceSession("model.onnx").run(None, feeds)  # without a library of custom operators
+
+    Args:
+        module: in eval mode; PyTorch's results on ``inputs`` hold no NaN.
+        inputs: example inputs.
+        dynamic_shapes: as ``torch.onnx.export`` takes it.
+        table: translations, right or wrong ones.
+        path: the file to write.
+
+    About 20 lines.
+    """
+
+    # ANSWER c10.attach_function: export, attach the meaning of MyAdd, raise an AssertionError unless it verifies, write one file
+    @script(oplab_1)
+    def MyAdd(a, b, alpha: float, beta: float):
+        left = opset20.Mul(opset20.CastLike(opset20.Constant(value_float=alpha), a), a)
+        right = opset20.Mul(opset20.CastLike(opset20.Constant(value_float=beta), b), b)
+        return opset20.Add(left, right)
+
+    program = torch.onnx.export(
+        module, inputs, dynamo=True, dynamic_shapes=dynamic_shapes, custom_translation_table=table, verbose=False
+    )
+    function = onnx_ir.from_proto(MyAdd.to_function_proto())
+    program.model.functions[function.identifier()] = function
+    for info in verify_onnx_program(program, inputs):
+        assert info.actual_dtype == info.expected_dtype, f"{info.name}: {info.actual_dtype}"
+        # Not "if difference > 1e-3: raise": no comparison with NaN is true.
+        assert info.max_abs_diff <= 1e-3, f"{info.name}: {info.max_abs_diff}"
+    program.save(path, external_data=False)
+    # END

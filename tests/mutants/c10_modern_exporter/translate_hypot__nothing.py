@@ -1,0 +1,3 @@
+# says: Expected a dict, the table, got NoneType
+def translate_hypot():
+    return None
