@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,9 +96,15 @@ def expect_node(model: onnx.ModelProto, op: str, instead: Sequence[str]) -> onnx
         strange = [name for name in found if name.endswith(op)]
         if strange:
             domain = strange[0].removesuffix(op).removesuffix("::")
-            raise Wrong(f"Expected a node {wanted}, the graph has {strange[0]}: its domain is {domain or 'ai.onnx'!r}, not 'lab'.")
+            raise Wrong(
+                f"Expected a node {wanted}, the graph has {strange[0]}: its domain is {domain or 'ai.onnx'!r}, not 'lab'."
+            )
         other = next((name for name in [*instead, *found] if found[name] and (name in instead or "::" in name)), None)
-        hint = f" It has {other} in its place." if other else " What it computes stands there as ONNX's own operators, or as a constant."
+        hint = (
+            f" It has {other} in its place."
+            if other
+            else " What it computes stands there as ONNX's own operators, or as a constant."
+        )
         raise Wrong(f"Expected a node {wanted}, the graph has none.{hint}")
     graphs.expect_ops(model, {wanted: 1})
     for name in instead:
@@ -107,15 +112,23 @@ def expect_node(model: onnx.ModelProto, op: str, instead: Sequence[str]) -> onnx
             raise Wrong(f"The graph has {found[name]} × {name} beside {wanted}: your operator alone does this work.")
     version = graphs.opset(model, "lab")
     if version != 1:
-        raise Wrong(f"Expected version 1 of the domain lab, the model imports {version or 'none'}: your kernel is in version 1.")
+        raise Wrong(
+            f"Expected version 1 of the domain lab, the model imports {version or 'none'}: your kernel is in version 1."
+        )
     strange = sorted({node.domain for node in graphs.nodes(model)} - {"", "ai.onnx", "lab"})
     if strange:
-        raise Wrong(f"The graph has nodes of the domain {strange[0]!r}: a runtime that has your kernel alone cannot run them.")
+        raise Wrong(
+            f"The graph has nodes of the domain {strange[0]!r}: a runtime that has your kernel alone cannot run them."
+        )
     if found["Dropout"]:
-        raise Wrong(f"The graph has {found['Dropout']} × Dropout: it was exported in train mode. Call eval() before the export.")
+        raise Wrong(
+            f"The graph has {found['Dropout']} × Dropout: it was exported in train mode. Call eval() before the export."
+        )
     for node in graphs.nodes(model):
         if node.op_type == "BatchNormalization" and any(a.name == "training_mode" and a.i for a in node.attribute):
-            raise Wrong("BatchNormalization has training_mode = 1: it was exported in train mode. Call eval() before the export.")
+            raise Wrong(
+                "BatchNormalization has training_mode = 1: it was exported in train mode. Call eval() before the export."
+            )
     return next(node for node in graphs.nodes(model) if node.domain == "lab")
 
 
@@ -124,10 +137,14 @@ def expect_exporter(file: str, model: onnx.ModelProto) -> None:
     from_dynamo = any(node.metadata_props for node in graphs.nodes(model))
     if from_dynamo != (file == "dynamo.onnx"):
         is_from = "dynamo" if from_dynamo else "TorchScript"
-        raise Wrong(f"{file} was written over the {is_from} path. Export once with dynamo=True and once with dynamo=False.")
+        raise Wrong(
+            f"{file} was written over the {is_from} path. Export once with dynamo=True and once with dynamo=False."
+        )
 
 
-def runnable(model: onnx.ModelProto, op: str, body: Sequence[onnx.NodeProto], inputs: Sequence[str], output: str) -> Any:
+def runnable(
+    model: onnx.ModelProto, op: str, body: Sequence[onnx.NodeProto], inputs: Sequence[str], output: str
+) -> Any:
     """A session on the model, with ``lab::op`` defined by these nodes."""
     import onnx
     from onnx import helper
@@ -188,7 +205,12 @@ def of(v: Verdict, file: str, what: str) -> Iterator[None]:
 
 def photo_cases(rng: np.random.Generator) -> dict[str, Feeds]:
     """Photos and factors. 10 rows times 2.3 are 23 in float32 and 22 in double, so one case has them."""
-    sizes = {"2": (1, 12, 10), "2.3": (2, 10, 8), "3": (3, int(rng.integers(5, 9)), int(rng.integers(9, 20))), "0.5": (1, 9, 14)}
+    sizes = {
+        "2": (1, 12, 10),
+        "2.3": (2, 10, 8),
+        "3": (3, int(rng.integers(5, 9)), int(rng.integers(9, 20))),
+        "0.5": (1, 9, 14),
+    }
     sizes[f"{rng.integers(110, 390) / 100 + 0.003:.3f}"] = (1, int(rng.integers(11, 30)), int(rng.integers(31, 50)))
     return {
         f"{n} photo{'s' * (n > 1)} of {h} x {w}, factor {factor}": {
@@ -240,7 +262,9 @@ def judge_super_resolution(v: Verdict) -> None:
             for title, feeds in cases.items():
                 with about(f"{file}, {title}"):
                     values, name, likely = expected[title]
-                    expect_close(expect_runs(session, feeds), values, name=name, rtol=1e-3, atol=1e-3, likely=dict(likely))
+                    expect_close(
+                        expect_runs(session, feeds), values, name=name, rtol=1e-3, atol=1e-3, likely=dict(likely)
+                    )
 
 
 def enlarged(feeds: Feeds) -> tuple[np.ndarray, str, dict[str, np.ndarray]]:
@@ -263,8 +287,12 @@ def enlarged(feeds: Feeds) -> tuple[np.ndarray, str, dict[str, np.ndarray]]:
             "The photo is enlarged, and SRCNN has not sharpened it.": through([factor, factor], sharpen=False),
             "The width keeps its size: the factor counts for both.": through([factor, 1.0]),
             "The height keeps its size: the factor counts for both.": through([1.0, factor]),
-            "It is enlarged 2 times, whatever the factor is: the factor of the export is baked in.": through([2.0, 2.0]),
-            "It is enlarged 3 times, whatever the factor is: the factor of the export is baked in.": through([3.0, 3.0]),
+            "It is enlarged 2 times, whatever the factor is: the factor of the export is baked in.": through(
+                [2.0, 2.0]
+            ),
+            "It is enlarged 3 times, whatever the factor is: the factor of the export is baked in.": through(
+                [3.0, 3.0]
+            ),
         }
         side = [int(np.floor(size * factor)) for size in photo.shape[2:]]
         in_double = torch.nn.functional.interpolate(photo, scale_factor=factor, mode="bicubic")
@@ -299,7 +327,13 @@ def cloud_cases(rng: np.random.Generator) -> dict[str, Feeds]:
     from oplab.point_clouds import clouds
 
     cases = {}
-    for sizes in ([25, 35], [int(n) for n in rng.integers(70, 200, size=3)], [5, 90, 3, 1], [int(rng.integers(200, 300))], [40] * 9):
+    for sizes in (
+        [25, 35],
+        [int(n) for n in rng.integers(70, 200, size=3)],
+        [5, 90, 3, 1],
+        [int(rng.integers(200, 300))],
+        [40] * 9,
+    ):
         xyz, offset, _ = clouds(sizes, rng)
         title = f"clouds of {', '.join(map(str, sizes))} points" if len(sizes) < 6 else f"{len(sizes)} clouds"
         cases[title] = {"xyz": np.round(xyz * 16).astype(np.float32) / 16, "offset": offset}
@@ -382,7 +416,9 @@ def expect_k(node: onnx.NodeProto) -> None:
     if found["k"].type != AttributeProto.INT:
         raise Wrong(f"The attribute k has to be INT, it is {AttributeProto.AttributeType.Name(found['k'].type)}.")
     if found["k"].i != 12:
-        raise Wrong(f"The attribute k is {found['k'].i}; the network asks for 12 neighbours (oplab.edge_net.NEIGHBOURS).")
+        raise Wrong(
+            f"The attribute k is {found['k'].i}; the network asks for 12 neighbours (oplab.edge_net.NEIGHBOURS)."
+        )
     if len(node.input) != 2:
         raise Wrong(f"lab::KNN has the inputs xyz and offset; the node has {len(node.input)}.")
 
@@ -561,7 +597,9 @@ def judge_resize_kernel(v: Verdict) -> None:
             expect_refusal(v, title, "Check it before you allocate or read anything.")
 
 
-def resized(feeds: Feeds, *, a: float = -0.75, place: str = "scale", double: bool = False, border: str = "clamp") -> np.ndarray:
+def resized(
+    feeds: Feeds, *, a: float = -0.75, place: str = "scale", double: bool = False, border: str = "clamp"
+) -> np.ndarray:
     """A bicubic resize by matrices, in double; the keywords make known wrong answers."""
     y = feeds["x"].astype(np.float64)
     for axis in (2, 3):
@@ -603,15 +641,25 @@ def expect_resized(got: np.ndarray, feeds: Feeds) -> None:
     swapped = {"x": feeds["x"], "scales": scales[[0, 1, 3, 2]]}
     likely = {
         "These are the weights with a = -0.5; ONNX's Resize and this kernel have a = -0.75.": resized(feeds, a=-0.5),
-        "Pixel i lies at (i + 0.5) / scale - 0.5; this is i / scale, without the halves.": resized(feeds, place="no half"),
+        "Pixel i lies at (i + 0.5) / scale - 0.5; this is i / scale, without the halves.": resized(
+            feeds, place="no half"
+        ),
         "This is aligned at the corners: pixel i lies at (i + 0.5) / scale - 0.5.": resized(feeds, place="corners"),
         "A pixel lies where the scale says, not the quotient of the two sizes.": resized(feeds, place="quotient"),
         "A side that becomes one pixel shows the place 0.": resized(feeds, place="always"),
-        "Pixels beyond a border count as 0 here; the border's pixel counts in their place.": resized(feeds, border="zero"),
+        "Pixels beyond a border count as 0 here; the border's pixel counts in their place.": resized(
+            feeds, border="zero"
+        ),
         "The factors are swapped: scales[2] is the height's, scales[3] the width's.": resized(swapped),
-        "Everything is enlarged 2 times, whatever scales says.": resized({"x": feeds["x"], "scales": np.array([1, 1, 2, 2], np.float32)}),
-        "A side is floor(size * scale), multiplied in float: 10 pixels times 2.3 are 23, not 22.": resized(feeds, double=True),
-        "The width follows scales[2]; it has a factor of its own, scales[3].": resized({"x": feeds["x"], "scales": scales[[0, 1, 2, 2]]}),
+        "Everything is enlarged 2 times, whatever scales says.": resized(
+            {"x": feeds["x"], "scales": np.array([1, 1, 2, 2], np.float32)}
+        ),
+        "A side is floor(size * scale), multiplied in float: 10 pixels times 2.3 are 23, not 22.": resized(
+            feeds, double=True
+        ),
+        "The width follows scales[2]; it has a factor of its own, scales[3].": resized(
+            {"x": feeds["x"], "scales": scales[[0, 1, 2, 2]]}
+        ),
     }
     first = resized({"x": np.repeat(feeds["x"][:, :1], feeds["x"].shape[1], axis=1), "scales": scales})
     likely["Every channel shows the first one."] = first
@@ -633,7 +681,16 @@ KNN_K = 6
 
 def knn_cases(rng: np.random.Generator) -> dict[str, Feeds]:
     cases = {}
-    for sizes in ([25, 35], [40], [7, 0, 90, 3], [1, 2, 30], [int(n) for n in rng.integers(5, 60, size=8)], [300, 211], [0, 0], []):
+    for sizes in (
+        [25, 35],
+        [40],
+        [7, 0, 90, 3],
+        [1, 2, 30],
+        [int(n) for n in rng.integers(5, 60, size=8)],
+        [300, 211],
+        [0, 0],
+        [],
+    ):
         cases[f"clouds of {', '.join(map(str, sizes))} points" if sizes else "no clouds"] = lattice(rng, sizes)
     return cases
 
@@ -693,7 +750,9 @@ def judge_knn_kernel(v: Verdict) -> None:
         expect_refusal(v, "k None", "The attribute k has no default.")
 
 
-def nearest(feeds: Feeds, k: int, *, ties: int = 1, mixed: bool = False, local: bool = False, fill: str = "first") -> np.ndarray:
+def nearest(
+    feeds: Feeds, k: int, *, ties: int = 1, mixed: bool = False, local: bool = False, fill: str = "first"
+) -> np.ndarray:
     """The neighbours by brute force; the keywords make known wrong answers."""
     xyz, offset = feeds["xyz"].astype(np.float64), feeds["offset"]
     idx = np.full((len(xyz), k), -1, np.int64)
@@ -714,17 +773,26 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int) -> None:
     likely = {
         "The clouds are mixed up: a point has neighbours in its own cloud only.": nearest(feeds, k, mixed=True),
         "Ties go to the lower index; here they went to the higher one.": nearest(feeds, k, ties=-1),
-        "The indices count from the cloud's first point; they count from the first point of xyz.": nearest(feeds, k, local=True),
+        "The indices count from the cloud's first point; they count from the first point of xyz.": nearest(
+            feeds, k, local=True
+        ),
         "A row that is too short repeats its first entry; these are -1.": nearest(feeds, k, fill="none"),
         "A row that is too short repeats its first entry, not its last one.": nearest(feeds, k, fill="last"),
-        "A row that is too short repeats its first entry; these are 0, a point of the first cloud.": nearest(feeds, k, fill="zero"),
-        "The point itself is one of its neighbours, the first unless another lies where it lies.": _without(nearest(feeds, k + 1), itself, k),
+        "A row that is too short repeats its first entry; these are 0, a point of the first cloud.": nearest(
+            feeds, k, fill="zero"
+        ),
+        "The point itself is one of its neighbours, the first unless another lies where it lies.": _without(
+            nearest(feeds, k + 1), itself, k
+        ),
     }
     likely = {cause: wrong for cause, wrong in likely.items() if not np.array_equal(wrong, expected)}
     if got.dtype.kind in "iu" and got.dtype != np.int64 and np.array_equal(got, expected):
         likely = {"The indices are right; they have to be int64.": got}
     elif got.shape == expected.shape and got.dtype == np.int64 and _as_far(got, expected, feeds):
-        likely = {"Ties go to the lower index. A sort by the distance alone, or topk, leaves them in any order.": got, **likely}
+        likely = {
+            "Ties go to the lower index. A sort by the distance alone, or topk, leaves them in any order.": got,
+            **likely,
+        }
     expect_close(got, expected, name="idx", likely=likely)
 
 
