@@ -80,7 +80,13 @@ def super_resolution(net: torch.nn.Module, folder: Path) -> torch.nn.Module:
     axes = {0: "batch", 2: "height", 3: "width"}
     torch.onnx.register_custom_op_symbolic("lab::dynamic_resize", symbolic, 9)
     torch.onnx.export(
-        module, example, folder / "torchscript.onnx", dynamo=False, opset_version=17, dynamic_axes={"photo": axes}, **names
+        module,
+        example,
+        folder / "torchscript.onnx",
+        dynamo=False,
+        opset_version=17,
+        dynamic_axes={"photo": axes},
+        **names,
     )
     torch.onnx.export(
         module,

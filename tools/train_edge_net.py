@@ -137,7 +137,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rate", type=float, default=5e-3, help="the highest learning rate (default: 0.005)")
     parser.add_argument("--seed", type=int, default=0, help="below 7000; the seeds above choose and test (default: 0)")
     parser.add_argument("--threads", type=int, default=1, help="a second one gains nothing here (default: 1)")
-    parser.add_argument("--out", type=Path, default=WEIGHTS, help="where the weights go (default: oplab/data/edge_net.npz)")
+    parser.add_argument(
+        "--out", type=Path, default=WEIGHTS, help="where the weights go (default: oplab/data/edge_net.npz)"
+    )
     options = parser.parse_args(argv)
     if options.steps < 2 or options.threads < 1:
         parser.error("--steps must be 2 or more, and --threads 1 or more")

@@ -537,7 +537,7 @@ def resize_cases(rng: np.random.Generator) -> dict[str, Feeds]:
         ((3, 2, 16, 9), (0.5, 0.34)),
         ((1, 4, int(rng.integers(9, 20)), int(rng.integers(21, 33))), around),
         ((2, 1, 5, 6), (1, 1)),
-        ((1, 2, 9, 5), (0.12, 2)),
+        ((1, 2, 9, 9), (0.12, 2)),
         ((1, 1, 1, 1), (4, 5)),
         ((0, 3, 4, 4), (2, 2)),
     ]
@@ -611,7 +611,7 @@ def resized(
 def _matrix(length: int, scale: np.float32, a: float, place: str, double: bool, border: str) -> np.ndarray:
     """(new, length): the weight of each pixel of one side in each pixel of the new one."""
     exact = float(scale)
-    new = int(np.floor(length * float(str(scale)))) if double else int(np.floor(np.float32(length) * scale))
+    new = int(np.floor(length * exact)) if double else int(np.floor(np.float32(length) * scale))
     i = np.arange(new)
     at = {
         "scale": (i + 0.5) / exact - 0.5,
