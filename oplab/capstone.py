@@ -455,7 +455,7 @@ def yours(work: Path) -> tuple[list[Project], list[str]]:
     from oplab.toolchain.build import BuildFailed, compile_exercise
 
     ops.load()
-    track = paths.root() / paths.track()
+    track = _answers()
     answers = Answers(track / "c16_capstone.py")
     wanted = (
         ("super_resolution", "resize_kernel", load_srcnn, super_resolution),
@@ -477,6 +477,11 @@ def yours(work: Path) -> tuple[list[Project], list[str]]:
         except BuildFailed as error:
             missing.append(f"{name}: {str(error).splitlines()[0]}")
     return projects, missing
+
+
+def _answers() -> Path:
+    """The folder of the answers in use: exercises or solutions."""
+    return paths.root() / paths.track()
 
 
 def report(folder: Path | None = None) -> Kept | None:

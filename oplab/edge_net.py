@@ -36,6 +36,9 @@ def neighbours(xyz: torch.Tensor, offset: torch.Tensor, k: int) -> torch.Tensor:
 
     Returns:
         int64 (n, k).
+
+    Raises:
+        RuntimeError: every cloud has fewer than k points; the operator refuses that.
     """
     idx, _ = torch.ops.oplab.knn_query(k, xyz, offset)
     idx = idx.to(torch.int64)

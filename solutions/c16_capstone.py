@@ -108,8 +108,8 @@ def point_cloud(net: torch.nn.Module, folder: Path) -> torch.nn.Module:
 
     ``net`` is :class:`oplab.edge_net.EdgeNet` **as its training left it**. It asks ``net.knn(xyz, offset, k)`` for neighbours; put
     your own operator there. It returns int64 (n, k), what ``lab::KNN`` in ``csrc/c16_knn_kernel.cpp`` promises: points of the own
-    cloud alone, nearest first, ties to the lower index, and a row that is too short repeats its first entry. Return the network
-    that computes what a product would ship::
+    cloud alone, nearest first, ties to the lower index, and a row that is too short repeats its first entry. In each call at least one
+    cloud has k points. Return the network that computes what a product would ship::
 
         >>> module = point_cloud(net, folder)
         >>> module(torch.rand(300, 3), torch.tensor([100, 300])).shape    # two clouds, of 100 and 200 points

@@ -688,6 +688,7 @@ def knn_cases(rng: np.random.Generator) -> dict[str, Feeds]:
         [1, 2, 30],
         [int(n) for n in rng.integers(5, 60, size=8)],
         [300, 211],
+        [2, 3],
         [0, 0],
         [],
     ):
