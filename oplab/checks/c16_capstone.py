@@ -42,10 +42,9 @@ def collect_delivery(c: Collect, name: str, net: torch.nn.Module) -> Any:
     c.value("returned", type(module).__name__ if module is not None else "")
     for file in FILES:
         c.file(file, folder / file)
-    if not callable(module):
-        return None
-    c.value("training", bool(getattr(module, "training", False)))
-    return module
+    c.value("callable", callable(module))
+    c.value("training", getattr(module, "training", False) is True)
+    return module if callable(module) else None
 
 
 def collect_call(c: Collect, title: str, module: Any, feeds: Feeds) -> None:
@@ -66,7 +65,9 @@ def expect_module(v: Verdict) -> None:
         v.value("your function")  # raises, with the learner's line
     if not v.value("returned"):
         raise Wrong("Expected the module that the two files were made from, got None: return it at the end.")
-    if v.value("returned") not in ("function",) and v.value("training"):
+    if not v.value("callable"):
+        raise Wrong(f"Expected the module that the two files were made from, got a {v.value('returned')}.")
+    if v.value("training"):
         raise Wrong(
             "The returned module is in train mode: Dropout throws features away, and BatchNorm uses the numbers of the batch at hand. "
             "Call eval() before you export and before you compare."

@@ -1,4 +1,4 @@
-// says: idx
+// says: k None: expected an error status
 #include "oplab_kernel.h"
 
 namespace {
@@ -6,7 +6,7 @@ namespace {
 using oplab::Tensor;
 
 struct KNN {
-  KNN(const OrtApi*, const OrtKernelInfo* info) : k(12) {
+  KNN(const OrtApi*, const OrtKernelInfo* info) : k(oplab::int_attribute(info, "k", 8)) {
     if (k < 1) oplab::refuse("k must be at least 1, but it is ", k, ".");
   }
 

@@ -1,4 +1,4 @@
-// says: The width follows scales[2]
+// says: is not a registered function/op
 #include <cmath>
 
 #include "oplab_kernel.h"
@@ -46,7 +46,7 @@ struct DynamicResize {
     for (int k = 2; k < 4; ++k) {
       if (!(scale[k] > 0) || !(scale[k] < 1e6f)) oplab::refuse("scales[", k, "] is ", scale[k], ".");  // NaN is neither
     }
-    const std::vector<Tap> rows = taps(shape[2], scale[2]), columns = taps(shape[3], scale[2]);
+    const std::vector<Tap> rows = taps(shape[2], scale[2]), columns = taps(shape[3], scale[3]);
     float* to = y.Allocate({shape[0], shape[1], static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns.size())});
     for (int64_t plane = 0; plane < shape[0] * shape[1]; ++plane, from += shape[2] * shape[3]) {
       for (const Tap& row : rows) {
@@ -72,7 +72,7 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
   Ort::InitApi(api);
   static const oplab::Op<DynamicResize> op{"DynamicResize"};  // operator and domain must outlive every session
   static const Ort::CustomOpDomain domain = [] {
-    Ort::CustomOpDomain made{"lab"};
+    Ort::CustomOpDomain made{"mine"};
     made.Add(&op);
     return made;
   }();
