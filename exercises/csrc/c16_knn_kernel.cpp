@@ -1,0 +1,29 @@
+// c16.knn_kernel: lab::KNN(xyz float[n, 3], offset int64[b]; k int) -> idx int64[n, k]
+//
+// The k nearest points of each point among the points of its own cloud, nearest first, ties to the lower index. offset[i] is the
+// number of points in the clouds 0 to i; idx counts through all of xyz. Where a cloud has fewer than k points, the rest of the row
+// repeats the row's first entry. Clouds may be empty, and there may be none. k has no default and is at least 1; the constructor
+// refuses the rest. Refused with a sentence too: an xyz that is not [n, 3], and offsets that are not of rank 1, fall, or do not
+// end at n.
+#include "oplab_kernel.h"
+
+namespace {
+
+using oplab::Tensor;
+
+// TODO c16.knn_kernel: the kernel KNN, a struct for oplab::Op, as the lines above describe it
+#error "c16.knn_kernel is not written yet"
+
+}  // namespace
+
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  Ort::InitApi(api);
+  static const oplab::Op<KNN> op{"KNN"};  // operator and domain must outlive every session
+  static const Ort::CustomOpDomain domain = [] {
+    Ort::CustomOpDomain made{"lab"};
+    made.Add(&op);
+    return made;
+  }();
+  return api->AddCustomOpDomain(options, domain);
+}

@@ -1,0 +1,34 @@
+// c16.resize_kernel: lab::DynamicResize(x float[N, C, H, W], scales float[4]) -> y float[N, C, H', W']
+//
+// Bicubic resize by factors that are data: scales is 1, 1, the factor of the height and the factor of the width. A side becomes
+// H' = floor(H * scale), multiplied in float. Pixel i of a side lies at (i + 0.5) / scale - 0.5 in x, with the scale that was
+// given, and at 0 where the side becomes one pixel. It is the sum of the four pixels around that place, in both directions, with
+// the weights of Keys' cubic and a = -0.75; at a distance d they are
+//     (a + 2) d^3 - (a + 3) d^2 + 1          for d <= 1
+//     a d^3 - 5a d^2 + 8a d - 4a             for 1 < d < 2
+// Beyond a border the border's pixel is read. N and C may be 0. An x that is not of rank 4 or has no pixel, scales that are not
+// four values, begin with another number than 1, are not finite and positive, or leave no pixel, get a status with a sentence.
+#include <cmath>
+
+#include "oplab_kernel.h"
+
+namespace {
+
+using oplab::Tensor;
+
+// TODO c16.resize_kernel: the kernel DynamicResize, a struct for oplab::Op, as the lines above describe it
+#error "c16.resize_kernel is not written yet"
+
+}  // namespace
+
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  Ort::InitApi(api);
+  static const oplab::Op<DynamicResize> op{"DynamicResize"};  // operator and domain must outlive every session
+  static const Ort::CustomOpDomain domain = [] {
+    Ort::CustomOpDomain made{"lab"};
+    made.Add(&op);
+    return made;
+  }();
+  return api->AddCustomOpDomain(options, domain);
+}

@@ -1,0 +1,177 @@
+"""The point-cloud classifier with its committed weights, the script that trains it, and the report that a learner keeps."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import helper
+
+from oplab import capstone, edge_net, ops
+from oplab.errors import OplabError
+from oplab.point_clouds import SOLIDS, cloud, clouds
+
+ROOT = Path(__file__).resolve().parents[2]
+WEIGHTS = files("oplab").joinpath("data", "edge_net.npz")
+
+
+@pytest.fixture(scope="module")
+def trainer():
+    spec = importlib.util.spec_from_file_location("train_edge_net", ROOT / "tools" / "train_edge_net.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    ops.load()
+    return module
+
+
+# --- the clouds and the network
+
+
+def test_clouds_are_seeded_and_as_large_as_they_say():
+    xyz, offset, label = clouds([5, 1, 80], np.random.default_rng(3))
+    assert xyz.dtype == np.float32 and xyz.shape == (86, 3) and offset.tolist() == [5, 6, 86] and label.shape == (3,)
+    again, _, _ = clouds([5, 1, 80], np.random.default_rng(3))
+    np.testing.assert_array_equal(xyz, again)
+    assert clouds([], np.random.default_rng(3))[0].shape == (0, 3)
+
+
+@pytest.mark.parametrize("solid", SOLIDS)
+def test_a_solid_is_about_two_units_across(solid):
+    points = cloud(solid, 4000, np.random.default_rng(1))
+    across = np.linalg.norm(points[:, None][::40] - points[None][:, ::40], axis=2).max()
+    assert np.isfinite(points).all() and 1.2 < across < 4
+
+
+def test_weights_are_small_and_reach_the_stated_accuracy(trainer):
+    assert Path(str(WEIGHTS)).stat().st_size < 300_000
+    found = trainer.confusion(edge_net.load_edge_net(), 640, trainer.HELD_OUT)
+    assert np.trace(found) / found.sum() > 0.95
+    assert (np.diag(found) / found.sum(axis=1) > 0.8).all()  # no solid is given up
+
+
+def test_a_cloud_does_not_see_the_others():
+    ops.load()
+    net = edge_net.load_edge_net()
+    xyz, offset, _ = (torch.from_numpy(part) for part in clouds([90, 13, 70], np.random.default_rng(5)))
+    together = net(xyz, offset)
+    alone = [net(part, torch.tensor([len(part)])) for part in torch.tensor_split(xyz, offset[:-1])]
+    torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-4)
+
+
+def test_missing_or_foreign_weights_are_a_sentence(monkeypatch):
+    monkeypatch.setattr(edge_net, "WEIGHTS", "nothing.npz")
+    with pytest.raises(OplabError, match="weights are missing"):
+        edge_net.load_edge_net()
+    monkeypatch.setattr(edge_net, "WEIGHTS", "srcnn.npz")
+    with pytest.raises(OplabError, match="does not hold the weights of EdgeNet"):
+        edge_net.load_edge_net()
+
+
+# --- the training
+
+
+def test_ctrl_c_keeps_the_best_weights(trainer, monkeypatch, capsys):
+    looks = []
+
+    def look(net, count, seed):
+        looks.append({name: value.clone() for name, value in net.state_dict().items()})
+        if len(looks) > 1:
+            raise KeyboardInterrupt
+        return np.eye(8, dtype=np.int64)
+
+    monkeypatch.setattr(trainer, "EVERY", 1)
+    monkeypatch.setattr(trainer, "confusion", look)
+    monkeypatch.setattr(trainer, "SIZES", (20, 30))
+    net = trainer.train(5, 0, 1e-3, None)
+    assert "Stopped by Ctrl-C" in capsys.readouterr().out
+    for name, value in net.state_dict().items():
+        torch.testing.assert_close(value, looks[0][name])
+
+
+def test_ctrl_c_before_the_first_look_changes_no_file(trainer, monkeypatch):
+    def stop(count, rng):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer, "draw", stop)
+    with pytest.raises(SystemExit, match="Nothing is kept"):
+        trainer.train(5, 0, 1e-3, None)
+
+
+def test_weights_are_written_in_one_move_and_read_back(trainer, tmp_path):
+    net = edge_net.load_edge_net()
+    trainer.save(net, tmp_path / "w.npz")
+    assert [path.name for path in tmp_path.iterdir()] == ["w.npz"]
+    with np.load(tmp_path / "w.npz") as arrays:
+        assert set(arrays.files) == set(net.state_dict())
+
+
+# --- the report
+
+
+def project(folder: Path, alpha: float = 3.0) -> capstone.Project:
+    """The smallest project that there is: MyAdd, on the course's kernel."""
+    node = helper.make_node("MyAdd", ["a", "b"], ["y"], domain="oplab", alpha=alpha)
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n"]) for name in "aby"]
+    graph = helper.make_graph([node], "add", values[:2], values[2:])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("oplab", 1)]
+    for exporter in capstone.EXPORTERS:
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), folder / f"{exporter}.onnx")
+    case = {"a": np.ones(3, np.float32), "b": np.arange(3, dtype=np.float32)}
+
+    def picture(run):
+        figure, (axes,) = capstone._figure(1, 1, (2, 2))
+        axes.plot(run("dynamo", case))
+        return figure
+
+    return capstone.Project("add", lambda a, b: 3 * a + 2 * b, folder, None, "oplab::MyAdd", {"three": case}, picture)
+
+
+def test_a_report_says_what_agrees_and_replaces_no_other(tmp_path):
+    made = project(tmp_path)
+    first, second = (capstone.write([made], tmp_path / "kept") for _ in range(2))
+    assert first.passed and first.path != second.path and first.path.is_file() and second.path.is_file()
+    assert "ort and host agree with eager" in first.summary()
+    page = first.path.read_text()
+    assert "All agree" in page and page.count("data:image/png") == 2 and page.count("data:image/svg+xml") == 2
+    assert "http" not in page.replace("http://www.w3.org", "")  # it asks for nothing from elsewhere
+    assert (first.path.parent / "add" / "dynamo.onnx").is_file()
+
+
+def test_a_number_that_is_taken_is_left_alone(tmp_path):
+    (tmp_path / "report-007").mkdir()
+    (tmp_path / "report-old").mkdir()
+    assert capstone._new_folder(tmp_path).name == "report-008"
+
+
+def test_a_wrong_model_is_reported_in_a_report_that_is_kept(tmp_path):
+    kept = capstone.write([project(tmp_path, alpha=2.0)], tmp_path / "kept")
+    assert not kept.passed and "ort and eager differ in y" in kept.problems[0]
+    assert "Not all agree" in kept.path.read_text() and kept.problems[0] in kept.summary()
+
+
+def test_a_missing_model_is_a_sentence(tmp_path):
+    made = project(tmp_path)
+    (tmp_path / "dynamo.onnx").unlink()
+    with pytest.raises(OplabError, match=r"there is no dynamo\.onnx"):
+        capstone.write([made], tmp_path / "kept")
+    with pytest.raises(OplabError, match="nothing to report"):
+        capstone.write([], tmp_path / "kept")
+
+
+def test_what_is_not_written_yet_is_named(tmp_path, monkeypatch, capsys):
+    from oplab.stubs import make_stub
+
+    for name in ("c16_capstone.py", "csrc/c16_resize_kernel.cpp", "csrc/c16_knn_kernel.cpp"):
+        file = tmp_path / "exercises" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(make_stub((ROOT / "solutions" / name).read_text(), name))
+    monkeypatch.setattr(capstone, "_answers", lambda: tmp_path / "exercises")
+    assert capstone.report(tmp_path / "kept") is None
+    said = capsys.readouterr().out
+    assert "c16.resize_kernel is not written yet" in said and "c16.knn_kernel is not written yet" in said
+    assert not (tmp_path / "kept").exists()
