@@ -391,7 +391,7 @@ def _from_judge(exercise: Exercise, answer: dict[str, Any]) -> Outcome:
             return _outcome(exercise, "grader_error", "The judge made no check.")
         bad = next((entry for entry in report["checks"] if not entry["passed"]), None)
         if bad is None:
-            return replace(_outcome(exercise, "passed", "", checks), points=exercise.points)
+            return _passed(exercise, checks, report.get("share"))
         return _outcome(exercise, "error" if bad["raised"] else "failed", bad["message"], checks)
     if report.get("outcome") == "grader_error":
         return _outcome(exercise, "grader_error", f"{report.get('message')}\n{report.get('trace', '')}".strip())
@@ -407,6 +407,19 @@ def _from_judge(exercise: Exercise, answer: dict[str, Any]) -> Outcome:
         )
     died = answer.get("signal") or f"exit code {answer.get('exit')}"
     return _outcome(exercise, "failed", f"ONNX Runtime or the checker died on the result ({died}).")
+
+
+def _passed(exercise: Exercise, checks: tuple[Check, ...], share: dict[str, Any] | None) -> Outcome:
+    """A right answer: all points, or the part that the judge awarded, rounded and never less than one."""
+    if share is None:
+        return replace(_outcome(exercise, "passed", "", checks), points=exercise.points)
+    if not exercise.speed:
+        return _outcome(
+            exercise, "grader_error", "The judge shares the points out, but course.toml has no speed = true."
+        )
+    points = max(1, min(exercise.points, round(share["part"] * exercise.points)))
+    reason = share["reason"] if points < exercise.points else ""
+    return replace(_outcome(exercise, "passed", reason, checks), points=points)
 
 
 class _Disturbed(Exception):
