@@ -245,6 +245,10 @@ def expect_sum(got: np.ndarray, feeds: Feeds, alpha: float = 3.0, beta: float = 
     }
     if (alpha, beta) != (3.0, 2.0):
         likely["This is 3a + 2b: the attributes of the node are not read."] = 3 * a + 2 * b
+    if got.shape == a.shape and a.size > 16:
+        good = np.isclose(got, alpha * a + beta * b, rtol=1e-4, atol=1e-4, equal_nan=True).ravel()
+        if good[:-16].all() and not good.all():
+            likely["Only the last elements are wrong: a loop in steps of 4 or 8 needs another one for the rest."] = got
     if b.ndim < a.ndim and a.size:
         shifted = np.resize(beta * b, a.size + 1)[1:].reshape(a.shape) + alpha * a
         likely["The row b is one element late."] = shifted
