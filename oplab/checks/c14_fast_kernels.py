@@ -144,14 +144,11 @@ ADD_TIMED = ((401, 1021), (1021,))
 ADD_DEFAULTS = {"alpha": 3.0, "beta": 2.0}
 ADD_SCALE = speed.Scale(
     "ONNX Runtime's Mul, Mul, Add",
-    0.02,
-    0.9,
+    0.05,
+    0.7,
     [
-        (0.06, "the rung 'hoisted' (something is fetched again for each element, Data() for example)"),
-        (
-            0.9,
-            "the rung 'vectorised' (something in the inner loop, `i % width` for example, keeps the compiler from it)",
-        ),
+        (0.2, "the rung 'hoisted' (something is fetched again for each element, Data() for example)"),
+        (0.7, "the rung 'vectorised' (something in the inner loop, `i % width` for example, keeps the compiler from it)"),
     ],
 )
 
@@ -314,7 +311,7 @@ DEFORM_SCHEDULED = Window(2, 5, 29, 31, 6)
 DEFORM_DIMS = {"X": "float32", "W": "float32", "offset": "float32", "mask": "float32"}
 DEFORM_SCALE = speed.Scale(
     "ONNX Runtime's DeformConv",
-    0.005,
+    0.01,
     0.7,
     [
         (0.03, "the rung 'hoisted' (each output channel takes the same samples again)"),
