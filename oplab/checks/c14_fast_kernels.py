@@ -508,6 +508,7 @@ def knn_clouds(rng: np.random.Generator) -> dict[str, tuple[int, Feeds]]:
     needle = whole(199, 0, 3)
     needle[:, 0] = rng.integers(-100000, 100000, size=199)
     clouds: dict[str, tuple[int, np.ndarray, tuple[int, ...]]] = {
+        "one cell that holds nearly all of the points": (K, crowd, (len(crowd),)),
         "three batches that overlap in space": (K, whole(331), (100, 131, 100)),
         "random points": (K, rng.uniform(-1, 1, size=(601, 3)), (601,)),
         "one point": (1, whole(1), (1,)),
@@ -519,7 +520,6 @@ def knn_clouds(rng: np.random.Generator) -> dict[str, tuple[int, Feeds]]:
         "points on a line along x": (K, line, (211,)),
         "points in a plane": (K, flat, (307,)),
         "points on a diagonal": (K, diagonal, (257,)),
-        "one cell that holds nearly all of the points": (K, crowd, (len(crowd),)),
         "two heaps far apart": (K, heaps, (len(heaps),)),
         "a needle": (K, needle, (199,)),
         "a box, k as large as the cloud": (60, whole(60), (60,)),
