@@ -148,7 +148,10 @@ ADD_SCALE = speed.Scale(
     0.7,
     [
         (0.2, "the rung 'hoisted' (something is fetched again for each element, Data() for example)"),
-        (0.7, "the rung 'vectorised' (something in the inner loop, `i % width` for example, keeps the compiler from it)"),
+        (
+            0.7,
+            "the rung 'vectorised' (something in the inner loop, `i % width` for example, keeps the compiler from it)",
+        ),
     ],
 )
 

@@ -161,6 +161,12 @@ def test_a_right_answer_never_gets_nothing_and_a_whole_one_says_nothing():
     assert graded(FAST, [RIGHT], None).points == 10
 
 
+def test_a_build_with_sanitizers_says_that_it_is_slow():
+    report = {"report": {"outcome": "judged", "checks": [RIGHT], "share": {"part": 0.5, "reason": "It is slow."}}}
+    outcome = engine._from_judge(FAST, report, sanitize=True)
+    assert outcome.passed and "--sanitize" in outcome.message and "It is slow." in outcome.message
+
+
 def test_a_wrong_answer_gets_nothing_however_fast_it_is():
     outcome = graded(FAST, [RIGHT, WRONG], {"part": 1.0, "reason": ""})
     assert (outcome.status, outcome.points) == ("failed", 0)
