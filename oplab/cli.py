@@ -75,6 +75,7 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = 
                         "id": exercise.id,
                         "goal": exercise.goal,
                         "points": exercise.points,
+                        "reached": reached.entry(exercise.id).points,
                         "difficulty": exercise.difficulty,
                         "minutes": exercise.minutes,
                         "file": f"exercises/{exercise.file}",

@@ -60,6 +60,7 @@ class Exercise:
         kind: ``python``, or for C++ ``ort`` (ONNX Runtime kernel) or ``torch`` (stable-ABI operator).
         preload: what the grading server warms up before it starts, for example ``dynamo``.
         limits: what one run may use.
+        speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.base.Verdict.award`).
     """
 
     name: str
@@ -72,6 +73,7 @@ class Exercise:
     kind: str = "python"
     preload: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    speed: bool = False
 
     @property
     def id(self) -> str:
@@ -215,7 +217,7 @@ class _Reader:
         )
 
     def _exercise(self, item: dict[str, Any], stem: str, defaults: Limits, where: tuple) -> Exercise:
-        known = {"name", "goal", "points", "difficulty", "minutes", "hints", "kind", "preload", "limits"}
+        known = {"name", "goal", "points", "difficulty", "minutes", "hints", "kind", "preload", "limits", "speed"}
         self._keys(item, known, "an exercise", where)
         name = self._get(item, "name", str, where)
         if not _NAME.fullmatch(name):
@@ -234,6 +236,7 @@ class _Reader:
             kind=kind,
             preload=self._strings(item, "preload", where, PRELOADS) if "preload" in item else (),
             limits=self._limits(item.get("limits", {}), defaults, where),
+            speed=self._get(item, "speed", bool, where) if "speed" in item else False,
         )
 
     def _limits(self, item: Any, defaults: Limits, where: tuple) -> Limits:

@@ -91,11 +91,13 @@ class Trial:
     def problem(self, outcome: Outcome) -> str:
         """What is wrong with the outcome, as a sentence, or an empty string."""
         points = self.exercise.points if self.status == "passed" else 0
+        # Where points grow with speed, how many there are is the machine's affair, and no promise may depend on it.
+        slow = self.exercise.speed and self.status == "passed" and 1 <= outcome.points <= points
         if outcome.status != self.status:
             return f"expected {self.status}, got {outcome.status}: {outcome.message or 'every check passed'}"
         if self.says not in outcome.message:
             return f"it is rejected for another reason: {self.says!r} is not in {outcome.message!r}"
-        if outcome.points != points:
+        if outcome.points != points and not slow:
             return f"expected {points} points, got {outcome.points}"
         return ""
 

@@ -259,11 +259,13 @@ class Verdict:
     Attributes:
         rng: a generator in the same state as the one that collect had.
         results: the checks so far.
+        share: what part of the points a right answer gets, and why not all: see :meth:`award`.
     """
 
     def __init__(self, folder: Path, rng: np.random.Generator, seals: Mapping[str, str] | None = None):
         self.rng = rng
         self.results: list[CheckResult] = []
+        self.share: tuple[float, str] | None = None
         self._folder, self._seals = folder, seals
         self._items = _items(self._read("evidence.json", MAX_JSON))
         self._arrays: dict[str, np.ndarray] | None = None
@@ -279,6 +281,21 @@ class Verdict:
             self.results.append(CheckResult(name, False, str(error)))
         else:
             self.results.append(CheckResult(name, True, ""))
+
+    def award(self, part: float, reason: str) -> None:
+        """Give a right answer only ``part`` of its points, from 0 to 1; it still passes, with one point at least.
+
+        For exercises whose entry in ``course.toml`` says ``speed = true``. ``reason`` is what the learner reads; with all of the
+        points nothing is said. An answer that is wrong gets nothing, whatever is awarded.
+
+        Raises:
+            ValueError: ``part`` is not a number from 0 to 1, or less than all is given without a reason.
+        """
+        if not 0 <= part <= 1:
+            raise ValueError(f"part is {part}")
+        if part < 1 and not reason:
+            raise ValueError("less than all points need a reason")
+        self.share = (float(part), reason)
 
     @property
     def ok(self) -> bool:

@@ -280,7 +280,7 @@ class _Grader:
             report = verdict.get("report") or {}
             if not (report or verdict.get("signal") or verdict.get("killed")) or report.get("outcome") == "disturbed":
                 self._if_disturbed(exercise, str(report.get("message", "the judge was ended from outside")))
-            outcome = _from_judge(exercise, verdict)
+            outcome = _from_judge(exercise, verdict, self.sanitize)
         shutil.rmtree(home, ignore_errors=True)
         note = _left_behind(answer)
         return replace(
@@ -382,7 +382,7 @@ def _from_collect(exercise: Exercise, answer: dict[str, Any], file: Path, saniti
     return _outcome(exercise, "grader_error", f"{message}\n{report.get('trace', '')}".strip())
 
 
-def _from_judge(exercise: Exercise, answer: dict[str, Any]) -> Outcome:
+def _from_judge(exercise: Exercise, answer: dict[str, Any], sanitize: bool = False) -> Outcome:
     """The outcome that the judge found. A judge that died was given something it could not survive: no points, and not our fault."""
     report = answer.get("report") or {}
     if report.get("outcome") == "judged":
@@ -391,7 +391,7 @@ def _from_judge(exercise: Exercise, answer: dict[str, Any]) -> Outcome:
             return _outcome(exercise, "grader_error", "The judge made no check.")
         bad = next((entry for entry in report["checks"] if not entry["passed"]), None)
         if bad is None:
-            return replace(_outcome(exercise, "passed", "", checks), points=exercise.points)
+            return _passed(exercise, checks, report.get("share"), sanitize)
         return _outcome(exercise, "error" if bad["raised"] else "failed", bad["message"], checks)
     if report.get("outcome") == "grader_error":
         return _outcome(exercise, "grader_error", f"{report.get('message')}\n{report.get('trace', '')}".strip())
@@ -407,6 +407,23 @@ def _from_judge(exercise: Exercise, answer: dict[str, Any]) -> Outcome:
         )
     died = answer.get("signal") or f"exit code {answer.get('exit')}"
     return _outcome(exercise, "failed", f"ONNX Runtime or the checker died on the result ({died}).")
+
+
+def _passed(
+    exercise: Exercise, checks: tuple[Check, ...], share: dict[str, Any] | None, sanitize: bool = False
+) -> Outcome:
+    """A right answer: all points, or the part that the judge awarded, rounded and never less than one."""
+    if share is None:
+        return replace(_outcome(exercise, "passed", "", checks), points=exercise.points)
+    if not exercise.speed:
+        return _outcome(
+            exercise, "grader_error", "The judge shares the points out, but course.toml has no speed = true."
+        )
+    points = max(1, min(exercise.points, round(share["part"] * exercise.points)))
+    reason = share["reason"] if points < exercise.points else ""
+    if reason and sanitize:
+        reason = f"With --sanitize everything is slow: grade it without, for its points. {reason}"
+    return replace(_outcome(exercise, "passed", reason, checks), points=points)
 
 
 class _Disturbed(Exception):

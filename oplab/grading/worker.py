@@ -72,7 +72,8 @@ def judge(job: dict[str, Any]) -> dict[str, Any]:
         {"name": check.name, "passed": check.passed, "message": check.message[:4000], "raised": check.raised}
         for check in verdict.results
     ]
-    return {"outcome": "judged", "checks": checks}
+    share = None if verdict.share is None else {"part": verdict.share[0], "reason": verdict.share[1][:4000]}
+    return {"outcome": "judged", "checks": checks, "share": share}
 
 
 def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:

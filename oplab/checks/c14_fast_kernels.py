@@ -1,0 +1,683 @@
+"""Checks of chapter 14: kernels that are right first, and whose points grow with their speed.
+
+Each learner's library registers the domain ``lab``. Every exercise has the same three parts: ordinary runs on hard inputs, one large
+input whose pieces are called in orders of our own and on several threads, and a race with a baseline on one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oplab.checks import speed
+from oplab.checks.base import Collect, Verdict
+from oplab.checks.exporting import about
+from oplab.parity import Wrong, describe, expect_close
+
+if TYPE_CHECKING:
+    import onnx
+
+Feeds = dict[str, np.ndarray]
+Values = Mapping[str, tuple[str, Sequence[int | str]]]  # dtype and shape by name
+ROUNDS = 7  # that are timed; one more warms up
+THREADS = (1, 2, 4)
+
+
+def model_of(nodes: Sequence[onnx.NodeProto], inputs: Values, outputs: Values, numbers: Mapping[str, float] = {}):
+    """A model of these nodes; ``numbers`` are float initialisers without dimensions."""
+    from onnx import TensorProto, helper
+
+    def infos(values: Values) -> list[onnx.ValueInfoProto]:
+        return [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
+            for name, (dtype, shape) in values.items()
+        ]
+
+    constants = [helper.make_tensor(name, TensorProto.FLOAT, [], [value]) for name, value in numbers.items()]
+    graph = helper.make_graph(list(nodes), "graph", infos(inputs), infos(outputs), constants)
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("lab", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def runner(model: onnx.ModelProto, threads: int = 1, libraries: Sequence = ()) -> Callable[[Feeds], list[np.ndarray]]:
+    """Runs a model in a session of its own."""
+    import oplab
+
+    session = oplab.session(model, threads=threads, libraries=list(libraries))
+    return lambda feeds: session.run(None, feeds)
+
+
+def collect_runs(c: Collect, title: str, model: onnx.ModelProto, cases: Mapping[str, Feeds]) -> None:
+    """What the learner's kernel gives for each of the cases, in one session."""
+    run = c.attempt(title, runner, model, 1, [c.library])
+    for name, feeds in cases.items():
+        given = c.attempt(name, run, feeds) if run else None
+        if given is not None:
+            c.value(name, given)
+
+
+def collect_schedules(c: Collect, model: onnx.ModelProto, feeds: Feeds, made: Mapping[str, tuple]) -> None:
+    """One large input: with the pieces in orders of our own, and on several threads."""
+    from oplab.checks.schedules import ORDERS, ScheduledSession
+
+    for threads in THREADS:
+        run = c.attempt(f"{threads} threads", runner, model, threads, [c.library])
+        given = c.attempt(f"{threads} threads", run, feeds) if run else None
+        if given is not None:
+            c.value(f"{threads} threads", given)
+    scheduled = c.attempt("scheduler", ScheduledSession, model.SerializeToString(), c.library, c.scratch)
+    for label, order in ORDERS.items():
+        results = c.attempt(label, scheduled.run, feeds, made, order) if scheduled else None
+        if results is not None:
+            c.value(label, list(results.values()))
+            c.value(f"{label}: pieces", max(scheduled.pieces, default=0))
+
+
+def outputs(v: Verdict, title: str, count: int = 1) -> list[np.ndarray]:
+    """The arrays recorded under ``title``.
+
+    Raises:
+        Wrong: the session was refused or failed; with its sentence.
+    """
+    error = v.error(title)
+    if error:
+        cause = ""
+        if "is not a registered function/op" in error.message:
+            cause = " The library has no such operator in the domain lab: keep the stub's last lines."
+        raise Wrong(f"ONNX Runtime says: {error.message}{cause}")
+    found = v.value(title)
+    if type(found) is not list or len(found) != count or not all(type(entry) is np.ndarray for entry in found):
+        raise Wrong(f"Expected {count} arrays, got something else.")
+    return found
+
+
+def judge_schedules(v: Verdict, count: int) -> int:
+    """Demand the same bits from every number of threads and every order of the pieces.
+
+    Returns:
+        how many pieces ParallelFor got; 0 where it was not called, or where a check failed.
+    """
+    from oplab.checks.schedules import ORDERS
+
+    pieces = 0
+    with v.check("every number of threads and every order of the pieces gives the same bits"):
+        if v.error("scheduler"):
+            raise Wrong(f"In ONNX Runtime's C library the kernel fails: {v.error('scheduler').message}")
+        first = outputs(v, "1 threads", count)
+        for label in [*(f"{threads} threads" for threads in THREADS[1:]), *ORDERS]:
+            for mine, serial in zip(outputs(v, label, count), first, strict=True):
+                if mine.shape != serial.shape or not np.array_equal(mine, serial, equal_nan=mine.dtype.kind == "f"):
+                    how = f"With {label}" if "threads" in label else f"With the pieces called {label}"
+                    raise Wrong(
+                        f"{how}, the result is not the one of a single thread. A piece uses what another piece has written or left "
+                        "behind: give each piece its own scratch memory, and let it write only its own part of the output."
+                    )
+        found = v.value(f"{next(iter(ORDERS))}: pieces")
+        pieces = found if type(found) is int else 0
+    return pieces if v.ok else 0
+
+
+def judge_speed(v: Verdict, scale: speed.Scale, pieces: int) -> None:
+    """Award the points of an answer that has passed every check."""
+    if v.ok:
+        speed.award(v, scale, speed.ratio(v), pieces)
+
+
+# --- fuse_my_add -----------------------------------------------------------------------------------------------------
+
+ADD_SHAPES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "a row added to each row": ((19, 23), (23,)),
+    "a row added to each row, two dimensions in front": ((3, 5, 101), (101,)),
+    "equal shapes": ((13, 17), (13, 17)),
+    "one element": ((1,), (1,)),
+    "rows of one element": ((70001, 1), (1,)),
+    "one long row": ((1, 99991), (99991,)),
+    "no rows": ((0, 7), (7,)),
+    "rows of no elements": ((5, 0), (0,)),
+    "no dimensions": ((), ()),
+    "rows across the borders of pieces": ((211, 997), (997,)),
+}
+ADD_TIMED = ((401, 1021), (1021,))
+ADD_DEFAULTS = {"alpha": 3.0, "beta": 2.0}
+ADD_SCALE = speed.Scale(
+    "ONNX Runtime's Mul, Mul, Add",
+    0.05,
+    0.7,
+    [
+        (0.2, "the rung 'hoisted' (something is fetched again for each element, Data() for example)"),
+        (
+            0.7,
+            "the rung 'vectorised' (something in the inner loop, `i % width` for example, keeps the compiler from it)",
+        ),
+    ],
+)
+
+
+def add_model(ranks: tuple[int, int], attributes: Mapping[str, float]) -> onnx.ModelProto:
+    from onnx import helper
+
+    a, b = ([f"{name}{i}" for i in range(rank)] for name, rank in zip("ab", ranks, strict=True))
+    node = helper.make_node("MyAdd", ["a", "b"], ["y"], domain="lab", **attributes)
+    return model_of([node], {"a": ("float32", a), "b": ("float32", b)}, {"y": ("float32", a)})
+
+
+def three_nodes(rank: int) -> onnx.ModelProto:
+    """The same with ONNX's own operators."""
+    from onnx import helper
+
+    nodes = [
+        helper.make_node("Mul", ["a", "alpha"], ["u"]),
+        helper.make_node("Mul", ["b", "beta"], ["v"]),
+        helper.make_node("Add", ["u", "v"], ["y"]),
+    ]
+    a, b = ["n", "m"], ["n", "m"][-rank:]
+    return model_of(nodes, {"a": ("float32", a), "b": ("float32", b)}, {"y": ("float32", a)}, ADD_DEFAULTS)
+
+
+def add_feeds(rng: np.random.Generator, a: Sequence[int], b: Sequence[int]) -> Feeds:
+    # Below zero and above: no product or sum is lost in another, and none is 0.
+    return {name: rng.uniform(-4, 4, size=tuple(shape)).astype(np.float32) for name, shape in (("a", a), ("b", b))}
+
+
+def add_timed(rng: np.random.Generator) -> list[Feeds]:
+    """For each round: a and b of one shape, and another a with a row."""
+    rounds = []
+    for _ in range(ROUNDS + 1):
+        same, row = add_feeds(rng, ADD_TIMED[0], ADD_TIMED[0]), add_feeds(rng, *ADD_TIMED)
+        rounds.append({"a": same["a"], "b": same["b"], "a2": row["a"], "b2": row["b"]})
+    return rounds
+
+
+def in_two(same: Callable, row: Callable) -> Callable[[Feeds], list[np.ndarray]]:
+    return lambda feeds: [
+        *same({"a": feeds["a"], "b": feeds["b"]}),
+        *row({"a": feeds["a2"], "b": feeds["b2"]}),
+    ]
+
+
+def collect_fuse_my_add(c: Collect) -> None:
+    for title, (a, b) in ADD_SHAPES.items():
+        collect_runs(c, title, add_model((len(a), len(b)), {}), {title: add_feeds(c.rng, a, b)})
+    feeds = add_feeds(c.rng, (7, 9), (9,))
+    collect_runs(c, "attributes", add_model((2, 1), {"alpha": -1.5, "beta": 0.25}), {"attributes": feeds})
+    feeds["a"][2, 3], feeds["b"][5] = np.inf, np.nan
+    collect_runs(c, "nan", add_model((2, 1), {}), {"nan": feeds})
+    large = add_feeds(c.rng, *ADD_TIMED)
+    collect_schedules(c, add_model((2, 1), {}), large, {"y": (ADD_TIMED[0], "float32")})
+    made = [c.attempt("timed", runner, add_model((2, rank), {}), 1, [c.library]) for rank in (2, 1)]
+    if all(made):
+        speed.measure(c, in_two(*made), in_two(*(runner(three_nodes(rank)) for rank in (2, 1))), add_timed(c.rng))
+
+
+def judge_fuse_my_add(v: Verdict) -> None:
+    cases = {title: add_feeds(v.rng, *shapes) for title, shapes in ADD_SHAPES.items()}
+    special = add_feeds(v.rng, (7, 9), (9,))
+    with v.check("y is alpha*a + beta*b, for every shape"):
+        for title, feeds in cases.items():
+            with about(f"{title}, a {describe(feeds['a'])}, b {describe(feeds['b'])}"):
+                expect_sum(outputs(v, title)[0], feeds)
+    with v.check("alpha and beta are read from the node"):
+        expect_sum(outputs(v, "attributes")[0], special, -1.5, 0.25)
+    with v.check("NaN and infinity stay where they are"):
+        special["a"][2, 3], special["b"][5] = np.inf, np.nan
+        expect_sum(outputs(v, "nan")[0], special)
+    large = add_feeds(v.rng, *ADD_TIMED)
+    with v.check("a large input is right"):
+        expect_sum(outputs(v, "1 threads")[0], large)
+    pieces = judge_schedules(v, 1) if v.ok else 0
+    if v.ok:
+        with v.check("the timed runs are right, too"):
+            for number, feeds in enumerate(add_timed(v.rng)):
+                given = outputs(v, f"timed, round {number}", 2)
+                expect_sum(given[0], feeds)
+                expect_sum(given[1], {"a": feeds["a2"], "b": feeds["b2"]})
+    judge_speed(v, ADD_SCALE, pieces)
+
+
+def expect_sum(got: np.ndarray, feeds: Feeds, alpha: float = 3.0, beta: float = 2.0) -> None:
+    a, b = feeds["a"].astype(np.float64), feeds["b"].astype(np.float64)
+    likely = {
+        "This is beta*a + alpha*b: the coefficients are swapped.": beta * a + alpha * b,
+        "This is a + b: the coefficients are missing.": a + b,
+    }
+    if (alpha, beta) != (3.0, 2.0):
+        likely["This is 3a + 2b: the attributes of the node are not read."] = 3 * a + 2 * b
+    if got.shape == a.shape and a.size > 16:
+        good = np.isclose(got, alpha * a + beta * b, rtol=1e-4, atol=1e-4, equal_nan=True).ravel()
+        if good[:-16].all() and not good.all():
+            likely["Only the last elements are wrong: a loop in steps of 4 or 8 needs another one for the rest."] = got
+    if b.ndim < a.ndim and a.size:
+        shifted = np.resize(beta * b, a.size + 1)[1:].reshape(a.shape) + alpha * a
+        likely["The row b is one element late."] = shifted
+        ahead = alpha * a + beta * b
+        if got.shape == a.shape:
+            wrong = np.argwhere(~np.isclose(got, ahead, rtol=1e-4, atol=1e-4, equal_nan=True))
+            if len(wrong) and a.size > 32768 and np.ravel_multi_index(wrong[0], a.shape) >= 1024:
+                likely[
+                    "The first piece is right and a later one is not: a piece may begin in the middle of a row of b."
+                ] = got
+            elif len(wrong) and len(a.shape) > 1 and np.ravel_multi_index(wrong[0], a.shape) >= b.size:
+                likely[
+                    "The first row is right and the next is not: b is one row, which counts again for each row of a."
+                ] = got
+    likely = {cause: np.asarray(wrong, np.float32) for cause, wrong in likely.items()}
+    expect_close(got, (alpha * a + beta * b).astype(np.float32), name="y", rtol=1e-5, atol=1e-5, likely=likely)
+
+
+# --- deform_conv -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Window:
+    """The sizes of one deformable convolution."""
+
+    n: int
+    c: int
+    h: int
+    w: int
+    o: int
+    kh: int = 3
+    kw: int = 3
+    stride: int = 1
+    pad: int = 1
+
+    @property
+    def out(self) -> tuple[int, int]:
+        return (
+            (self.h + 2 * self.pad - self.kh) // self.stride + 1,
+            (self.w + 2 * self.pad - self.kw) // self.stride + 1,
+        )
+
+    @property
+    def title(self) -> str:
+        return (
+            f"X [{self.n}, {self.c}, {self.h}, {self.w}], W [{self.o}, {self.c}, {self.kh}, {self.kw}], "
+            f"stride {self.stride}, pad {self.pad}"
+        )
+
+
+WINDOWS = [
+    Window(1, 4, 7, 5, 3),
+    Window(2, 3, 6, 9, 5, stride=2),
+    Window(1, 1, 1, 1, 1, 1, 1, pad=0),
+    Window(1, 67, 5, 6, 19, 2, 3, pad=0),
+    Window(3, 2, 3, 307, 2, 1, 3),
+    Window(2, 5, 13, 11, 7, pad=2),
+    Window(1, 2, 211, 2, 3),
+    Window(0, 3, 5, 5, 2),
+]
+DEFORM_TIMED = Window(1, 32, 40, 40, 32)
+DEFORM_SCHEDULED = Window(2, 5, 29, 31, 6)
+DEFORM_DIMS = {"X": "float32", "W": "float32", "offset": "float32", "mask": "float32"}
+DEFORM_SCALE = speed.Scale(
+    "ONNX Runtime's DeformConv",
+    0.01,
+    0.7,
+    [
+        (0.03, "the rung 'hoisted' (each output channel takes the same samples again)"),
+        (0.2, "the rung 'vectorised' (the image channels-last, so that one sample is four contiguous reads)"),
+        (0.7, "the rung 'blocked' (a tile of samples in the cache, multiplied with the sums in registers)"),
+    ],
+)
+
+
+def deform_model(window: Window | None) -> onnx.ModelProto:
+    """The learner's operator; without a window ONNX's own, for :data:`DEFORM_TIMED`."""
+    from onnx import helper
+
+    shapes = {name: (dtype, [f"{name}{i}" for i in range(4)]) for name, dtype in DEFORM_DIMS.items()}
+    if window:
+        node = helper.make_node("DeformConv", list(shapes), ["Y"], domain="lab", stride=window.stride, pad=window.pad)
+    else:
+        node = helper.make_node(
+            "DeformConv", ["X", "W", "offset", "", "mask"], ["Y"], pads=[1] * 4, kernel_shape=[3, 3]
+        )
+    return model_of([node], shapes, {"Y": ("float32", ["n", "o", "i", "j"])})
+
+
+def deform_feeds(rng: np.random.Generator, window: Window, wild: bool = False) -> Feeds:
+    """Offsets of some pixels, so that some places lie outside; ``wild`` adds some that are far outside, infinite or NaN."""
+    taps, out = window.kh * window.kw, window.out
+    offset = rng.normal(scale=1.7, size=(window.n, 2 * taps, *out))
+    if offset.size > 8:  # places on a whole pixel, and between the border and the first pixel outside
+        offset.flat[:: max(5, offset.size // 40)] = rng.integers(-2, 3)
+    if wild:
+        places = rng.choice(offset.size, size=5, replace=False)
+        offset.flat[places] = [1e30, -1e30, np.inf, -np.inf, np.nan]
+    made = {
+        "X": rng.normal(size=(window.n, window.c, window.h, window.w)) + 1,
+        "W": rng.normal(size=(window.o, window.c, window.kh, window.kw)),
+        "offset": offset,
+        "mask": rng.uniform(0.25, 1, size=(window.n, taps, *out)),
+    }
+    return {name: value.astype(np.float32) for name, value in made.items()}
+
+
+def collect_deform_conv(c: Collect) -> None:
+    for window in WINDOWS:
+        collect_runs(c, window.title, deform_model(window), {window.title: deform_feeds(c.rng, window)})
+    window = WINDOWS[5]
+    collect_runs(c, "wild", deform_model(window), {"wild": deform_feeds(c.rng, window, wild=True)})
+    window = DEFORM_SCHEDULED
+    made = {"Y": ((window.n, window.o, *window.out), "float32")}
+    collect_schedules(c, deform_model(window), deform_feeds(c.rng, window), made)
+    ours = c.attempt("timed", runner, deform_model(DEFORM_TIMED), 1, [c.library])
+    if ours:
+        speed.measure(c, ours, runner(deform_model(None)), deform_timed(c.rng))
+
+
+def deform_timed(rng: np.random.Generator) -> list[Feeds]:
+    return [deform_feeds(rng, DEFORM_TIMED) for _ in range(ROUNDS + 1)]
+
+
+def judge_deform_conv(v: Verdict) -> None:
+    cases = {window.title: (window, deform_feeds(v.rng, window)) for window in WINDOWS}
+    with v.check("Y is the deformable convolution, for every size"):
+        for title, (window, feeds) in cases.items():
+            with about(title):
+                expect_deformed(outputs(v, title)[0], window, feeds)
+    window, feeds = WINDOWS[5], deform_feeds(v.rng, WINDOWS[5], wild=True)
+    with v.check("an offset that is far outside or infinite gives 0, one that is NaN gives NaN"):
+        expect_deformed(outputs(v, "wild")[0], window, feeds)
+    large = deform_feeds(v.rng, DEFORM_SCHEDULED)
+    with v.check("a batch of two is right"):
+        expect_deformed(outputs(v, "1 threads")[0], DEFORM_SCHEDULED, large)
+    pieces = judge_schedules(v, 1) if v.ok else 0
+    if v.ok:
+        with v.check("the timed runs are right, too"):
+            for number, feeds in enumerate(deform_timed(v.rng)):
+                expect_deformed(outputs(v, f"timed, round {number}")[0], DEFORM_TIMED, feeds)
+    judge_speed(v, DEFORM_SCALE, pieces)
+
+
+def expect_deformed(got: np.ndarray, window: Window, feeds: Feeds) -> None:
+    expected = deformed(window, feeds)
+    tolerance = 1e-4 * float(np.sqrt(window.c * window.kh * window.kw))
+    try:
+        expect_close(got, expected, name="Y", rtol=1e-4, atol=tolerance)
+        return
+    except Wrong as error:
+        if got.shape != expected.shape or got.dtype != expected.dtype:
+            raise
+        wrong = str(error)
+    for cause, options in KNOWN_DEFORMED.items():  # only now: each is a convolution of its own
+        if np.allclose(got, deformed(window, feeds, **options), rtol=1e-3, atol=10 * tolerance, equal_nan=True):
+            raise Wrong(f"{wrong} {cause}")
+    if np.isnan(got).sum() != np.isnan(expected).sum():
+        wrong += " The NaNs are not where they belong: ask `y > -1 && y < h`, which a NaN answers with no, before you compute weights."
+    raise Wrong(wrong)
+
+
+KNOWN_DEFORMED: dict[str, dict[str, object]] = {
+    "A place outside reads the pixel at the border here; a pixel outside counts as 0.": {"border": "clamp"},
+    "A place between -1 and 0 counts as outside here; the row 0 still takes part in it.": {"border": "inside"},
+    "A place between the last pixel and the first one outside counts as outside here; the last pixel still takes part.": {
+        "border": "last"
+    },
+    "The offsets of a tap are y first, then x; here they are swapped.": {"swapped": True},
+    "The mask is not multiplied in.": {"masked": False},
+    "The nearest pixel is taken; the sample is bilinear.": {"border": "nearest"},
+    "stride is not used.": {"strided": False},
+    "pad is not used.": {"padded": False},
+}
+
+
+def deformed(
+    window: Window,
+    feeds: Feeds,
+    *,
+    border: str = "zero",
+    swapped: bool = False,
+    masked: bool = True,
+    strided: bool = True,
+    padded: bool = True,
+) -> np.ndarray:
+    """The deformable convolution in float64, or one of the known mistakes.
+
+    Args:
+        border: ``zero`` (right), ``clamp``, ``inside`` (nothing from outside of the first and last pixel), ``last`` (nothing beyond the
+            last pixel), or ``nearest``.
+    """
+    x, w, mask = (feeds[name].astype(np.float64) for name in ("X", "W", "mask"))
+    offset = feeds["offset"]
+    (oh, ow), taps = window.out, window.kh * window.kw
+    stride, pad = window.stride if strided else 1, window.pad if padded else 0
+    down, right = offset[:, 0::2], offset[:, 1::2]
+    if swapped:
+        down, right = right, down
+    tap = np.arange(taps)
+    # In float32, as the exercise's own sum: else a place that is rounded onto the border would lie on its other side.
+    rows = (np.arange(oh) * stride - pad)[None, :, None] + (tap // window.kw)[:, None, None]
+    columns = (np.arange(ow) * stride - pad)[None, None, :] + (tap % window.kw)[:, None, None]
+    y = rows.astype(np.float32)[None] + down
+    z = columns.astype(np.float32)[None] + right
+    nan = np.isnan(y) | np.isnan(z)
+    y, z = (np.clip(np.nan_to_num(place, nan=-9.0, posinf=1e9, neginf=-1e9), -9.0, 1e6) for place in (y, z))
+    gone = np.zeros(y.shape, bool)
+    if border == "clamp":
+        y, z = np.clip(y, 0, window.h - 1), np.clip(z, 0, window.w - 1)
+    elif border == "nearest":
+        y, z = np.round(y), np.round(z)
+    elif border == "inside":
+        gone = (y < 0) | (z < 0)
+    elif border == "last":
+        gone = (y > window.h - 1) | (z > window.w - 1)
+    top, left = np.floor(y).astype(np.int64), np.floor(z).astype(np.int64)
+    dy, dx = (y - top).astype(np.float64), (z - left).astype(np.float64)
+    sampled = np.zeros((window.n, window.c, taps, oh, ow))
+    for i, j, weight in ((0, 0, (1 - dy) * (1 - dx)), (0, 1, (1 - dy) * dx), (1, 0, dy * (1 - dx)), (1, 1, dy * dx)):
+        row, column = top + i, left + j
+        inside = (row >= 0) & (row < window.h) & (column >= 0) & (column < window.w) & ~gone
+        at = np.clip(row, 0, window.h - 1) * window.w + np.clip(column, 0, window.w - 1)
+        for n in range(window.n):
+            sampled[n] += x[n].reshape(window.c, -1)[:, at[n]] * (weight * inside)[n]
+    sampled[np.broadcast_to(nan[:, None], sampled.shape)] = np.nan
+    if masked:
+        sampled *= mask[:, None]
+    columns_of = sampled.reshape(window.n, window.c * taps, oh * ow)
+    made = w.reshape(window.o, window.c * taps) @ columns_of
+    return made.reshape(window.n, window.o, oh, ow).astype(np.float32)
+
+
+# --- knn_grid --------------------------------------------------------------------------------------------------------
+
+K = 5
+
+
+def knn_model(k: int) -> onnx.ModelProto:
+    from onnx import helper
+
+    node = helper.make_node("KNN", ["xyz", "offset"], ["idx", "dist"], domain="lab", k=k)
+    made = {"idx": ("int32", ["n", "k"]), "dist": ("float32", ["n", "k"])}
+    return model_of([node], {"xyz": ("float32", ["n", 3]), "offset": ("int64", ["b"])}, made)
+
+
+def knn_clouds(rng: np.random.Generator) -> dict[str, tuple[int, Feeds]]:
+    """k and inputs by what is hard about them. Coordinates are small whole numbers wherever ties have to be exact."""
+
+    def whole(n: int, low: int = -8, high: int = 9) -> np.ndarray:
+        return rng.integers(low, high, size=(n, 3))
+
+    line = whole(211)
+    line[:, 1:] = [3, -2]
+    flat = whole(307)
+    flat[:, 2] = 1
+    diagonal = np.repeat(rng.permutation(257)[:, None], 3, axis=1)
+    crowd = np.concatenate([whole(250, 0, 2), whole(3, 900, 1000)])
+    heaps = np.concatenate([whole(150, 0, 4), 4000 + whole(151, 0, 4)])
+    needle = whole(199, 0, 3)
+    needle[:, 0] = rng.integers(-100000, 100000, size=199)
+    clouds: dict[str, tuple[int, np.ndarray, tuple[int, ...]]] = {
+        "one cell that holds nearly all of the points": (K, crowd, (len(crowd),)),
+        "three batches that overlap in space": (K, whole(331), (100, 131, 100)),
+        "random points": (K, rng.uniform(-1, 1, size=(601, 3)), (601,)),
+        "one point": (1, whole(1), (1,)),
+        "two points, k = 1": (1, whole(2), (2,)),
+        "k larger than every batch": (16, whole(23), (7, 1, 15)),
+        "empty batches": (3, whole(40), (0, 25, 0, 15, 0)),
+        "no points": (4, whole(0), (0,)),
+        "all points equal": (K, np.full((300, 3), 7), (300,)),
+        "points on a line along x": (K, line, (211,)),
+        "points in a plane": (K, flat, (307,)),
+        "points on a diagonal": (K, diagonal, (257,)),
+        "two heaps far apart": (K, heaps, (len(heaps),)),
+        "a needle": (K, needle, (199,)),
+        "a box, k as large as the cloud": (60, whole(60), (60,)),
+    }
+    return {
+        title: (k, {"xyz": xyz.astype(np.float32), "offset": np.cumsum(counts).astype(np.int64)})
+        for title, (k, xyz, counts) in clouds.items()
+    }
+
+
+def knn_timed(rng: np.random.Generator) -> list[Feeds]:
+    return [
+        {"xyz": rng.random((5003, 3), dtype=np.float32), "offset": np.array([5003], np.int64)}
+        for _ in range(ROUNDS + 1)
+    ]
+
+
+KNN_TIMED_K = 8
+KNN_SCALE = speed.Scale(
+    "scipy's cKDTree",
+    0.02,
+    0.9,
+    [
+        (0.3, "the rung 'grid' (each query looks at every point of its batch)"),
+        (0.9, "two points or so in a voxel, stored voxel by voxel, and a list that keeps the k best alone"),
+    ],
+)
+
+
+def collect_knn_grid(c: Collect) -> None:
+    for title, (k, feeds) in knn_clouds(c.rng).items():
+        collect_runs(c, title, knn_model(k), {title: feeds})
+    bad = c.rng.random((9, 3), dtype=np.float32)
+    for value in (np.nan, np.inf):
+        bad[4, 1] = value
+        collect_runs(c, f"{value}", knn_model(2), {f"{value}": {"xyz": bad, "offset": np.array([9])}})
+    large = {"xyz": c.rng.integers(-20, 20, size=(3001, 3)).astype(np.float32), "offset": np.array([1500, 3001])}
+    made = {"idx": ((3001, K), "int32"), "dist": ((3001, K), "float32")}
+    collect_schedules(c, knn_model(K), large, made)
+    ours = c.attempt("timed", runner, knn_model(KNN_TIMED_K), 1, [c.library])
+    if ours:
+        from scipy.spatial import cKDTree
+
+        speed.measure(c, ours, lambda feeds: cKDTree(feeds["xyz"]).query(feeds["xyz"], KNN_TIMED_K), knn_timed(c.rng))
+
+
+def judge_knn_grid(v: Verdict) -> None:
+    cases = knn_clouds(v.rng)
+    found: dict[str, list[np.ndarray]] = {}
+    with v.check("ONNX Runtime runs it on every cloud"):
+        for title in cases:
+            with about(title):
+                found[title] = outputs(v, title, 2)
+    if not v.ok:
+        return
+    with v.check("idx holds the nearest points of each point's batch"):
+        for title, (k, feeds) in cases.items():
+            with about(title):
+                expect_neighbours(found[title][0], feeds, k)
+    with v.check("dist holds their distances"):
+        for title, (k, feeds) in cases.items():
+            with about(title):
+                dist = neighbours(feeds, k)[1]
+                likely = {"These are squared distances: the square root is missing.": dist**2} if dist.any() else {}
+                expect_close(found[title][1], dist, name="dist", rtol=1e-5, atol=1e-6, likely=likely)
+    v.rng.random((9, 3), dtype=np.float32)
+    with v.check("NaN and infinity get a status"):
+        for value in (np.nan, np.inf):
+            if v.error(f"{value}") is None:
+                raise Wrong(
+                    f"A point with the coordinate {value}: expected an error status, but Compute gave a result."
+                )
+    large = {"xyz": v.rng.integers(-20, 20, size=(3001, 3)).astype(np.float32), "offset": np.array([1500, 3001])}
+    if v.ok:
+        with v.check("two large batches are right"):
+            idx, dist = outputs(v, "1 threads", 2)
+            expect_neighbours(idx, large, K)
+            expect_close(dist, neighbours(large, K)[1], name="dist", rtol=1e-5, atol=1e-6)
+    pieces = judge_schedules(v, 2) if v.ok else 0
+    if v.ok:
+        with v.check("the timed runs are right, too"):
+            for number, feeds in enumerate(knn_timed(v.rng)):
+                expect_near(outputs(v, f"timed, round {number}", 2), feeds["xyz"], KNN_TIMED_K)
+    judge_speed(v, KNN_SCALE, pieces)
+
+
+def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int) -> None:
+    idx, dist = neighbours(feeds, k)
+    if got.dtype == idx.dtype and np.array_equal(got, idx):
+        return
+    likely = {
+        "Ties go to the lower index; here they went to the higher one.": neighbours(feeds, k, ties=-1)[0],
+        "The batches are mixed up: a point has neighbours in its own batch only.": neighbours(
+            {"xyz": feeds["xyz"], "offset": feeds["offset"][-1:]}, k
+        )[0],
+        "The indices count from the batch's first point; they count from the first point of xyz.": np.where(
+            idx < 0, -1, idx - _first(feeds)[:, None]
+        ).astype(np.int32),
+    }
+    likely = {cause: wrong for cause, wrong in likely.items() if not np.array_equal(wrong, idx)}
+    if got.shape == idx.shape and got.dtype == idx.dtype:
+        if ((got < 0) > (idx < 0)).any():
+            likely["Neighbours are missing that there are: the search stopped at too few voxels."] = got
+        elif got.max() < len(feeds["xyz"]) and got.min() >= -1:
+            far = np.sqrt(((feeds["xyz"][got] - feeds["xyz"][:, None]).astype(np.float64) ** 2).sum(2))
+            far[got < 0] = 0
+            if (far > dist + 1e-4 * (1 + dist)).any():
+                likely[
+                    "Points are found that are too far away: a nearer one lies in a voxel that was not looked at. The search may end when "
+                    "the next shell of voxels is farther away than the k-th point, not when k points are found."
+                ] = got
+            else:
+                likely["Ties go to the lower index: compare the index where the squared distances are equal."] = got
+    expect_close(got, idx, name="idx", likely=likely)
+
+
+def expect_near(given: list[np.ndarray], xyz: np.ndarray, k: int) -> None:
+    """Demand the right distances, and indices that have them."""
+    from scipy.spatial import cKDTree
+
+    idx, dist = given
+    expected = cKDTree(xyz).query(xyz, k)[0].astype(np.float32)
+    expect_close(dist, expected, name="dist", rtol=1e-4, atol=1e-5)
+    if (
+        idx.shape != expected.shape
+        or idx.min() < 0
+        or idx.max() >= len(xyz)
+        or (np.diff(np.sort(idx, 1), axis=1) == 0).any()
+    ):
+        raise Wrong("idx: expected k different indices of points in each row.")
+    far = np.sqrt(((xyz[idx].astype(np.float64) - xyz[:, None]) ** 2).sum(2)).astype(np.float32)
+    expect_close(far, expected, name="the distances to the points in idx", rtol=1e-4, atol=1e-5)
+
+
+def _first(feeds: Feeds) -> np.ndarray:
+    """The first point of each point's batch."""
+    begins = np.concatenate([[0], feeds["offset"][:-1]])
+    return np.repeat(begins, np.diff(np.concatenate([[0], feeds["offset"]])))
+
+
+def _batches(offset: np.ndarray) -> Iterator[tuple[int, int]]:
+    yield from zip([0, *offset[:-1].tolist()], offset.tolist(), strict=True)
+
+
+def neighbours(feeds: Feeds, k: int, *, ties: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest points by brute force, with float32 squares as the exercise asks; ``ties=-1`` is a known mistake."""
+    xyz = feeds["xyz"]
+    idx, dist = np.full((len(xyz), k), -1, np.int32), np.zeros((len(xyz), k), np.float32)
+    for begin, end in _batches(feeds["offset"]):
+        among = xyz[begin:end]
+        apart = among[None] - among[:, None]
+        square = apart[..., 0] ** 2 + apart[..., 1] ** 2 + apart[..., 2] ** 2
+        last = min(k, end - begin)
+        order = np.argsort(square[:, ::ties], axis=1, kind="stable")[:, :last]
+        order = order if ties == 1 else end - begin - 1 - order
+        idx[begin:end, :last] = order + begin
+        dist[begin:end, :last] = np.sqrt(np.take_along_axis(square, order, 1))
+    return idx, dist

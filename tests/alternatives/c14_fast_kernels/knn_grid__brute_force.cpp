@@ -1,0 +1,77 @@
+// c14.knn_grid: lab::KNN(xyz float[n,3], offset int64[b]; k) -> idx int32[n,k], dist float[n,k]
+//
+// The k nearest points of each point in its own batch, itself among them. offset[i] is the number of points in the batches 0 … i;
+// idx counts through all of xyz. The nearest come first, and of two at one distance the lower index; distances are compared as
+// float dx*dx + dy*dy + dz*dz, and dist is the root. Where a batch has fewer than k points, the rest is idx -1 and dist 0.
+//
+// A right answer passes at any speed. All points: 0.9 times as fast as scipy's cKDTree on one thread, and several pieces.
+#include <cmath>
+#include <limits>
+
+#include "oplab_kernel.h"
+
+namespace {
+
+using oplab::Tensor;
+
+
+// The points [begin, end) are one batch. idx and dist are filled with -1 and 0 already.
+void neighbours(OrtKernelContext* context, const float* xyz, int64_t begin, int64_t end, int64_t k, int32_t* idx, float* dist) {
+  (void)context;
+  std::vector<std::pair<float, int32_t>> all(end - begin);
+  const int64_t count = std::min(k, end - begin);
+  for (int64_t query = begin; query < end; ++query) {
+    for (int64_t i = begin; i < end; ++i) {
+      const float dx = xyz[3 * i] - xyz[3 * query], dy = xyz[3 * i + 1] - xyz[3 * query + 1], dz = xyz[3 * i + 2] - xyz[3 * query + 2];
+      all[i - begin] = {dx * dx + dy * dy + dz * dz, static_cast<int32_t>(i)};
+    }
+    std::partial_sort(all.begin(), all.begin() + count, all.end());
+    for (int64_t i = 0; i < count; ++i) {
+      idx[query * k + i] = all[i].second;
+      dist[query * k + i] = std::sqrt(all[i].first);
+    }
+  }
+}
+
+struct KNN {
+  KNN(const OrtApi*, const OrtKernelInfo* info) : k(oplab::int_attribute(info, "k")) {
+    if (k < 1) oplab::refuse("k must be 1 or more, but it is ", k, ".");
+  }
+
+  Ort::Status Compute(OrtKernelContext* context, const Tensor<float>& xyz, const Tensor<int64_t>& offset, Tensor<int32_t>& idx,
+                      Tensor<float>& dist) {
+    const std::vector<int64_t> shape = xyz.Shape();
+    if (shape.size() != 2 || shape[1] != 3 || offset.Shape().size() != 1) return oplab::invalid("KNN: xyz is [n,3], offset is [b].");
+    const int64_t n = shape[0], batches = offset.NumberOfElement(), *ends = offset.Data();
+    for (int64_t i = 0; i < batches; ++i) {
+      if (ends[i] < (i ? ends[i - 1] : 0)) return oplab::invalid("KNN: offset must not fall.");
+    }
+    if ((batches ? ends[batches - 1] : 0) != n) return oplab::invalid("KNN: the last offset must be the number of points.");
+    const float* points = xyz.Data();
+    for (int64_t i = 0; i < 3 * n; ++i) {
+      if (!std::isfinite(points[i])) return oplab::invalid("KNN: xyz must be finite.");
+    }
+    int32_t* index = idx.Allocate({n, k});
+    float* distance = dist.Allocate({n, k});
+    std::fill_n(index, n * k, -1);
+    std::fill_n(distance, n * k, 0.0f);
+    for (int64_t i = 0; i < batches; ++i) neighbours(context, points, i ? ends[i - 1] : 0, ends[i], k, index, distance);
+    return Ort::Status{nullptr};
+  }
+
+  const int64_t k;
+};
+
+}  // namespace
+
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  Ort::InitApi(api);
+  static const oplab::Op<KNN> op{"KNN"};  // operator and domain must outlive every session
+  static const Ort::CustomOpDomain domain = [] {
+    Ort::CustomOpDomain made{"lab"};
+    made.Add(&op);
+    return made;
+  }();
+  return api->AddCustomOpDomain(options, domain);
+}
