@@ -83,6 +83,17 @@ struct Window {
   }
 };
 
+// The sizes of W.
+struct Filter {
+  Filter() = default;
+  Filter(const Window& window, const Sizes& w) : groups(window.group), channels(w[0] / groups), depth(w[1]), taps(w[2] * w[3]) {}
+
+  int64_t panels(int64_t lanes) const { return (channels + lanes - 1) / lanes; }  // vectors that hold a group's channels
+  int64_t terms() const { return taps * depth; }                                  // products in one sum
+
+  int64_t groups, channels, depth, taps;  // channels of the output and of the input, of one group; places of the kernel
+};
+
 // The sizes of one call, all checked.
 struct Call {
   Call(const Window& window, const Sizes& x, const Sizes& w) {
@@ -111,6 +122,7 @@ struct Call {
       refuse("the attribute offset_group must divide the channels of X, but offset_group is ", window.offset_group,
              " and X is ", shape_text(x), ".");
     }
+    filter = Filter(window, w);
     taps = product(kernel_h, kernel_w);
     out_h = window.places(0, height, kernel_h);
     out_w = window.places(1, width, kernel_w);
@@ -122,14 +134,9 @@ struct Call {
   }
   Sizes mask_shape(const Window& window) const { return {n, product(window.offset_group, taps), out_h, out_w}; }
 
-  // Products in one sum: the kernel's places times the channels of one group.
-  int64_t terms(const Window& window) const { return taps * (channels / window.group); }
-
-  // Vectors that hold the output channels of one group.
-  int64_t panels(const Window& window, int64_t lanes) const { return (out_channels / window.group + lanes - 1) / lanes; }
-
   int64_t n, channels, height, width;
   int64_t out_channels, kernel_h, kernel_w, taps;
+  Filter filter;
   int64_t out_h, out_w, out_pixels;
 };
 
@@ -155,24 +162,25 @@ struct Part {
 // How the output is cut into parts. Few tiles come in a multiple of four, to be shared out evenly among two or four threads;
 // a single tile is cut along the channels.
 struct Parts {
-  Parts(const Call& call, int64_t all_panels) : all(all_panels), out_pixels(call.out_pixels) {
-    tiles = (out_pixels + kTile - 1) / kTile;
+  Parts(const Call& call, int64_t all_panels) : all(all_panels), pixels(call.out_pixels) {
+    tiles = (pixels + kTile - 1) / kTile;
     if (tiles > 2 && tiles < 32) tiles = (tiles + 3) / 4 * 4;
-    pixels = ((out_pixels + tiles - 1) / tiles + 3) / 4 * 4;
-    tiles = (out_pixels + pixels - 1) / pixels;
     panels = call.n * tiles > 1 ? all : std::min(all, kPanels);
     cuts = (all + panels - 1) / panels;
     count = call.n * tiles * cuts;
   }
 
   Part operator[](int64_t i) const {
-    const int64_t panel = i % cuts * panels, tile = i / cuts;
-    const int64_t first = tile % tiles * pixels;
-    return {tile / tiles, first, std::min(pixels, out_pixels - first), panel, std::min(panels, all - panel)};
+    const int64_t panel = i % cuts * panels, tile = i / cuts % tiles;
+    const int64_t first = begin(tile);
+    return {i / cuts / tiles, first, begin(tile + 1) - first, panel, std::min(panels, all - panel)};
   }
 
-  int64_t all, out_pixels;                    // panels, pixels
-  int64_t pixels, tiles, panels, cuts, count;  // in one part, at most; of one image; in one part; of one tile; of all
+  // All tiles but the last have a multiple of four pixels: no row of a product is wasted.
+  int64_t begin(int64_t tile) const { return std::min(pixels, (tile * pixels / tiles + 3) / 4 * 4); }
+
+  int64_t all, pixels;                  // panels and pixels of one image
+  int64_t tiles, panels, cuts, count;  // tiles of one image; panels of one part; parts of one tile; parts
 };
 
 // X as [N, H, W, C]: pixels [begin, end) of image n.
@@ -188,22 +196,22 @@ struct ChannelsLast {
 // W as the parts read it: [group][kDepth terms][panel][term][lanes]. A term is a place of the kernel and a channel.
 struct Pack {
   template <Simd simd, typename T>
-  [[gnu::always_inline]] static void run(const Window& window, const Call& call, const T* w, T* to, int64_t group,
-                                         int64_t panel) {
+  [[gnu::always_inline]] static void run(const Filter& filter, const T* w, T* to, int64_t group, int64_t panel) {
     constexpr int64_t lanes = Vector<T>::lanes, kBlock = 64;
-    const int64_t depth = call.channels / window.group, group_channels = call.out_channels / window.group;
-    const int64_t terms = call.terms(window), all = call.panels(window, lanes);
-    const int64_t first = panel * lanes, rows = std::min(lanes, group_channels - first);
-    const T* from = w + (group * group_channels + first) * terms;
-    to += group * all * terms * lanes;
-    T block[kBlock * lanes] = {};
+    const int64_t terms = filter.terms(), panels = filter.panels(lanes);
+    const int64_t first = panel * lanes, rows = std::min(lanes, filter.channels - first);
+    const T* from = w + (group * filter.channels + first) * terms;
+    to += group * panels * terms * lanes;
+    alignas(64) T block[kBlock * lanes] = {};
     for (int64_t at = 0; at < terms; at += kBlock) {
       const int64_t count = std::min(kBlock, terms - at);
       Transpose<T, simd>::run(from + at, terms, rows, count, block, lanes);
+      int64_t c = at / filter.taps, tap = at % filter.taps;
       for (int64_t i = 0; i < count; ++i) {
-        const int64_t term = (at + i) % call.taps * depth + (at + i) / call.taps, begin = term / kDepth * kDepth;
-        const int64_t place = all * begin + panel * std::min(kDepth, terms - begin) + term - begin;
+        const int64_t term = tap * filter.depth + c, begin = term / kDepth * kDepth;
+        const int64_t place = panels * begin + panel * std::min(kDepth, terms - begin) + term - begin;
         std::memcpy(to + place * lanes, block + i * lanes, lanes * sizeof(T));
+        if (++tap == filter.taps) ++c, tap = 0;
       }
     }
   }
@@ -227,29 +235,30 @@ struct Tile {
   [[gnu::always_inline]] static void run(const Window& window, const Call& call, const Operands<T>& in, const Part& part,
                                          T* sums) {
     constexpr int64_t lanes = Vector<T>::lanes;
-    const int64_t depth = call.channels / window.group, shared = call.channels / window.offset_group;
-    const int64_t terms = call.terms(window), all = call.panels(window, lanes);
-    T samples[kTile * kStride] = {};
-    Places<T> places;
+    const Filter& filter = call.filter;
+    const int64_t shared = call.channels / window.offset_group, terms = filter.terms(), panels = filter.panels(lanes);
+    alignas(64) T samples[kTile * kStride];
+    std::fill_n(samples + part.pixels * kStride, (kTile - part.pixels) * kStride, T(0));  // blocks of rows may end there
+    alignas(64) Places<T> places;
     number_pixels(window, call, part, places);
     for (int64_t group = 0; group < window.group; ++group) {
-      start_with_bias(window, call, in, part, group, sums);
+      start_with_bias(call, in, part, group, sums);
       int64_t located = -1;
       for (int64_t begin = 0; begin < terms; begin += kDepth) {
         const int64_t count = std::min(kDepth, terms - begin);
         // A run of terms has one place of the kernel, and channels that share their offsets.
         for (int64_t i = 0, run; i < count; i += run) {
-          const int64_t tap = (begin + i) / depth, c = (begin + i) % depth, channel = group * depth + c;
+          const int64_t tap = (begin + i) / filter.depth, c = (begin + i) % filter.depth, channel = group * filter.depth + c;
           const int64_t plane = channel / shared * call.taps + tap;
-          run = std::min({count - i, depth - c, shared - channel % shared});
+          run = std::min({count - i, filter.depth - c, shared - channel % shared});
           if (plane != located) locate(window, call, in, part, channel / shared, tap, places);
           located = plane;
           sample(in.image + channel, places, part.pixels, run, samples + i);
         }
-        const T* weights = in.weights + (all * (group * terms + begin) + part.panel * count) * lanes;
+        const T* weights = in.weights + (panels * (group * terms + begin) + part.panel * count) * lanes;
         Product<T, simd, kStride, kTile>::add(samples, part.pixels, count, weights, part.panels, sums);
       }
-      store<simd>(window, call, in, part, group, sums);
+      store<simd>(call, in, part, group, sums);
     }
   }
 
@@ -265,16 +274,23 @@ struct Tile {
   }
 
   template <typename T>
-  [[gnu::always_inline]] static void start_with_bias(const Window& window, const Call& call, const Operands<T>& in,
-                                                     const Part& part, int64_t group, T* sums) {
+  [[gnu::always_inline]] static void start_with_bias(const Call& call, const Operands<T>& in, const Part& part,
+                                                     int64_t group, T* sums) {
     constexpr int64_t lanes = Vector<T>::lanes;
-    const int64_t count = call.out_channels / window.group;
+    const int64_t count = call.filter.channels;
     for (int64_t panel = 0; panel < part.panels; ++panel, sums += kTile * lanes) {
       const int64_t first = (part.panel + panel) * lanes;
       T bias[lanes] = {};
       if (in.bias) std::copy_n(in.bias + group * count + first, std::min(lanes, count - first), bias);
       for (int64_t pixel = 0; pixel < kTile; ++pixel) std::memcpy(sums + pixel * lanes, bias, sizeof(bias));
     }
+  }
+
+  // Of a number that int64 can hold.
+  template <typename T>
+  [[gnu::always_inline]] static int64_t floor(T number) {
+    const auto towards_zero = static_cast<int64_t>(number);
+    return towards_zero - (static_cast<T>(towards_zero) > number ? 1 : 0);
   }
 
   // Without a branch, so that the compiler takes several pixels at once. What looks outside gets a place that has no pixels
@@ -296,21 +312,16 @@ struct Tile {
       at.x[pixel] = inside ? x : T(-2);
       at.mask[pixel] = (y == y) & (x == x) ? T(1) : std::numeric_limits<T>::quiet_NaN();
     }
-    for (int64_t pixel = 0; pixel < part.pixels; ++pixel) {
-      const T top = std::floor(at.y[pixel]), left = std::floor(at.x[pixel]);
-      const T low = at.y[pixel] - top, far = at.x[pixel] - left;
-      at.share[0][pixel] = (1 - low) * (1 - far);
-      at.share[1][pixel] = (1 - low) * far;
-      at.share[2][pixel] = low * (1 - far);
-      at.share[3][pixel] = low * far;
-      at.y[pixel] = top;
-      at.x[pixel] = left;
-    }
     const auto height = static_cast<uint64_t>(call.height), width = static_cast<uint64_t>(call.width);
     const int64_t channels = call.channels, line = call.width * channels, outside = in.outside;
     const int64_t image = part.n * call.height * line;
     for (int64_t pixel = 0; pixel < part.pixels; ++pixel) {
-      const auto row = static_cast<int64_t>(at.y[pixel]), column = static_cast<int64_t>(at.x[pixel]);
+      const int64_t row = floor(at.y[pixel]), column = floor(at.x[pixel]);
+      const T low = at.y[pixel] - static_cast<T>(row), far = at.x[pixel] - static_cast<T>(column);
+      at.share[0][pixel] = (1 - low) * (1 - far);
+      at.share[1][pixel] = (1 - low) * far;
+      at.share[2][pixel] = low * (1 - far);
+      at.share[3][pixel] = low * far;
       const int64_t first = image + row * line + column * channels;
       const bool top = static_cast<uint64_t>(row) < height, bottom = static_cast<uint64_t>(row + 1) < height;
       const bool left = static_cast<uint64_t>(column) < width, right = static_cast<uint64_t>(column + 1) < width;
@@ -348,10 +359,10 @@ struct Tile {
 
   // The sums of one group, channels first again.
   template <Simd simd, typename T>
-  [[gnu::always_inline]] static void store(const Window& window, const Call& call, const Operands<T>& in, const Part& part,
-                                           int64_t group, const T* sums) {
+  [[gnu::always_inline]] static void store(const Call& call, const Operands<T>& in, const Part& part, int64_t group,
+                                           const T* sums) {
     constexpr int64_t lanes = Vector<T>::lanes;
-    const int64_t count = call.out_channels / window.group;
+    const int64_t count = call.filter.channels;
     for (int64_t panel = 0; panel < part.panels; ++panel, sums += kTile * lanes) {
       const int64_t first = (part.panel + panel) * lanes;
       T* y = in.y + (part.n * call.out_channels + group * count + first) * call.out_pixels + part.first;
@@ -360,11 +371,35 @@ struct Tile {
   }
 };
 
+// Memory that begins at a line of the cache, so that a vector is read from one line.
+struct Free {
+  void operator()(void* memory) const { ::operator delete(memory, std::align_val_t{64}); }
+};
+template <typename T>
+using Buffer = std::unique_ptr<T[], Free>;
+
+template <typename T>
+T* allocate(int64_t count, const std::nothrow_t& nothrow) noexcept {
+  return static_cast<T*>(::operator new(static_cast<size_t>(count) * sizeof(T), std::align_val_t{64}, nothrow));
+}
+template <typename T>
+Buffer<T> allocate(int64_t count) {
+  return Buffer<T>(static_cast<T*>(::operator new(static_cast<size_t>(count) * sizeof(T), std::align_val_t{64})));
+}
+
 template <typename T>
 struct DeformConv2d {
   using Optional = std::optional<const Tensor<T>*>;
 
-  DeformConv2d(const OrtApi*, const OrtKernelInfo* info) : window(info) {}
+  // Weights that are constants of the model, as they are where it is deployed, are packed once.
+  DeformConv2d(const OrtApi*, const OrtKernelInfo* info) : window(info) {
+    int is_constant = 0;
+    const Ort::ConstValue w = Ort::ConstKernelInfo(info).GetTensorConstantInput(1, &is_constant);
+    if (!is_constant) return;
+    const Sizes shape = w.GetTensorTypeAndShapeInfo().GetShape();
+    const bool fits = shape.size() == 4 && shape[0] % window.group == 0;  // if not, Compute says so
+    if (fits) constant_weights = pack(nullptr, Filter(window, shape), w.GetTensorData<T>());
+  }
 
   Ort::Status Compute(OrtKernelContext* context, const Tensor<T>& x, const Tensor<T>& w, const Tensor<T>& offset,
                       Optional bias, Optional mask, Tensor<T>& y) {
@@ -375,16 +410,17 @@ struct DeformConv2d {
 
     const auto data = [](const Optional& given) { return given ? (*given)->Data() : nullptr; };
     T* out = y.Allocate({call.n, call.out_channels, call.out_h, call.out_w});
-    const std::unique_ptr<T[]> image = channels_last(context, call, x.Data());
-    const std::unique_ptr<T[]> weights = pack(context, call, w.Data());
+    const Buffer<T> image = channels_last(context, call, x.Data());
+    const Buffer<T> own_weights = constant_weights ? nullptr : pack(context, call.filter, w.Data());
+    const T* weights = constant_weights ? constant_weights.get() : own_weights.get();
     const int64_t outside = call.n * call.channels * call.height * call.width;
-    const Operands<T> in{image.get(), outside, weights.get(), offset.Data(), data(bias), data(mask), out};
+    const Operands<T> in{image.get(), outside, weights, offset.Data(), data(bias), data(mask), out};
 
-    const Parts parts(call, call.panels(window, lanes));
+    const Parts parts(call, call.filter.panels(lanes));
     std::atomic<bool> has_memory{true};
     parallel_for(context, parts.count, 1, [&](int64_t begin, int64_t end) {
       // An exception may not leave this loop.
-      const std::unique_ptr<T[]> sums(new (std::nothrow) T[parts.panels * kTile * lanes]);
+      const Buffer<T> sums(allocate<T>(parts.panels * kTile * lanes, std::nothrow));
       if (!sums) has_memory = false;
       for (int64_t i = begin; sums && i < end; ++i) {
         run_vectorised<Tile>(simd, window, call, in, parts[i], sums.get());
@@ -405,11 +441,11 @@ struct DeformConv2d {
  private:
   static constexpr int64_t lanes = Vector<T>::lanes;
 
-  std::unique_ptr<T[]> channels_last(OrtKernelContext* context, const Call& call, const T* x) const {
+  Buffer<T> channels_last(OrtKernelContext* context, const Call& call, const T* x) const {
     constexpr int64_t kPiece = 256;  // pixels
     const int64_t plane = call.height * call.width, pieces = (plane + kPiece - 1) / kPiece;
     const int64_t size = call.n * plane * call.channels, zeros = call.channels + lanes;
-    std::unique_ptr<T[]> image(new T[size + zeros]);
+    Buffer<T> image = allocate<T>(size + zeros);
     std::fill_n(image.get() + size, zeros, T(0));
     parallel_for(context, call.n * pieces, 4, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -420,12 +456,13 @@ struct DeformConv2d {
     return image;
   }
 
-  std::unique_ptr<T[]> pack(OrtKernelContext* context, const Call& call, const T* w) const {
-    const int64_t panels = call.panels(window, lanes);
-    std::unique_ptr<T[]> weights(new T[window.group * panels * call.terms(window) * lanes]);
-    parallel_for(context, window.group * panels, 1, [&](int64_t begin, int64_t end) {
+  // Without a context on one thread.
+  Buffer<T> pack(OrtKernelContext* context, const Filter& filter, const T* w) const {
+    const int64_t panels = filter.panels(lanes), all = filter.groups * panels;
+    Buffer<T> weights = allocate<T>(all * filter.terms() * lanes);
+    parallel_for(context, all, context ? 1 : all, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        run_vectorised<Pack>(simd, window, call, w, weights.get(), i / panels, i % panels);
+        run_vectorised<Pack>(simd, filter, w, weights.get(), i / panels, i % panels);
       }
     });
     return weights;
@@ -433,6 +470,7 @@ struct DeformConv2d {
 
   const Simd simd = chosen_simd();
   const Window window;
+  Buffer<T> constant_weights;
 };
 
 }  // namespace
