@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx
 import torch
 from onnx import helper, numpy_helper
+
+from oplab.toolchain.recipes import ort_runtime
 
 from .harness import Case, Peer, Run, close
 from .peers import mmdeploy_library
@@ -29,6 +32,14 @@ def with_constants(made: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> o
     made.graph.input.extend(kept)
     made.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())
     return made
+
+
+def beside_its_runtime(library: Path) -> None:
+    """MMDeploy's library asks for ONNX Runtime 1.15.1 by its file's name, in its own folder: it gets the one that is installed."""
+    link = library.with_name("libonnxruntime.so.1.15.1")
+    if not link.exists():
+        link.unlink(missing_ok=True)
+        link.symlink_to(ort_runtime())
 
 
 def inputs(channels: int, size: Sequence[int], out_channels: int, kernel: int, n: int) -> dict[str, np.ndarray]:
@@ -72,6 +83,7 @@ def case(
         names = ["X", "offset", "mask", "W", "B"]
         attributes = {"stride": [1, 1], "padding": [pad] * 2, "dilation": [1, 1], "groups": 1, "deform_groups": 1}
         library = mmdeploy_library()
+        beside_its_runtime(library)
         return one_node("MMCVModulatedDeformConv2d", "mmdeploy", names, threads, [library], **attributes)
 
     def torchvision(threads: int) -> Run:

@@ -84,12 +84,13 @@ Bounds<T> bounds(const Cloud<T>& c, const Refuse& refuse, const ParallelFor& par
   const int64_t width = (64 + c.d - 1) / c.d * c.d, pieces = (c.n + kPiece - 1) / kPiece;
   std::vector<T> least(pieces * width), greatest(pieces * width);
   std::atomic<bool> all_finite{true};
-  parallel_for(c.n, kPiece, [&](int64_t begin, int64_t end) {
-    T *low = &least[begin / kPiece * width], *high = &greatest[begin / kPiece * width];
-    for (int64_t j = 0; j < width; ++j) low[j] = high[j] = c.pos[begin * c.d + j % c.d];
+  const auto look_at = [&](int64_t piece) {
+    const int64_t begin = piece * kPiece * c.d, end = std::min((piece + 1) * kPiece, c.n) * c.d;
+    T *low = &least[piece * width], *high = &greatest[piece * width];
+    for (int64_t j = 0; j < width; ++j) low[j] = high[j] = c.pos[begin + j % c.d];
     int odd = 0;
-    for (int64_t i = begin * c.d; i < end * c.d; i += width) {
-      const int64_t count = std::min(width, end * c.d - i);
+    for (int64_t i = begin; i < end; i += width) {
+      const int64_t count = std::min(width, end - i);
       const T* pos = c.pos + i;
       for (int64_t j = 0; j < count; ++j) {
         low[j] = pos[j] < low[j] ? pos[j] : low[j];
@@ -98,6 +99,10 @@ Bounds<T> bounds(const Cloud<T>& c, const Refuse& refuse, const ParallelFor& par
       }
     }
     if (odd) all_finite = false;  // an exception may not leave this loop
+  };
+  // By the piece, because PyTorch cuts a loop where it likes.
+  parallel_for(pieces, int64_t{1}, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) look_at(piece);
   });
   for (int64_t i = 0; !all_finite && i < c.n * c.d; ++i) {
     if (!std::isfinite(c.pos[i])) {
