@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace oplab {
@@ -67,26 +68,63 @@ void check(const Cloud<T>& c, const Refuse& refuse) {
   for (int64_t k = 0; k < c.d; ++k) {
     if (!(c.size[k] > 0)) refuse("size must be positive, but size[", k, "] is ", c.size[k], ".");
   }
-  for (int64_t i = 0; i < c.n * c.d; ++i) {
+}
+
+constexpr int64_t kPiece = 8192;  // points
+
+// The least and the greatest coordinate of all points along each dimension.
+template <typename T>
+struct Bounds {
+  std::vector<T> least, greatest;
+};
+
+// Points are read as one row of numbers, several points at once: as many as fill some registers.
+template <typename T, typename Refuse, typename ParallelFor>
+Bounds<T> bounds(const Cloud<T>& c, const Refuse& refuse, const ParallelFor& parallel_for) {
+  const int64_t width = (64 + c.d - 1) / c.d * c.d, pieces = (c.n + kPiece - 1) / kPiece;
+  std::vector<T> least(pieces * width), greatest(pieces * width);
+  std::atomic<bool> all_finite{true};
+  const auto look_at = [&](int64_t piece) {
+    const int64_t begin = piece * kPiece * c.d, end = std::min((piece + 1) * kPiece, c.n) * c.d;
+    T *low = &least[piece * width], *high = &greatest[piece * width];
+    for (int64_t j = 0; j < width; ++j) low[j] = high[j] = c.pos[begin + j % c.d];
+    int odd = 0;
+    for (int64_t i = begin; i < end; i += width) {
+      const int64_t count = std::min(width, end - i);
+      const T* pos = c.pos + i;
+      for (int64_t j = 0; j < count; ++j) {
+        low[j] = pos[j] < low[j] ? pos[j] : low[j];
+        high[j] = pos[j] > high[j] ? pos[j] : high[j];
+        odd |= !(std::abs(pos[j]) <= std::numeric_limits<T>::max());
+      }
+    }
+    if (odd) all_finite = false;  // an exception may not leave this loop
+  };
+  // By the piece, because PyTorch cuts a loop where it likes.
+  parallel_for(pieces, int64_t{1}, [&](int64_t begin, int64_t end) {
+    for (int64_t piece = begin; piece < end; ++piece) look_at(piece);
+  });
+  for (int64_t i = 0; !all_finite && i < c.n * c.d; ++i) {
     if (!std::isfinite(c.pos[i])) {
       refuse("pos must be finite, but coordinate ", i % c.d, " of point ", i / c.d, " is ", c.pos[i], ".");
     }
   }
+  Bounds<T> all{{c.pos, c.pos + c.d}, {c.pos, c.pos + c.d}};
+  for (int64_t j = 0; j < pieces * width; ++j) {
+    const int64_t k = j % c.d;
+    all.least[k] = std::min(all.least[k], least[j]);
+    all.greatest[k] = std::max(all.greatest[k], greatest[j]);
+  }
+  return all;
 }
 
 template <typename T, typename Refuse>
-std::vector<Axis<T>> lay_out(const Cloud<T>& c, const Refuse& refuse) {
-  std::vector<T> least(c.pos, c.pos + c.d), greatest(c.pos, c.pos + c.d);
-  for (int64_t i = 1; i < c.n; ++i) {
-    for (int64_t k = 0; k < c.d; ++k) {
-      least[k] = std::min(least[k], c.pos[i * c.d + k]);
-      greatest[k] = std::max(greatest[k], c.pos[i * c.d + k]);
-    }
-  }
+std::vector<Axis<T>> lay_out(const Cloud<T>& c, const Bounds<T>& bounds, const Refuse& refuse) {
   std::vector<Axis<T>> axes(c.d);
   int64_t stride = 1;
   for (int64_t k = 0; k < c.d; ++k) {
-    const T from = c.start ? c.start[k] : least[k], to = c.end ? c.end[k] : greatest[k];
+    const T from = c.start ? c.start[k] : bounds.least[k];
+    const T to = c.end ? c.end[k] : bounds.greatest[k];
     axes[k] = {from, c.size[k], stride};
     const T last = (to - from) / c.size[k];
     if (!(last > -1)) {
@@ -104,6 +142,36 @@ std::vector<Axis<T>> lay_out(const Cloud<T>& c, const Refuse& refuse) {
   return axes;
 }
 
+// Whether no number of a cell, and nothing on the way to it, can leave int32. Rounding keeps order: a point between the least
+// and the greatest has a cell between theirs.
+template <typename T>
+bool numbers_are_small(const std::vector<Axis<T>>& axes, const Bounds<T>& bounds) {
+  constexpr double limit = 1 << 30;
+  double most = 0;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const T low = (bounds.least[k] - axes[k].start) / axes[k].size, high = (bounds.greatest[k] - axes[k].start) / axes[k].size;
+    const double cells = std::max(std::abs(static_cast<double>(low)), std::abs(static_cast<double>(high)));
+    if (!(cells < limit) || static_cast<double>(axes[k].stride) > limit) return false;
+    most += cells * static_cast<double>(axes[k].stride);
+  }
+  return most < limit;
+}
+
+// Small numbers need no check, and the compiler takes several points at once. `dimensions` is d where it is known.
+template <int dimensions, typename T>
+void number_small(const T* pos, const std::vector<Axis<T>>& axes, int64_t count, int64_t* cluster) {
+  T start[dimensions], size[dimensions];
+  int32_t stride[dimensions];
+  for (int k = 0; k < dimensions; ++k) {
+    start[k] = axes[k].start, size[k] = axes[k].size, stride[k] = static_cast<int32_t>(axes[k].stride);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    int32_t sum = 0;
+    for (int k = 0; k < dimensions; ++k) sum += static_cast<int32_t>((pos[i * dimensions + k] - start[k]) / size[k]) * stride[k];
+    cluster[i] = sum;
+  }
+}
+
 }  // namespace voxels
 
 // Writes the number of each point's voxel to cluster[0 … n).
@@ -113,9 +181,17 @@ template <typename T, typename Refuse, typename ParallelFor>
 void number_points(const Cloud<T>& c, int64_t* cluster, const Refuse& refuse, const ParallelFor& parallel_for) {
   voxels::check(c, refuse);
   if (c.n == 0) return;
-  const std::vector<voxels::Axis<T>> axes = voxels::lay_out(c, refuse);
+  const voxels::Bounds<T> bounds = voxels::bounds(c, refuse, parallel_for);
+  const std::vector<voxels::Axis<T>> axes = voxels::lay_out(c, bounds, refuse);
+  if (c.d <= 3 && voxels::numbers_are_small(axes, bounds)) {
+    const auto number = c.d == 1 ? voxels::number_small<1, T> : c.d == 2 ? voxels::number_small<2, T> : voxels::number_small<3, T>;
+    parallel_for(c.n, voxels::kPiece, [&](int64_t begin, int64_t end) {
+      number(c.pos + begin * c.d, axes, end - begin, cluster + begin);
+    });
+    return;
+  }
   std::atomic<bool> all_fit{true};
-  parallel_for(c.n, int64_t{8192}, [&](int64_t begin, int64_t end) {
+  parallel_for(c.n, voxels::kPiece, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       if (!voxels::to_cluster(c.pos + i * c.d, axes, cluster[i])) all_fit = false;  // an exception may not leave this loop
     }

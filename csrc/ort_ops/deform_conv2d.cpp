@@ -3,7 +3,8 @@
 //
 // The image is turned to channels-last once, so that one bilinear sample is four contiguous reads for all channels. The
 // output is computed in tiles of pixels: a tile's samples make a small matrix that stays in the processor's cache, and are
-// multiplied with the weights at once. A tile depends on nothing but the inputs, and so does every bit of the result.
+// multiplied with the weights at once. One sum is added up in the same order whatever the tiles are, so every bit of the
+// result depends on nothing but the inputs and the processor's set of instructions.
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -20,8 +21,10 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-constexpr int64_t kTile = 48;   // pixels of the output in one tile: a multiple of multiply_rows' rows
-constexpr int64_t kDepth = 64;  // channels that are sampled at once
+constexpr int64_t kTile = 64;             // pixels of the output in one tile, at most: a multiple of 4
+constexpr int64_t kDepth = 128;           // terms of a sum that are sampled at once
+constexpr int64_t kStride = kDepth + 16;  // from one pixel's samples to the next: a run of terms may end within a vector
+constexpr int64_t kPanels = 16;           // vectors of output channels in one part, where there are few tiles
 constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
 
 int64_t product(int64_t a, int64_t b) {
@@ -80,6 +83,17 @@ struct Window {
   }
 };
 
+// The sizes of W.
+struct Filter {
+  Filter() = default;
+  Filter(const Window& window, const Sizes& w) : groups(window.group), channels(w[0] / groups), depth(w[1]), taps(w[2] * w[3]) {}
+
+  int64_t panels(int64_t lanes) const { return (channels + lanes - 1) / lanes; }  // vectors that hold a group's channels
+  int64_t terms() const { return taps * depth; }                                  // products in one sum
+
+  int64_t groups, channels, depth, taps;  // channels of the output and of the input, of one group; places of the kernel
+};
+
 // The sizes of one call, all checked.
 struct Call {
   Call(const Window& window, const Sizes& x, const Sizes& w) {
@@ -108,6 +122,7 @@ struct Call {
       refuse("the attribute offset_group must divide the channels of X, but offset_group is ", window.offset_group,
              " and X is ", shape_text(x), ".");
     }
+    filter = Filter(window, w);
     taps = product(kernel_h, kernel_w);
     out_h = window.places(0, height, kernel_h);
     out_w = window.places(1, width, kernel_w);
@@ -119,17 +134,9 @@ struct Call {
   }
   Sizes mask_shape(const Window& window) const { return {n, product(window.offset_group, taps), out_h, out_w}; }
 
-  // Vectors that hold the output channels of one group.
-  int64_t panels(const Window& window, int64_t lanes) const { return (out_channels / window.group + lanes - 1) / lanes; }
-
-  // How many channels from `channel` on share one weight group and one offset group, kDepth at most.
-  int64_t run_of_channels(const Window& window, int64_t channel) const {
-    const int64_t depth = channels / window.group, shared = channels / window.offset_group;
-    return std::min({kDepth, depth - channel % depth, shared - channel % shared});
-  }
-
   int64_t n, channels, height, width;
   int64_t out_channels, kernel_h, kernel_w, taps;
+  Filter filter;
   int64_t out_h, out_w, out_pixels;
 };
 
@@ -140,111 +147,259 @@ void check_shape(const char* name, const Sizes& shape, const Sizes& wanted) {
 // The inputs, with X and W in the order in which they are read.
 template <typename T>
 struct Operands {
-  const T* image;    // X as [N, H, W, C], and behind it one pixel of zeros for what lies outside
-  const T* outside;  // that pixel
-  const T* weights;  // W as [group][panel][kH * kW][C/group][lanes]: a panel is a vector of output channels
+  const T* image;    // X as [N, H, W, C], and behind it zeros: one pixel, and one vector more
+  int64_t outside;   // how far from `image` the zeros begin, which are read for what lies outside
+  const T* weights;  // W in the order of Pack
   const T *offset, *bias, *mask;  // as in the model; bias and mask may be null
   T* y;
 };
 
-// out[0 ... count) = the channels-last image at (y, x), which may lie between four pixels. A pixel outside is zero.
-template <typename T>
-[[gnu::always_inline]] inline void sample(const T* image, const T* outside, const Call& call, T y, T x, T scale,
-                                          int64_t count, T* out) {
-  if (std::isnan(y) || std::isnan(x)) {
-    std::fill_n(out, count, std::numeric_limits<T>::quiet_NaN());
-    return;
-  }
-  if (!(y > -1 && y < static_cast<T>(call.height) && x > -1 && x < static_cast<T>(call.width))) {
-    std::fill_n(out, count, 0 * scale);
-    return;
-  }
-  const auto top = static_cast<int64_t>(std::floor(y)), left = static_cast<int64_t>(std::floor(x));
-  const T down = y - static_cast<T>(top), right = x - static_cast<T>(left);
-  const bool has_top = top >= 0, has_bottom = top + 1 < call.height;
-  const bool has_left = left >= 0, has_right = left + 1 < call.width;
-  const int64_t first = (top * call.width + left) * call.channels;
-  const T* top_left = has_top && has_left ? image + first : outside;
-  const T* top_right = has_top && has_right ? image + first + call.channels : outside;
-  const T* bottom_left = has_bottom && has_left ? image + first + call.width * call.channels : outside;
-  const T* bottom_right = has_bottom && has_right ? image + first + (call.width + 1) * call.channels : outside;
-  const T w0 = (1 - down) * (1 - right), w1 = (1 - down) * right, w2 = down * (1 - right), w3 = down * right;
-  for (int64_t c = 0; c < count; ++c) {
-    out[c] = scale * (w0 * top_left[c] + w1 * top_right[c] + w2 * bottom_left[c] + w3 * bottom_right[c]);
-  }
-}
+// What is computed at once: some pixels of one image of the output, for some panels of each group.
+struct Part {
+  int64_t n, first, pixels, panel, panels;
+};
 
-// Computes one tile of the output: `pixels` pixels of image n from `first` on, for all output channels.
-//   sums     scratch, [panels of one group][kTile][lanes]
-struct Tile {
-  template <typename T, int rows>
-  [[gnu::always_inline]] static void run(const Window& window, const Call& call, const Operands<T>& in, int64_t n,
-                                         int64_t first, int64_t pixels, T* sums) {
-    constexpr int64_t lanes = Vector<T>::lanes;
-    const int64_t depth = call.channels / window.group, panels = call.panels(window, lanes);
-    T samples[kTile * kDepth] = {};
-    for (int64_t group = 0; group < window.group; ++group) {
-      std::fill_n(sums, panels * kTile * lanes, T(0));
-      for (int64_t tap = 0; tap < call.taps; ++tap) {
-        for (int64_t c = 0, count; c < depth; c += count) {
-          count = call.run_of_channels(window, group * depth + c);
-          sample_tile(window, call, in, n, first, pixels, tap, group * depth + c, count, samples);
-          for (int64_t panel = 0; panel < panels; ++panel) {
-            const T* weights = in.weights + (((group * panels + panel) * call.taps + tap) * depth + c) * lanes;
-            for (int64_t pixel = 0; pixel < pixels; pixel += rows) {
-              multiply_rows<T, rows, kDepth>(samples + pixel * kDepth, count, weights,
-                                             sums + (panel * kTile + pixel) * lanes);
-            }
-          }
-        }
+// How the output is cut into parts. Few tiles come in a multiple of four, to be shared out evenly among two or four threads;
+// a single tile is cut along the channels.
+struct Parts {
+  Parts(const Call& call, int64_t all_panels) : all(all_panels), pixels(call.out_pixels) {
+    tiles = (pixels + kTile - 1) / kTile;
+    if (tiles > 2 && tiles < 32) tiles = (tiles + 3) / 4 * 4;
+    panels = call.n * tiles > 1 ? all : std::min(all, kPanels);
+    cuts = (all + panels - 1) / panels;
+    count = call.n * tiles * cuts;
+  }
+
+  Part operator[](int64_t i) const {
+    const int64_t panel = i % cuts * panels, tile = i / cuts % tiles;
+    const int64_t first = begin(tile);
+    return {i / cuts / tiles, first, begin(tile + 1) - first, panel, std::min(panels, all - panel)};
+  }
+
+  // All tiles but the last have a multiple of four pixels: no row of a product is wasted.
+  int64_t begin(int64_t tile) const { return std::min(pixels, (tile * pixels / tiles + 3) / 4 * 4); }
+
+  int64_t all, pixels;                  // panels and pixels of one image
+  int64_t tiles, panels, cuts, count;  // tiles of one image; panels of one part; parts of one tile; parts
+};
+
+// X as [N, H, W, C]: pixels [begin, end) of image n.
+struct ChannelsLast {
+  template <Simd simd, typename T>
+  [[gnu::always_inline]] static void run(const Call& call, const T* x, T* image, int64_t n, int64_t begin, int64_t end) {
+    const int64_t plane = call.height * call.width, from = n * call.channels * plane;
+    Transpose<T, simd>::run(x + from + begin, plane, call.channels, end - begin, image + from + begin * call.channels,
+                            call.channels);
+  }
+};
+
+// W as the parts read it: [group][kDepth terms][panel][term][lanes]. A term is a place of the kernel and a channel.
+struct Pack {
+  template <Simd simd, typename T>
+  [[gnu::always_inline]] static void run(const Filter& filter, const T* w, T* to, int64_t group, int64_t panel) {
+    constexpr int64_t lanes = Vector<T>::lanes, kBlock = 64;
+    const int64_t terms = filter.terms(), panels = filter.panels(lanes);
+    const int64_t first = panel * lanes, rows = std::min(lanes, filter.channels - first);
+    const T* from = w + (group * filter.channels + first) * terms;
+    to += group * panels * terms * lanes;
+    alignas(64) T block[kBlock * lanes] = {};
+    for (int64_t at = 0; at < terms; at += kBlock) {
+      const int64_t count = std::min(kBlock, terms - at);
+      Transpose<T, simd>::run(from + at, terms, rows, count, block, lanes);
+      int64_t c = at / filter.taps, tap = at % filter.taps;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t term = tap * filter.depth + c, begin = term / kDepth * kDepth;
+        const int64_t place = panels * begin + panel * std::min(kDepth, terms - begin) + term - begin;
+        std::memcpy(to + place * lanes, block + i * lanes, lanes * sizeof(T));
+        if (++tap == filter.taps) ++c, tap = 0;
       }
-      store(window, call, in, n, first, pixels, group, sums);
-    }
-  }
-
-  // Writes the sums of one group with the bias, channels first again.
-  template <typename T>
-  [[gnu::always_inline]] static void store(const Window& window, const Call& call, const Operands<T>& in, int64_t n,
-                                           int64_t first, int64_t pixels, int64_t group, const T* sums) {
-    constexpr int64_t lanes = Vector<T>::lanes;
-    const int64_t count = call.out_channels / window.group;
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t channel = group * count + i;
-      const T* sum = sums + i / lanes * kTile * lanes + i % lanes;
-      const T bias = in.bias ? in.bias[channel] : 0;
-      T* y = in.y + (n * call.out_channels + channel) * call.out_pixels + first;
-      for (int64_t pixel = 0; pixel < pixels; ++pixel) y[pixel] = sum[pixel * lanes] + bias;
-    }
-  }
-
-  // Where the kernel's place `tap` looks for each pixel of the tile, for `count` channels from `channel` on.
-  template <typename T>
-  [[gnu::always_inline]] static void sample_tile(const Window& window, const Call& call, const Operands<T>& in, int64_t n,
-                                                 int64_t first, int64_t pixels, int64_t tap, int64_t channel,
-                                                 int64_t count, T* samples) {
-    const T* image = in.image + n * call.height * call.width * call.channels + channel;
-    const int64_t offset_group = channel / (call.channels / window.offset_group);
-    const int64_t plane = (n * window.offset_group + offset_group) * call.taps + tap;
-    const T* down = in.offset + plane * 2 * call.out_pixels + first;
-    const T* right = down + call.out_pixels;
-    const T* mask = in.mask ? in.mask + plane * call.out_pixels + first : nullptr;
-    const int64_t tap_y = tap / call.kernel_w * window.dilations[0] - window.pads[0];
-    const int64_t tap_x = tap % call.kernel_w * window.dilations[1] - window.pads[1];
-    int64_t row = first / call.out_w, column = first % call.out_w;
-    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-      const T y = static_cast<T>(row * window.strides[0] + tap_y) + down[pixel];
-      const T x = static_cast<T>(column * window.strides[1] + tap_x) + right[pixel];
-      sample(image, in.outside, call, y, x, mask ? mask[pixel] : T(1), count, samples + pixel * kDepth);
-      if (++column == call.out_w) ++row, column = 0;
     }
   }
 };
+
+// The pixels of one part, and where one place of the kernel looks for each of them: four pixels of the image, their shares,
+// and the mask.
+template <typename T>
+struct Places {
+  int64_t row[kTile], column[kTile];  // of the output, times the stride
+  T y[kTile], x[kTile];               // in the image
+  int64_t corner[4][kTile];           // distances from Operands::image
+  T share[4][kTile], mask[kTile];
+};
+
+// Computes one part. For every group and every place of the kernel: locate the pixels that are read, sample them, multiply the
+// samples with the weights.
+//   sums     scratch, [panels of the part][kTile][lanes]
+struct Tile {
+  template <Simd simd, typename T>
+  [[gnu::always_inline]] static void run(const Window& window, const Call& call, const Operands<T>& in, const Part& part,
+                                         T* sums) {
+    constexpr int64_t lanes = Vector<T>::lanes;
+    const Filter& filter = call.filter;
+    const int64_t shared = call.channels / window.offset_group, terms = filter.terms(), panels = filter.panels(lanes);
+    alignas(64) T samples[kTile * kStride];
+    std::fill_n(samples + part.pixels * kStride, (kTile - part.pixels) * kStride, T(0));  // blocks of rows may end there
+    alignas(64) Places<T> places;
+    number_pixels(window, call, part, places);
+    for (int64_t group = 0; group < window.group; ++group) {
+      start_with_bias(call, in, part, group, sums);
+      int64_t located = -1;
+      for (int64_t begin = 0; begin < terms; begin += kDepth) {
+        const int64_t count = std::min(kDepth, terms - begin);
+        // A run of terms has one place of the kernel, and channels that share their offsets.
+        for (int64_t i = 0, run; i < count; i += run) {
+          const int64_t tap = (begin + i) / filter.depth, c = (begin + i) % filter.depth, channel = group * filter.depth + c;
+          const int64_t plane = channel / shared * call.taps + tap;
+          run = std::min({count - i, filter.depth - c, shared - channel % shared});
+          if (plane != located) locate(window, call, in, part, channel / shared, tap, places);
+          located = plane;
+          sample(in.image + channel, places, part.pixels, run, samples + i);
+        }
+        const T* weights = in.weights + (panels * (group * terms + begin) + part.panel * count) * lanes;
+        Product<T, simd, kStride, kTile>::add(samples, part.pixels, count, weights, part.panels, sums);
+      }
+      store<simd>(call, in, part, group, sums);
+    }
+  }
+
+  template <typename T>
+  [[gnu::always_inline]] static void number_pixels(const Window& window, const Call& call, const Part& part,
+                                                   Places<T>& places) {
+    int64_t row = part.first / call.out_w, column = part.first % call.out_w;
+    for (int64_t pixel = 0; pixel < part.pixels; ++pixel) {
+      places.row[pixel] = row * window.strides[0];
+      places.column[pixel] = column * window.strides[1];
+      if (++column == call.out_w) ++row, column = 0;
+    }
+  }
+
+  template <typename T>
+  [[gnu::always_inline]] static void start_with_bias(const Call& call, const Operands<T>& in, const Part& part,
+                                                     int64_t group, T* sums) {
+    constexpr int64_t lanes = Vector<T>::lanes;
+    const int64_t count = call.filter.channels;
+    for (int64_t panel = 0; panel < part.panels; ++panel, sums += kTile * lanes) {
+      const int64_t first = (part.panel + panel) * lanes;
+      T bias[lanes] = {};
+      if (in.bias) std::copy_n(in.bias + group * count + first, std::min(lanes, count - first), bias);
+      for (int64_t pixel = 0; pixel < kTile; ++pixel) std::memcpy(sums + pixel * lanes, bias, sizeof(bias));
+    }
+  }
+
+  // Of a number that int64 can hold.
+  template <typename T>
+  [[gnu::always_inline]] static int64_t floor(T number) {
+    const auto towards_zero = static_cast<int64_t>(number);
+    return towards_zero - (static_cast<T>(towards_zero) > number ? 1 : 0);
+  }
+
+  // Without a branch, so that the compiler takes several pixels at once. What looks outside gets a place that has no pixels
+  // around it, and a NaN in an offset becomes a share that is NaN.
+  template <typename T>
+  [[gnu::always_inline]] static void locate(const Window& window, const Call& call, const Operands<T>& in,
+                                            const Part& part, int64_t offset_group, int64_t tap, Places<T>& at) {
+    const int64_t plane = (part.n * window.offset_group + offset_group) * call.taps + tap;
+    const T* down = in.offset + plane * 2 * call.out_pixels + part.first;
+    const T* right = down + call.out_pixels;
+    const int64_t tap_y = tap / call.kernel_w * window.dilations[0] - window.pads[0];
+    const int64_t tap_x = tap % call.kernel_w * window.dilations[1] - window.pads[1];
+    const T bottom = static_cast<T>(call.height), end = static_cast<T>(call.width);
+    for (int64_t pixel = 0; pixel < part.pixels; ++pixel) {
+      const T y = static_cast<T>(at.row[pixel] + tap_y) + down[pixel];
+      const T x = static_cast<T>(at.column[pixel] + tap_x) + right[pixel];
+      const bool inside = (y > -1) & (y < bottom) & (x > -1) & (x < end);
+      at.y[pixel] = inside ? y : T(-2);
+      at.x[pixel] = inside ? x : T(-2);
+      at.mask[pixel] = (y == y) & (x == x) ? T(1) : std::numeric_limits<T>::quiet_NaN();
+    }
+    const auto height = static_cast<uint64_t>(call.height), width = static_cast<uint64_t>(call.width);
+    const int64_t channels = call.channels, line = call.width * channels, outside = in.outside;
+    const int64_t image = part.n * call.height * line;
+    for (int64_t pixel = 0; pixel < part.pixels; ++pixel) {
+      const int64_t row = floor(at.y[pixel]), column = floor(at.x[pixel]);
+      const T low = at.y[pixel] - static_cast<T>(row), far = at.x[pixel] - static_cast<T>(column);
+      at.share[0][pixel] = (1 - low) * (1 - far);
+      at.share[1][pixel] = (1 - low) * far;
+      at.share[2][pixel] = low * (1 - far);
+      at.share[3][pixel] = low * far;
+      const int64_t first = image + row * line + column * channels;
+      const bool top = static_cast<uint64_t>(row) < height, bottom = static_cast<uint64_t>(row + 1) < height;
+      const bool left = static_cast<uint64_t>(column) < width, right = static_cast<uint64_t>(column + 1) < width;
+      at.corner[0][pixel] = top & left ? first : outside;
+      at.corner[1][pixel] = top & right ? first + channels : outside;
+      at.corner[2][pixel] = bottom & left ? first + line : outside;
+      at.corner[3][pixel] = bottom & right ? first + line + channels : outside;
+    }
+    if (!in.mask) return;
+    const T* mask = in.mask + plane * call.out_pixels + part.first;
+    for (int64_t pixel = 0; pixel < part.pixels; ++pixel) at.mask[pixel] *= mask[pixel];
+  }
+
+  // samples[pixel][0 ... count) = the channels from `image` on. Whole vectors are read and written: what is too much is
+  // overwritten by the next run, or never used.
+  template <typename T>
+  [[gnu::always_inline]] static void sample(const T* image, const Places<T>& at, int64_t pixels, int64_t count, T* samples) {
+    using V = typename Vector<T>::type;
+    for (int64_t pixel = 0; pixel < pixels; ++pixel, samples += kStride) {
+      const V w0 = V{} + at.share[0][pixel], w1 = V{} + at.share[1][pixel], w2 = V{} + at.share[2][pixel];
+      const V w3 = V{} + at.share[3][pixel], mask = V{} + at.mask[pixel];
+      const T *top_left = image + at.corner[0][pixel], *top_right = image + at.corner[1][pixel];
+      const T *bottom_left = image + at.corner[2][pixel], *bottom_right = image + at.corner[3][pixel];
+      for (int64_t c = 0; c < count; c += Vector<T>::lanes) {
+        V a, b, d, e;
+        std::memcpy(&a, top_left + c, sizeof(V));
+        std::memcpy(&b, top_right + c, sizeof(V));
+        std::memcpy(&d, bottom_left + c, sizeof(V));
+        std::memcpy(&e, bottom_right + c, sizeof(V));
+        const V sampled = mask * (w0 * a + w1 * b + w2 * d + w3 * e);
+        std::memcpy(samples + c, &sampled, sizeof(V));
+      }
+    }
+  }
+
+  // The sums of one group, channels first again.
+  template <Simd simd, typename T>
+  [[gnu::always_inline]] static void store(const Call& call, const Operands<T>& in, const Part& part, int64_t group,
+                                           const T* sums) {
+    constexpr int64_t lanes = Vector<T>::lanes;
+    const int64_t count = call.filter.channels;
+    for (int64_t panel = 0; panel < part.panels; ++panel, sums += kTile * lanes) {
+      const int64_t first = (part.panel + panel) * lanes;
+      T* y = in.y + (part.n * call.out_channels + group * count + first) * call.out_pixels + part.first;
+      Transpose<T, simd>::run(sums, lanes, part.pixels, std::min(lanes, count - first), y, call.out_pixels);
+    }
+  }
+};
+
+// Memory that begins at a line of the cache, so that a vector is read from one line.
+struct Free {
+  void operator()(void* memory) const { ::operator delete(memory, std::align_val_t{64}); }
+};
+template <typename T>
+using Buffer = std::unique_ptr<T[], Free>;
+
+template <typename T>
+T* allocate(int64_t count, const std::nothrow_t& nothrow) noexcept {
+  return static_cast<T*>(::operator new(static_cast<size_t>(count) * sizeof(T), std::align_val_t{64}, nothrow));
+}
+template <typename T>
+Buffer<T> allocate(int64_t count) {
+  return Buffer<T>(static_cast<T*>(::operator new(static_cast<size_t>(count) * sizeof(T), std::align_val_t{64})));
+}
 
 template <typename T>
 struct DeformConv2d {
   using Optional = std::optional<const Tensor<T>*>;
 
-  DeformConv2d(const OrtApi*, const OrtKernelInfo* info) : window(info) {}
+  // Weights that are constants of the model, as they are where it is deployed, are packed once.
+  DeformConv2d(const OrtApi*, const OrtKernelInfo* info) : window(info) {
+    int is_constant = 0;
+    const Ort::ConstValue w = Ort::ConstKernelInfo(info).GetTensorConstantInput(1, &is_constant);
+    if (!is_constant) return;
+    const Sizes shape = w.GetTensorTypeAndShapeInfo().GetShape();
+    const bool fits = shape.size() == 4 && shape[0] % window.group == 0;  // if not, Compute says so
+    if (fits) constant_weights = pack(nullptr, Filter(window, shape), w.GetTensorData<T>());
+  }
 
   Ort::Status Compute(OrtKernelContext* context, const Tensor<T>& x, const Tensor<T>& w, const Tensor<T>& offset,
                       Optional bias, Optional mask, Tensor<T>& y) {
@@ -255,20 +410,20 @@ struct DeformConv2d {
 
     const auto data = [](const Optional& given) { return given ? (*given)->Data() : nullptr; };
     T* out = y.Allocate({call.n, call.out_channels, call.out_h, call.out_w});
-    const std::unique_ptr<T[]> image = channels_last(context, call, x.Data());
-    const std::unique_ptr<T[]> weights = in_panels(context, call, w.Data());
-    const T* outside = image.get() + call.n * call.height * call.width * call.channels;
-    const Operands<T> in{image.get(), outside, weights.get(), offset.Data(), data(bias), data(mask), out};
+    const Buffer<T> image = channels_last(context, call, x.Data());
+    const Buffer<T> own_weights = constant_weights ? nullptr : pack(context, call.filter, w.Data());
+    const T* weights = constant_weights ? constant_weights.get() : own_weights.get();
+    const int64_t outside = call.n * call.channels * call.height * call.width;
+    const Operands<T> in{image.get(), outside, weights, offset.Data(), data(bias), data(mask), out};
 
-    const int64_t tiles = (call.out_pixels + kTile - 1) / kTile;
+    const Parts parts(call, call.filter.panels(lanes));
     std::atomic<bool> has_memory{true};
-    parallel_for(context, call.n * tiles, 1, [&](int64_t begin, int64_t end) {
-      const int64_t sums = call.panels(window, lanes) * kTile * lanes;
-      const std::unique_ptr<T[]> scratch(new (std::nothrow) T[sums]);  // an exception may not leave this loop
-      if (!scratch) has_memory = false;
-      for (int64_t tile = begin; scratch && tile < end; ++tile) {
-        const int64_t first = tile % tiles * kTile, pixels = std::min(kTile, call.out_pixels - first);
-        run_vectorised<Tile, T>(window, call, in, tile / tiles, first, pixels, scratch.get());
+    parallel_for(context, parts.count, 1, [&](int64_t begin, int64_t end) {
+      // An exception may not leave this loop.
+      const Buffer<T> sums(allocate<T>(parts.panels * kTile * lanes, std::nothrow));
+      if (!sums) has_memory = false;
+      for (int64_t i = begin; sums && i < end; ++i) {
+        run_vectorised<Tile>(simd, window, call, in, parts[i], sums.get());
       }
     });
     if (!has_memory) refuse("there is not enough memory for ", call.out_channels, " output channels.");
@@ -286,48 +441,36 @@ struct DeformConv2d {
  private:
   static constexpr int64_t lanes = Vector<T>::lanes;
 
-  static std::unique_ptr<T[]> channels_last(OrtKernelContext* context, const Call& call, const T* x) {
-    const int64_t channels = call.channels, width = call.width, plane = call.height * width;
-    std::unique_ptr<T[]> image(new T[(call.n * plane + 1) * channels]);
-    std::fill_n(image.get() + call.n * plane * channels, channels, T(0));
-    parallel_for(context, call.n * call.height, 4, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const T* from = x + row / call.height * channels * plane + row % call.height * width;
-        T* to = image.get() + row * width * channels;
-        for (int64_t i = 0; i < width; i += 16) {  // blocks of 16 by 16: each line of the cache is used as a whole
-          for (int64_t c = 0; c < channels; c += 16) {
-            for (int64_t j = i; j < std::min(i + 16, width); ++j) {
-              for (int64_t d = c; d < std::min(c + 16, channels); ++d) to[j * channels + d] = from[d * plane + j];
-            }
-          }
-        }
+  Buffer<T> channels_last(OrtKernelContext* context, const Call& call, const T* x) const {
+    constexpr int64_t kPiece = 256;  // pixels
+    const int64_t plane = call.height * call.width, pieces = (plane + kPiece - 1) / kPiece;
+    const int64_t size = call.n * plane * call.channels, zeros = call.channels + lanes;
+    Buffer<T> image = allocate<T>(size + zeros);
+    std::fill_n(image.get() + size, zeros, T(0));
+    parallel_for(context, call.n * pieces, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i % pieces * kPiece, last = std::min(first + kPiece, plane);
+        run_vectorised<ChannelsLast>(simd, call, x, image.get(), i / pieces, first, last);
       }
     });
     return image;
   }
 
-  std::unique_ptr<T[]> in_panels(OrtKernelContext* context, const Call& call, const T* w) const {
-    const int64_t depth = call.channels / window.group, group_channels = call.out_channels / window.group;
-    const int64_t panels = call.panels(window, lanes), size = call.taps * depth * lanes;
-    std::unique_ptr<T[]> weights(new T[window.group * panels * size]);
-    parallel_for(context, window.group * panels, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t panel = begin; panel < end; ++panel) {
-        const int64_t first = panel % panels * lanes;  // of the group's output channels
-        const T* from = w + (panel / panels * group_channels + first) * depth * call.taps;
-        T* to = weights.get() + panel * size;
-        for (int64_t tap = 0; tap < call.taps; ++tap) {
-          for (int64_t c = 0; c < depth; ++c) {
-            for (int64_t lane = 0; lane < lanes; ++lane) {
-              *to++ = first + lane < group_channels ? from[(lane * depth + c) * call.taps + tap] : T(0);
-            }
-          }
-        }
+  // Without a context on one thread.
+  Buffer<T> pack(OrtKernelContext* context, const Filter& filter, const T* w) const {
+    const int64_t panels = filter.panels(lanes), all = filter.groups * panels;
+    Buffer<T> weights = allocate<T>(all * filter.terms() * lanes);
+    parallel_for(context, all, context ? 1 : all, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        run_vectorised<Pack>(simd, filter, w, weights.get(), i / panels, i % panels);
       }
     });
     return weights;
   }
 
+  const Simd simd = chosen_simd();
   const Window window;
+  Buffer<T> constant_weights;
 };
 
 }  // namespace

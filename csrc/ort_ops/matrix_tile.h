@@ -1,65 +1,64 @@
-// A small matrix product that keeps its sums in registers, compiled for several widths of the processor's vectors.
+// A small matrix product that keeps its sums in registers.
 #pragma once
 
-#include <cstdint>
-#include <cstring>
+#include "simd.h"
 
 // Products are summed with fused multiply-add where the processor has it, whatever the rest of the library is compiled with:
 // twice the speed, and one rounding less. What includes this file computes that way from here on.
 #if defined(__clang__)
 #pragma clang fp contract(fast)
 #elif defined(__GNUC__)
-#pragma GCC optimize("fp-contract=fast")
+#pragma GCC optimize("fp-contract=fast", "no-trapping-math")
 #endif
 
 namespace oplab {
 
-// A vector of 64 bytes: one register of AVX-512, two of AVX2, four of SSE2 and NEON. The compiler splits it.
-template <typename T>
-struct Vector {
-  typedef T type __attribute__((vector_size(64)));
-  static constexpr int64_t lanes = 64 / sizeof(T);
-};
-
-// sums[r] += samples[r][0 ... depth) x weights[0 ... depth), for `rows` rows at once: as many as leave the sums in registers.
-// `stride` is from one row of samples to the next; a row of sums and of weights is one vector.
-template <typename T, int rows, int stride>
-[[gnu::always_inline]] inline void multiply_rows(const T* samples, int64_t depth, const T* weights, T* sums) {
+// sums[panel][row] += samples[row] x weights[panel], for matrices laid out as follows. A panel is 64 bytes of columns.
+//   samples   [rows][stride], of which the first `terms` of each row count
+//   weights   [panels][terms][lanes]
+//   sums      [panels][tile][lanes]
+template <typename T, Simd simd, int stride, int tile>
+struct Product {
   using V = typename Vector<T>::type;
-  constexpr int64_t lanes = Vector<T>::lanes;
-  V sum[rows];
-  std::memcpy(sum, sums, sizeof(sum));
-  for (int64_t c = 0; c < depth; ++c) {
-    V weight;
-    std::memcpy(&weight, weights + c * lanes, sizeof(V));
-    for (int r = 0; r < rows; ++r) sum[r] += samples[r * stride + c] * weight;
+  static constexpr int64_t lanes = Vector<T>::lanes;
+  // A block of sums: as many rows and panels as leave three registers of AVX-512 or AVX2 for the factors.
+  static constexpr int kRows = simd == Simd::avx512 ? 12 : simd == Simd::avx2 ? 6 : 3;
+  static constexpr int kPanels = simd == Simd::avx512 ? 2 : 1;
+
+  [[gnu::always_inline]] static void add(const T* samples, int64_t rows, int64_t terms, const T* weights, int64_t panels,
+                                         T* sums) {
+    int64_t panel = 0;
+    for (; panel + kPanels <= panels; panel += kPanels) {
+      add_rows<kPanels>(samples, rows, terms, weights + panel * terms * lanes, sums + panel * tile * lanes);
+    }
+    if (panel < panels) add_rows<1>(samples, rows, terms, weights + panel * terms * lanes, sums + panel * tile * lanes);
   }
-  std::memcpy(sums, sum, sizeof(sum));
-}
 
-// How many rows multiply_rows takes where a processor has registers of 64, 32 and 16 bytes.
-constexpr int kRows512 = 12, kRows256 = 6, kRows128 = 3;
+ private:
+  template <int panels>
+  [[gnu::always_inline]] static void add_rows(const T* samples, int64_t rows, int64_t terms, const T* weights, T* sums) {
+    int64_t row = 0;
+    for (; row + kRows <= rows; row += kRows) {
+      add_block<kRows, panels>(samples + row * stride, terms, weights, sums + row * lanes);
+    }
+    for (; row < rows; row += kRows / 3) {
+      add_block<kRows / 3, panels>(samples + row * stride, terms, weights, sums + row * lanes);
+    }
+  }
 
-// Calls Job::template run<T, rows>(arguments...), compiled for the best vectors of the processor that it runs on. All
-// that run calls must be always_inline: a function of its own would be compiled for the oldest processor.
-#if defined(__x86_64__)
-template <typename Job, typename T, typename... Arguments>
-[[gnu::target("avx512f")]] void run_with_avx512(const Arguments&... arguments) {
-  Job::template run<T, kRows512>(arguments...);
-}
-template <typename Job, typename T, typename... Arguments>
-[[gnu::target("avx2,fma")]] void run_with_avx2(const Arguments&... arguments) {
-  Job::template run<T, kRows256>(arguments...);
-}
-#endif
-
-template <typename Job, typename T, typename... Arguments>
-void run_vectorised(const Arguments&... arguments) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return run_with_avx512<Job, T>(arguments...);
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return run_with_avx2<Job, T>(arguments...);
-#endif
-  Job::template run<T, kRows128>(arguments...);
-}
+  template <int rows, int panels>
+  [[gnu::always_inline]] static void add_block(const T* samples, int64_t terms, const T* weights, T* sums) {
+    V sum[panels][rows];
+    for (int p = 0; p < panels; ++p) std::memcpy(sum[p], sums + p * tile * lanes, sizeof(sum[p]));
+    for (int64_t k = 0; k < terms; ++k) {
+      V weight[panels];
+      for (int p = 0; p < panels; ++p) std::memcpy(&weight[p], weights + (p * terms + k) * lanes, sizeof(V));
+      for (int r = 0; r < rows; ++r) {
+        for (int p = 0; p < panels; ++p) sum[p][r] += samples[r * stride + k] * weight[p];
+      }
+    }
+    for (int p = 0; p < panels; ++p) std::memcpy(sums + p * tile * lanes, sum[p], sizeof(sum[p]));
+  }
+};
 
 }  // namespace oplab

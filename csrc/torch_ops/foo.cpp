@@ -4,8 +4,7 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/headeronly/core/Dispatch_v2.h>
 
-#include <cmath>
-
+#include "../common/power.h"
 #include "shapes.h"
 
 namespace oplab {
@@ -18,20 +17,15 @@ using torch::stable::Tensor;
 constexpr int64_t kLargestExponent = int64_t{1} << 53;  // beyond it a double cannot tell odd from even
 
 template <typename T>
-void scaled_plus_power(const Tensor& input1, const Tensor& input2, double attr1, int64_t attr2, Tensor& y) {
+void compute(const Tensor& input1, const Tensor& input2, double attr1, int64_t attr2, Tensor& y) {
   // Half and bfloat16 are computed in float, as PyTorch's own element-wise operators do.
   using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
   const auto scale = static_cast<Compute>(attr1);
-  const auto exponent = static_cast<double>(attr2);
   const T* p1 = input1.const_data_ptr<T>();
   const T* p2 = input2.const_data_ptr<T>();
   T* py = y.mutable_data_ptr<T>();
   torch::stable::parallel_for(0, y.numel(), 2048, [=](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      // The power in double: a float exponent would lose the last bit of 2**24 + 1, and with it the sign.
-      const auto power = static_cast<Compute>(std::pow(static_cast<double>(p2[i]), exponent));
-      py[i] = static_cast<T>(scale * static_cast<Compute>(p1[i]) + power);
-    }
+    scaled_plus_power(p1, p2, scale, attr2, begin, end, py);
   });
 }
 
@@ -58,7 +52,7 @@ Tensor foo_forward(const Tensor& input1, const Tensor& input2, double attr1, int
   const Tensor flat2 = torch::stable::contiguous(input2);
   Tensor y = torch::stable::empty_like(flat1);
   THO_DISPATCH_V2(input1.scalar_type(), "foo_forward",
-                  AT_WRAP([&] { scaled_plus_power<scalar_t>(flat1, flat2, attr1, attr2, y); }), ScalarType::Float,
+                  AT_WRAP([&] { compute<scalar_t>(flat1, flat2, attr1, attr2, y); }), ScalarType::Float,
                   ScalarType::Double, ScalarType::Half, ScalarType::BFloat16);
   return y;
 }

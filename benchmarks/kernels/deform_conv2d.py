@@ -1,0 +1,127 @@
+"""DeformConv2d beside ONNX Runtime's own DeformConv, torchvision and MMDeploy, on the layers of a network and on odd sizes.
+
+X, offset and mask are inputs; W and B are constants of the model, as they are where a network is deployed. The last cases feed
+the weights as well.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+from onnx import helper, numpy_helper
+
+from oplab.toolchain.recipes import ort_runtime
+
+from .harness import Case, Peer, Run, close
+from .peers import mmdeploy_library
+from .runners import bound, model
+
+KERNEL = "DeformConv2d"
+CONSTANTS = ("W", "B")
+
+
+def with_constants(made: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+    """The model with some of its inputs as initializers."""
+    kept = [each for each in made.graph.input if each.name not in values]
+    del made.graph.input[:]
+    made.graph.input.extend(kept)
+    made.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in values.items())
+    return made
+
+
+def beside_its_runtime(library: Path) -> None:
+    """MMDeploy's library asks for ONNX Runtime 1.15.1 by its file's name, in its own folder: it gets the one that is installed."""
+    link = library.with_name("libonnxruntime.so.1.15.1")
+    if not link.exists():
+        link.unlink(missing_ok=True)
+        link.symlink_to(ort_runtime())
+
+
+def inputs(channels: int, size: Sequence[int], out_channels: int, kernel: int, n: int) -> dict[str, np.ndarray]:
+    """Stride 1, and as many zeros around as keep the size. Offsets of 1.5 pixels, as a trained network has them."""
+    random, taps = np.random.default_rng(0), kernel * kernel
+    feed = {
+        "X": random.standard_normal((n, channels, *size)),
+        "W": random.standard_normal((out_channels, channels, kernel, kernel)) / np.sqrt(channels * taps),
+        "offset": random.normal(0, 1.5, (n, 2 * taps, *size)),
+        "B": random.standard_normal(out_channels),
+        "mask": random.uniform(0, 1, (n, taps, *size)),
+    }
+    return {name: value.astype(np.float32) for name, value in feed.items()}
+
+
+def case(
+    channels: int,
+    size: tuple[int, int],
+    out_channels: int,
+    kernel: int = 3,
+    n: int = 1,
+    constant: bool = True,
+    targets: bool = True,
+    **place: object,
+) -> Case:
+    values = functools.cache(lambda: inputs(channels, size, out_channels, kernel, n))
+    pad = kernel // 2
+    constants = CONSTANTS if constant else ()
+
+    def one_node(op: str, domain: str, names: Sequence[str], threads: int, libraries=(), **attributes) -> Run:
+        feed = {name: values()[name] for name in names}
+        node = helper.make_node(op, list(names), ["Y"], domain=domain, **attributes)
+        made = model([node], feed, {"Y": np.float32}, {"mmdeploy": 1} if domain == "mmdeploy" else None)
+        made = with_constants(made, {name: feed.pop(name) for name in constants})
+        return bound(made, feed, threads, libraries)
+
+    def in_onnx(op: str, domain: str):
+        return lambda threads: one_node(op, domain, list(values()), threads, pads=[pad] * 4)
+
+    def mmdeploy(threads: int) -> Run:
+        names = ["X", "offset", "mask", "W", "B"]
+        attributes = {"stride": [1, 1], "padding": [pad] * 2, "dilation": [1, 1], "groups": 1, "deform_groups": 1}
+        library = mmdeploy_library()
+        beside_its_runtime(library)
+        return one_node("MMCVModulatedDeformConv2d", "mmdeploy", names, threads, [library], **attributes)
+
+    def torchvision(threads: int) -> Run:
+        from torchvision.ops import deform_conv2d
+
+        x, w, offset, b, mask = (torch.from_numpy(value) for value in values().values())
+        return lambda: deform_conv2d(x, offset, w, b, padding=pad, mask=mask)
+
+    pixels, taps = n * size[0] * size[1], kernel * kernel
+    words = [f"{n}×{channels}×{size[0]}×{size[1]}", f"{out_channels} out", f"{kernel}×{kernel}", "mask"]
+    return Case(
+        KERNEL,
+        ", ".join(words + ([] if constant else ["weights fed"])),
+        in_onnx(KERNEL, "oplab"),
+        (
+            Peer("ORT DeformConv", in_onnx("DeformConv", ""), 1.5 if targets else None),
+            Peer("torchvision", torchvision, 12.0 if targets else None),
+            Peer("MMDeploy", mmdeploy, 14.0 if targets else None),
+        ),
+        close(1e-4, 1e-4),
+        flops=2 * pixels * taps * channels * (out_channels + 4),  # the product, and four pixels for each sample
+        bytes=4 * (pixels * (channels + out_channels + 3 * taps) + taps * channels * out_channels),
+        unit="pixels",
+        at=pixels,
+        **place,
+    )
+
+
+def cases(quick: bool) -> list[Case]:
+    if quick:
+        return [
+            case(3, (9, 7), 5, series="3 channels", threads=True),
+            case(4, (1, 97), 2, constant=False, targets=False),
+        ]
+    made = [case(64, (s, s), 64, series="64 channels", threads=s == 56) for s in (14, 28, 56, 128, 192)]
+    made += [case(128, (s, s), 128, series="128 channels") for s in (28, 56)]
+    made += [case(32, (32, 32), 32), case(3, (64, 64), 64), case(64, (64, 64), 27), case(17, (1, 4093), 31)]
+    # Few pixels under many weights: the product is nearly all of the time, on both sides.
+    made += [case(256, (14, 14), 256), case(512, (7, 7), 512)]
+    made += [case(64, (56, 56), 64, constant=False), case(128, (28, 28), 128, constant=False)]
+    return made
