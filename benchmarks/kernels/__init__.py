@@ -1,9 +1,10 @@
 """``make bench``: the course's kernels beside what their users would run otherwise, measured in one process.
 
 A kernel's part is the module of this folder with the name of its source (``my_add.py`` for ``csrc/ort_ops/my_add.cpp``): it is
-found by that name, and has a function ``cases(quick: bool) -> list[Case]``. A ``Case`` is one kernel at one size; ``Peer`` is somebody else who computes the same. All
-that computes is made lazily by ``make(threads)``, which returns a callable without arguments: one call of it is what is
-measured. So a peer that cannot be had raises ``Missing`` with one line, and costs nothing where it is not wanted.
+found by that name, and has a function ``cases(quick: bool) -> list[Case]``. A ``Case`` is one kernel at one size; ``Peer`` is
+somebody else who computes the same. All that computes is made lazily by ``make(threads)``, which returns a callable without
+arguments: one call of it is what is measured. So a peer that cannot be had raises ``Missing`` with one line, and costs nothing
+where it is not wanted.
 
     def cases(quick):
         n = 1 << (12 if quick else 24)

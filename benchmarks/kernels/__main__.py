@@ -5,8 +5,8 @@
 Prints a table with each peer's ratio (how many times as long as ours it takes), its quartiles and what was asked for, and
 writes it to build/bench, with all samples and pictures. Ctrl-C ends the run and keeps what was measured.
 
-Exit status: 0 all ratios that were asked for are reached (--quick asks for none); 1 one is not; 2 two results were not equal, or nothing could be
-measured; 130 interrupted.
+Exit status: 0 all ratios that were asked for are reached (--quick asks for none); 1 one is not; 2 two results were not
+equal, or nothing could be measured; 130 interrupted.
 """
 
 from __future__ import annotations

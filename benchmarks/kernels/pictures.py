@@ -9,12 +9,12 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.axes import Axes  # noqa: E402
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 
-from oplab.pictures import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET  # noqa: E402
+from oplab.pictures import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET
 
-from .harness import Result  # noqa: E402
+from .harness import Result
 
 COLOURS = (VIOLET, BLUE, ORANGE, GREEN, RED, INK)
 STYLE = {
