@@ -8,7 +8,7 @@ RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check list next watch test notebooks lint lock doctor deps-extra clean
+.PHONY: help setup lab check list next watch test bench notebooks lint lock doctor deps-extra clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is"
@@ -40,6 +40,9 @@ deps-extra: ## torch_cluster, compiled (about 9 minutes): only some tests compar
 
 test: ## everything that CI runs
 	$(RUN) --quiet -- tools/run_tests.py $(TEST_ARGS)
+
+bench: ## measure the kernels beside their peers (BENCH_ARGS="--only KNN", "--quick"; docs/benchmarks.md)
+	$(RUN) --quiet -- -m benchmarks.kernels $(BENCH_ARGS)
 
 notebooks: ## for authors: notebooks/src/*.py to executed notebooks (CH=04 for one chapter)
 	$(RUN) --quiet -- tools/notebooks.py $(CH)

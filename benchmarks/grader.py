@@ -300,6 +300,8 @@ def main() -> None:
             f"{median[name] / median[f'oplab {way}']:>13.1f}x" for name in peers for way in ("cold", "warm")
         )
         print(f"{id:<16}{line}")
+    rates = {name: len(EXERCISES) / sum(statistics.median(samples[id][name]) for id in EXERCISES) for name in columns}
+    print("exercises per second: " + ", ".join(f"{name} {rate:.2f}" for name, rate in rates.items()))
     first = samples[next(iter(EXERCISES))]
     extra = {
         way: statistics.median(samples["all"][f"isolated {way}"]) - statistics.median(first[f"oplab {way}"])

@@ -5,9 +5,10 @@
 // fewer than nsample, the rest of the row is index -1 and distance 0. Of two points at one distance the one with the lower
 // index comes first. A distance is sqrt(dx*dx + dy*dy + dz*dz) in the points' own type, and equal is what is equal then.
 //
-// How long it takes: each batch has a grid of voxels, which answers a query only while that costs few steps (kSteps for each
-// neighbour). Where points crowd in few voxels, and for each query that is dearer, a k-d tree takes over. It is built in
-// O(n log n) and answers in O(k + log n) steps where all points are equal or lie on a line; points that all lie at about the
+// How long it takes: each batch has a grid of voxels, at most 8 for each point, whose size follows from how many points lie
+// around a point: points of a surface get smaller ones than points that fill their box. It answers a query only while that
+// costs few steps (kSteps for each neighbour). Where points crowd in few voxels, and for each query that is dearer, a k-d tree
+// takes over. It is built in O(n log n) and answers in O(k + log n) steps where all points are equal or lie on a line; points that all lie at about the
 // same distance from a query have to be looked at one by one in any exact search by boxes. Every search is exact, so the
 // answer does not depend on which one gave it, nor on the number of threads.
 #pragma once
@@ -24,6 +25,7 @@
 
 #include "knn_grid.h"
 #include "knn_tree.h"
+#include "processors.h"
 #include "share_out.h"
 
 namespace oplab {
@@ -182,10 +184,9 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
     batch.tree.emplace(q.xyz + 3 * batch.begin, batch.end - batch.begin, batch.begin);
   };
   const auto samples = [&](const Batch<T>& batch) { return std::min(q.nsample, batch.end - batch.begin); };
-  const auto write = [&](int64_t row, Nearest<T>& nearest, int64_t count) {
+  const auto write = [&](int64_t row, const Neighbour<T>* found, int64_t count) {
     int32_t* const to_idx = idx + row * q.nsample;
     T* const to_dist = dist + row * q.nsample;
-    const std::vector<Neighbour<T>>& found = nearest.sorted();
     for (int64_t s = 0; s < count; ++s) {
       to_idx[s] = found[s].index;
       to_dist[s] = std::sqrt(found[s].square);
@@ -193,26 +194,35 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
     std::fill(to_idx + count, to_idx + q.nsample, -1);
     std::fill(to_dist + count, to_dist + q.nsample, T{0});
   };
-  // Calls work(batch, row, nearest, samples) for each query, neighbours one after the other where that is known: what one
-  // has read is then in the cache for the next.
+  struct Kept {  // by a thread from one query to the next
+    explicit Kept(int64_t k) : nearest(k), found(k) {}
+    Nearest<T> nearest;
+    Candidates<T> candidates;
+    std::vector<Neighbour<T>> found;
+    T guess = 0;
+  };
+  // Calls work(batch, place, row, kept, samples) for each query, neighbours one after the other where that is known: what one
+  // has read is then in the cache for the next. The query stands at `place` of that order, and its answer in that row.
   constexpr int32_t kUnanswered = -2;
   const auto each_query = [&](const auto& work) {
     const int64_t m = query_offset.empty() ? 0 : query_offset.back();
     share_out(
-        parallel_for, m, m <= kFew ? kFew : kPiece, [] { return std::optional<std::pair<int64_t, Nearest<T>>>(); },
+        parallel_for, m, m <= kFew ? kFew : kPiece, [] { return std::optional<Kept>(); },
         [&](int64_t begin, int64_t end, auto& kept) {
           const auto first = std::upper_bound(query_offset.begin(), query_offset.end(), begin);
           size_t b = static_cast<size_t>(first - query_offset.begin());
-          for (int64_t i = begin; i < end; ++i) {
-            while (i >= batches[b].to) ++b;
-            Batch<T>& batch = batches[b];
-            const int64_t count = samples(batch);
-            if (!kept || kept->first != count) kept.emplace(count, Nearest<T>(count));
-            const bool is_ordered = is_self && count > 0;
-            const int64_t row =
-                is_ordered ? (batch.grid ? batch.grid->order() : batch.tree->order())[i - batch.from] : i;
-            work(batch, row, kept->second, count);
-          }
+          with_widest_vectors([&]() OPLAB_INLINE_LAMBDA {
+            for (int64_t i = begin; i < end; ++i) {
+              while (i >= batches[b].to) ++b;
+              Batch<T>& batch = batches[b];
+              const size_t count = static_cast<size_t>(samples(batch));
+              if (!kept || kept->found.size() != count) kept.emplace(count);
+              const int64_t place = i - batch.from;
+              const bool is_ordered = is_self && count > 0;
+              const int64_t row = is_ordered ? (batch.grid ? batch.grid->order() : batch.tree->order())[place] : i;
+              work(batch, place, row, *kept, static_cast<int64_t>(count));
+            }
+          });
         });
   };
 
@@ -224,27 +234,32 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
     grow_tree(batch);
   });
   std::atomic<bool> is_unfinished{false};
-  each_query([&](Batch<T>& batch, int64_t row, Nearest<T>& nearest, int64_t count) {
-    if (count > 0) {
-      nearest.clear();
-      if (batch.tree) {
-        batch.tree->search(queries + 3 * row, nearest);
-      } else if (!batch.grid->search(queries + 3 * row, nearest, kSteps * (count + 16))) {
-        idx[row * q.nsample] = kUnanswered;
-        is_unfinished = batch.needs_tree = true;
-        return;
-      }
+  each_query([&](Batch<T>& batch, int64_t place, int64_t row, Kept& kept, int64_t count) OPLAB_INLINE_LAMBDA {
+    T query[3];
+    if (is_self && batch.grid) {
+      batch.grid->get(place, query);  // which lies in the cache, beside its neighbours
+    } else {
+      std::copy(queries + 3 * row, queries + 3 * row + 3, query);
     }
-    write(row, nearest, count);
+    if (batch.tree) {
+      batch.tree->search(query, kept.nearest);
+      write(row, kept.nearest.sorted().data(), count);
+    } else if (count == 0 || batch.grid->search(query, count, kSteps * (count + 16), kept.candidates, kept.guess,
+                                                kept.found.data())) {
+      write(row, kept.found.data(), count);
+    } else {
+      idx[row * q.nsample] = kUnanswered;
+      is_unfinished = batch.needs_tree = true;
+    }
   });
   if (!is_unfinished) return;
   each_batch([&](Batch<T>& batch) {
     if (batch.needs_tree) grow_tree(batch);
   });
-  each_query([&](Batch<T>& batch, int64_t row, Nearest<T>& nearest, int64_t count) {
+  each_query([&](Batch<T>& batch, int64_t, int64_t row, Kept& kept, int64_t count) OPLAB_INLINE_LAMBDA {
     if (idx[row * q.nsample] != kUnanswered) return;
-    batch.tree->search(queries + 3 * row, nearest);
-    write(row, nearest, count);
+    batch.tree->search(queries + 3 * row, kept.nearest);
+    write(row, kept.nearest.sorted().data(), count);
   });
 }
 

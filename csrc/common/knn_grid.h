@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "knn_points.h"
@@ -12,8 +13,9 @@
 namespace oplab {
 namespace knn {
 
-// A search begins with the voxel of the query and those around it. With k points found there, only a voxel that lies nearer
-// than the worst of them can change the answer, and those are looked at next.
+// A search begins with all points in the voxel of the query and those around it. A limit that k of them lie within is found
+// by counting, and only a voxel that lies within the limit can still change the answer: those are looked at next. What is left
+// within the limit, k points and some more, is put in order.
 //
 // What lies nearer is not asked of the voxel's corners, which are rounded, but of the points: `behind` and `ahead` are the
 // bounds of the coordinates that really occur in the layers of voxels from one on. A point's voxel grows with its coordinate
@@ -23,25 +25,21 @@ class Grid {
  public:
   // `xyz` are the batch's points; `first` is the index of the first of them. k is the number of neighbours asked for.
   Grid(const T* xyz, int64_t n, int64_t first, int64_t k) {
-    const double crowd = std::max(1.0, kPointsPerNeighbour * static_cast<double>(k));
-    lay_out(xyz, n, static_cast<double>(n) / crowd);
-
-    std::vector<int64_t> voxel(n);
-    start_.assign(axes_[0].layers * axes_[1].layers * axes_[2].layers + 1, 0);
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t layer[3];
-      for (int d = 0; d < 3; ++d) {
-        const T coordinate = xyz[3 * i + d];
-        layer[d] = axes_[d].layer(coordinate);
-        axes_[d].behind[layer[d]] = std::max(axes_[d].behind[layer[d]], coordinate);
-        axes_[d].ahead[layer[d]] = std::min(axes_[d].ahead[layer[d]], coordinate);
-      }
-      voxel[i] = row(layer[1], layer[2]) + layer[0];
-      ++start_[voxel[i] + 1];
+    // Points that fill their box need few voxels. Those of a surface leave most of them empty and need more, as do the many
+    // where a few lie far away.
+    const double wanted = kPointsPerNeighbour * static_cast<double>(k);
+    const double most = std::min(kVoxelsPerPoint * static_cast<double>(n), 2e9);  // int32 numbers them
+    std::vector<int32_t> voxel(n);
+    double target = 27 * static_cast<double>(n) / wanted;
+    for (int attempt = 0;; ++attempt) {
+      target = std::min(target, most);
+      lay_out(xyz, n, target);
+      count(xyz, n, voxel);
+      const std::pair<double, double> around = points_around(xyz, n);
+      is_crowded_ = around.second > kCrowded * wanted;
+      if (attempt == kAttempts || target >= most || around.first < 1.5 * wanted) break;
+      target *= std::pow(around.first / wanted, 1.5);
     }
-    double sharing = 0;
-    for (int64_t count : start_) sharing += static_cast<double>(count) * static_cast<double>(count);
-    is_crowded_ = sharing / static_cast<double>(n) > kCrowded * (crowd + 1);
     if (is_crowded_) return;
 
     for (Axis& axis : axes_) {
@@ -50,34 +48,54 @@ class Grid {
     }
     // A counting sort: afterwards start_[v] is the place of voxel v's first point.
     for (size_t v = 1; v < start_.size(); ++v) start_[v] += start_[v - 1];
-    std::vector<int32_t> next(start_.begin(), start_.end() - 1);
     points_.resize(n);
-    for (int64_t i = 0; i < n; ++i) points_.set(next[voxel[i]]++, xyz + 3 * i, static_cast<int32_t>(first + i));
+    for (int64_t i = n - 1; i >= 0; --i) points_.set(--start_[voxel[i] + 1], xyz + 3 * i, static_cast<int32_t>(first + i));
+    start_.erase(start_.begin());
+    start_.push_back(static_cast<int32_t>(n));
   }
 
-  // Whether a point shares its voxel with far more others than it would if the points filled the box. Nothing else may be
-  // called then.
+  // Whether a quarter of the points have far more others around them than a search should look at, however small the
+  // voxels. Nothing else may be called then.
   bool is_crowded() const { return is_crowded_; }
 
   const std::vector<int32_t>& order() const { return points_.index; }
+  // The coordinates of the point that stands there in the order.
+  void get(int64_t place, T* point) const {
+    for (int d = 0; d < 3; ++d) point[d] = points_.at[d][place];
+  }
 
-  // Finds the k nearest to `query`. Gives up, and returns false, where that takes more than `budget` points and rows of
-  // voxels to look at.
-  bool search(const T* query, Nearest<T>& nearest, int64_t budget) const {
+  // Finds the k nearest to `query`, in order. Gives up, and returns false, where that takes more than `budget` points and
+  // rows of voxels to look at. `guess` is the square of about the k-th distance, left by one search for the next; the answer
+  // does not depend on it.
+  OPLAB_INLINE bool search(const T* query, int64_t k, int64_t budget, Candidates<T>& found, T& guess,
+                           Neighbour<T>* nearest) const {
     int64_t home[3];
     for (int d = 0; d < 3; ++d) home[d] = axes_[d].layer(query[d]);
     Box block;
     for (int64_t radius = 1;; radius *= 2) {
-      nearest.clear();
+      found.clear();
       block = around(home, radius);
-      if (!look_at_block(block, home, query, nearest, budget)) return false;
-      if (nearest.is_full() || is_everything(block)) break;
+      if (!add_block(block, query, found, budget)) return false;
+      if (found.count() >= k || is_everything(block)) break;
     }
-    return look_around(block, home, query, nearest, budget);
+    const T limit = found.limit_for(k, guess);
+    found.keep(0, limit);
+    if (!add_around(block, home, query, limit, found, budget)) return false;
+    found.nearest(k, nearest);
+    guess = nearest[k - 1].square * T{1.15};
+    return true;
   }
 
  private:
-  static constexpr double kPointsPerNeighbour = 0.125, kCrowded = 6;
+  // Points in the 27 voxels of a block: fewer, and most searches have to look outside; more, and most are too far away.
+  static constexpr double kPointsPerNeighbour = 6.5;
+  static constexpr double kVoxelsPerPoint = 8, kCrowded = 4;
+  static constexpr int64_t kSamples = 200;
+  static constexpr int kAttempts = 3;
+
+  struct Box {
+    int64_t from[3], to[3];  // layers, both included
+  };
 
   // The voxels along one dimension: layers that lie side by side.
   struct Axis {
@@ -100,9 +118,39 @@ class Grid {
     }
   };
 
-  struct Box {
-    int64_t from[3], to[3];  // layers, both included
-  };
+  // Counts the points of each voxel, and finds the bounds of the layers.
+  void count(const T* xyz, int64_t n, std::vector<int32_t>& voxel) {
+    start_.assign(axes_[0].layers * axes_[1].layers * axes_[2].layers + 1, 0);
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t layer[3];
+      for (int d = 0; d < 3; ++d) {
+        const T coordinate = xyz[3 * i + d];
+        layer[d] = axes_[d].layer(coordinate);
+        axes_[d].behind[layer[d]] = std::max(axes_[d].behind[layer[d]], coordinate);
+        axes_[d].ahead[layer[d]] = std::min(axes_[d].ahead[layer[d]], coordinate);
+      }
+      voxel[i] = static_cast<int32_t>(row(layer[1], layer[2]) + layer[0]);
+      ++start_[voxel[i] + 1];
+    }
+  }
+
+  // How many points lie in the voxel of a point and those around it: the median and the third quartile of some points.
+  std::pair<double, double> points_around(const T* xyz, int64_t n) const {
+    std::vector<int64_t> around_some;
+    for (int64_t i = 0; i < n; i += std::max(n / kSamples, int64_t{1})) {
+      int64_t home[3], sum = 0;
+      for (int d = 0; d < 3; ++d) home[d] = axes_[d].layer(xyz[3 * i + d]);
+      const Box block = around(home, 1);
+      for (int64_t z = block.from[2]; z <= block.to[2]; ++z) {
+        for (int64_t y = block.from[1]; y <= block.to[1]; ++y) {
+          for (int64_t x = block.from[0]; x <= block.to[0]; ++x) sum += start_[row(y, z) + x + 1];
+        }
+      }
+      around_some.push_back(sum);
+    }
+    std::sort(around_some.begin(), around_some.end());
+    return {around_some[around_some.size() / 2], around_some[around_some.size() * 3 / 4]};
+  }
 
   // Cubes as near as possible, about `target` of them. A dimension thinner than a cube has one layer.
   void lay_out(const T* xyz, int64_t n, double target) {
@@ -156,72 +204,63 @@ class Grid {
     return true;
   }
 
-  // Offers the points of the voxels [from, to] of a row, which lie one behind the other in memory.
-  void look_at(int64_t row, int64_t from, int64_t to, const T* query, Nearest<T>& nearest, int64_t& budget) const {
-    if (from > to) return;
+  // Adds the points of the voxels [from, to] of a row, which lie one behind the other in memory.
+  OPLAB_INLINE bool add_row(int64_t row, int64_t from, int64_t to, const T* query, Candidates<T>& found,
+                            int64_t& budget) const {
     const int64_t begin = start_[row + from], end = start_[row + to + 1];
-    budget -= end - begin;
-    if (budget >= 0) points_.offer(begin, end, query, nearest);
+    budget -= end - begin + 1;
+    if (budget < 0) return false;
+    found.make_room(end - begin);
+    found.add(points_, begin, end, query);
+    return true;
   }
 
-  // The query's own row first, then outwards: what is near is found early, and the rest is then refused at once.
-  bool look_at_block(const Box& block, const int64_t* home, const T* query, Nearest<T>& nearest,
-                     int64_t& budget) const {
-    const int64_t wide = std::max({home[2] - block.from[2], block.to[2] - home[2], home[1] - block.from[1],
-                                   block.to[1] - home[1]});
-    for (int64_t away_z = 0; away_z <= wide; ++away_z) {
-      for (int64_t z = home[2] - away_z; z <= home[2] + away_z; z += std::max(2 * away_z, int64_t{1})) {
-        if (z < block.from[2] || z > block.to[2]) continue;
-        const T gap_z = axes_[2].gap(z, home[2], query[2]);
-        for (int64_t away_y = 0; away_y <= wide; ++away_y) {
-          for (int64_t y = home[1] - away_y; y <= home[1] + away_y; y += std::max(2 * away_y, int64_t{1})) {
-            if (y < block.from[1] || y > block.to[1]) continue;
-            if (--budget < 0) return false;
-            if (squared(T{0}, axes_[1].gap(y, home[1], query[1]), gap_z) > nearest.worst().square) continue;
-            look_at(row(y, z), block.from[0], block.to[0], query, nearest, budget);
-          }
-        }
+  OPLAB_INLINE bool add_block(const Box& block, const T* query, Candidates<T>& found, int64_t& budget) const {
+    for (int64_t z = block.from[2]; z <= block.to[2]; ++z) {
+      for (int64_t y = block.from[1]; y <= block.to[1]; ++y) {
+        if (!add_row(row(y, z), block.from[0], block.to[0], query, found, budget)) return false;
       }
     }
-    return budget >= 0;
+    return true;
   }
 
-  // The voxels outside of the block that lie nearer than the worst of the k points, or as near.
-  bool look_around(const Box& block, const int64_t* home, const T* query, Nearest<T>& nearest, int64_t& budget) const {
+  // Adds the points outside of the block that lie within the limit.
+  OPLAB_INLINE bool add_around(const Box& block, const int64_t* home, const T* query, T limit, Candidates<T>& found,
+                               int64_t& budget) const {
     Box ball = block;
     for (int d = 0; d < 3; ++d) {
       const auto reaches = [&](int64_t layer) {
         const T gap = axes_[d].gap(layer, home[d], query[d]);
-        return --budget >= 0 && gap * gap <= nearest.worst().square;
+        return --budget >= 0 && gap * gap <= limit;
       };
       while (ball.from[d] > 0 && reaches(ball.from[d] - 1)) --ball.from[d];
       while (ball.to[d] + 1 < axes_[d].layers && reaches(ball.to[d] + 1)) ++ball.to[d];
     }
-    if (std::equal(ball.from, ball.from + 3, block.from) && std::equal(ball.to, ball.to + 3, block.to)) {
-      return budget >= 0;
-    }
+    if (budget < 0) return false;
+    if (std::equal(ball.from, ball.from + 3, block.from) && std::equal(ball.to, ball.to + 3, block.to)) return true;
+    const int64_t first = found.count();
     for (int64_t z = ball.from[2]; z <= ball.to[2]; ++z) {
       const T gap_z = axes_[2].gap(z, home[2], query[2]);
       for (int64_t y = ball.from[1]; y <= ball.to[1]; ++y) {
         const T gap_y = axes_[1].gap(y, home[1], query[1]);
         if (--budget < 0) return false;
         const auto reaches = [&](int64_t x) {
-          return squared(axes_[0].gap(x, home[0], query[0]), gap_y, gap_z) <= nearest.worst().square;
+          return squared(axes_[0].gap(x, home[0], query[0]), gap_y, gap_z) <= limit;
         };
         if (!reaches(home[0])) continue;
-        int64_t from = home[0], to = home[0];
+        const bool in_block = block.from[2] <= z && z <= block.to[2] && block.from[1] <= y && y <= block.to[1];
+        int64_t from = in_block ? block.from[0] : home[0], to = in_block ? block.to[0] : home[0];
         while (from > ball.from[0] && reaches(from - 1)) --from;
         while (to < ball.to[0] && reaches(to + 1)) ++to;
-        const bool in_block = block.from[2] <= z && z <= block.to[2] && block.from[1] <= y && y <= block.to[1];
-        if (in_block) {
-          look_at(row(y, z), from, block.from[0] - 1, query, nearest, budget);
-          look_at(row(y, z), block.to[0] + 1, to, query, nearest, budget);
-        } else {
-          look_at(row(y, z), from, to, query, nearest, budget);
+        if (!in_block) {
+          if (!add_row(row(y, z), from, to, query, found, budget)) return false;
+          continue;
         }
-        if (budget < 0) return false;
+        if (from < block.from[0] && !add_row(row(y, z), from, block.from[0] - 1, query, found, budget)) return false;
+        if (to > block.to[0] && !add_row(row(y, z), block.to[0] + 1, to, query, found, budget)) return false;
       }
     }
+    found.keep(first, limit);
     return true;
   }
 

@@ -1,0 +1,1 @@
+"""What is measured beside its peers. Nothing in the course imports this."""

@@ -1,0 +1,77 @@
+"""DynamicResize beside ONNX Runtime's own Resize and PyTorch's interpolate, at factors of all kinds."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import torch
+
+from oplab import ops
+
+from .harness import Case, Peer, Run, close
+from .runners import bound, model, one_node
+
+KERNEL = "DynamicResize"
+CUBIC = {"mode": "cubic", "coordinate_transformation_mode": "pytorch_half_pixel", "cubic_coeff_a": -0.75}
+
+
+def case(shape: tuple[int, int, int, int], factor: float, **place: object) -> Case:
+    feed = functools.cache(
+        lambda: {
+            "x": np.random.default_rng(0).random(shape, np.float32),
+            "scales": np.array([1, 1, factor, factor], np.float32),
+        }
+    )
+
+    def ours(threads: int) -> Run:
+        return bound(one_node("DynamicResize", feed(), {"y": np.float32}), feed(), threads)
+
+    def own(threads: int) -> Run:
+        from onnx import helper
+
+        node = helper.make_node("Resize", ["x", "", "scales"], ["y"], **CUBIC)
+        return bound(model([node], feed(), {"y": np.float32}), feed(), threads)
+
+    def interpolate(threads: int) -> Run:
+        x = torch.from_numpy(feed()["x"])
+        # The scale as the kernels get it, a float32, and as many pixels as they find.
+        scale = float(feed()["scales"][2])
+        size = [int(np.floor(np.float32(length) * np.float32(scale))) for length in shape[2:]]
+        if size == [int(length * scale) for length in shape[2:]]:
+            return lambda: torch.nn.functional.interpolate(x, scale_factor=scale, mode="bicubic")
+        return lambda: torch.nn.functional.interpolate(x, size=size, mode="bicubic")
+
+    def in_torch(threads: int) -> Run:
+        ops.load()
+        x, scales = (torch.from_numpy(value) for value in feed().values())
+        return lambda: torch.ops.oplab.dynamic_resize(x, scales)
+
+    pixels = shape[0] * shape[1] * shape[2] * shape[3]
+    made = shape[0] * shape[1] * int(shape[2] * factor) * int(shape[3] * factor)
+    # ONNX Runtime computes coordinates in float32: beside them a pixel differs by up to 2e-3 of the range.
+    loose = close(0, 2e-3)
+    return Case(
+        KERNEL,
+        "×".join(map(str, shape[1:])) + f" by {factor:g}",
+        ours,
+        (
+            Peer("ORT Resize", own, 8.0, loose),
+            Peer("torch interpolate", interpolate, 1.0, loose),
+            Peer("ours in PyTorch", in_torch, None, close(0, 0)),
+        ),
+        flops=14 * made,  # seven for each direction, where a row that is read is computed once
+        bytes=4 * (pixels + made),
+        unit="pixels made",
+        at=made,
+        **place,
+    )
+
+
+def cases(quick: bool) -> list[Case]:
+    if quick:
+        return [case((1, 2, 16, 12), 2.5, series="by 2.5", threads=True), case((1, 2, 16, 12), 0.5, series="by 0.5")]
+    made = [case((1, 3, side, side), 3, series="3 channels by 3", threads=side == 256) for side in (64, 128, 256, 512)]
+    made += [case((1, 3, 256, 256), factor) for factor in (1.3, 2.7, 4)]
+    made += [case((1, 64, 64, 64), 2), case((1, 3, 1024, 1024), 0.5), case((1, 3, 1000, 37), 1.7)]
+    return made

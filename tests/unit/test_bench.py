@@ -1,0 +1,158 @@
+"""make bench: it refuses unequal results, says what is not reached, and Ctrl-C keeps what was measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.kernels import __main__ as command
+from benchmarks.kernels import harness, peers, pictures, report
+from benchmarks.kernels.harness import Case, Missing, Peer, Result, Unequal, close
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def gives(value: object):
+    return lambda threads: lambda: np.asarray(value)
+
+
+def absent(threads: int):
+    raise Missing("it lives on another machine")
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("theirs", "says"),
+    [
+        ([1.0, 2.5], r"1 of 2 values differ, first at \(1,\): 2.0, 2.5"),
+        ([1.0, 2.0, 3.0], r"shapes \(2,\) and \(3,\)"),
+        ([1.0, float("nan")], "1 of 2 values differ"),
+    ],
+)
+def test_unequal_results_are_not_measured(theirs: list[float], says: str) -> None:
+    case = Case("Op", "two", gives([1.0, 2.0]), (Peer("other", gives(theirs)),))
+    results: list[Result] = []
+    with pytest.raises(Unequal, match=f"Op: two: ours and other are not equal: {says}"):
+        harness.measure([(case, 1)], 0.01, results, quiet)
+    assert results == []
+
+
+def test_all_take_turns_and_a_peer_that_is_missing_is_named() -> None:
+    said: list[str] = []
+    case = Case("Op", "two", gives([1.0]), (Peer("other", gives([1.0]), 1.0), Peer("rare", absent, 2.0)))
+    results: list[Result] = []
+    harness.measure([(case, 1)], 0.01, results, said.append)
+    (result,) = results
+    assert result.rounds >= harness.FEWEST_ROUNDS and set(result.seconds) == {"ours", "other"}
+    assert "  rare is not here: it lives on another machine" in said
+    assert result.reached(case.peers[1]) is None
+    assert report.rows(results, 1)[1][-2:] == ("2", "not here")
+
+
+def measured(ours: float, theirs: float) -> Result:
+    case = Case(
+        "Op", "big", gives(0), (Peer("other", gives(0), 3.0), Peer("naive", gives(0), rung=True)), flops=1, bytes=1
+    )
+    return Result(case, 2, {"ours": [ours] * 5, "other": [theirs] * 4 + [9.0], "naive": [9.0] * 5})
+
+
+def test_the_table_says_what_is_reached_and_what_is_not() -> None:
+    row = ("Op", "big", "other", "1e+03", "4e+03", "4.00", "4.00 – 4.00", "3")
+    assert report.rows([measured(1, 4)], 2) == [(*row, "reached")]
+    (missed,) = report.rows([measured(1, 2)], 2)
+    assert missed[-1] == "not reached"
+    assert report.rows([measured(1, 2)], 1) == []  # measured with another number of threads
+    assert "| Op | big | other |" in report.markdown([missed])
+    kept = json.loads(report.to_json([measured(1, 2)], {}, {}))["cases"][0]
+    assert kept["peers"][0] == {"name": "other", "at_least": 3.0, "ratio": [2.0, 2.0, 2.0], "reached": False}
+
+
+def test_the_document_s_tables_are_written_between_their_marks() -> None:
+    first, last = (mark.format(name="ratios") for mark in report.MARKS)
+    assert report.replace(f"a\n{first}\nold\n{last}\nb", "ratios", "new") == f"a\n{first}\nnew\n{last}\nb"
+    with pytest.raises(ValueError, match="there is no"):
+        report.replace("a", "ratios", "new")
+    document = command.DOCUMENT.read_text(encoding="utf-8")
+    for name in ("ratios", "worst cases"):
+        report.replace(document, name, "")
+
+
+def test_a_ladder_and_a_roofline_are_drawn(tmp_path: Path) -> None:
+    made = pictures.draw([measured(1, 4)], {"bandwidth": 1e10, "flops": 1e11}, 2, tmp_path)
+    assert [path.name for path in made] == ["ladder.png", "roofline.png"]
+
+
+def test_close_takes_nan_for_equal_to_nan() -> None:
+    close()([np.array([np.nan])], [np.array([np.nan])])
+
+
+def test_a_wheel_that_cannot_be_had_is_one_line(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(peers, "bench_dir", lambda: tmp_path)
+    monkeypatch.setattr(peers, "MMDEPLOY", "oplab-no-such-wheel==0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    peers.mmdeploy_library.cache_clear()
+    with pytest.raises(Missing, match="pip cannot download oplab-no-such-wheel==0 here") as caught:
+        peers.mmdeploy_library()
+    assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--threads", "0"], "--threads must be at least 1"),
+        (["--seconds", "nan"], "--seconds must be a number"),
+        (["--docs", "--quick"], "--docs is for a whole run"),
+    ],
+)
+def test_a_wrong_call_is_refused(arguments: list[str], says: str, capsys) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.main(arguments)
+    assert caught.value.code == 2 and says in capsys.readouterr().err
+
+
+def bench(*arguments: str, **options) -> subprocess.Popen:
+    program = [sys.executable, "-m", "benchmarks.kernels", *arguments]
+    return subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_each_case_runs_at_a_tiny_size_and_is_equal(tmp_path: Path) -> None:
+    # pip must not be asked: a peer that would have to be fetched is missing then
+    env = {**os.environ, "PIP_NO_INDEX": "1"}
+    running = bench("--quick", "--seconds", "0.001", "--json", str(tmp_path / "all.json"), env=env)
+    out, err = running.communicate(timeout=600)
+    assert running.returncode == 0, err[-3000:]
+    assert "All results are equal." in out
+    found = json.loads((tmp_path / "all.json").read_text())
+    kernels = {case["kernel"] for case in found["cases"]}
+    assert {"KNNQuery", "DynamicResize"} <= kernels and len(kernels) == len(command.modules())
+    assert all(len(values) >= harness.FEWEST_ROUNDS for case in found["cases"] for values in case["seconds"].values())
+    assert set(found["limits"]) == {"bandwidth", "flops"}
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    file = tmp_path / "some.json"
+    running = bench("--quick", "--seconds", "2", "--only", "KNN", "--json", str(file))
+    for line in running.stderr:
+        if line.startswith("[2/"):  # the first case is measured, the second is not
+            break
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=300)
+    assert running.returncode == 130, err[-3000:]
+    assert "Interrupted." in err
+    assert 1 <= len(json.loads(file.read_text())["cases"]) <= 2 and "scipy cKDTree" in out
+
+
+def test_a_name_that_no_case_has() -> None:
+    running = bench("--only", "no such kernel")
+    out, err = running.communicate(timeout=300)
+    assert running.returncode == 2 and "--list prints them all" in err
