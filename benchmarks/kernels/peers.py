@@ -11,11 +11,18 @@ import zipfile
 from pathlib import Path
 
 from oplab.paths import build_dir
+from oplab.toolchain.compiler import find_compiler, run
+from oplab.toolchain.recipes import ort_runtime
 
 from .harness import Missing
 
 MMDEPLOY = "mmdeploy==1.3.1"
 INSIDE = "mmdeploy/lib/libmmdeploy_onnxruntime_ops.so"
+RUNTIME = Path(__file__).with_name("mmdeploy_runtime.cpp")
+RUNTIME_NAME, RUNTIME_VERSION = (
+    "libonnxruntime.so.1.15.1",
+    "VERS_1.15.1",
+)  # what that library asks for, in its own folder
 
 
 def bench_dir() -> Path:
@@ -30,11 +37,16 @@ def mmdeploy_library() -> Path:
     """MMDeploy's operators for ONNX Runtime, out of its wheel: `MMCVModulatedDeformConv2d` and others, domain `mmdeploy`.
 
     Raises:
-        Missing: the wheel cannot be had here.
+        Missing: the wheel cannot be had here, or what it needs does not compile.
     """
     library = bench_dir() / Path(INSIDE).name
-    if library.exists():
-        return library
+    if not library.exists():
+        _fetch_mmdeploy(library)
+    _compile_runtime(library.with_name(RUNTIME_NAME))
+    return library
+
+
+def _fetch_mmdeploy(library: Path) -> None:
     print(f"Fetching {MMDEPLOY} into build/bench …", file=sys.stderr, flush=True)
     # Without its dependencies, and for the platform that it was made for: only the library in it is wanted.
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", MMDEPLOY]
@@ -51,7 +63,21 @@ def mmdeploy_library() -> Path:
             with wheel.open(INSIDE) as source, part.open("wb") as target:
                 shutil.copyfileobj(source, target)
         part.replace(library)
-    return library
+
+
+def _compile_runtime(target: Path) -> None:
+    """A library with the name and the version that MMDeploy's was linked to; it passes on to the installed ONNX Runtime."""
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        part, script = Path(scratch) / "part", Path(scratch) / "versions"
+        script.write_text(f"{RUNTIME_VERSION} {{ global: OrtGetApiBase; local: *; }};\n")
+        runtime = f'-DRUNTIME="{ort_runtime()}"'
+        link = [f"-Wl,--version-script={script}", f"-Wl,-soname,{RUNTIME_NAME}", "-ldl"]
+        flags = ["-std=c++17", "-O2", "-fPIC", "-shared", runtime, str(RUNTIME), "-o", str(part)]
+        done = run([*find_compiler().command, *flags, *link], timeout=120)
+        if done.returncode:
+            last = (done.log.strip().splitlines() or ["no message"])[-1]
+            raise Missing(f"{RUNTIME.name}, which {MMDEPLOY} needs, does not compile here ({last[:160]})")
+        part.replace(target)
 
 
 def torch_cluster():

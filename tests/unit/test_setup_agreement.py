@@ -131,7 +131,12 @@ def test_every_import_is_declared(folders: tuple[str, ...], allowed: list[Requir
     homes = packages_distributions()
     declared = {packages.normalize(requirement.name) for requirement in allowed}
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    own = {path.stem for path in ROOT.rglob("*.py") if ".venv" not in path.parts} | {"oplab", "exercises", "solutions", "benchmarks"}
+    own = {path.stem for path in ROOT.rglob("*.py") if ".venv" not in path.parts} | {
+        "oplab",
+        "exercises",
+        "solutions",
+        "benchmarks",
+    }
     stray: dict[str, set[str]] = {}
     for path in files:
         if "fixtures" in path.parts or "mutants" in path.parts:
