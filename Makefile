@@ -8,7 +8,7 @@ RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check list next watch test bench notebooks lint lock doctor deps-extra clean
+.PHONY: help setup lab check list next watch test bench bench-course notebooks lint lock doctor deps-extra clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is"
@@ -43,6 +43,9 @@ test: ## everything that CI runs
 
 bench: ## measure the kernels beside their peers (BENCH_ARGS="--only KNN", "--quick"; docs/benchmarks.md)
 	$(RUN) --quiet -- -m benchmarks.kernels $(BENCH_ARGS)
+
+bench-course: ## measure the grader beside its peers, the notebooks, the tests and the set-up (BENCH_ARGS="--only setup")
+	$(RUN) --quiet -- -m benchmarks.suite $(BENCH_ARGS)
 
 notebooks: ## for authors: notebooks/src/*.py to executed notebooks (CH=04 for one chapter)
 	$(RUN) --quiet -- tools/notebooks.py $(CH)

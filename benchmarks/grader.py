@@ -1,12 +1,11 @@
 """The grader against otter-grader and nbgrader: the same exercises, the same right answers, in one run.
 
-    python benchmarks/grader.py [--repeat 3] [--peers otter,nbgrader] [--peers none]
+    python -m benchmarks.grader [--repeat 3] [--peers otter,nbgrader] [--peers none]
 
 Three exercises (c04.asinh, c04.per_opset, c04.sinc) as assignments of each peer, whose tests ask what the course's checks ask: exports
 at the same opsets and dtypes, a valid graph of the expected operators, the right values at sizes that were not exported. Each peer is
-installed into an environment of its own below ``build/bench`` that sees the course's packages. All are measured in turn, so that a busy
-machine slows all. Medians and ratios are printed;
-``build/bench/grader.json`` holds every sample.
+installed into an environment of its own below ``build/bench`` that sees the course's packages. All are measured in turn, so that a
+busy machine slows all. Medians and ratios are printed; ``build/bench/grader.json`` holds every sample.
 """
 
 from __future__ import annotations
@@ -19,10 +18,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from .document import ROOT, text
+
 BENCH = ROOT / "build" / "bench"
 PEERS = {"otter": "otter-grader==7.0.0", "nbgrader": "nbgrader==0.9.6"}
 
@@ -265,6 +265,78 @@ def prepared(names: list[str]) -> dict[str, Callable[[str], float]]:
     return peers
 
 
+def measure(names: list[str], repeat: int) -> dict:
+    """All in turn, ``repeat`` times: samples in seconds for each exercise and way, megabytes, and the number of exercises."""
+    from oplab.course import load
+
+    BENCH.mkdir(parents=True, exist_ok=True)
+    total = len(load(ROOT).exercises)
+    peers = prepared(names)
+    first = EXERCISES[0]
+    samples: dict[str, dict[str, list[float]]] = {"all": {"oplab cold": []}, **{id: {} for id in EXERCISES}}
+    for number in range(repeat):
+        print(f"round {number + 1} of {repeat}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
+        for id in EXERCISES:
+            samples[id].setdefault("oplab cold", []).append(cold(id))
+            for name, run in peers.items():
+                samples[id].setdefault(name, []).append(run(id.partition(".")[2]))
+        for id, values in warm(5).items():
+            samples[id].setdefault("oplab warm", []).extend(values)
+        samples["all"]["oplab cold"].append(cold())
+        samples["all"].setdefault("isolated cold", []).append(cold(first, "--isolate"))
+        samples["all"].setdefault("isolated warm", []).extend(warm(5, isolated=True)[first])
+    return {"samples": samples, "peers": list(peers), "memory_mb": memory(peers), "exercises": total}
+
+
+def memory(peers: Iterable[str]) -> dict[str, int]:
+    """Megabytes at the peak: the whole course with 2 jobs for oplab, one exercise for each peer."""
+    check = [sys.executable, "-m", "oplab.cli", "check", "--track", "solutions", "--jobs", "2"]
+    found = {"oplab": peak_memory(check, cwd=ROOT)}
+    if "otter" in peers:
+        home = BENCH / "otter-work" / "asinh"
+        archive, book = str(home / "autograder.zip"), str(home / "asinh.ipynb")
+        command = [str(BENCH / "otter" / "bin" / "python"), "-m", "otter", "run", "-a", archive, "-o", str(home), book]
+        found["otter"] = peak_memory(command, cwd=home)
+    if "nbgrader" in peers:
+        programs = BENCH / "nbgrader" / "bin"
+        env = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+        command = [str(programs / "nbgrader"), "autograde", "asinh", "--force"]
+        found["nbgrader"] = peak_memory(command, cwd=BENCH / "nbgrader-work", env=env)
+    return found
+
+
+def rows(found: dict) -> list[tuple[str, ...]]:
+    """A row for each way of checking: seconds of each exercise, exercises per second, ratios to ours cold and warm, memory."""
+    samples = found["samples"]
+    median = {id: {way: statistics.median(samples[id][way]) for way in samples[id]} for id in EXERCISES}
+    sums = {way: sum(median[id][way] for id in EXERCISES) for way in median[EXERCISES[0]]}
+    made = []
+    for way in ("oplab cold", "oplab warm", *found["peers"]):
+        seconds = [f"{median[id][way]:.2f}" for id in EXERCISES]
+        ratios = [f"{sums[way] / sums[f'oplab {ours}']:.1f}" for ours in ("cold", "warm")]
+        megabytes = found["memory_mb"].get(way.removesuffix(" cold"), "")
+        made.append((way, *seconds, f"{len(EXERCISES) / sums[way]:.2f}", *ratios, str(megabytes)))
+    return made
+
+
+HEAD = ("", *(f"{id}, s" for id in EXERCISES), "exercises per s", "times ours cold", "times ours warm", "memory, MB")
+
+
+def remarks(found: dict) -> list[str]:
+    """What the table does not hold: the whole course at once, and what --isolate costs."""
+    samples, first = found["samples"], EXERCISES[0]
+    extra = {
+        way: statistics.median(samples["all"][f"isolated {way}"]) - statistics.median(samples[first][f"oplab {way}"])
+        for way in ("cold", "warm")
+    }
+    every = statistics.median(samples["all"]["oplab cold"])
+    return [
+        f"All {found['exercises']} exercises, cold: {every:.1f} s, {every / found['exercises']:.2f} s each.",
+        f"`--isolate` costs {extra['cold'] * 1000:.0f} ms cold and {extra['warm'] * 1000:.0f} ms warm.",
+        "Memory is the proportional set size of all processes: the whole course with 2 jobs for oplab, one exercise for the others.",
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=3)
@@ -273,77 +345,10 @@ def main() -> None:
     names = [name for name in args.peers.split(",") if name != "none"]
     if unknown := set(names) - set(PEERS):
         parser.error(f"there is no peer {', '.join(unknown)}")
-    BENCH.mkdir(parents=True, exist_ok=True)
-    from oplab.course import load
-
-    total = len(load(ROOT).exercises)
-    peers = prepared(names)
-    samples: dict[str, dict[str, list[float]]] = {"all": {"oplab cold": []}, **{id: {} for id in EXERCISES}}
-    for number in range(args.repeat):
-        print(f"round {number + 1} of {args.repeat}, load {os.getloadavg()[0]:.1f}", flush=True)
-        for id in EXERCISES:
-            samples[id].setdefault("oplab cold", []).append(cold(id))
-            for name, run in peers.items():
-                samples[id].setdefault(name, []).append(run(id.partition(".")[2]))
-        for id, values in warm(5).items():
-            samples[id].setdefault("oplab warm", []).extend(values)
-        samples["all"]["oplab cold"].append(cold())
-        samples["all"].setdefault("isolated cold", []).append(cold(next(iter(EXERCISES)), "--isolate"))
-        samples["all"].setdefault("isolated warm", []).extend(warm(5, isolated=True)[next(iter(EXERCISES))])
-    columns = ["oplab cold", "oplab warm", *peers]
-    ratios = [f"{name}/{way}" for name in peers for way in ("cold", "warm")]
-    print(f"\n{'median s':<16}" + "".join(f"{name:>14}" for name in columns + ratios))
-    for id in EXERCISES:
-        median = {name: statistics.median(values) for name, values in samples[id].items()}
-        line = "".join(f"{median[name]:>14.3f}" for name in columns)
-        line += "".join(
-            f"{median[name] / median[f'oplab {way}']:>13.1f}x" for name in peers for way in ("cold", "warm")
-        )
-        print(f"{id:<16}{line}")
-    rates = {name: len(EXERCISES) / sum(statistics.median(samples[id][name]) for id in EXERCISES) for name in columns}
-    print("exercises per second: " + ", ".join(f"{name} {rate:.2f}" for name, rate in rates.items()))
-    first = samples[next(iter(EXERCISES))]
-    extra = {
-        way: statistics.median(samples["all"][f"isolated {way}"]) - statistics.median(first[f"oplab {way}"])
-        for way in ("cold", "warm")
-    }
-    print(
-        f"\n--isolate costs {extra['cold'] * 1000:.0f} ms cold and {extra['warm'] * 1000:.0f} ms warm ({next(iter(EXERCISES))})"
-    )
-    every = statistics.median(samples["all"]["oplab cold"])
-    print(f"\nall {total} exercises, cold: {every:.2f} s, {every / total:.2f} s each on average")
-    memory = {
-        "oplab": peak_memory(
-            [sys.executable, "-m", "oplab.cli", "check", "--track", "solutions", "--jobs", "2"], cwd=ROOT
-        )
-    }
-    if "otter" in peers:
-        home = BENCH / "otter-work" / "asinh"
-        python = str(BENCH / "otter" / "bin" / "python")
-        command = [
-            python,
-            "-m",
-            "otter",
-            "run",
-            "-a",
-            str(home / "autograder.zip"),
-            "-o",
-            str(home),
-            str(home / "asinh.ipynb"),
-        ]
-        memory["otter"] = peak_memory(command, cwd=home)
-    if "nbgrader" in peers:
-        programs = BENCH / "nbgrader" / "bin"
-        env = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
-        command = [str(programs / "nbgrader"), "autograde", "asinh", "--force"]
-        memory["nbgrader"] = peak_memory(command, cwd=BENCH / "nbgrader-work", env=env)
-    print("memory: " + ", ".join(f"{name} {value} MB" for name, value in memory.items()), end="")
-    print(" (proportional set size of all processes; oplab: the whole course with 2 jobs, the others: one exercise)")
-    (BENCH / "grader.json").write_text(
-        json.dumps(
-            {"samples": samples, "memory_mb": memory, "cores": os.cpu_count(), "load": os.getloadavg()}, indent=1
-        )
-    )
+    found = measure(names, args.repeat)
+    print("\n" + text(rows(found), HEAD))
+    print("\n".join(remarks(found)))
+    (BENCH / "grader.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

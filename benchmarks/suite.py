@@ -1,10 +1,11 @@
-"""Where the time of the grader, the notebooks and the set-up goes.
+"""The speed of the grader, of the notebooks, of the tests and of the set-up, and where their time goes.
 
-    python benchmarks/suite.py [--only grader,notebooks,setup] [--repeat 3]
+    python -m benchmarks.suite [--only peers,grader,notebooks,tests,setup] [--repeat 3] [--docs]
 
-grader: the start of the command, the start of the server, then each exercise's reference answer in a warm server. notebooks: all
-of them under nbval, two at a time, as `make test` runs them. setup: `make setup` where everything is done already, and all
-operators compiled from clean: build/lib is made anew. All is printed with the longest first; build/bench/suite.json holds it.
+peers: the grader beside otter-grader and nbgrader (benchmarks/grader.py). grader: each exercise's reference answer in a warm
+server, and all of them in one cold `oplab check`. notebooks: all of them under nbval, two at a time, as `make test` runs them.
+tests: what the last `make test` noted in build/tests.xml. setup: `make setup` in a fresh clone, which needs the package index
+and 7 GB for some minutes, and once more where all is done. The longest come first; build/bench/suite.json has all figures.
 """
 
 from __future__ import annotations
@@ -12,126 +13,163 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("grader", "notebooks", "setup")
+from . import document, grader
+from .document import ROOT
+
+SHOWN = 12
+STEP = re.compile(r"^\[\d/\d\] (.+): done in (?:(\d+) min )?([\d.]+) s", re.MULTILINE)
+
+Found = dict[str, object]
 
 
-def timed(command: list[str], **variables: str) -> float:
-    """Seconds of a command that has to succeed."""
-    started = time.perf_counter()
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return time.perf_counter() - started
-
-
-def show(title: str, seconds: dict[str, float], most: int = 12) -> None:
-    """The longest first, each with its part of the sum."""
+def longest(seconds: Mapping[str, float], head: tuple[str, str], most: int = SHOWN) -> str:
+    """A table with the longest first, each with its part of the sum, and the rest in one row."""
     total = sum(seconds.values())
-    print(f"\n{title}: {total:.2f} s")
     ordered = sorted(seconds.items(), key=lambda each: -each[1])
-    for name, took in ordered[:most]:
-        print(f"  {name:<44}{took:8.2f} s {took / total:6.0%}")
+    rows = [(name, f"{took:.2f}", f"{took / total:.0%}") for name, took in ordered[:most]]
     if rest := [took for _, took in ordered[most:]]:
-        print(f"  {f'{len(rest)} more':<44}{sum(rest):8.2f} s {sum(rest) / total:6.0%}")
+        rows.append((f"{len(rest)} more", f"{sum(rest):.2f}", f"{sum(rest) / total:.0%}"))
+    rows.append(("together", f"{total:.2f}", ""))
+    return document.markdown(rows, (*head, "part"))
 
 
-def grader(repeat: int) -> dict[str, object]:
+def peers(repeat: int) -> tuple[str, Found]:
+    found = grader.measure(list(grader.PEERS), repeat)
+    lines = [f"- {line}" for line in grader.remarks(found)]
+    return "\n".join([document.markdown(grader.rows(found), grader.HEAD), "", *lines]), found
+
+
+def exercises(repeat: int) -> tuple[str, Found]:
     from oplab.course import load
     from oplab.grading.client import Server
     from oplab.grading.engine import grade
 
-    command = [sys.executable, "-m", "oplab.cli"]
     course = load(ROOT)
-    first = course.exercises[0]
-    starts = {
-        "oplab list: Python and the course": statistics.median(timed([*command, "list"]) for _ in range(repeat)),
-        f"oplab check {first.id}: with a server": statistics.median(
-            timed([*command, "check", first.id, "--track", "solutions"]) for _ in range(repeat)
-        ),
-    }
     warm: dict[str, list[float]] = {}
     with Server() as server:
-        grade(course, [first], ROOT / "solutions", server=server)  # the server is up now
-        for _ in range(repeat):
+        grade(course, course.exercises[:1], ROOT / "solutions", server=server)  # the server is up now
+        for number in range(repeat):
+            say(f"  all exercises in a warm server, round {number + 1} of {repeat}")
             for exercise in course.exercises:
                 started = time.perf_counter()
                 outcome = grade(course, [exercise], ROOT / "solutions", server=server).exercises[0]
-                assert outcome.passed, f"{exercise.id}: {outcome.message}"
+                if not outcome.passed:
+                    raise SystemExit(f"{exercise.id}: {outcome.message}")
                 warm.setdefault(exercise.id, []).append(time.perf_counter() - started)
     medians = {id: statistics.median(values) for id, values in warm.items()}
-    show("Starts", starts)
-    show(f"{len(medians)} exercises in a warm server, one after the other", medians)
-    every = statistics.median(timed([*command, "check", "--track", "solutions"]) for _ in range(repeat))
-    warm_rate, cold_rate = len(medians) / sum(medians.values()), len(medians) / every
-    print(
-        f"\n{warm_rate:.1f} exercises per second, warm; {cold_rate:.1f} with all in one cold `oplab check` of {every:.1f} s"
+    cold = [grader.cold() for _ in range(repeat)]
+    every = statistics.median(cold)
+    rates = (
+        f"{len(medians) / sum(medians.values()):.1f} exercises per second, one after the other in a warm server; "
+        f"{len(medians) / every:.1f} with all in one cold `oplab check` of {every:.1f} s."
     )
-    return {"starts": starts, "warm": warm, "check all, cold": every}
+    return f"{longest(medians, ('exercise', 'seconds, warm'))}\n\n{rates}", {"warm": warm, "cold": cold}
 
 
-def notebooks() -> dict[str, object]:
+def notebooks(repeat: int) -> tuple[str, Found]:
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "nbval.xml"
-        wall = timed([sys.executable, "tools/run_tests.py", "notebooks"], PYTEST_ADDOPTS=f"--junitxml={report}")
-        seconds: dict[str, float] = {}
-        for case in ElementTree.parse(report).iter("testcase"):
-            # nbval names a cell notebooks/04_x.ipynb::Cell 3; its class holds the path
-            name = next(
-                (part for part in case.get("classname", "").replace("/", ".").split(".") if part[:2].isdigit()), "?"
-            )
-            seconds[name] = seconds.get(name, 0.0) + float(case.get("time", 0))
-    show("Cells of the notebooks under nbval", seconds, 20)
-    print(f"  two at a time, with the start of each kernel: {wall:.1f} s by the clock")
-    return {"seconds": seconds, "wall": wall}
+        command = [sys.executable, "tools/run_tests.py", "notebooks"]
+        env = {**os.environ, "PYTEST_ADDOPTS": f"--junitxml={report}"}
+        wall = grader.timed(command, cwd=ROOT, env=env)
+        seconds = by(report, notebook_of)
+    words = f"All notebooks by the clock, two at a time, each with the start of its kernel: {wall:.0f} s."
+    return f"{longest(seconds, ('notebook', 'seconds of its cells'))}\n\n{words}", {"seconds": seconds, "wall": wall}
 
 
-def setup(repeat: int) -> dict[str, object]:
-    again = statistics.median(timed([sys.executable, "tools/bootstrap.py", "--quiet"]) for _ in range(repeat))
-    compile_all = [sys.executable, "-m", "oplab.toolchain.build"]
-    with tempfile.TemporaryDirectory(dir=ROOT / "build") as scratch:
-        lib, kept = ROOT / "build" / "lib", Path(scratch) / "lib"
-        if lib.exists():
-            lib.rename(kept)
-        try:
-            clean = timed(compile_all)
-        finally:
-            if kept.exists() and not lib.exists():
-                kept.rename(lib)
-    seconds = {"all operators and the host program, compiled from clean": clean, "make setup, all done before": again}
-    show("Set-up", seconds)
+def tests(repeat: int) -> tuple[str, Found] | None:
+    report = ROOT / "build" / "tests.xml"
+    if not report.exists():
+        say("  left out: build/tests.xml is not there; `make test` writes it")
+        return None
+    seconds = by(report, lambda case: case.get("classname", "?").replace(".", "/"))
+    return longest(seconds, ("file of tests", "seconds")), {"seconds": seconds}
+
+
+def setup(repeat: int) -> tuple[str, Found]:
+    again = statistics.median(
+        grader.timed([sys.executable, "tools/bootstrap.py", "--quiet"], cwd=ROOT) for _ in range(repeat)
+    )
+    (ROOT / "build" / "bench").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / "build" / "bench") as scratch:
+        clone = Path(scratch) / "clone"
+        subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
+        base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+        done = subprocess.run([str(base), "tools/bootstrap.py"], cwd=clone, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"The set-up of a fresh clone failed:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
+    steps = {name: 60 * int(minutes or 0) + float(rest) for name, minutes, rest in STEP.findall(done.stdout)}
+    words = f"Once more, where all is done: {again:.1f} s."
+    return f"{longest(steps, ('step in a fresh clone', 'seconds'))}\n\n{words}", {"steps": steps, "again": again}
+
+
+PARTS: dict[str, Callable[[int], tuple[str, Found] | None]] = {
+    "peers": peers,
+    "grader": exercises,
+    "notebooks": notebooks,
+    "tests": tests,
+    "setup": setup,
+}
+TABLES = tuple(PARTS)
+
+
+def by(report: Path, name: Callable[[ElementTree.Element], str]) -> dict[str, float]:
+    """Seconds in a report of pytest, added up by what ``name`` says of a test."""
+    seconds: dict[str, float] = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        seconds[name(case)] = seconds.get(name(case), 0.0) + float(case.get("time", 0))
     return seconds
 
 
+def notebook_of(case: ElementTree.Element) -> str:
+    """nbval names a cell notebooks/04_x.ipynb::Cell 3; its class holds the path."""
+    parts = case.get("classname", "").replace("/", ".").split(".")
+    return next((part for part in parts if part[:2].isdigit()), "?")
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.suite", description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=3, help="how often, for what takes seconds (default: 3)")
+    parser.add_argument("--docs", action="store_true", help="write the tables into docs/benchmarks.md as well")
     options = parser.parse_args()
     chosen = options.only.split(",")
     if unknown := set(chosen) - set(PARTS):
-        parser.error(f"there is no part {', '.join(sorted(unknown))}")
+        parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    if options.repeat < 1:
+        parser.error("--repeat must be at least 1")
     folder = ROOT / "build" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
-    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    found: dict[str, object] = {}
+    found: dict[str, Found] = {}
+    tables: dict[str, str] = {}
     try:
         for part in chosen:
-            found[part] = notebooks() if part == "notebooks" else globals()[part](options.repeat)
+            say(f"{part}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores …")
+            if made := PARTS[part](options.repeat):
+                tables[part], found[part] = made
+                print(f"\n{tables[part]}\n", flush=True)
     except KeyboardInterrupt:
-        print("\nInterrupted; what was measured is kept.", file=sys.stderr)
+        say("\nInterrupted; what was measured is kept.")
         raise SystemExit(130) from None
     finally:
         if found:
             (folder / "suite.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        if options.docs and tables:
+            document.write(tables)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = {"bandwidth": "GB/s", "flops": "GFLOP/s"}
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
 
 
 def modules() -> list[str]:
@@ -121,12 +120,18 @@ def bench(options: argparse.Namespace) -> int:
         status = 130
     if not results:
         return status or 2
-    missed = finish(options, results, bounds, about, bench_dir())
+    missed = finish(options, results, bounds, about, bench_dir(), complete=status == 0)
     return status or int(missed)
 
 
-def finish(options: argparse.Namespace, results: list, bounds: dict[str, float], about: dict, folder: Path) -> bool:
-    """Prints and writes what was measured; returns whether a ratio that was asked for is not reached."""
+def finish(
+    options: argparse.Namespace, results: list, bounds: dict[str, float], about: dict, folder: Path, complete: bool
+) -> bool:
+    """Prints and writes what was measured; returns whether a ratio that was asked for is not reached.
+
+    The document keeps its tables where the run is not complete: half a table would look like a whole one.
+    """
+    from .. import document
     from . import pictures, report
 
     found, single = (
@@ -135,9 +140,9 @@ def finish(options: argparse.Namespace, results: list, bounds: dict[str, float],
     )
     single_head = ("kernel", "size", "ms")
     if found:
-        print("\n" + report.text(found))
+        print("\n" + document.text(found, report.HEAD))
     if single:
-        print("\n" + report.text(single, single_head))
+        print("\n" + document.text(single, single_head))
     where = f"{about['processor']}, {about['cores']} cores, {options.threads} threads on both sides"
     versions = ", ".join(f"{name} {about[name]}" for name in ("torch", "torchvision", "onnxruntime"))
     print(f"\n{where}; {versions}")
@@ -150,16 +155,16 @@ def finish(options: argparse.Namespace, results: list, bounds: dict[str, float],
     verdicts = [] if options.quick else [each for each in verdicts if each[0].threads == options.threads]
     missed = [(each, peer) for each, peer, reached in verdicts if reached is False]
     asked = [each for each in verdicts if each[2] is not None]
-    if options.quick:
+    if options.quick and complete:
         print("All results are equal. Sizes as small as these say nothing about speed: no ratio is judged.")
-    else:
+    elif not options.quick:
         print(f"{len(asked) - len(missed)} of {len(asked)} ratios reached.")
     for each, peer in missed:
         print(
             f"  not reached: {each.case.name}: {each.ratios(peer.name)[1]:.2f} times {peer.name}, not {peer.target:g}"
         )
 
-    tables = {"ratios": report.markdown(found), "worst cases": report.markdown(single, single_head)}
+    tables = {"ratios": document.markdown(found, report.HEAD), "worst cases": document.markdown(single, single_head)}
     written = [folder / "kernels.json", folder / "kernels.md"]
     text = report.to_json(results, bounds, about)
     written[0].write_text(text, encoding="utf-8")
@@ -167,12 +172,8 @@ def finish(options: argparse.Namespace, results: list, bounds: dict[str, float],
     if options.json:
         options.json.write_text(text, encoding="utf-8")
     written += pictures.draw(results, bounds, options.threads, folder)
-    if options.docs:
-        document = DOCUMENT.read_text(encoding="utf-8")
-        for name, table in tables.items():
-            document = report.replace(document, name, table)
-        DOCUMENT.write_text(document, encoding="utf-8")
-        written.append(DOCUMENT)
+    if options.docs and complete:
+        written.append(document.write(tables))
     print("Written: " + ", ".join(str(path.relative_to(ROOT)) for path in written))
     return bool(missed)
 

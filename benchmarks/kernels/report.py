@@ -1,17 +1,15 @@
-"""Results as a table for the terminal, as Markdown for docs/benchmarks.md, and as JSON."""
+"""Results as the rows of a table, and as JSON."""
 
 from __future__ import annotations
 
 import json
 import platform
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from .harness import Peer, Result
 
 HEAD = ("kernel", "size", "peer", "ours, ms", "peer, ms", "ratio", "quartiles", "at least", "")
-MARKS = "<!-- {name}: written by `make bench`, not by hand -->", "<!-- end of {name} -->"
 
 
 def rows(results: Sequence[Result], threads: int, judged: bool = True) -> list[tuple[str, ...]]:
@@ -51,34 +49,6 @@ def _numbers(result: Result, peer: Peer, judged: bool) -> tuple[str, ...]:
         least,
         verdict,
     )
-
-
-def text(found: Sequence[Sequence[str]], head: Sequence[str] = HEAD) -> str:
-    """The rows in columns."""
-    table = [head, *found]
-    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
-    return "\n".join(
-        "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in table
-    )
-
-
-def markdown(found: Sequence[Sequence[str]], head: Sequence[str] = HEAD) -> str:
-    """The rows as a Markdown table."""
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in found)])
-
-
-def replace(document: str, name: str, made: str) -> str:
-    """``document`` with ``made`` between the marks of that name.
-
-    Raises:
-        ValueError: the marks are not there.
-    """
-    first, last = (mark.format(name=name) for mark in MARKS)
-    pattern = re.compile(f"{re.escape(first)}.*?{re.escape(last)}", re.DOTALL)
-    if not pattern.search(document):
-        raise ValueError(f"there is no {first}")
-    return pattern.sub(lambda _: f"{first}\n{made}\n{last}", document)
 
 
 def machine() -> dict[str, object]:

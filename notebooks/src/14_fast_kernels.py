@@ -250,17 +250,17 @@ double best_seconds(int times, const Work& work) {
   return best;
 }
 
-struct Chains {  // `rows` independent chains of multiply and add, so that none waits for another
-  template <typename T, int rows>
+struct Chains {  // 12 independent chains of multiply and add, a register each, so that none waits for another
+  template <oplab::Simd simd>
   [[gnu::always_inline]] static void run(const int64_t& steps, float* out) {
-    using V = typename oplab::Vector<T>::type;
-    V sum[rows] = {}, factor = V{} + 0.5f;
+    using Register = oplab::Vector<float, oplab::Registers<simd>::bytes>;
+    typename Register::type sum[12] = {}, factor = typename Register::type{} + 0.5f;
     for (int64_t i = 0; i < steps; ++i) {
-      for (int r = 0; r < rows; ++r) sum[r] = sum[r] * factor + factor;
+      for (int r = 0; r < 12; ++r) sum[r] = sum[r] * factor + factor;
     }
-    for (int r = 1; r < rows; ++r) sum[0] += sum[r];
+    for (int r = 1; r < 12; ++r) sum[0] += sum[r];
     *out = sum[0][0];
-    *(out + 1) = 2.0f * rows * oplab::Vector<T>::lanes;  // operations of one step
+    *(out + 1) = 2.0f * 12 * Register::lanes;  // operations of one step
   }
 };
 
@@ -268,6 +268,7 @@ struct Limits {  // n -> GB/s of a triad of n floats, GFLOP/s
   Limits(const OrtApi*, const OrtKernelInfo*) {}
   Ort::Status Compute(OrtKernelContext* context, const oplab::Tensor<int64_t>& n, oplab::Tensor<float>& limits) {
     const int64_t size = *n.Data(), pieces = 16, steps = 10000;
+    const oplab::Simd simd = oplab::chosen_simd();
     std::vector<float> a(size, 1), b(size, 2), c(size, 0);
     const double triad = best_seconds(25, [&] {
       oplab::parallel_for(context, size, size / pieces, [&](int64_t begin, int64_t end) {
@@ -278,7 +279,7 @@ struct Limits {  // n -> GB/s of a triad of n floats, GFLOP/s
     std::vector<float> made(16 * pieces);
     const double chains = best_seconds(100, [&] {
       oplab::parallel_for(context, pieces, 1, [&](int64_t piece, int64_t) {
-        oplab::run_vectorised<Chains, float>(steps, &made[16 * piece]);
+        oplab::run_vectorised<Chains>(simd, steps, &made[16 * piece]);
       });
     });
     float* out = limits.Allocate({2});
@@ -296,7 +297,7 @@ print("both limits are measured:", bool(bandwidth > 0.1 and peak > 0.1))
 
 # %% [markdown]
 # The loop over the chains is compiled several times, for SSE, AVX2 and AVX-512, and `run_vectorised` picks the widest that the
-# processor has when it runs (`csrc/ort_ops/matrix_tile.h`). The flags of the course name no processor, so everything else is
+# processor has when it runs (`csrc/ort_ops/simd.h`). The flags of the course name no processor, so everything else is
 # compiled for the oldest one. A library that you give away has to be built that way, too: `-march=native` ends with an
 # illegal instruction on somebody's machine.
 #
@@ -605,7 +606,7 @@ struct Vectorised {
 
 # %% [markdown]
 # **Rung 4, blocked.** Rung 3 reads all weights again for every pixel, and loads and stores a sum for each product. Take 48 pixels at
-# once, a *tile*. For one tap its samples are a matrix [48 × 64 channels] that stays in the cache, and `multiply_rows` of
+# once, a *tile*. For one tap its samples are a matrix [48 × 64 channels] that stays in the cache, and `Product` of
 # `matrix_tile.h` multiplies some rows of it with 16 output channels while the sums stay in registers: one weight that is loaded
 # serves up to 12 pixels. This is where AVX2 and AVX-512 come in, through `run_vectorised`.
 # **Rung 5, parallel.** A tile needs nothing of another tile.
@@ -615,7 +616,7 @@ DEFORM_4_5 = r"""
 constexpr int64_t kPixels = 48, kDepth = 64, kLanes = oplab::Vector<float>::lanes;
 
 struct Tile {  // the pixels [first, first + pixels) in all output channels; weights are [panel][tap][c][lane]
-  template <typename T, int rows>
+  template <oplab::Simd simd>
   [[gnu::always_inline]] static void run(const Task& t, const float* image, const float* weights, int64_t first,
                                          int64_t pixels, float* sums) {
     const int64_t panels = (t.o + kLanes - 1) / kLanes;
@@ -627,10 +628,9 @@ struct Tile {  // the pixels [first, first + pixels) in all output channels; wei
         for (int64_t p = 0; p < pixels; ++p)
           sample_all(t, image, Place(t, first + p, tap), c, depth, samples + p * kDepth);
         for (int64_t panel = 0; panel < panels; ++panel)
-          for (int64_t p = 0; p < pixels; p += rows)
-            oplab::multiply_rows<T, rows, kDepth>(samples + p * kDepth, depth,
-                                                  weights + ((panel * 9 + tap) * t.c + c) * kLanes,
-                                                  sums + (panel * kPixels + p) * kLanes);
+          oplab::Product<float, simd, kDepth, kPixels>::add(samples, pixels, depth,
+                                                            weights + ((panel * 9 + tap) * t.c + c) * kLanes, 1,
+                                                            sums + panel * kPixels * kLanes);
       }
     for (int64_t o = 0; o < t.o; ++o)
       for (int64_t p = 0; p < pixels; ++p)
@@ -647,11 +647,12 @@ struct Blocked {
       const int64_t o = i / 9 / t.c;
       weights[((o / kLanes * 9 + i % 9) * t.c + i / 9 % t.c) * kLanes + o % kLanes] = t.w[i];
     }
+    const oplab::Simd simd = oplab::chosen_simd();
     oplab::parallel_for(context, tiles, parallel ? 1 : tiles, [&](int64_t begin, int64_t end) {
       std::vector<float> sums(panels * kPixels * kLanes);  // scratch of this piece alone
       for (int64_t first = begin * kPixels; first < std::min(end * kPixels, plane); first += kPixels)
-        oplab::run_vectorised<Tile, float>(t, turned.image.data(), weights.data(), first,
-                                           std::min(kPixels, plane - first), sums.data());
+        oplab::run_vectorised<Tile>(simd, t, turned.image.data(), weights.data(), first,
+                                    std::min(kPixels, plane - first), sums.data());
     });
   }
 };

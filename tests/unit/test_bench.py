@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import document, suite
 from benchmarks.kernels import __main__ as command
 from benchmarks.kernels import harness, peers, pictures, report
 from benchmarks.kernels.harness import Case, Missing, Peer, Result, Unequal, close
@@ -72,19 +73,19 @@ def test_the_table_says_what_is_reached_and_what_is_not() -> None:
     (missed,) = report.rows([measured(1, 2)], 2)
     assert missed[-1] == "not reached"
     assert report.rows([measured(1, 2)], 1) == []  # measured with another number of threads
-    assert "| Op | big | other |" in report.markdown([missed])
+    assert "| Op | big | other |" in document.markdown([missed], report.HEAD)
     kept = json.loads(report.to_json([measured(1, 2)], {}, {}))["cases"][0]
     assert kept["peers"][0] == {"name": "other", "at_least": 3.0, "ratio": [2.0, 2.0, 2.0], "reached": False}
 
 
 def test_the_document_s_tables_are_written_between_their_marks() -> None:
-    first, last = (mark.format(name="ratios") for mark in report.MARKS)
-    assert report.replace(f"a\n{first}\nold\n{last}\nb", "ratios", "new") == f"a\n{first}\nnew\n{last}\nb"
+    first, last = (mark.format(name="ratios") for mark in document.MARKS)
+    assert document.replace(f"a\n{first}\nold\n{last}\nb", "ratios", "new") == f"a\n{first}\nnew\n{last}\nb"
     with pytest.raises(ValueError, match="there is no"):
-        report.replace("a", "ratios", "new")
-    document = command.DOCUMENT.read_text(encoding="utf-8")
-    for name in ("ratios", "worst cases"):
-        report.replace(document, name, "")
+        document.replace("a", "ratios", "new")
+    page = document.DOCUMENT.read_text(encoding="utf-8")
+    for name in ("ratios", "worst cases", *suite.TABLES):
+        document.replace(page, name, "")
 
 
 def test_a_ladder_and_a_roofline_are_drawn(tmp_path: Path) -> None:

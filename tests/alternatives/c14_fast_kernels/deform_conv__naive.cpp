@@ -12,7 +12,7 @@
 
 #include "oplab_kernel.h"
 
-#include "matrix_tile.h"  // multiply_rows and run_vectorised, for the blocked rung; last, as its own comment asks
+#include "matrix_tile.h"  // Product and run_vectorised, for the blocked rung; last, as its own comment asks
 
 namespace {
 

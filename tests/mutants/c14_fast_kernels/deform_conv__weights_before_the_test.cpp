@@ -13,7 +13,7 @@
 
 #include "oplab_kernel.h"
 
-#include "matrix_tile.h"  // multiply_rows and run_vectorised, for the blocked rung; last, as its own comment asks
+#include "matrix_tile.h"  // Product and run_vectorised, for the blocked rung; last, as its own comment asks
 
 namespace {
 
@@ -69,7 +69,7 @@ std::vector<float> in_panels(const Task& t) {
 }
 
 struct Tile {  // `pixels` pixels of image n from `first` on, in all output channels
-  template <typename T, int rows>
+  template <oplab::Simd simd>
   [[gnu::always_inline]] static void run(const Task& t, const float* image, const float* weights, int64_t n, int64_t first,
                                          int64_t pixels, float* sums) {
     const int64_t taps = t.kh * t.kw, plane = t.oh * t.ow, panels = (t.o + kLanes - 1) / kLanes;
@@ -89,9 +89,7 @@ struct Tile {  // `pixels` pixels of image n from `first` on, in all output chan
         }
         for (int64_t panel = 0; panel < panels; ++panel) {
           const float* w = weights + ((panel * taps + tap) * t.c + c) * kLanes;
-          for (int64_t p = 0; p < pixels; p += rows) {
-            oplab::multiply_rows<T, rows, kDepth>(samples + p * kDepth, depth, w, sums + (panel * kPixels + p) * kLanes);
-          }
+          oplab::Product<float, simd, kDepth, kPixels>::add(samples, pixels, depth, w, 1, sums + panel * kPixels * kLanes);
         }
       }
     }
@@ -105,12 +103,13 @@ struct Tile {  // `pixels` pixels of image n from `first` on, in all output chan
 void compute(OrtKernelContext* context, const Task& t) {
   const std::vector<float> image = channels_last(t), weights = in_panels(t);
   const int64_t pixels = t.oh * t.ow, tiles = (pixels + kPixels - 1) / kPixels;
+  const oplab::Simd simd = oplab::chosen_simd();
   oplab::parallel_for(context, t.n * tiles, 1, [&](int64_t begin, int64_t end) {
     std::vector<float> sums((t.o + kLanes - 1) / kLanes * kPixels * kLanes);
     for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t first = tile % tiles * kPixels;
-      oplab::run_vectorised<Tile, float>(t, image.data(), weights.data(), tile / tiles, first, std::min(kPixels, pixels - first),
-                                          sums.data());
+      oplab::run_vectorised<Tile>(simd, t, image.data(), weights.data(), tile / tiles, first, std::min(kPixels, pixels - first),
+                                  sums.data());
     }
   });
 }
