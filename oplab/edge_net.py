@@ -9,17 +9,12 @@ Clouds", ACM TOG 2019 (arXiv 1801.07829): each point looks at its nearest neighb
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.resources import files
 
-import numpy as np
 import torch
 from torch import nn
 
-from oplab.errors import OplabError
+from oplab import weights
 from oplab.point_clouds import SOLIDS
-
-WEIGHTS = "edge_net.npz"
-"""The file in ``oplab/data``: one array for each entry of ``state_dict``, by its name."""
 
 NEIGHBOURS = 12
 """How many neighbours each point looks at, itself among them."""
@@ -109,18 +104,4 @@ def load_edge_net(knn: Neighbours = neighbours) -> EdgeNet:
     Raises:
         OplabError: the weights file is missing or is not the one that belongs to this class.
     """
-    path = files("oplab").joinpath("data", WEIGHTS)
-    fix = "Bring back oplab/data/edge_net.npz (git checkout), or train it: python tools/train_edge_net.py"
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            state = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
-    except FileNotFoundError:
-        raise OplabError(f"EdgeNet's weights are missing: {path}.", fix) from None
-    except Exception as error:  # numpy and zipfile raise many kinds for a damaged file
-        raise OplabError(f"EdgeNet's weights cannot be read: {path} ({error}).", fix) from None
-    net = EdgeNet(knn)
-    try:
-        net.load_state_dict(state)
-    except RuntimeError as error:
-        raise OplabError(f"{path} does not hold the weights of EdgeNet: {error}", fix) from None
-    return net.eval().requires_grad_(False)
+    return weights.load(EdgeNet(knn), "edge_net")

@@ -10,7 +10,6 @@ the net sharpen what came out. The net does not change the size, so one net serv
 from __future__ import annotations
 
 import math
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from oplab import weights
 from oplab.errors import OplabError
-
-WEIGHTS = "srcnn.npz"
-"""The file in ``oplab/data``: one float32 array for each parameter, by its name in ``state_dict``."""
-
 
 _RGB_TO_Y = (0.299, 0.587, 0.114)
 
@@ -71,21 +67,7 @@ def load_srcnn() -> SRCNN:
     Raises:
         OplabError: the weights file is missing or is not the one that belongs to this class.
     """
-    path = files("oplab").joinpath("data", WEIGHTS)
-    fix = "Bring back oplab/data/srcnn.npz (git checkout), or train it: python tools/train_srcnn.py"
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            state = {name: torch.from_numpy(arrays[name].astype(np.float32)) for name in arrays.files}
-    except FileNotFoundError:
-        raise OplabError(f"SRCNN's weights are missing: {path}.", fix) from None
-    except Exception as error:  # numpy and zipfile raise many kinds for a damaged file
-        raise OplabError(f"SRCNN's weights cannot be read: {path} ({error}).", fix) from None
-    net = SRCNN()
-    try:
-        net.load_state_dict(state)
-    except RuntimeError as error:
-        raise OplabError(f"{path} does not hold the weights of SRCNN: {error}", fix) from None
-    return net.eval().requires_grad_(False)
+    return weights.load(SRCNN(), "srcnn")
 
 
 def shrink(photo: torch.Tensor, factor: int) -> torch.Tensor:

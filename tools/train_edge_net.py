@@ -13,7 +13,6 @@ The committed weights come from a run with the defaults. The same seed gives the
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from oplab import ops
+from oplab import ops, weights
 from oplab.edge_net import EdgeNet, load_edge_net
 from oplab.errors import OplabError
 from oplab.point_clouds import SOLIDS, clouds
@@ -96,28 +95,6 @@ def train(steps: int, seed: int, rate: float, start_net: EdgeNet | None) -> Edge
     return net.eval()
 
 
-def writable(path: Path) -> None:
-    """Find out before the training, not after it, that the weights cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.with_suffix(".partial").touch()
-        path.with_suffix(".partial").unlink()
-    except OSError as error:
-        raise OplabError(f"{path} cannot be written: {error.strerror}.", "Choose another file with --out.") from None
-
-
-def save(net: EdgeNet, path: Path) -> None:
-    """Write the weights in one move: a reader sees the old file or the new one, never a half."""
-    partial = path.with_suffix(".partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez_compressed(file, **{k: v.detach().numpy() for k, v in net.state_dict().items()})
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    print(f"Wrote {path} ({path.stat().st_size / 1000:.0f} kB).")
-
-
 def table(net: EdgeNet) -> bool:
     """Print what the net calls the held-out clouds; true if more than 95 % are called by their names."""
     found = confusion(net, 1600, HELD_OUT)
@@ -151,10 +128,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         net = load_edge_net()
     else:
         start = time.monotonic()
-        writable(options.out)
+        weights.writable(options.out)
         net = train(options.steps, options.seed, options.rate, load_edge_net() if options.more else None)
         print(f"Trained for {time.monotonic() - start:.0f} s.")
-        save(net, options.out)
+        weights.save(net, options.out)
     if not table(net):
         print("EdgeNet calls fewer than 95 % of the held-out clouds by their names.", file=sys.stderr)
         return 1

@@ -16,7 +16,6 @@ The same seed gives the same weights on the same machine and torch only.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from oplab import weights
 from oplab.errors import OplabError
 from oplab.photos import photo, to_nchw
 from oplab.srcnn import SRCNN, brightness, crop, enlarge, load_srcnn, psnr, shrink
@@ -181,28 +181,6 @@ def train(steps: int, seed: int, rate: float, share_x2: float, start_net: SRCNN 
     return net.eval()
 
 
-def writable(path: Path) -> None:
-    """Find out before the training, not after it, that the weights cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.with_suffix(".partial").touch()
-        path.with_suffix(".partial").unlink()
-    except OSError as error:
-        raise OplabError(f"{path} cannot be written: {error.strerror}.", "Choose another file with --out.") from None
-
-
-def save(net: SRCNN, path: Path) -> None:
-    """Write the weights in one move: a reader sees the old file or the new one, never a half."""
-    partial = path.with_suffix(".partial")
-    try:
-        with partial.open("wb") as file:
-            np.savez_compressed(file, **{k: v.detach().contiguous().numpy() for k, v in net.state_dict().items()})
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    print(f"Wrote {path} ({path.stat().st_size / 1000:.0f} kB).")
-
-
 @torch.inference_mode()
 def table(net: SRCNN) -> bool:
     """Print PSNR on the whole held-out photos (RGB, clipped to [0, 1]); true if SRCNN is better on every one."""
@@ -244,10 +222,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         net = load_srcnn()
     else:
         start = time.monotonic()
-        writable(options.out)
+        weights.writable(options.out)
         net = train(options.steps, options.seed, options.rate, options.share_x2, load_srcnn() if options.more else None)
         print(f"Trained for {time.monotonic() - start:.0f} s.")
-        save(net, options.out)
+        weights.save(net, options.out)
     if not table(net):
         print("SRCNN does not beat bicubic on every held-out photo.", file=sys.stderr)
         return 1

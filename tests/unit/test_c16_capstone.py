@@ -12,7 +12,7 @@ import pytest
 import torch
 from onnx import helper
 
-from oplab import capstone, edge_net, ops
+from oplab import capstone, edge_net, ops, weights
 from oplab.errors import OplabError
 from oplab.point_clouds import SOLIDS, cloud, clouds
 
@@ -63,13 +63,9 @@ def test_a_cloud_does_not_see_the_others():
     torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-4)
 
 
-def test_missing_or_foreign_weights_are_a_sentence(monkeypatch):
-    monkeypatch.setattr(edge_net, "WEIGHTS", "nothing.npz")
-    with pytest.raises(OplabError, match="weights are missing"):
-        edge_net.load_edge_net()
-    monkeypatch.setattr(edge_net, "WEIGHTS", "srcnn.npz")
+def test_foreign_weights_are_a_sentence():
     with pytest.raises(OplabError, match="does not hold the weights of EdgeNet"):
-        edge_net.load_edge_net()
+        weights.load(edge_net.EdgeNet(), "srcnn")
 
 
 # --- the training
@@ -102,9 +98,9 @@ def test_ctrl_c_before_the_first_look_changes_no_file(trainer, monkeypatch):
         trainer.train(5, 0, 1e-3, None)
 
 
-def test_weights_are_written_in_one_move_and_read_back(trainer, tmp_path):
+def test_weights_are_written_in_one_move_and_read_back(tmp_path):
     net = edge_net.load_edge_net()
-    trainer.save(net, tmp_path / "w.npz")
+    weights.save(net, tmp_path / "w.npz")
     assert [path.name for path in tmp_path.iterdir()] == ["w.npz"]
     with np.load(tmp_path / "w.npz") as arrays:
         assert set(arrays.files) == set(net.state_dict())

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from oplab import photos, srcnn
+from oplab import photos, srcnn, weights
 from oplab.errors import OplabError
 from oplab.photos import photo, to_image, to_nchw
 
@@ -168,10 +168,10 @@ def test_committed_weights_beat_bicubic(net, trainer, name, factor):
 
 def test_damaged_and_missing_weights_are_a_sentence(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
-    monkeypatch.setattr(srcnn, "files", lambda _: tmp_path)
+    monkeypatch.setattr(weights, "files", lambda _: tmp_path)
     with pytest.raises(OplabError, match="missing"):
         srcnn.load_srcnn()
-    target = tmp_path / "data" / srcnn.WEIGHTS
+    target = tmp_path / "data" / "srcnn.npz"
     target.write_bytes(WEIGHTS.read_bytes()[:1000])
     with pytest.raises(OplabError, match="cannot be read"):
         srcnn.load_srcnn()
