@@ -14,12 +14,16 @@ import onnx
 import torch
 from onnx import helper, numpy_helper
 
-from .harness import Case, Peer, Run, close
+from .harness import Case, Make, Peer, Run, close
 from .peers import mmdeploy_library
-from .runners import bound, model
+from .rungs import ladder
+from .runners import bound, model, one_node
 
 KERNEL = "DeformConv2d"
 CONSTANTS = ("W", "B")
+PARTS = ("DEFORM", "DEFORM_1_2", "DEFORM_3", "DEFORM_4_5")  # of the lesson
+RUNGS = {name: f"Deform<{name}>" for name in ("Naive", "Hoisted", "Vectorised")}
+RUNGS |= {"Blocked": "Deform<Blocked<false>>", "Parallel": "Deform<Blocked<true>>"}
 
 
 def with_constants(made: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
@@ -58,7 +62,7 @@ def case(
     pad = kernel // 2
     constants = CONSTANTS if constant else ()
 
-    def one_node(op: str, domain: str, names: Sequence[str], threads: int, libraries=(), **attributes) -> Run:
+    def alone(op: str, domain: str, names: Sequence[str], threads: int, libraries=(), **attributes) -> Run:
         feed = {name: values()[name] for name in names}
         node = helper.make_node(op, list(names), ["Y"], domain=domain, **attributes)
         made = model([node], feed, {"Y": np.float32}, {"mmdeploy": 1} if domain == "mmdeploy" else None)
@@ -66,12 +70,12 @@ def case(
         return bound(made, feed, threads, libraries)
 
     def in_onnx(op: str, domain: str):
-        return lambda threads: one_node(op, domain, list(values()), threads, pads=[pad] * 4)
+        return lambda threads: alone(op, domain, list(values()), threads, pads=[pad] * 4)
 
     def mmdeploy(threads: int) -> Run:
         names = ["X", "offset", "mask", "W", "B"]
         attributes = {"stride": [1, 1], "padding": [pad] * 2, "dilation": [1, 1], "groups": 1, "deform_groups": 1}
-        return one_node("MMCVModulatedDeformConv2d", "mmdeploy", names, threads, [mmdeploy_library()], **attributes)
+        return alone("MMCVModulatedDeformConv2d", "mmdeploy", names, threads, [mmdeploy_library()], **attributes)
 
     def torchvision(threads: int) -> Run:
         from torchvision.ops import deform_conv2d
@@ -102,9 +106,40 @@ def case(
     )
 
 
+def climbed(channels: int, size: int) -> Case:
+    """The lesson's ladder, on its own problem: one image, 3×3, pad 1, no mask and no bias; the weights are fed."""
+
+    @functools.cache
+    def feed() -> dict[str, np.ndarray]:
+        values = inputs(channels, (size, size), channels, 3, 1)
+        return {name: values[name] for name in ("X", "W", "offset")}
+
+    def in_onnx(op: str, domain: str) -> Make:
+        return lambda threads: bound(one_node(op, feed(), {"Y": np.float32}, domain, pads=[1] * 4), feed(), threads)
+
+    def torchvision(threads: int) -> Run:
+        from torchvision.ops import deform_conv2d
+
+        x, w, offset = (torch.from_numpy(value) for value in feed().values())
+        return lambda: deform_conv2d(x, offset, w, padding=1)
+
+    return Case(
+        KERNEL,
+        f"1×{channels}×{size}×{size}, {channels} out, 3×3, no mask, weights fed",
+        in_onnx(KERNEL, "oplab"),
+        (
+            Peer("ORT DeformConv", in_onnx("DeformConv", "")),
+            Peer("torchvision", torchvision),
+            *ladder("deforms", PARTS, RUNGS, feed, "Y"),
+        ),
+        close(1e-4, 1e-4),
+    )
+
+
 def cases(quick: bool) -> list[Case]:
     if quick:
         return [
+            climbed(5, 9),
             case(8, (9, 7), 5, series="8 channels", threads=True),
             case(3, (7, 9), 5, targets=False),
             case(4, (1, 97), 2, constant=False, targets=False),
@@ -114,5 +149,6 @@ def cases(quick: bool) -> list[Case]:
     made += [case(32, (32, 32), 32), case(3, (64, 64), 64), case(64, (64, 64), 27), case(17, (1, 4093), 31)]
     # Few pixels under many weights: the product is nearly all of the time, on both sides.
     made += [case(256, (14, 14), 256), case(512, (7, 7), 512)]
+    made += [climbed(64, 40)]
     made += [case(64, (56, 56), 64, constant=False), case(128, (28, 28), 128, constant=False)]
     return made

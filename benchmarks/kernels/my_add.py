@@ -15,12 +15,14 @@ from onnx import helper
 from .deform_conv2d import with_constants
 from .harness import Case, Peer, Run, close
 from .limits import triad
+from .rungs import ladder
 from .runners import bound, model, one_node
 
 KERNEL = "MyAdd"
+RUNGS = {name: f"Add<{name}>" for name in ("Naive", "Hoisted", "Vectorised", "Parallel")}
 
 
-def case(n: int, *, targets: bool, **place: object) -> Case:
+def case(n: int, *, targets: bool = False, rungs: bool = False, **place: object) -> Case:
     @functools.cache
     def feed() -> dict[str, np.ndarray]:
         random = np.random.default_rng(n)
@@ -58,6 +60,7 @@ def case(n: int, *, targets: bool, **place: object) -> Case:
             Peer("ORT Mul, Mul, Add", three_nodes, 2.3 if targets else None),
             Peer("torch.add(a, b, alpha=2)", in_torch, None, check_torch),
             Peer("STREAM triad", stream, 0.9 if targets else None, check_torch),
+            *(ladder("adds", ("ADD", "NAIVE", "RUNGS"), RUNGS, feed, "y") if rungs else ()),
         ),
         flops=3 * n,
         bytes=12 * n,
@@ -69,5 +72,7 @@ def case(n: int, *, targets: bool, **place: object) -> Case:
 
 
 def cases(quick: bool) -> list[Case]:
-    sizes = (1000, 40_000) if quick else (1000, 1 << 17, 1 << 20, 1 << 22, 1 << 24)
-    return [case(n, targets=n == sizes[-1], threads=n == sizes[-1]) for n in sizes]
+    if quick:
+        return [case(1000), case(40_000, threads=True, rungs=True)]
+    most = 1 << 24
+    return [case(n) for n in (1000, 1 << 17, 1 << 20, 1 << 22)] + [case(most, targets=True, threads=True, rungs=True)]
