@@ -68,7 +68,8 @@ def ladder(results: list[Result], limits: dict[str, float], threads: int):
         names, times = [*rungs, "ours"], [1e3 * each.median(name) for name in [*rungs, "ours"]]
         at.barh(range(len(names)), times, color=[FAINT] * len(rungs) + [VIOLET], height=0.62)
         for place, took in enumerate(times):
-            at.text(took, place, f" {took:.3g} ms", va="center", fontsize=9, color=INK)
+            label = at.text(took * 1.05, place, f"{took:.3g} ms", va="center", fontsize=9, color=INK)
+            label.set_bbox({"fc": "white", "ec": "none", "pad": 0.4})  # over the dashed lines
         others = [peer for peer in each.case.peers if not peer.rung and peer.name in each.seconds]
         for peer, colour in zip(others, (BLUE, ORANGE, GREEN, RED) * 2, strict=False):
             at.axvline(1e3 * each.median(peer.name), color=colour, ls="--", lw=1.3, label=peer.name)
