@@ -49,7 +49,7 @@ def first_graph(page) -> int | None:
         (
             number
             for number, cell in enumerate(cells(page))
-            if cell["code"] and re.search(r"lab\.show\((?!\w+, \w+\))", cell["source"])
+            if cell["code"] and re.search(r"lab\.show\((?![^()=]*, [^()=]*\))", cell["source"])
         ),
         None,
     )
