@@ -117,7 +117,8 @@ def attach_function(
     - Attach what the node means, ``alpha * a + beta * b``, as a model-local function: one function for float32 and float64,
       and for all nodes, whatever their attributes are.
     - Verify the result: run it on ``inputs`` and compare with PyTorch. Where an output is further than 1e-3 from PyTorch's,
-      is NaN, or has another dtype, raise an ``AssertionError`` **and write nothing**. The table comes from a colleague.
+      is NaN, or has another dtype or shape, raise an ``AssertionError`` **and write nothing**. The table comes from a
+      colleague.
     - Write ``path``, one file with its weights.
 
     ::

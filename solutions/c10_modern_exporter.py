@@ -149,7 +149,8 @@ def attach_function(
     - Attach what the node means, ``alpha * a + beta * b``, as a model-local function: one function for float32 and float64,
       and for all nodes, whatever their attributes are.
     - Verify the result: run it on ``inputs`` and compare with PyTorch. Where an output is further than 1e-3 from PyTorch's,
-      is NaN, or has another dtype, raise an ``AssertionError`` **and write nothing**. The table comes from a colleague.
+      is NaN, or has another dtype or shape, raise an ``AssertionError`` **and write nothing**. The table comes from a
+      colleague.
     - Write ``path``, one file with its weights.
 
     ::
@@ -179,6 +180,11 @@ def attach_function(
     )
     function = onnx_ir.from_proto(MyAdd.to_function_proto())
     program.model.functions[function.identifier()] = function
+    expected = module(*inputs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for got, right in zip(program(*inputs), expected, strict=True):
+        # The VerificationInfo below broadcasts before it compares.
+        assert got.shape == right.shape, f"shape {list(got.shape)}, expected {list(right.shape)}"
     for info in verify_onnx_program(program, inputs):
         assert info.actual_dtype == info.expected_dtype, f"{info.name}: {info.actual_dtype}"
         # Not "if difference > 1e-3: raise": no comparison with NaN is true.

@@ -220,8 +220,10 @@ for name in dict.fromkeys(name for _, name in made_from):
 
 # %%
 colours = dict(zip(["softmax", "sinc", "copysign", "add"], ["#c6dbef", "#fdd0a2", "#f4b6b2", "#c7e9c0"], strict=True))
-titles = {node.name: str(node.target) if node.op == "call_function" else f"{node.op} {node.name}" for node in fx}
-figure, axes = plt.subplots(figsize=(9, 6.2), layout="constrained")
+words = {"call_function": "{0.target}", "placeholder": "placeholder {0.name}", "output": "output"}
+titles = {node.name: words[node.op].format(node) for node in fx}
+figure, axes = plt.subplots(figsize=(8, 6.2), layout="constrained")
+axes.axis("off")
 box = {"boxstyle": "round,pad=0.35", "ec": "0.45"}
 places = {}
 for row, (_, source) in enumerate(made_from):
@@ -232,14 +234,13 @@ rows = np.linspace(1, -len(made_from), len(titles))
 for row, (name, title) in zip(rows, titles.items(), strict=True):
     axes.text(0, row, title, ha="center", va="center", bbox={**box, "fc": colours.get(name, "0.93")})
     for place in places.get(name, ()):
-        axes.plot([0.2, 0.87], [row, -place], color="0.6", lw=1, zorder=0)
-axes.set(xlim=(-0.35, 1.3), ylim=(-len(made_from) - 0.7, 2.3))
-axes.text(0, 2, "FX graph", ha="center", weight="bold")
-axes.text(1, 2, "ONNX graph", ha="center", weight="bold")
-axes.axis("off")
+        axes.plot([0, 1], [row, -place], color="0.6", lw=1, zorder=0)
+axes.set(xlim=(-0.25, 1.15), ylim=(-len(made_from) - 0.7, 2.3))
+for place, title in enumerate(("FX graph", "ONNX graph")):
+    axes.text(place, 2, title, ha="center", weight="bold")
 
 # %% [markdown]
-# The four nodes of `sinc` come from PyTorch's own translation, the last nodes before the addition from yours.
+# The five nodes of `sinc` come from PyTorch's own translation, the last nodes before the addition from yours.
 #
 # ## 3. A table that nobody asks
 #
@@ -311,6 +312,23 @@ print(nodes(program), torch.equal(program(*wide)[0], torch.copysign(*wide)))
 
 # %% [markdown]
 # `CastLike` makes a number what its neighbour is; where both are float32 the optimiser takes it out again.
+#
+# **A small number is 0.** The optimiser takes `x + 0` and `x * 1` out of the graph. It also takes 1e-12 for 0. You need no translation to
+# meet this trap: a logarithm or a division is often guarded by such a number.
+
+# %%
+feeds = {"a": np.zeros(2, np.float32)}
+for small in (1e-12, 1e-7):
+    for optimize in (True, False):
+        program = export(
+            lambda x, small=small: torch.log(x + small), (torch.rand(5),), None, [{0: "n"}], optimize=optimize
+        )
+        (logarithm,) = session(program, optimize=False).run(None, feeds)
+        print(f"{small} optimize={optimize!s:5} {', '.join(nodes(program)):18} of 0: {logarithm[0]:.2f}")
+        assert np.isinf(logarithm).all() == (small == 1e-12 and optimize)
+
+# %% [markdown]
+# The limit is 1e-8. Add a larger number, or export with `optimize=False`, and test with the input that the number is there for.
 #
 # **One tensor as two examples.** To save a line, somebody exports with `(x, x)`. The capture tells inputs apart by identity, and takes
 # them for one.
@@ -852,8 +870,24 @@ def ts_knn(g, k, xyz, offset, new_xyz, new_offset):  # each by its name: parse_a
     return g.op("oplab::KNNQuery", xyz, offset, new_xyz, new_offset, nsample_i=k, outputs=2)
 
 
+def ts_logaddexp(g, x, y):
+    far = g.op("Exp", g.op("Neg", g.op("Abs", g.op("Sub", x, y))))
+    return g.op("Add", g.op("Max", x, y), g.op("Log", g.op("Add", constant(g, 1.0), far)))
+
+
+def ts_inside(g, points, low, high):
+    fits = g.op("And", g.op("GreaterOrEqual", points, low), g.op("LessOrEqual", points, high))
+    keep = g.op("ReduceMin", g.op("Cast", fits, to_i=6), constant(g, [1]), keepdims_i=0)
+    return g.op("Compress", points, g.op("Cast", keep, to_i=9), axis_i=0)
+
+
+# %%
 ts_mappings = {
     "aten::asinh": lambda g, x: g.op("Asinh", x),
+    "aten::deg2rad": lambda g, x: g.op("Mul", x, constant(g, torch.pi / 180)),
+    "aten::logaddexp": ts_logaddexp,
+    "aten::aminmax": lambda g, x, dim, keepdim: tuple(g.op(f"Reduce{m}", x, keepdims_i=0) for m in ("Min", "Max")),
+    "lab::inside": ts_inside,
     "aten::sinc": ts_sinc,
     "aten::hypot": ts_hypot,
     "aten::copysign": ts_copysign,
@@ -877,6 +911,12 @@ oplab_2 = Opset("oplab", 2)
 
 def hypot(a: FLOAT, b: FLOAT) -> FLOAT:  # for numbers of ordinary size; the exercise has the rest
     return op.Sqrt(op.Add(op.Mul(a, a), op.Mul(b, b)))
+
+
+def aminmax(x: FLOAT, dim: int = None, keepdim: bool = False) -> tuple[FLOAT, FLOAT]:
+    if dim is not None:
+        raise NotImplementedError("aminmax is translated for the whole tensor")
+    return op.ReduceMin(x, keepdims=0), op.ReduceMax(x, keepdims=0)
 
 
 @script(oplab_1)
@@ -909,6 +949,8 @@ translations = {
     torch.ops.aten.hypot.default: hypot,
     torch.ops.aten.copysign.Tensor: copysign,
     torch.ops.aten.cummax.default: cummax,
+    torch.ops.aten.aminmax.default: aminmax,
+    torch.ops.lab.inside.default: to_compress,
     course.my_add.default: my_add_translation,
     course.dynamic_resize.default: to_resize,
     course.grid.default: to_grid,
@@ -917,8 +959,8 @@ translations = {
 }
 
 # %% [markdown]
-# Two rows are Functions with `symbolic` (chapters 05 and 08): MyClip, and VarSum, which no PyTorch operator stands for. Its forward writes
-# the node with `torch.onnx.ops.symbolic` when the dynamo path comes by.
+# Two rows are Functions with `symbolic` (chapters 05 and 08): MyClip, and VarSum, which no PyTorch operator stands for. (Its kernel is in
+# chapter 13.) Its forward writes the node with `torch.onnx.ops.symbolic` when the dynamo path comes by.
 
 
 # %%
@@ -946,30 +988,37 @@ class VarSum(torch.autograd.Function):
 
 # %%
 image, cloud = torch.rand(1, 2, 6, 6), torch.rand(10, 3)
-twice = torch.nn.functional.interpolate
-everything = {
-    "asinh": (torch.asinh, a),
-    "sinc": (torch.sinc, a),
-    "hypot": (torch.hypot, a, b),
-    "copysign": (torch.copysign, a, b),
-    "cummax": (lambda x: torch.cummax(x, -1), a),
-    "relu": (torch.relu, a),
-    "clamp": (lambda x: torch.clamp(x, 0, 6), a),
-    "MyClip, a Function": (MyClip.apply, a),
-    "bicubic, fixed factor": (lambda x: twice(x, scale_factor=2.0, mode="bicubic"), image),
-    "dynamic_resize": (course.dynamic_resize, image, torch.tensor([1.0, 1.0, 2.0, 1.5])),
-    "my_add": (half, a, b),
-    "VarSum, a Function": (VarSum.apply, a, b),
-    "foo": (lambda a, b: course.foo_forward(a, b, 2.75, 3), a, b),
-    "grid": (course.grid, cloud, torch.full((3,), 0.3)),
-    "knn_query": (lambda p, offset: course.knn_query(2, p, offset), cloud, torch.tensor([4, 10])),
-    "deform_conv2d": (torchvision.ops.deform_conv2d, image, torch.randn(1, 18, 4, 4), torch.randn(3, 2, 3, 3)),
+twice, glu = torch.nn.functional.interpolate, torch.nn.functional.glu
+everything = {  # the chapter that teaches it, the function, its inputs
+    "elu": ("02", torch.nn.functional.elu, a),
+    "bicubic, fixed factor": ("03", lambda x: twice(x, scale_factor=2.0, mode="bicubic"), image),
+    "asinh": ("04", torch.asinh, a),
+    "deg2rad": ("04", torch.deg2rad, a),
+    "hypot": ("04", torch.hypot, a, b),
+    "logaddexp": ("04", torch.logaddexp, a, b),
+    "relu": ("04", torch.relu, a),
+    "sinc": ("04", torch.sinc, a),
+    "aminmax": ("05", lambda x: tuple(torch.aminmax(x)), a),
+    "clamp": ("05", lambda x: torch.clamp(x, 0, 6), a),
+    "glu": ("05", glu, a),
+    "log10": ("05", torch.log10, a.abs()),
+    "MyClip, a Function": ("05", MyClip.apply, a),
+    "deform_conv2d": ("06", torchvision.ops.deform_conv2d, image, torch.randn(1, 18, 4, 4), torch.randn(3, 2, 3, 3)),
+    "foo": ("06", lambda a, b: course.foo_forward(a, b, 2.75, 3), a, b),
+    "grid": ("06", course.grid, cloud, torch.full((3,), 0.3)),
+    "my_add": ("07", half, a, b),
+    "knn_query": ("07", lambda p, offset: course.knn_query(2, p, offset), cloud, torch.tensor([4, 10])),
+    "bicubic, factor is input": ("08", course.dynamic_resize, image, torch.tensor([1.0, 1.0, 2.0, 1.5])),
+    "copysign": ("10", torch.copysign, a, b),
+    "cummax": ("10", lambda x: torch.cummax(x, -1), a),
+    "inside, a custom_op": ("10", inside, cloud, low, high),
+    "VarSum, a Function": ("13", VarSum.apply, a, b),
 }
 
 # %% [markdown]
 # A cell: `standard` for ONNX's own operators, `oplab` for a node with a kernel of the course, `–` where the export fails. What the
-# dynamo path exports as it comes needs no table, and its cell stands twice. A file that gives other numbers than PyTorch would be an
-# error here, not a cell.
+# dynamo path exports as it comes needs no table, and its cell stands twice. A file that gives other shapes, dtypes or numbers than PyTorch
+# would be an error here, not a cell.
 
 
 # %%
@@ -983,7 +1032,9 @@ def cell(convert, function, inputs):
     names = [value.name for value in runtime.get_inputs()]
     got = runtime.run(None, dict(zip(names, (x.numpy() for x in inputs), strict=True)))
     for value, expected in zip(got, right if isinstance(right, tuple) else (right,), strict=True):
-        assert value.dtype == expected.numpy().dtype and np.allclose(value, expected, atol=1e-4), function
+        expected = expected.numpy()
+        assert (value.shape, value.dtype) == (expected.shape, expected.dtype), function
+        assert np.allclose(value, expected, atol=1e-4), function
     return "oplab" if any(node.domain == "oplab" for node in file.graph.node) else "standard"
 
 
@@ -1019,52 +1070,88 @@ def dynamo_with_table(function, inputs):
 
 
 # %%
-results = {name: {"TS": cell(torchscript, row[0], row[1:])} for name, row in everything.items()}
+results = {name: {"TS": cell(torchscript, row[1], row[2:])} for name, row in everything.items()}
 for name, row in everything.items():
-    results[name]["dynamo"] = cell(dynamo, row[0], row[1:])
+    results[name]["dynamo"] = cell(dynamo, row[1], row[2:])
 for operator, symbolic in ts_mappings.items():
     torch.onnx.register_custom_op_symbolic(operator, symbolic, 9)
 for name, row in everything.items():
-    results[name]["TS, yours"] = cell(torchscript, row[0], row[1:])
+    results[name]["TS, yours"] = cell(torchscript, row[1], row[2:])
 for name, row in everything.items():  # what exports as it comes needs no table
     known = results[name]["dynamo"]
-    results[name]["dynamo, yours"] = known if known != "–" else cell(dynamo_with_table, row[0], row[1:])
+    results[name]["dynamo, yours"] = known if known != "–" else cell(dynamo_with_table, row[1], row[2:])
 for operator in ts_mappings:
     torch.onnx.unregister_custom_op_symbolic(operator, 9)
 
+# %% [markdown]
+# The last column is the **route**, read from the cells: what you have to bring on the dynamo path.
+#
+# - *nothing*: the export works as it comes. There is nothing to maintain.
+# - *a table*: a translation to standard operators. The file needs no library of yours.
+# - *a table + a kernel*: the translation writes a node of your own. The target needs its kernel (chapters 12 to 14), or the file
+#   carries its meaning (section 8) and is as fast as the nodes in it.
+# - *a kernel*: the same, but the model's code writes the node.
+
+
 # %%
+def route(found):
+    if found["dynamo, yours"] == "–":
+        return "none"
+    bring = [] if found["dynamo"] != "–" else ["a table"]
+    if found["dynamo, yours"] == "oplab":
+        bring.append("a kernel")
+    return " + ".join(bring) or "nothing"
+
+
 columns = ["TS", "TS, yours", "dynamo", "dynamo, yours"]
 shades = {"–": "#f4b6b2", "standard": "#c7e9c0", "oplab": "#c6dbef"}
-figure, axes = plt.subplots(figsize=(9, 6), layout="constrained")
+figure, axes = plt.subplots(figsize=(9, 7.5), layout="constrained")
 for row, found in enumerate(results.values()):
-    for column, label in enumerate(columns):
-        axes.barh(row, 0.96, left=column, height=0.92, color=shades[found[label]])
-        axes.text(column + 0.48, row, found[label], ha="center", va="center", fontsize=9)
-axes.set_yticks(range(len(results)), results)
+    for column, label in enumerate([*(found[label] for label in columns), route(found)]):
+        axes.barh(row, 0.96, left=column, height=0.92, color=shades.get(label, "white"))
+        axes.text(column + 0.48, row, label, ha="center", va="center", fontsize=9)
+axes.set_yticks(range(len(results)), [f"{name}  {everything[name][0]}" for name in results])
 titles = [
     "TorchScript path\nas it comes",
     "TorchScript path\nwith your mapping",
     "dynamo path\nas it comes",
     "dynamo path\nwith your table",
+    "route on the\ndynamo path",
 ]
-axes.set_xticks([k + 0.48 for k in range(4)], titles)
+axes.set_xticks([k + 0.48 for k in range(5)], titles)
 axes.xaxis.tick_top()
 axes.invert_yaxis()
 axes.spines[:].set_visible(False)
 axes.tick_params(length=0)
 
 # %% [markdown]
-# The same as text, with the routes counted. Every operator has a way on both paths.
+# The number behind a name is the chapter. The same as text, with the cells counted. Every operator has a way on both paths.
 
 # %%
 for name, found in results.items():
-    print(f"{name:22}", *[f"{found[label]:10}" for label in columns])
+    print(f"{everything[name][0]}  {name:25}", *[f"{found[label]:10}" for label in columns], route(found))
 for label in columns:
     values = [found[label] for found in results.values()]
     print(f"{label:14}", {kind: values.count(kind) for kind in shades})
 assert all("–" not in (found["TS, yours"], found["dynamo, yours"]) for found in results.values())
 
 # %% [markdown]
+# When is the TorchScript path the route? If your PyTorch is too old for the other one, or if you own mappings that nobody has time to
+# write again. Its mappings serve it alone (section 1). For a new model take the dynamo path.
+#
+# What the table does not say: each cell has seen one set of inputs of one size, in float32. Here is a green one, `logaddexp`, with larger
+# numbers. The exporter's own translation is the formula that chapter 04 warns of.
+
+# %%
+large = torch.full((3, 4), 100.0), torch.full((3, 4), 90.0)
+green = export(torch.logaddexp, (a, b))
+print(nodes(green), f"ONNX: {green(*large)[0][0, 0]:.2f}  PyTorch: {torch.logaddexp(*large)[0, 0]:.2f}")
+with raises(AssertionError, "logaddexp: differs by inf"):
+    verified(green, *large)
+
+# %% [markdown]
+# So verify the cell that you need (section 4), with the numbers, sizes and dtypes of your model.
+#
 # ## 11. Limits
 #
 # - The exporter translates in opset 18 and converts. `opset_version=18` leaves the conversion out; below 18 the result is not promised.

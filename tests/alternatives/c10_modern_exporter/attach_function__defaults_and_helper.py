@@ -10,6 +10,9 @@ def attach_function(module, inputs, dynamic_shapes, table, path):
     )
     function = onnx_ir.from_proto(MyAdd.to_function_proto())
     program.model.functions[function.identifier()] = function
+    expected = module(*inputs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    assert [got.shape for got in program(*inputs)] == [right.shape for right in expected]
     for info in verify_onnx_program(program, inputs):
         assert info.actual_dtype == info.expected_dtype
         assert info.max_abs_diff <= 1e-3
