@@ -296,10 +296,10 @@ bandwidth, peak = measure({"n": np.array([1 << 22])})
 print("both limits are measured:", bool(bandwidth > 0.1 and peak > 0.1))
 
 # %% [markdown]
-# The loop over the chains is compiled several times, for SSE, AVX2 and AVX-512, and `run_vectorised` picks the widest that the
-# processor has when it runs (`csrc/ort_ops/simd.h`). The flags of the course name no processor, so everything else is
-# compiled for the oldest one. A library that you give away has to be built that way, too: `-march=native` ends with an
-# illegal instruction on somebody's machine.
+# The loop over the chains is compiled several times, for SSE, AVX2 and AVX-512. `chosen_simd` finds the widest that the processor
+# has when it runs, and `run_vectorised` calls that one (`csrc/ort_ops/simd.h`). The flags of the course name no processor, so
+# everything else is compiled for the oldest one. A library that you give away has to be built that way, too: `-march=native`
+# ends with an illegal instruction on somebody's machine.
 #
 # ## 4. The ladder of `3a + 2b`
 #
@@ -367,7 +367,10 @@ def ladder(seconds, peers, limit=None, title=""):
         best, middle = 1e3 * np.min(values), 1e3 * np.median(values)
         axes.barh(-row, best, color=pictures.FAINT if name in peers else pictures.VIOLET, height=0.62)
         axes.plot([best, middle], [-row, -row], color=pictures.INK, lw=2)
-        axes.text(middle * 1.08, -row, f"{best:.3g} ms", va="center", **style)
+        label = axes.text(
+            middle * 1.08, -row, f"{best:.3g} ms" if best < 1000 else f"{best:.0f} ms", va="center", **style
+        )
+        label.set_bbox({"fc": "white", "ec": "none", "pad": 0.6})  # over the red line
     if limit:
         axes.axvline(1e3 * limit[1], color=pictures.RED, ls="--", lw=1.6, label=limit[0])
         axes.legend(loc="lower right", frameon=False, fontsize=10)
@@ -391,7 +394,8 @@ plt.show()
 # The last rungs stand near the red line. From there on no cleverness in the loop helps: the kernel waits for the memory. That is
 # also why rung 3 gains little over rung 2, and why threads gain less than their number. **Fusing** is what wins against the three
 # nodes: fewer bytes, not faster arithmetic. One trick is left: an ordinary store reads its line of the cache from memory first,
-# so 16 bytes move where 12 are counted. Stores that go past the cache (*non-temporal*) save that, and can pass the line.
+# so 16 bytes move where 12 are counted. Stores that go past the cache (*non-temporal*) save that, and can pass the line. The
+# course's `MyAdd` uses them for a large y.
 #
 # ## 5. When a plugin is not worth it
 #
@@ -608,7 +612,8 @@ struct Vectorised {
 # **Rung 4, blocked.** Rung 3 reads all weights again for every pixel, and loads and stores a sum for each product. Take 48 pixels at
 # once, a *tile*. For one tap its samples are a matrix [48 × 64 channels] that stays in the cache, and `Product` of
 # `matrix_tile.h` multiplies some rows of it with 16 output channels while the sums stay in registers: one weight that is loaded
-# serves up to 12 pixels. This is where AVX2 and AVX-512 come in, through `run_vectorised`.
+# serves up to 12 pixels. The comment above `Product` says how the three matrices lie in memory. This is where AVX2 and AVX-512 come
+# in, through `run_vectorised`.
 # **Rung 5, parallel.** A tile needs nothing of another tile.
 
 # %%
@@ -716,14 +721,14 @@ points += [("deformable convolution", flops / moved, flops, deform_seconds, pict
 across = np.logspace(-1.2, 2.3, 100)
 figure, axes = plt.subplots(figsize=(8.6, 4.2), layout="constrained")
 axes.loglog(across, np.minimum(across * bandwidth, peak), color=pictures.RED, lw=2)
-axes.text(0.68, 0.68 * bandwidth * 0.42, "memory", color=pictures.RED, size=10)
+axes.text(1.6, 1.6 * bandwidth * 0.42, "memory", color=pictures.RED, size=10)
 axes.text(9, peak * 1.15, "arithmetic", color=pictures.RED, size=10)
 for title, intensity, work, seconds, colour in points:
     rates = {name: 1e-9 * work / np.min(seconds[name]) for name in seconds if name in names or name == "Blocked"}
     axes.plot([intensity] * len(rates), list(rates.values()), "o", color=colour, ms=8)
     shown = []
     for name, rate in sorted(rates.items(), key=lambda entry: entry[1]):
-        height = max(np.log10(rate), shown[-1] + 0.16 if shown else -9)  # labels that do not cover each other
+        height = max(np.log10(rate), shown[-1] + 0.24 if shown else -9)  # labels that do not cover each other
         shown.append(height)
         label = axes.text(intensity * 1.15, 10**height, name, va="center", color=colour, size=10)
         label.set_bbox({"fc": "white", "ec": "none", "pad": 0.6})
@@ -850,7 +855,8 @@ order = np.argsort(apart)[:4]
 figure, axes = plt.subplots(figsize=(4.6, 4.4), layout="constrained")
 for radius, colour in ((2, "#f0eaf7"), (1, "#ddd0ee"), (0, "#c4aee2")):
     axes.add_patch(plt.Rectangle((3 - radius, 3 - radius), 2 * radius + 1, 2 * radius + 1, color=colour, zorder=0))
-    axes.text(3.05 - radius, 3.82 + radius, f"shell {radius}", color=pictures.VIOLET, size=9)
+    label = axes.text(3.07 - radius, 3.8 + radius, f"shell {radius}", color=pictures.VIOLET, size=9, zorder=4)
+    label.set_bbox({"fc": colour, "ec": "none", "pad": 0.6})  # over the points
 axes.plot(*flat.T, "o", color=pictures.FAINT, ms=4)
 axes.plot(*flat[order].T, "o", color=pictures.GREEN, ms=7)
 axes.plot(*query, "*", color=pictures.RED, ms=14)
@@ -966,6 +972,7 @@ ladder(knn_seconds, peers, None, "8 nearest neighbours of 6 000 points")
 plt.show()
 
 # %% [markdown]
+# There is no red line: the limit of an n² loop says nothing about a search that leaves most of the n² out.
 # Rungs 2 and 3 make the same work faster. Rung 4 does other work, and the gap grows with n:
 
 # %%
@@ -1028,9 +1035,9 @@ for label, order in ORDERS.items():
 # ## 11. Exercises
 #
 # Your files are `exercises/csrc/c14_fuse_my_add.cpp`, `c14_deform_conv.cpp` and `c14_knn_grid.cpp`; the comment at the top of each is the
-# whole specification. **Right comes first:** a naive answer that is right passes with two fifths of the points. The rest grows with the
-# speed on one thread, measured by turns with a baseline, and one fifth is for pieces that threads can share. The message says how far you
-# are, and which rung is probably missing. A slow or busy machine costs nothing.
+# whole specification. **Right comes first:** a naive answer that is right passes with at least two fifths of the points. The rest
+# grows with the speed on one thread, measured by turns with a baseline, and one fifth is for pieces that threads can share. The
+# message says how far you are, and which rung is probably missing. A slow or busy machine costs nothing.
 #
 # **`fuse_my_add`** — `alpha*a + beta*b`, where b may be one row that is added to each row of a.
 

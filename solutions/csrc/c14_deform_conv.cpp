@@ -5,6 +5,7 @@
 //     y = i*stride - pad + th + offset[n,2t,i,j],   x = j*stride - pad + tw + offset[n,2t+1,i,j]
 // between pixels: bilinear, where each of the four pixels that lies outside of the image counts as 0. With -1 < y < 0 the row 0
 // still takes part. A place that is far outside or infinite gives 0, one that is NaN gives NaN. The bits do not depend on threads.
+// n may be 0.
 //
 // A right answer passes at any speed. All points: 0.7 times as fast as ONNX Runtime's own DeformConv on one thread, and several pieces.
 #include <cmath>
