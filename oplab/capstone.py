@@ -1,6 +1,7 @@
 """The report of chapter 16: what a network computes in PyTorch, ONNX Runtime and the C++ program, of what nodes, and how fast.
 
-    python -m oplab.capstone        # your exercises: compiles your kernels, exports, compares, measures, and prints where it is
+    python -m oplab.capstone              # your exercises: compiles your kernels, exports, compares, measures, prints where it is
+    python -m oplab.capstone --to FOLDER  # the same, kept elsewhere
 
 Each report is a folder of its own, ``build/capstone/report-001`` and so on, with one page, the models and the kernels: what would be
 shipped, and the proof. No report replaces another.
@@ -8,14 +9,18 @@ shipped, and the proof. No report replaces another.
 
 from __future__ import annotations
 
+import argparse
 import base64
 import contextlib
 import html
 import io
 import os
+import re
 import shutil
+import signal
 import sys
 import tempfile
+import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -200,7 +205,7 @@ def write(projects: Sequence[Project], folder: Path | None = None, notes: Sequen
 
     Args:
         folder: where reports are kept; ``build/capstone`` by default.
-        notes: sentences for the head of the page.
+        notes: what is missing in the report, a sentence each.
 
     Raises:
         OplabError: there is nothing to report, a file is missing, or the folder cannot be written.
@@ -251,6 +256,11 @@ def _problems(project: Project, found: Mapping[str, Report]) -> list[str]:
             report.expect(*BACKENDS)
         except Wrong as error:
             problems.append(where + str(error))
+        if getattr(project.module, "training", False) is True:
+            problems.append(
+                f"{project.title}: the returned module is in train mode. Call eval() before you export and compare."
+            )
+            break
         count = _operators(project.file(exporter))[project.operator]
         if count != 1:
             problems.append(f"{where}the graph has {count} nodes {project.operator}, not 1.")
@@ -397,7 +407,7 @@ def _page(sections: Sequence[str], passed: bool, problems: Sequence[str], notes:
     verdict = "All agree: PyTorch, ONNX Runtime and the C++ program, over both exporters."
     head = [f"<p class={'good' if passed else 'bad'}><b>{verdict if passed else 'Not all agree.'}</b></p>"]
     head += [f"<p class=bad>{html.escape(problem)}</p>" for problem in problems]
-    head += [f"<p>{html.escape(note)}</p>" for note in notes]
+    head += [f"<p class=bad>Not in this report: {html.escape(note)}</p>" for note in notes]
     when = f"{datetime.now():%Y-%m-%d %H:%M}"
     body = "\n".join([*head, *sections])
     return (
@@ -456,7 +466,8 @@ def yours(work: Path) -> tuple[list[Project], list[str]]:
 
     ops.load()
     track = _answers()
-    answers = Answers(track / "c16_capstone.py")
+    answers_file = track / "c16_capstone.py"
+    answers = Answers(answers_file)
     wanted = (
         ("super_resolution", "resize_kernel", load_srcnn, super_resolution),
         ("point_cloud", "knn_kernel", lambda: load_edge_net().train(), point_cloud),
@@ -465,18 +476,55 @@ def yours(work: Path) -> tuple[list[Project], list[str]]:
     for name, kernel, net, project in wanted:
         try:
             library = compile_exercise(track / "csrc" / f"c16_{kernel}.cpp", "ort")
-            folder = work / name
-            folder.mkdir(parents=True, exist_ok=True)
-            module = getattr(answers, name)(net(), folder)
-            made = project(module, folder, library)
-            for exporter in EXPORTERS:
-                made.file(exporter)
-            projects.append(made)
-        except Todo as error:
-            missing.append(f"{name}: {error}")
         except BuildFailed as error:
             missing.append(f"{name}: {str(error).splitlines()[0]}")
+            continue
+        folder = work / name
+        folder.mkdir(parents=True, exist_ok=True)
+        function = getattr(answers, name)
+        try:
+            module = function(net(), folder)
+        except Todo as error:
+            missing.append(f"{name}: {error}")
+            continue
+        except Exception as error:  # whatever the learner's function raises
+            missing.append(f"{name}: {_raised(error, answers_file)} `oplab check c16.{name}` says more.")
+            continue
+        made = project(module, folder, library)
+        absent = next((f"{e}.onnx" for e in EXPORTERS if not (folder / f"{e}.onnx").is_file()), None)
+        crash = None if absent else _crash(made)
+        if not callable(module):
+            missing.append(f"{name} returned {module!r:.60}, not the module that the two files were made from.")
+        elif absent:
+            missing.append(f"{name} wrote no {absent} into the folder that it got.")
+        elif crash:
+            missing.append(f"{name}: {crash} `oplab check c16.{kernel} --sanitize` finds the line.")
+        else:
+            projects.append(made)
     return projects, missing
+
+
+def _raised(error: Exception, file: Path) -> str:
+    """An exception in one sentence: what caused it, and where in the learner's file."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    cause: BaseException = error
+    while cause.__cause__ is not None:  # an exporter's exception says less than the one inside it
+        cause = cause.__cause__
+    words = (str(cause).strip().splitlines() or [""])[0][:300].rstrip(".")
+    return f"{type(cause).__name__}: {words}{f' ({file.name}, line {lines[-1]})' if lines else ''}."
+
+
+def _crash(project: Project) -> str | None:
+    """Whether the kernel ends a process. Asked in the C++ program, because it would end this one, or the notebook, as well."""
+    from oplab.parity import parity
+
+    assert project.library is not None
+    one = project.file(next(iter(EXPORTERS)))  # the other file has the same kernel
+    for row in parity(one, list(project.cases.values()), ["host"], libraries=[project.library]).rows:
+        status = re.fullmatch(r"it ended with status -(\d+)", row.reason)
+        if row.verdict == "failed" and status:
+            return f"your kernel crashes: the C++ program was ended by {signal.Signals(int(status[1])).name}."
+    return None
 
 
 def _answers() -> Path:
@@ -493,7 +541,7 @@ def report(folder: Path | None = None) -> Kept | None:
         folder: where reports are kept; ``build/capstone`` by default.
 
     Raises:
-        OplabError: a file that your function promised is missing, or the folder cannot be written.
+        OplabError: there is no compiler, the file of your answers cannot be read, or the folder cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="oplab-capstone-") as work:
         projects, missing = yours(Path(work))
@@ -507,13 +555,20 @@ def report(folder: Path | None = None) -> Kept | None:
     return kept
 
 
-def main() -> int:
-    """Write the learner's report. Exit code 0: all agree, 1: they do not, or a project is not written yet."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the learner's report. Exit code 0: all agree, 1: they do not, or a project is not written yet, 2: it cannot be done."""
     import oplab
 
+    parser = argparse.ArgumentParser(
+        prog="python -m oplab.capstone", description="Write the report of chapter 16 about your exercises."
+    )
+    parser.add_argument(
+        "--to", type=Path, metavar="FOLDER", help="where reports are kept (default: build/capstone); none is replaced"
+    )
+    arguments = parser.parse_args(argv)
     oplab.quiet_exports()
     print("Compiling, exporting and measuring: about half a minute.", flush=True)
-    kept = report()
+    kept = report(arguments.to)
     if kept is None:
         return 1
     print(f"Your report: {kept.path}")

@@ -53,8 +53,9 @@ ops.load()
 # %% [markdown]
 # ### The road
 #
-# Each project has three parts, and each part is the work of an earlier chapter: an operator in PyTorch (07), a mapping for each
-# exporter (08 and 10), a kernel for ONNX Runtime (12 and 13). What is new is that all of them have to fit at once.
+# Each project has three parts, and each part is the work of an earlier chapter: an operator in PyTorch with its fake (03 and 10, in
+# C++ 07), a mapping for each exporter (06 and 10), a kernel for ONNX Runtime (12 and 13). What is new is that all of them have to fit
+# at once.
 
 # %%
 pictures.pipeline(
@@ -111,7 +112,8 @@ with raises(TorchExportError, "Failed to export the model with torch.export"):
 # %% [markdown]
 # ## 2. The fix: an operator that takes the factor as data
 #
-# `oplab::dynamic_resize(x, scales)` does. The module keeps the factor a tensor all the way.
+# `oplab::dynamic_resize(x, scales)` does. The module keeps the factor a tensor all the way. The operator comes with its fake: height
+# and width are new symbols, `new_dynamic_size()`. Yours needs one, too (section 8 of chapter 03, section 6 of chapter 10).
 
 
 # %%
@@ -337,10 +339,14 @@ def knn_translation(nsample: int, xyz: FLOAT[...], offset: INT64[...]) -> tuple[
 
 # %% [markdown]
 # *TorchScript path*: opset 18, because the largest feature of each cloud becomes a ScatterElements with `reduction="max"`, which ONNX
-# has since then.
+# has since then. Nobody reminds you: at 17 the export, `onnx.checker` and ONNX Runtime are content, and another runtime need not be.
 
 # %%
 cloud_axes = {"xyz": {0: "points"}, "offset": {0: "clouds"}}
+for opset in (17, 18):
+    words = onnx.defs.get_schema("ScatterElements", opset).attributes["reduction"].description
+    print(f"ScatterElements of opset {opset}: {'with' if 'max' in words else 'without'} max")
+    assert ("max" in words) == (opset == 18)
 table = {torch.ops.oplab.knn_query.default: knn_translation}
 example = (torch.rand(60, 3), torch.tensor([25, 60]))
 two = deliver(net, example, ["xyz", "offset", "logits"], cloud_axes, table, 18)
@@ -489,7 +495,8 @@ lab.check("point_cloud")
 #
 # This compiles your kernels, exports your networks, compares PyTorch, ONNX Runtime and the C++ program, measures all of them, and
 # keeps a page with the models and the kernels beside it. `python -m oplab.capstone` does the same in a terminal and prints where the
-# page is. Every report gets a folder of its own, `build/capstone/report-001` and so on; none replaces another.
+# page is; `--to FOLDER` keeps it elsewhere. Every report gets a folder of its own, `build/capstone/report-001` and so on; none
+# replaces another. A project that is not written, or fails, is named, and the other one is reported.
 
 # %%
 kept = capstone.report()

@@ -7,7 +7,7 @@ no learner's code answers for another, and any model fits any kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +38,33 @@ def collect_delivery(c: Collect, name: str, net: torch.nn.Module) -> Any:
     oplab.quiet_exports()
     folder = c.scratch / "delivery"
     folder.mkdir()
-    module = c.attempt("your function", c.function(name), net, folder)
+    module = c.attempt("your function", with_cause(c.function(name)), net, folder)
     c.value("returned", type(module).__name__ if module is not None else "")
     for file in FILES:
         c.file(file, folder / file)
     c.value("callable", callable(module))
     c.value("training", getattr(module, "training", False) is True)
     return module if callable(module) else None
+
+
+def with_cause(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function; what an exporter raises out of it says in its first line what caused it."""
+
+    def call(*args: Any) -> Any:
+        from torch.onnx import OnnxExporterError
+
+        try:
+            return function(*args)
+        except OnnxExporterError as error:
+            cause: BaseException = error
+            while cause.__cause__ is not None:
+                cause = cause.__cause__
+            if cause is not error:
+                first = str(error).partition("\x1b")[0].strip().partition("\n")[0]
+                error.args = (f"{first} {type(cause).__name__}: {cause}",)
+            raise
+
+    return call
 
 
 def collect_call(c: Collect, title: str, module: Any, feeds: Feeds) -> None:
@@ -318,6 +338,13 @@ def expect_open_sizes(model: onnx.ModelProto) -> None:
         raise Wrong(
             f"The type of y promises a side of {fixed[0]} pixels. That was true at the factor of the export; the sides are data."
         )
+    given = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
+    same = [dim.dim_param for dim in list(dims)[2:] if dim.dim_param and dim.dim_param in given]
+    if same:
+        raise Wrong(
+            f"The type of y promises a side of {same[0]!r}, that of photo. It is another one: your fake or your setType gives the "
+            "result the sizes of x, and nobody knows them before the factor is there."
+        )
 
 
 # --- point_cloud -----------------------------------------------------------------------------------------------------------
@@ -389,6 +416,7 @@ def judge_point_cloud(v: Verdict) -> None:
         with of(v, file, "one file, with both inputs and the output"):
             models[file] = model = v.model(file)
             expect_interface(model, ["xyz", "offset"], "logits", {"xyz": [0], "offset": [0]})
+            expect_opset(model)
         if file not in models:
             continue
         with of(v, file, "one node lab::KNN, version 1"):
@@ -406,6 +434,18 @@ def judge_point_cloud(v: Verdict) -> None:
             continue
         with of(v, file, "120 clouds are called by their names"):
             expect_names(expect_runs(session, feeds), logits(feeds), label)
+
+
+def expect_opset(model: onnx.ModelProto) -> None:
+    """Demand an opset that has what the nodes ask for: ONNX Runtime and ``onnx.checker`` do not look."""
+    if graphs.opset(model) >= 18:
+        return
+    for node in graphs.nodes(model):
+        if node.op_type == "ScatterElements" and any(a.name == "reduction" and a.s == b"max" for a in node.attribute):
+            raise Wrong(
+                f"The file is of opset {graphs.opset(model)} and has a ScatterElements with reduction = max. ONNX has that since "
+                "opset 18, and another runtime may refuse it: export with opset_version=18."
+            )
 
 
 def expect_k(node: onnx.NodeProto) -> None:
@@ -795,6 +835,10 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int) -> None:
             "Ties go to the lower index. A sort by the distance alone, or topk, leaves them in any order.": got,
             **likely,
         }
+    elif got.shape == expected.shape and got.dtype == np.int64 and _strangers(got, feeds):
+        likely["The clouds are mixed up: a point has neighbours in its own cloud only."] = got
+    elif got.shape == expected.shape and got.size and np.array_equal(np.sort(got), np.sort(expected)):
+        likely["These are the right points in another order: the nearest comes first."] = got
     expect_close(got, expected, name="idx", likely=likely)
 
 
@@ -804,6 +848,15 @@ def _without(idx: np.ndarray, itself: np.ndarray, k: int) -> np.ndarray:
         return idx[:, :k]
     order = np.argsort(idx == itself, axis=1, kind="stable")
     return np.take_along_axis(idx, order, axis=1)[:, :k]
+
+
+def _strangers(got: np.ndarray, feeds: Feeds) -> bool:
+    """Whether the indices count through all of xyz, and some are of points of another cloud."""
+    n = len(feeds["xyz"])
+    if not got.size or got.min() < 0 or got.max() >= n or not (got == np.arange(n)[:, None]).any(axis=1).all():
+        return False
+    cloud = np.searchsorted(feeds["offset"], np.arange(n), side="right")
+    return bool((cloud[got] != cloud[:, None]).any())
 
 
 def _as_far(got: np.ndarray, expected: np.ndarray, feeds: Feeds) -> bool:

@@ -171,3 +171,83 @@ def test_what_is_not_written_yet_is_named(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     assert "c16.resize_kernel is not written yet" in said and "c16.knn_kernel is not written yet" in said
     assert not (tmp_path / "kept").exists()
+
+
+def test_what_the_function_raises_is_one_line(tmp_path):
+    file = tmp_path / "c16_capstone.py"
+    file.write_text(
+        "def broken():\n    try:\n        nothing\n    except NameError as inner:\n        raise ValueError('outer') from inner\n"
+    )
+    space: dict = {}
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    with pytest.raises(ValueError) as caught:
+        space["broken"]()
+    assert capstone._raised(caught.value, file) == "NameError: name 'nothing' is not defined (c16_capstone.py, line 5)."
+
+
+def test_a_network_in_train_mode_is_a_problem(tmp_path):
+    class Add(torch.nn.Module):
+        def forward(self, a, b):
+            return 3 * a + 2 * b
+
+    made = project(tmp_path)
+    made.module = Add().train()
+    kept = capstone.write([made], tmp_path / "kept", notes=["point_cloud: nothing yet"])
+    assert not kept.passed and kept.problems == (
+        "add: the returned module is in train mode. Call eval() before you export and compare.",
+    )
+    assert "Not in this report: point_cloud: nothing yet" in kept.path.read_text()
+
+
+def test_one_broken_project_does_not_stop_the_report(tmp_path, monkeypatch, capsys):
+    from oplab.toolchain import build
+
+    track = tmp_path / "exercises"
+    track.mkdir()
+    (track / "c16_capstone.py").write_text(
+        "def super_resolution(net, folder):\n    raise RuntimeError('no factor')\n\n\n"
+        "def point_cloud(net, folder):\n    return None\n"
+    )
+    monkeypatch.setattr(build, "compile_exercise", lambda file, kind: tmp_path / "kernel.so")
+    monkeypatch.setattr(capstone, "_answers", lambda: track)
+    assert capstone.report(tmp_path / "kept") is None
+    said = capsys.readouterr().out
+    assert "super_resolution: RuntimeError: no factor (c16_capstone.py, line 2)." in said
+    assert "point_cloud returned None, not the module" in said
+
+
+CRASH = """
+#include "oplab_kernel.h"
+struct MyAdd {
+  MyAdd(const OrtApi*, const OrtKernelInfo*) {}
+  Ort::Status Compute(const oplab::Tensor<float>& a, const oplab::Tensor<float>&, oplab::Tensor<float>& y) {
+    y.Allocate(a.Shape());
+    std::abort();
+  }
+};
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  Ort::InitApi(api);
+  static const oplab::Op<MyAdd> op{"MyAdd"};
+  static const Ort::CustomOpDomain domain = [] {
+    Ort::CustomOpDomain made{"lab"};
+    made.Add(&op);
+    return made;
+  }();
+  return api->AddCustomOpDomain(options, domain);
+}
+"""
+
+
+def test_a_kernel_that_crashes_does_not_end_this_process(tmp_path):
+    from oplab.toolchain.build import compile_exercise
+
+    source = tmp_path / "crash.cpp"
+    source.write_text(CRASH)
+    made = project(tmp_path)
+    for exporter in capstone.EXPORTERS:
+        model = onnx.load(tmp_path / f"{exporter}.onnx")
+        model.graph.node[0].domain = model.opset_import[1].domain = "lab"
+        onnx.save(model, tmp_path / f"{exporter}.onnx")
+    made.library = compile_exercise(source, "ort")
+    assert capstone._crash(made) == "your kernel crashes: the C++ program was ended by SIGABRT."
