@@ -1,6 +1,6 @@
 """``make bench``: the course's kernels beside their peers, in one run.
 
-    python -m benchmarks.kernels [--only WORDS] [--quick] [--seconds 4] [--threads 2] [--json FILE] [--list] [--docs]
+    python -m benchmarks.kernels [--only WORDS] [--quick] [--seconds 8] [--threads 2] [--json FILE] [--list] [--docs]
 
 Prints a table with each peer's ratio (how many times as long as ours it takes), its quartiles and what was asked for, and
 writes it to build/bench, with all samples and pictures. Ctrl-C ends the run and keeps what was measured.
@@ -36,7 +36,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="tiny sizes, a fraction of a second each: does it run at all?"
     )
-    parser.add_argument("--seconds", type=float, help="for each case, about (default: 4; 0.05 with --quick)")
+    parser.add_argument("--seconds", type=float, help="for each case, about (default: 8; 0.05 with --quick)")
     parser.add_argument("--threads", type=int, default=2, help="on both sides (default: 2)")
     parser.add_argument("--json", type=Path, help="also write all that was measured to this file")
     parser.add_argument("--list", action="store_true", help="the cases, without measuring")
@@ -45,7 +45,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.threads < 1:
         parser.error("--threads must be at least 1")
     if options.seconds is None:
-        options.seconds = 0.05 if options.quick else 4.0
+        options.seconds = 0.05 if options.quick else 8.0
     if not 0 < options.seconds < 3600:
         parser.error("--seconds must be a number of seconds above 0")
     if options.docs and (options.quick or options.only):
