@@ -360,9 +360,9 @@ def _from_collect(exercise: Exercise, answer: dict[str, Any], file: Path, saniti
             return _outcome(exercise, "crashed", found)
         if exercise.kind == "python" and (found := python_finding(output, file)):
             return _outcome(exercise, "crashed", f"The process crashed with {signal}{during}. {found}")
-        hint = (
-            "" if exercise.kind == "python" or sanitize else f" `oplab check {exercise.id} --sanitize` finds the line."
-        )
+        hint = " An integer was divided by zero: a size may be 0." if signal == "SIGFPE" else ""
+        if exercise.kind != "python" and not sanitize:
+            hint += f" `oplab check {exercise.id} --sanitize` finds the line."
         return _outcome(exercise, "crashed", f"The process crashed with {signal}{during}.{hint}")
     if report is None or report["outcome"] not in ("collected", "wrong", "todo", "error", "grader_error"):
         if sanitize and (found := sanitizer_finding(answer["output"], file)):
