@@ -98,8 +98,10 @@ def compile_exercise(
 
 def compile_sanitized(kind: Kind, sanitizer: Sanitizer = "address") -> Path:
     """The course's own library of one kind, compiled with a sanitizer as ``compile_exercise(sanitize=...)`` does."""
-    sources = sorted(source_folder(kind).glob("*.cpp"))
-    return _cached(sources, (), f"oplab_{kind}_ops-*{SUFFIX}", recipe(kind), sanitizer, _exercise_cache(), 300.0)
+    sources, cache = sorted(source_folder(kind).glob("*.cpp")), _exercise_cache()
+    # It takes half a minute, and several tests want it at once: one makes it, the others wait.
+    with _lock(_folder(cache) / f".{kind}-{sanitizer}.lock", lambda line: None):
+        return _cached(sources, (), f"oplab_{kind}_ops-*{SUFFIX}", recipe(kind), sanitizer, cache, 300.0)
 
 
 def compile_host_sanitized() -> Path:
