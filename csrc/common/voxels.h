@@ -183,8 +183,10 @@ void number_points(const Cloud<T>& c, int64_t* cluster, const Refuse& refuse, co
   if (c.n == 0) return;
   const voxels::Bounds<T> bounds = voxels::bounds(c, refuse, parallel_for);
   const std::vector<voxels::Axis<T>> axes = voxels::lay_out(c, bounds, refuse);
-  if (c.d <= 3 && voxels::numbers_are_small(axes, bounds)) {
-    const auto number = c.d == 1 ? voxels::number_small<1, T> : c.d == 2 ? voxels::number_small<2, T> : voxels::number_small<3, T>;
+  constexpr decltype(&voxels::number_small<1, T>) numbers[] = {voxels::number_small<1, T>, voxels::number_small<2, T>,
+                                                               voxels::number_small<3, T>, voxels::number_small<4, T>};
+  if (c.d <= 4 && voxels::numbers_are_small(axes, bounds)) {
+    const auto number = numbers[c.d - 1];
     parallel_for(c.n, voxels::kPiece, [&](int64_t begin, int64_t end) {
       number(c.pos + begin * c.d, axes, end - begin, cluster + begin);
     });
