@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -43,13 +44,19 @@ def live_graph(page, number: int):
     return frame
 
 
+def shows_one(source: str) -> bool:
+    """Whether a cell shows one model: a comparison of two stays a picture."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    return any(ast.unparse(call.func) == "lab.show" and len(call.args) == 1 for call in calls)
+
+
 def first_graph(page) -> int | None:
-    """The first cell that shows one model: a comparison of two stays a picture. None where a lesson has no such cell."""
+    """The first cell that shows one model. None where a lesson has no such cell."""
     return next(
         (
             number
             for number, cell in enumerate(cells(page))
-            if cell["code"] and re.search(r"lab\.show\((?![^()=]*, [^()=]*\))", cell["source"])
+            if cell["code"] and "lab.show(" in cell["source"] and shows_one(cell["source"])
         ),
         None,
     )
