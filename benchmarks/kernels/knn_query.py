@@ -58,7 +58,7 @@ def same(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> None:
         assert np.array_equal(mine, other), f"{(mine != other).sum()} of {mine.size} values differ"
 
 
-def case(kind: str, n: int, *, targets: bool, only_threads: bool = False, **place: object) -> Case:
+def case(kind: str, n: int, *, targets: bool, **place: object) -> Case:
     points = functools.cache(lambda: cloud(kind, n))
 
     def ours(threads: int) -> Run:
@@ -92,13 +92,12 @@ def case(kind: str, n: int, *, targets: bool, only_threads: bool = False, **plac
         order = np.argsort(dist, axis=1, kind="stable")
         check(mine, [np.take_along_axis(idx, order, 1), np.take_along_axis(dist, order, 1)])
 
-    peers = [Peer("scipy cKDTree", scipy, 3.0 if targets else None)]
-    if targets:
-        peers.append(Peer("torch_cluster", cluster, 4.0, check_cluster))
-        peers.append(Peer("ours in PyTorch", in_torch, None, same))
-    if not targets:
-        peers = []
-    return Case(KERNEL, f"{n:,} points, {kind}, k = {K}", ours, tuple(peers), check, unit="points", **place)
+    peers = (
+        Peer("scipy cKDTree", scipy, 3.0),
+        Peer("torch_cluster", cluster, 4.0, check_cluster),
+        Peer("ours in PyTorch", in_torch, None, same),
+    )
+    return Case(KERNEL, f"{n:,} points, {kind}, k = {K}", ours, peers if targets else (), check, unit="points", **place)
 
 
 WORST = ("all equal", "on a line", "two heaps far apart", "one far away")

@@ -157,3 +157,34 @@ def test_a_name_that_no_case_has() -> None:
     running = bench("--only", "no such kernel")
     out, err = running.communicate(timeout=300)
     assert running.returncode == 2 and "--list prints them all" in err
+
+
+def test_the_longest_come_first_and_the_rest_is_one_row() -> None:
+    table = suite.longest({"a": 1.0, "b": 6.0, "c": 2.0, "d": 1.0}, ("what", "seconds"), most=2)
+    assert table.splitlines()[2:] == [
+        "| b | 6.00 | 60% |",
+        "| c | 2.00 | 20% |",
+        "| 2 more | 2.00 | 20% |",
+        "| together | 10.00 |  |",
+    ]
+
+
+def test_the_steps_of_a_set_up_are_read_as_it_says_them() -> None:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        from setup_engine import clock
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    said = "".join(
+        f"[{number}/2] {name}: done in {clock(took)}\n" for number, name, took in [(1, "A b", 96), (2, "C", 4)]
+    )
+    steps = suite.STEP.findall(f"[1/2] A b ...\n{said}")
+    assert steps == [("A b", "1", "36"), ("C", "", "4.0")]
+
+
+def test_a_report_s_seconds_are_added_up_by_notebook(tmp_path: Path) -> None:
+    report_file = tmp_path / "nbval.xml"
+    cells = [("notebooks.04_aten.ipynb", 1.5), ("notebooks/04_aten.ipynb", 0.5), ("notebooks.05_x.ipynb", 2)]
+    lines = [f'<testcase classname="{name}" time="{took}"/>' for name, took in cells]
+    report_file.write_text(f"<testsuites><testsuite>{''.join(lines)}</testsuite></testsuites>", encoding="utf-8")
+    assert suite.by(report_file, suite.notebook_of) == {"04_aten": 2.0, "05_x": 2.0}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+import torchvision
 
 from oplab.checks import c06_library_operators as checks
 
 
 @pytest.mark.parametrize("case", checks.DEFORM, ids=lambda case: case.title)
 def test_deform_conv_by_hand_is_torchvisions(case):
-    torch, torchvision = pytest.importorskip("torch"), pytest.importorskip("torchvision")
     for seed in range(5):
         window, *drawn = checks.draw(np.random.default_rng(seed), case)
         for arrays in drawn:
