@@ -22,11 +22,20 @@ _ANSWER = re.compile(r"^(?P<indent>\s*)(?P<mark>#|//) ANSWER (?P<id>c\d\d\.[a-z0
 _END = re.compile(r"^\s*(?:#|//) END$")
 
 
+def _not_written(id: str) -> str:
+    return f"{id} is not written yet"
+
+
+def is_stubs_error(id: str, message: str) -> bool:
+    """Whether a compiler's message about an exercise is the ``#error`` that its stub has in place of an answer."""
+    return _not_written(id) in message
+
+
 class Todo(NotImplementedError):
     """Raised by a stub. The grader takes it for `todo`, and a notebook shows its sentence without a traceback."""
 
     def __init__(self, id: str, where: str):
-        super().__init__(f"{id} is not written yet: {where}. `oplab hint {id}` helps.")
+        super().__init__(f"{_not_written(id)}: {where}. `oplab hint {id}` helps.")
         self.id = id
 
     def _render_traceback_(self) -> list[str]:  # IPython calls this instead of printing its own traceback
@@ -64,7 +73,7 @@ def make_stub(solution: str, name: str) -> str:
                 if match["mark"] == "#":
                     lines.append(f'{match["indent"]}raise todo("{match["id"]}")')
                 else:
-                    lines.append(f'#error "{match["id"]} is not written yet"')
+                    lines.append(f'#error "{_not_written(match["id"])}"')
         elif _END.match(line):
             if opened is None:
                 raise OplabError(f"{name}, line {number}: END without an ANSWER before it.")

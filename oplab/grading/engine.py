@@ -306,7 +306,7 @@ class _Grader:
             return library
         except BuildFailed as error:
             text = str(error)
-            if f"{exercise.id} is not written yet" in text:
+            if stubs.is_stubs_error(exercise.id, text):
                 return _todo(exercise)
             return _outcome(exercise, "build_failed", text)
         except OplabError as error:

@@ -1,0 +1,153 @@
+"""Each project compared and measured, and the report that is kept of it: a folder with the page, the models and the kernels."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oplab import paths
+from oplab.capstone.page import operators, page, section
+from oplab.capstone.projects import EXPORTERS, Project
+from oplab.errors import OplabError
+from oplab.parity import Wrong
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from oplab.parity_report import Report
+
+BACKENDS = ("eager", "ort", "host")
+# The sums of a convolution or a matrix product are rounded in another order in each runtime.
+TOLERANCES = {"float32": (1e-3, 1e-4)}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A report that was written.
+
+    Attributes:
+        path: its page.
+        passed: every exporter's model agrees with PyTorch in ONNX Runtime and in the C++ program, and has the custom operator.
+        parities: for each project and exporter, what :func:`oplab.parity.parity` found.
+        problems: what does not agree, in sentences.
+        figures: the pictures, by project.
+    """
+
+    path: Path
+    passed: bool
+    parities: Mapping[tuple[str, str], Report]
+    problems: tuple[str, ...]
+    figures: Mapping[str, tuple[Figure, ...]]
+
+    def summary(self) -> str:
+        """A line for each project and exporter, the same on every machine."""
+        lines = []
+        for (title, exporter), report in self.parities.items():
+            ran = [name for name in BACKENDS if name in report.ran]
+            lines.append(
+                f"{title:18}{EXPORTERS[exporter]:18}{', '.join(ran)} on {report.cases} inputs: {report.summary()}"
+            )
+        return "\n".join([*lines, *self.problems])
+
+
+def write(projects: Sequence[Project], folder: Path | None = None, notes: Sequence[str] = ()) -> Kept:
+    """Compare and measure each project, and keep the report.
+
+    Args:
+        folder: where reports are kept; ``build/capstone`` by default.
+        notes: what is missing in the report, a sentence each.
+
+    Raises:
+        OplabError: there is nothing to report, a file is missing, or the folder cannot be written.
+    """
+    if not projects:
+        raise OplabError(
+            "There is nothing to report: no project is given.", "Solve c16.super_resolution or c16.point_cloud first."
+        )
+    parities: dict[tuple[str, str], Report] = {}
+    figures: dict[str, tuple[Figure, ...]] = {}
+    problems: list[str] = []
+    sections = []
+    for project in projects:
+        found = {exporter: _compared(project, exporter) for exporter in EXPORTERS}
+        wrong = _problems(project, found)
+        problems += wrong
+        parities |= {(project.title, exporter): report for exporter, report in found.items()}
+        text, figures[project.title] = section(project, found, is_right=not wrong)
+        sections.append(text)
+    passed = not problems
+    home = _new_folder(folder or paths.build_dir() / "capstone")
+    for project in projects:
+        _keep_files(project, home)
+    _write(home / "report.html", page(sections, passed, problems, notes))
+    return Kept(home / "report.html", passed, parities, tuple(problems), figures)
+
+
+def _compared(project: Project, exporter: str) -> Report:
+    from oplab.parity import parity
+
+    libraries = [project.library] if project.library else []
+    return parity(
+        project.file(exporter),
+        list(project.cases.values()),
+        BACKENDS,
+        module=project.module,
+        tolerances=TOLERANCES,
+        libraries=libraries,
+        times=True,
+    )
+
+
+def _problems(project: Project, found: Mapping[str, Report]) -> list[str]:
+    problems = []
+    for exporter, report in found.items():
+        where = f"{project.title}, {EXPORTERS[exporter]}: "
+        try:
+            report.expect(*BACKENDS)
+        except Wrong as error:
+            problems.append(where + str(error))
+        if getattr(project.module, "training", False) is True:
+            problems.append(
+                f"{project.title}: the returned module is in train mode. Call eval() before you export and compare."
+            )
+            break
+        count = operators(project.file(exporter))[project.operator]
+        if count != 1:
+            problems.append(f"{where}the graph has {count} nodes {project.operator}, not 1.")
+    return problems
+
+
+def _new_folder(home: Path) -> Path:
+    """An empty folder with the next number. Two reports that are written at the same time get two numbers."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        number = 1 + max((int(p.name[7:]) for p in home.glob("report-*") if p.name[7:].isdigit()), default=0)
+        while True:
+            made = home / f"report-{number:03}"
+            try:
+                made.mkdir()
+                return made
+            except FileExistsError:
+                number += 1
+    except OSError as error:
+        raise OplabError(f"{home} cannot be written: {error.strerror}.", "Make room, or give another folder.") from None
+
+
+def _keep_files(project: Project, home: Path) -> None:
+    folder = home / project.title.replace(" ", "-")
+    folder.mkdir()
+    for exporter in EXPORTERS:
+        shutil.copy2(project.file(exporter), folder)
+    if project.library:
+        shutil.copy2(project.library, folder / f"kernel{project.library.suffix}")
+
+
+def _write(path: Path, text: str) -> None:
+    """In one move: a reader sees the whole page or none."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)

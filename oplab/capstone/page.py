@@ -1,0 +1,158 @@
+"""The report's page: of each project a picture, latency, parity and structure; all of it in one file."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oplab.capstone.figures import figure, image
+from oplab.capstone.projects import EXPORTERS, Feeds, Project
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from oplab.parity_report import Report
+
+
+def operators(model: Path) -> Counter[str]:
+    import onnx
+
+    from oplab.checks.graphs import ops
+
+    return ops(onnx.load(model))
+
+
+def section(project: Project, found: Mapping[str, Report], *, is_right: bool) -> tuple[str, tuple[Figure, ...]]:
+    """The part of the page about one project, and its figures.
+
+    Args:
+        is_right: nothing was found wrong with the project, so its picture has to succeed.
+    """
+    import oplab
+
+    libraries = [project.library] if project.library else []
+    sessions: dict[str, Any] = {}
+
+    def run(exporter: str, feeds: Feeds) -> np.ndarray:
+        if exporter not in sessions:
+            sessions[exporter] = oplab.session(project.file(exporter), libraries=libraries)
+        return sessions[exporter].run(None, dict(feeds))[0]
+
+    parts = [f"<h2>{html.escape(project.title)}</h2>"]
+    drawn = []
+    if all("ort" in report.ran for report in found.values()):
+        try:
+            drawn.append(project.picture(run))
+            parts.append(image(drawn[-1], project.title))
+            parts += [f"<p>{html.escape(fact)}</p>" for fact in project.facts(run)]
+        except Exception as error:  # outputs of any shape and type may come out of a wrong model
+            if is_right:
+                raise
+            parts.append(
+                f"<p class=bad>No picture of these results: {type(error).__name__}: {html.escape(str(error))}</p>"
+            )
+    parts.append("<h3>Latency</h3>")
+    drawn.append(_latency(project, found))
+    parts.append(image(drawn[-1], "latency"))
+    parts.append("<p class=faint>Medians of 11 runs on this machine. Only ratios within one report mean anything.</p>")
+    for exporter, words in EXPORTERS.items():
+        parts += [f"<h3>{words}</h3>", "<h4>Parity</h4>", _cases(project), found[exporter]._repr_html_()]
+        parts += ["<h4>Structure</h4>", _structure(project, exporter)]
+    return "\n".join(parts), tuple(drawn)
+
+
+def _cases(project: Project) -> str:
+    named = [f"{number}: {name} ({_shapes(feeds)})" for number, (name, feeds) in enumerate(project.cases.items())]
+    return f"<p class=faint>Cases: {html.escape('; '.join(named))}.</p>"
+
+
+def _shapes(feeds: Feeds) -> str:
+    return ", ".join(f"{name} {list(value.shape)}" for name, value in feeds.items())
+
+
+def _structure(project: Project, exporter: str) -> str:
+    """A table of what the file has, and its graph."""
+    import onnx
+
+    from oplab.viewer import show
+
+    path = project.file(exporter)
+    model = onnx.load(path)
+
+    def ports(values: Any) -> str:
+        shown = []
+        for value in values:
+            dims = [
+                dim.dim_param or str(dim.dim_value) if dim.WhichOneof("value") else "?"
+                for dim in value.type.tensor_type.shape.dim
+            ]
+            shown.append(f"{value.name} [{', '.join(dims)}]")
+        return "; ".join(shown)
+
+    rows = {
+        "inputs": ports(model.graph.input),
+        "outputs": ports(model.graph.output),
+        "opsets": ", ".join(f"{entry.domain or 'ai.onnx'} {entry.version}" for entry in model.opset_import),
+        "nodes": ", ".join(f"{count} × {name}" for name, count in sorted(operators(path).items())),
+        "size": f"{path.stat().st_size / 1000:.0f} kB in one file",
+    }
+    table = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in rows.items())
+    svg = base64.b64encode(show(model).svg.encode()).decode()
+    graph = f'<img class=graph alt="the graph" src="data:image/svg+xml;base64,{svg}">'
+    return f"<table>{table}</table><details><summary>The graph</summary>{graph}</details>"
+
+
+def _latency(project: Project, found: Mapping[str, Report]) -> Figure:
+    """Milliseconds of each case: PyTorch once, ONNX Runtime and the program for each exporter."""
+    from oplab.pictures import BLUE, GREEN, INK, VIOLET
+
+    series = {"PyTorch": ("torchscript", "eager", BLUE)}
+    for (exporter, words), colours in zip(EXPORTERS.items(), ((VIOLET, "#b9a4d6"), (GREEN, "#9fd1b8")), strict=True):
+        series[f"ONNX Runtime, {words}"] = exporter, "ort", colours[0]
+        series[f"C++ program, {words}"] = exporter, "host", colours[1]
+    drawn, (axes,) = figure(1, 1, (10, 3.2))
+    width = 0.8 / len(series)
+    for number, (label, (exporter, backend, colour)) in enumerate(series.items()):
+        times = {row.case: row.milliseconds for row in found[exporter].rows if row.backend == backend}
+        heights = [times.get(case) or np.nan for case in range(len(project.cases))]
+        axes.bar(np.arange(len(heights)) + (number - 2) * width, heights, width * 0.92, label=label, color=colour)
+    axes.set_xticks(range(len(project.cases)), list(project.cases), fontsize=9, color=INK)
+    axes.set_yscale("log")
+    axes.set_ylabel("milliseconds", color=INK)
+    axes.legend(fontsize=8, frameon=False, ncols=5, loc="lower center", bbox_to_anchor=(0.5, 1.0), columnspacing=1.2)
+    axes.spines[["top", "right"]].set_visible(False)
+    return drawn
+
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #22303c; max-width: 1080px; margin: 2em auto; padding: 0 1em; }
+table { border-collapse: collapse; font-size: 13px; margin: .5em 0; }
+th, td { border: 1px solid #c9d2da; padding: 2px 8px; text-align: left; vertical-align: top; }
+img { max-width: 100%; } .faint { color: #66727d; font-size: 13px; } summary { cursor: pointer; }
+.good { color: #2e8b62; } .bad { color: #c8323c; }
+"""
+
+
+def page(sections: Sequence[str], passed: bool, problems: Sequence[str], notes: Sequence[str]) -> str:
+    import onnx
+    import onnxruntime
+    import torch
+
+    versions = f"PyTorch {torch.__version__}, ONNX {onnx.__version__}, ONNX Runtime {onnxruntime.__version__}"
+    verdict = "All agree: PyTorch, ONNX Runtime and the C++ program, over both exporters."
+    head = [f"<p class={'good' if passed else 'bad'}><b>{verdict if passed else 'Not all agree.'}</b></p>"]
+    head += [f"<p class=bad>{html.escape(problem)}</p>" for problem in problems]
+    head += [f"<p class=bad>Not in this report: {html.escape(note)}</p>" for note in notes]
+    when = f"{datetime.now():%Y-%m-%d %H:%M}"
+    body = "\n".join([*head, *sections])
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Capstone report</title><style>{_STYLE}</style></head>'
+        f"<body><h1>From PyTorch to ONNX Runtime, with my own operators</h1><p class=faint>{when}, {versions}</p>{body}</body></html>"
+    )
