@@ -25,7 +25,6 @@
 
 #include "knn_grid.h"
 #include "knn_tree.h"
-#include "processors.h"
 #include "share_out.h"
 
 namespace oplab {
@@ -211,18 +210,16 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
         [&](int64_t begin, int64_t end, auto& kept) {
           const auto first = std::upper_bound(query_offset.begin(), query_offset.end(), begin);
           size_t b = static_cast<size_t>(first - query_offset.begin());
-          with_widest_vectors([&]() OPLAB_INLINE_LAMBDA {
-            for (int64_t i = begin; i < end; ++i) {
-              while (i >= batches[b].to) ++b;
-              Batch<T>& batch = batches[b];
-              const size_t count = static_cast<size_t>(samples(batch));
-              if (!kept || kept->found.size() != count) kept.emplace(count);
-              const int64_t place = i - batch.from;
-              const bool is_ordered = is_self && count > 0;
-              const int64_t row = is_ordered ? (batch.grid ? batch.grid->order() : batch.tree->order())[place] : i;
-              work(batch, place, row, *kept, static_cast<int64_t>(count));
-            }
-          });
+          for (int64_t i = begin; i < end; ++i) {
+            while (i >= batches[b].to) ++b;
+            Batch<T>& batch = batches[b];
+            const size_t count = static_cast<size_t>(samples(batch));
+            if (!kept || kept->found.size() != count) kept.emplace(count);
+            const int64_t place = i - batch.from;
+            const bool is_ordered = is_self && count > 0;
+            const int64_t row = is_ordered ? (batch.grid ? batch.grid->order() : batch.tree->order())[place] : i;
+            work(batch, place, row, *kept, static_cast<int64_t>(count));
+          }
         });
   };
 
@@ -234,7 +231,7 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
     grow_tree(batch);
   });
   std::atomic<bool> is_unfinished{false};
-  each_query([&](Batch<T>& batch, int64_t place, int64_t row, Kept& kept, int64_t count) OPLAB_INLINE_LAMBDA {
+  each_query([&](Batch<T>& batch, int64_t place, int64_t row, Kept& kept, int64_t count) {
     T query[3];
     if (is_self && batch.grid) {
       batch.grid->get(place, query);  // which lies in the cache, beside its neighbours
@@ -256,7 +253,7 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
   each_batch([&](Batch<T>& batch) {
     if (batch.needs_tree) grow_tree(batch);
   });
-  each_query([&](Batch<T>& batch, int64_t, int64_t row, Kept& kept, int64_t count) OPLAB_INLINE_LAMBDA {
+  each_query([&](Batch<T>& batch, int64_t, int64_t row, Kept& kept, int64_t count) {
     if (idx[row * q.nsample] != kUnanswered) return;
     batch.tree->search(queries + 3 * row, kept.nearest);
     write(row, kept.nearest.sorted().data(), count);

@@ -6,7 +6,6 @@
 #include <limits>
 #include <vector>
 
-#include "processors.h"
 
 namespace oplab {
 namespace knn {
@@ -122,7 +121,7 @@ class Candidates {
   }
 
   // Adds the points [begin, end). There is room for them.
-  OPLAB_INLINE void add(const Points<T>& points, int64_t begin, int64_t end, const T* query) {
+  void add(const Points<T>& points, int64_t begin, int64_t end, const T* query) {
     const T* const x = points.at[0].data() + begin;
     const T* const y = points.at[1].data() + begin;
     const T* const z = points.at[2].data() + begin;
@@ -138,7 +137,7 @@ class Candidates {
   }
 
   // How many lie within the square `limit`.
-  OPLAB_INLINE int64_t within(T limit) const {
+  int64_t within(T limit) const {
     const T* const square = square_.data();
     int32_t count = 0;
     for (int64_t i = 0; i < count_; ++i) count += square[i] <= limit;
@@ -147,7 +146,7 @@ class Candidates {
 
   // A square that at least k points lie within, and where that is quickly found few more; `guess` is where to begin. There
   // are k points.
-  OPLAB_INLINE T limit_for(int64_t k, T guess) const {
+  T limit_for(int64_t k, T guess) const {
     T below = 0, found = -1, limit = guess;  // -1: not found
     for (int step = 0; step < kSteps; ++step) {
       const int64_t count = within(limit);
@@ -162,14 +161,14 @@ class Candidates {
     return found < 0 ? farthest() : found;
   }
 
-  OPLAB_INLINE T farthest() const {
+  T farthest() const {
     T most = 0;
     for (int64_t i = 0; i < count_; ++i) most = square_[i] > most ? square_[i] : most;
     return most;
   }
 
   // Leaves out those from `first` on that do not lie within the limit.
-  OPLAB_INLINE void keep(int64_t first, T limit) {
+  void keep(int64_t first, T limit) {
     T* const square = square_.data();
     int32_t* const index = index_.data();
     int64_t kept = first;
@@ -183,7 +182,7 @@ class Candidates {
   }
 
   // The k nearest, in order, into `nearest`. There are k points.
-  OPLAB_INLINE void nearest(int64_t k, Neighbour<T>* nearest) {
+  void nearest(int64_t k, Neighbour<T>* nearest) {
     if (count_ > kFew) return select(k, nearest);
     // A point's place is the number of points that are nearer. What fills the last group is nearer than none.
     T* const square = square_.data();

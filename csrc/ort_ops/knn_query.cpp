@@ -9,6 +9,16 @@ namespace {
 
 constexpr auto kRefuse = [](const auto&... words) { refuse(words...); };
 
+// For both types of offsets: the search is long to compile.
+template <typename T>
+void answer(const KnnQuery<T>& query, int64_t n, int64_t new_n, OrtKernelContext* context, Tensor<int32_t>& idx,
+            Tensor<T>& dist) {
+  const std::vector<int64_t> found{query.new_xyz ? new_n : n, query.nsample};
+  find_neighbours(
+      query, n, new_n, kRefuse, [&] { return std::pair(idx.Allocate(found), dist.Allocate(found)); },
+      [&](int64_t all, int64_t piece, const auto& work) { parallel_for(context, all, piece, work); });
+}
+
 template <typename T, typename Offset>
 struct KNNQuery {
   using Points = std::optional<const Tensor<T>*>;
@@ -28,11 +38,7 @@ struct KNNQuery {
       query.new_xyz = (*new_xyz)->NumberOfElement() ? (*new_xyz)->Data() : nowhere;
       query.new_offset = values_of(**new_offset);
     }
-    const int64_t n = xyz.Shape()[0], new_n = new_xyz ? (*new_xyz)->Shape()[0] : 0;
-    const std::vector<int64_t> found{new_xyz ? new_n : n, nsample_};
-    find_neighbours(
-        query, n, new_n, kRefuse, [&] { return std::pair(idx.Allocate(found), dist.Allocate(found)); },
-        [&](int64_t all, int64_t piece, const auto& work) { parallel_for(context, all, piece, work); });
+    answer(query, xyz.Shape()[0], new_xyz ? (*new_xyz)->Shape()[0] : 0, context, idx, dist);
     return Ort::Status{nullptr};
   }
 
