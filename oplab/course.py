@@ -21,7 +21,7 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 KINDS = ("python", "ort", "torch")
-PRELOADS = ("dynamo",)
+PRELOADS = ("dynamo", "export")
 _STEM = re.compile(r"(\d\d)_[a-z0-9_]+")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

@@ -59,6 +59,8 @@ def warm(preload: list[str]) -> None:
     round_trip()
     if "dynamo" in preload:
         warm_exporter()
+    if "export" in preload:
+        warm_capture()
 
 
 def round_trip() -> None:
@@ -111,6 +113,19 @@ def warm_exporter() -> None:
         keep_registry()
         torch.onnx.export(_toy(), (torch.ones(2, 3),), dynamo=True, verbose=False)
     logging.disable(logging.NOTSET)
+
+
+def warm_capture() -> None:
+    """Capture a module that decides by values, whose first capture imports a hundred modules, and run it."""
+    import torch
+
+    class Deciding(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.sum() > 2, lambda a: a + 1, lambda a: a - 1, (x,))
+
+    x = torch.ones(2, 3)
+    torch.export.export(Deciding(), (x,))
+    Deciding()(x)
 
 
 def keep_registry() -> None:
