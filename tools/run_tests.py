@@ -106,8 +106,9 @@ def tests(browser: bool = True) -> int:
         chosen += ["--ignore", "tests/browser"]
     elif any((ROOT / "tests" / "browser").glob("test_*.py")):
         variables["OPLAB_CHROMIUM"] = get_chromium()
+    # One worker more than the two processors that this is made for: a third of the time of browsers and time limits is waiting.
     # In the folders' order, browser first: by number of tests, the few long ones would come last, on one worker.
-    parallel = ("-n", "2", "--dist", "loadscope", "--no-loadscope-reorder")
+    parallel = ("-n", "3", "--dist", "loadscope", "--no-loadscope-reorder")
     report = f"--junitxml={ROOT / 'build' / 'tests.xml'}"  # how long each test took
     return run(pytest_command(*parallel, *ONCE_MORE, report, *chosen), **variables)
 

@@ -17,9 +17,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from oplab import paths
 from oplab.errors import OplabError
@@ -52,13 +53,19 @@ __all__ = [
     "compile_sanitized",
     "host_path",
     "library_path",
+    "log_path",
     "main",
     "sanitizer_env",
 ]
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
-_FORMAT = "2"  # part of every cache key: raise it when the meaning of a key changes
+_FORMAT = "3"  # part of every cache key: raise it when the meaning of a key changes
 _KEEP = 200  # compiled exercises that the cache holds
+
+
+def log_path(kind: Kind | Literal["host"]) -> Path:
+    """What the compiler printed when that part of ``csrc`` was compiled last: ``build/lib/ort_ops.log``. Warnings are in it."""
+    return paths.build_dir() / "lib" / f"{'host' if kind == 'host' else f'{kind}_ops'}.log"
 
 
 def library_path(kind: Kind) -> Path:
@@ -257,11 +264,14 @@ def _build_product(product: _Product, compiler: Compiler, folder: Path, timeout:
         made = scratch / product.file.name
         archive = scratch / product.archive.name if product.archive else None
         if cmake and _configure(cmake, product, compiler, scratch, timeout):
-            _build_with_cmake(cmake, product, scratch, timeout)
+            log = _build_with_cmake(cmake, product, scratch, timeout)
             way = "with CMake"
         else:
-            _compile(list(product.sources), product.how, compiler, scratch, made, archive=archive, timeout=timeout)
+            log = _compile(
+                list(product.sources), product.how, compiler, scratch, made, archive=archive, timeout=timeout
+            )
             way = "one call of the compiler for each file"
+        log_path(product.how.kind).write_text(log)
         if archive and product.archive:
             os.replace(archive, product.archive)
         os.replace(made, product.file)
@@ -294,8 +304,8 @@ def _compile(
     sanitize: bool | Sanitizer = False,
     archive: Path | None = None,
     timeout: float = 300.0,
-) -> None:
-    """Compiles sources to one file: one call for one source, else a call for each and one to link.
+) -> str:
+    """Compiles sources to one file: one call for one source, else a call for each and one to link. Returns what they printed.
 
     Args:
         archive: where the object files are to be kept, in a static library.
@@ -303,8 +313,12 @@ def _compile(
     compile_command = how.compile_command(compiler, sanitize=sanitize)
     link = ["-o", str(made), *how.link_flags(compiler, sanitize=sanitize)]
 
+    printed: list[str] = []
+
     def call(command: list[str], source: Path) -> None:
-        _must_succeed(run(command, timeout=timeout, cwd=scratch), source, timeout)
+        done = run(command, timeout=timeout, cwd=scratch)
+        _must_succeed(done, source, timeout)
+        printed.append(done.log)
 
     def near(source: Path) -> str:
         # __FILE__ is the name alone, so that messages are short and the same content gives the same library anywhere.
@@ -312,7 +326,7 @@ def _compile(
 
     if len(sources) == 1 and not archive:
         call([*compile_command, near(sources[0]), str(sources[0].resolve()), *link], sources[0])
-        return
+        return "".join(printed)
 
     def to_object(source: Path) -> str:
         target = str(scratch / f"{source.stem}.o")
@@ -320,12 +334,21 @@ def _compile(
         return target
 
     with ThreadPoolExecutor(min(len(sources), os.cpu_count() or 1, 4)) as pool:
-        objects = list(pool.map(to_object, sources))
+        jobs = [pool.submit(to_object, source) for source in sources]
+        try:
+            wait(jobs, return_when=FIRST_EXCEPTION)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)  # of two files, nobody waits for the second to hear about the first
+        for job in jobs:
+            if not job.cancelled() and (error := job.exception()):
+                raise error
+        objects = [job.result() for job in jobs]
     if archive:
         # The compiler knows the archiver that fits its object files.
         archiver = run([*compiler.command, "-print-prog-name=ar"], timeout=30).log.strip() or "ar"
         call([archiver, "rcs", str(archive), *objects], sources[0])
     call([*compiler.command, *objects, *link], sources[0])
+    return "".join(printed)
 
 
 def _configure(cmake: str, product: _Product, compiler: Compiler, scratch: Path, timeout: float) -> bool:
@@ -343,13 +366,14 @@ def _configure(cmake: str, product: _Product, compiler: Compiler, scratch: Path,
     return run(command, timeout=timeout, cwd=scratch, limited=False).returncode == 0
 
 
-def _build_with_cmake(cmake: str, product: _Product, scratch: Path, timeout: float) -> None:
+def _build_with_cmake(cmake: str, product: _Product, scratch: Path, timeout: float) -> str:
     command = [cmake, "--build", str(scratch / "cmake"), "--parallel", str(min(os.cpu_count() or 1, 4))]
     done = run(command, timeout=timeout, cwd=scratch, limited=False)
     entry = next(file for file in product.sources if file.name in ("main.cpp", "register.cpp"))
     _must_succeed(done, entry, timeout)
     for made in filter(None, (product.file, product.archive)):
         os.replace(scratch / "cmake" / made.name, scratch / made.name)
+    return done.log
 
 
 def _cmake() -> str | None:

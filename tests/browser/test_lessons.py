@@ -16,9 +16,9 @@ import pytest
 from labdriver import ROOT, cells, free_port, open_notebook, run_all, scroll_to
 
 ALL_LESSONS = sorted(path.stem for path in (ROOT / "notebooks" / "src").glob("*.py"))
-# Every lesson runs under nbval in each run of the tests. In the browser every third does, with the first and the newest, because a
+# Every lesson runs under nbval in each run of the tests. In the browser every sixth does, with the first and the newest, because a
 # lesson costs up to a minute here; OPLAB_ALL_LESSONS=1 runs them all, and is meant for whoever has changed the viewer or a lesson.
-LESSONS = ALL_LESSONS if os.environ.get("OPLAB_ALL_LESSONS") else sorted({*ALL_LESSONS[::3], ALL_LESSONS[-1]})
+LESSONS = ALL_LESSONS if os.environ.get("OPLAB_ALL_LESSONS") else sorted({*ALL_LESSONS[::6], ALL_LESSONS[-1]})
 
 
 def shot(page, name: str) -> None:
