@@ -161,7 +161,7 @@ def run(
     chosen = list(chosen)
     preload = sorted({name for trial in chosen for name in trial.exercise.preload})
     found: dict[str, Finding] = {}
-    with Server(preload) as server, ThreadPoolExecutor(max(1, jobs)) as pool:
+    with Server(preload, many=len(chosen) > 100) as server, ThreadPoolExecutor(max(1, jobs)) as pool:
         futures = {pool.submit(attempt, course, trial, server): trial for trial in chosen}
         try:
             for future in as_completed(futures):

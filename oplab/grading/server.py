@@ -8,6 +8,7 @@ the worker started, and answers. So there is no path or port that a learner's co
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import gc
 import inspect
@@ -33,6 +34,7 @@ _LOOK_AT_DISK = 0.1
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     preload = [name for name in sys.argv[2].split(",") if name]
+    many = sys.argv[3] == "many"
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole foreground group: the client decides
     limiting.adopt_orphans()
     isolation.shield()
@@ -41,6 +43,8 @@ def main() -> None:
     warm(preload)
     gc.collect()
     gc.freeze()  # the libraries' objects: a worker neither walks them nor, by walking, copies their pages
+    if many:
+        gather_pages()
     control.sendall(b"r")
     serve(control)
 
@@ -61,6 +65,26 @@ def warm(preload: list[str]) -> None:
         warm_exporter()
     if "export" in preload:
         warm_capture()
+
+
+def gather_pages() -> None:
+    """Put this process's memory into pages of 2 MB, where Linux (from 6.1 on) can.
+
+    A fork copies the table of pages, and most of a short job is that: 120 000 entries become 300. It takes up to a second, which a
+    hundred jobs earn back.
+    """
+    huge, collapse = 2 << 20, 25  # MADV_COLLAPSE
+    madvise = getattr(ctypes.CDLL(None), "madvise", None)
+    try:
+        with open("/proc/self/maps", encoding="ascii") as stream:
+            mappings = [line.split() for line in stream]
+    except OSError:
+        return
+    for place, access, _, _, inode, *name in mappings:
+        first, last = (int(end, 16) for end in place.split("-"))
+        first, last = (first + huge - 1) // huge * huge, last // huge * huge
+        if madvise and access.startswith("rw") and inode == "0" and name in ([], ["[heap]"]) and first < last:
+            madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), collapse)
 
 
 def round_trip() -> None:

@@ -338,7 +338,9 @@ def _compile(
         try:
             wait(jobs, return_when=FIRST_EXCEPTION)
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)  # of two files, nobody waits for the second to hear about the first
+            pool.shutdown(
+                wait=True, cancel_futures=True
+            )  # of two files, nobody waits for the second to hear about the first
         for job in jobs:
             if not job.cancelled() and (error := job.exception()):
                 raise error

@@ -19,7 +19,7 @@ SEED = 20261121  # a test says the same on every run; `oplab lint-course` takes 
 
 @pytest.fixture(scope="session")
 def server():
-    with Server(preload=["dynamo", "export"]) as running:
+    with Server(preload=["dynamo", "export"], many=True) as running:
         yield running
 
 
