@@ -38,7 +38,7 @@ def port_register_op() -> None:
             register_op("cosh", cosh, "", opset)
             register_op("scale", scale, "relics", opset)
 
-    The third argument was the namespace of the *torch* operator: an empty one for ATen, ``relics`` for the plugin's
+    The third argument was the namespace of the *torch* operator: an empty one for ATen, ``relics`` for the library's
     ``torch.ops.relics.scale(x, factor)``. After the call, for float32 tensors of any shape and every opset from 9 on::
 
         >>> port_register_op()

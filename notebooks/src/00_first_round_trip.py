@@ -58,10 +58,10 @@ pictures.pipeline(
 #
 # | link | how you add it when it is missing | chapters |
 # |---|---|---|
-# | 1 an implementation in PyTorch | compose existing operators, or write one in C++ | 07 |
+# | 1 an implementation in PyTorch | compose existing operators, or write one in Python or C++ | 03, 07, 10 |
 # | 2 a mapping from it to ONNX | a symbolic function, a Function with `symbolic`, a translation table | 04, 05, 06, 08, 10 |
 # | 3 an operator in ONNX | compose existing operators, or define one in a domain of your own | 05, 08, 10 |
-# | a kernel in the engine | write it in C++ and register it | 11 to 14 |
+# | a kernel in the engine | write it, in the end in C++, and register it | 11 to 14 |
 #
 # Any one of them can be missing. The worst case is a new operator: then all are.
 
@@ -119,6 +119,7 @@ pictures.zoom({title: to_image(image) for title, image in photos.items()}, top=7
 #   was called. PyTorch warns that it will go away, and most models in the wild were exported with it.
 #
 # Both need one example input. Its values do not matter, its shape and dtype do. Both get the names of the graph's inputs and outputs.
+# `lab.fresh(name)` is an empty folder for this lesson's files. (Later lessons also use `lab.build`, the folder around it.)
 
 # %%
 folder = lab.fresh("named")
@@ -349,7 +350,8 @@ print("SRCNN in one file:", copy_only_the_graph(folder / "single.onnx"))
 print([file.name for file in sorted(folder.glob("single*"))])
 
 # %% [markdown]
-# One file can hold 2 GB at most, a limit of protobuf. That is why the second file exists.
+# One file can hold 2 GB at most, a limit of protobuf. That is why the second file exists. If you have only the two files:
+# `onnx.load` reads both, and `onnx.save(model, path)` writes one.
 #
 # ## What makes deployment hard
 #
@@ -424,6 +426,7 @@ lab.check("one_file")
 #
 # ## What to read next
 #
-# - Chapter [04 ATen symbolic functions](04_aten_symbolic.ipynb) adds link 2, for models that stop with "unsupported operator".
-# - The chapters come one by one. `oplab list` shows those that are there; a number in this lesson may still be on its way.
+# - Chapter [01 What is in an ONNX model](01_onnx_model.ipynb) takes the file apart. `oplab next` names your next exercise.
+# - In a hurry? Chapter [04 ATen symbolic functions](04_aten_symbolic.ipynb) adds link 2, for models that stop with "unsupported
+#   operator".
 # - PyTorch's page on `torch.onnx`, the [list of ONNX operators](https://onnx.ai/onnx/operators/), and the Python API of ONNX Runtime.

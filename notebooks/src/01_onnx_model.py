@@ -36,7 +36,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, I
 from oplab import lesson, quiet_exports, raises
 
 lab = lesson("01_onnx_model")
-quiet_exports()
+quiet_exports()  # no deprecation warnings, and nothing that failing exports log; exceptions stay
 
 # %% [markdown]
 # ## 1. The failure: a valid model that does not load
@@ -113,7 +113,7 @@ assert (max(ir), max(opsets)) == (13, 26) and (onnx.IR_VERSION, newest) == (14, 
 
 # %% [markdown]
 # **The fix.** Say both, always. An opset that is a few years old runs in more engines, and `onnx` knows the lowest IR version
-# for it. Any from there to 13 loads here. The course writes 10, as the dynamo path does.
+# for it. Every IR version from the lowest one to 13 loads here. The course writes 10, as the dynamo path does.
 
 # %%
 opset = [helper.make_opsetid("", 20)]
@@ -576,8 +576,8 @@ figure.tight_layout()
 # %% [markdown]
 # Three things to take from it.
 #
-# - **Neither is enough.** The checker lets pass what this runtime is too old for. ONNX Runtime lets pass unsorted nodes, and an import
-#   of `com.microsoft` that is missing, because it brings that domain itself.
+# - **Neither is enough.** The checker accepts versions that are too new for this runtime. ONNX Runtime lets pass unsorted
+#   nodes, and an import of `com.microsoft` that is missing, because it brings that domain itself.
 # - `full_check=True` costs nothing here and finds wrong types. Use it always.
 # - The last row passes everywhere. No check knows which numbers you want. Only a comparison does, as in chapter 00.
 

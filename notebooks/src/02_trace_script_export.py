@@ -106,8 +106,9 @@ print("the whole graph:", ops(model))
 assert "Tanh" not in ops(model)
 
 # %% [markdown]
-# The `if` is gone, and `Tanh` with it. The file holds the one way that the example took. There was a warning; in a log
-# of a few hundred lines it is easy to miss.
+# The `if` is gone, and `Tanh` with it. The file holds the one way that the example took. There was a warning. You did not
+# see it, because this notebook has warnings switched off (`quiet_exports`), and in a log of a few hundred lines it is easy to
+# miss. The next cell switches them on.
 
 
 # %%
@@ -154,8 +155,8 @@ show_graph(traced.graph)
 # - `aten::elu` is the operator. Its schema has four arguments, so `alpha` and the two scales that you never wrote
 #   became constants, `prim::Constant`. `prim` holds what is not a tensor operator: constants, tuples, branches.
 #
-# The exporter walks over these nodes and asks for each one: is there a symbolic function? `aten::elu` has one. Chapter
-# 04 is about those that have none.
+# The exporter walks over these nodes and asks for each one: is there a *symbolic function*, a Python function that writes
+# the ONNX nodes for this operator? `aten::elu` has one. Chapter 04 is about those that have none.
 #
 # Now the volume control, traced with each of the two signals. Two examples, two graphs.
 
@@ -299,8 +300,8 @@ print(re.sub(r"\n\s*\n", "\n", re.sub(r"\bs\d+\b", "s0", text)))
 # %% [markdown]
 # Four things are in it that a trace does not have:
 #
-# - **The FX graph.** Nodes with `op`, `target`, `args`, `users`. The targets are overloads of ATen, such as
-#   `aten.linear.default`, the same operators for every front end.
+# - **The FX graph** (FX is PyTorch's own form of a graph). Nodes with `op`, `target`, `args`, `users`. A target such as
+#   `aten.linear.default` is an *overload*: one operator of ATen with one list of argument types.
 # - **The graph signature.** Weights are inputs of the graph like `x`. The signature says which placeholder is which
 #   weight and which one is yours. Mutated buffers would stand there too.
 # - **Range constraints.** The size `s0` was never written down: it is a symbol, and it is at least 3.
@@ -701,7 +702,8 @@ for mode in ("train", "eval"):
 
 # %% [markdown]
 # Look for BatchNorm in dynamo's train export: it is folded like in eval. So the file is neither: Dropout as in
-# training, BatchNorm as in inference. The convolutions of both files prove it, and Dropout is all that differs.
+# training, BatchNorm as in inference. The convolutions of both files prove it, and Dropout is all that differs. (A BatchNorm
+# with no convolution before it stays a node, in its inference form too.)
 
 # %%
 weights = [
@@ -857,8 +859,9 @@ print(
 )
 
 # %% [markdown]
-# The TorchScript path has dropped `factor`. The name that you gave for it was not used, and nobody complained. The dynamo
-# path keeps this one. It has its own way to lose it: a Python number as an argument.
+# The TorchScript path has dropped `factor`, and the name that you gave for it was not used. The only sign is the tracer's
+# warning about `.item()`, which is switched off here. The dynamo path keeps this one. It has its own way to lose it: a Python
+# number as an argument.
 
 
 # %%
@@ -921,8 +924,9 @@ for attribute in node.attribute:
 # %% [markdown]
 # ## 10. Limits
 #
-# - Each capture sees operators on tensors. What NumPy computes from a tensor is a constant in a trace; a script and
-#   `torch.export` refuse it. A random number of Python is drawn once, at the capture, and a script refuses that too.
+# - Each capture sees operators on tensors. What NumPy computes from a tensor is a constant in a trace. A script refuses it, and
+#   so does `torch.export` as it is called here. (`torch.onnx.export` tries a second time with `strict=True`, which can read
+#   NumPy code: chapter 08, section 4.) A random number of Python is drawn once, at the capture, and a script refuses that too.
 
 
 # %%

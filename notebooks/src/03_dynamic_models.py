@@ -231,7 +231,8 @@ with raises(torch.onnx.OnnxExporterError, "tracing inferred a static shape of 2 
 #
 # - `Dim`: the batch has become 2. The header is honest, if you look.
 # - `Dim.AUTO`: the header of `photo` still has a made-up name for the batch. It is not true, see below.
-# - Text: the export fails, and says which axis it is. Prefer this one.
+# - Text: the export fails, and says which axis it is. Prefer this one. (It finds an axis that became *one* size. It does not
+#   find a range that the code has narrowed: chapter 02, section 4, has the check.)
 
 # %%
 with raises(InvalidArgument, "Got invalid dimensions"):
@@ -515,8 +516,9 @@ print(all(same_size(int(draws.integers(4, 600)), float(draws.uniform(0.3, 5))) f
 # Now the mapping. `torch.autograd.Function` makes an operator of your own out of two methods. `forward` is what PyTorch runs.
 # `symbolic` is what the TorchScript path writes into the graph instead of looking at `forward`. Its arguments are the graph
 # context `g` and one graph value for each argument of `forward` (without `ctx`). `g.op` writes one node: first the inputs, then the
-# attributes, each with its type at the end of its name: `_s` string, `_f` float, `_i` integer, `_t` tensor (chapter 05). An input of
-# `Resize` that you leave out is an empty constant here. `None` in its place crashes the process.
+# attributes, each with its type at the end of its name: `_s` string, `_f` float, `_i` integer, `_t` tensor (chapter 05). `Resize`
+# does not read `roi` in this mode, but opset 11 demands it, so it gets a tensor without elements. (That is no way to leave an
+# input out in general: chapter 05, section 8. A Python `None` in its place crashes the process.)
 
 
 # %%
@@ -726,7 +728,7 @@ lab.show(naive, on_dynamo_path)
 # | your operator | `autograd.Function`, `forward` | `torch.library.custom_op` |
 # | its shape during the export | `forward` runs on the example | the fake: `new_dynamic_size()` |
 # | its mapping | `symbolic(g, …)` in the class | a typed onnxscript function in `custom_translation_table` |
-# | a number read by Python | becomes a constant, silently | stops the export |
+# | a number that Python takes out of a tensor | a constant, with a warning | a symbol, which `interpolate`'s scales refuse |
 # | opsets | 11 to 20 | 18 and newer |
 #
 # ## 9. One model, many factors

@@ -80,9 +80,9 @@ with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
     export(torch.asinh, x)
 
 # %% [markdown]
-# Three links have to hold: PyTorch can run the operator, ONNX has an operator (or several) for it, and the exporter
-# has a mapping. The third one is missing here. Before you can write it, you need the exact interface of the two
-# others.
+# Three links have to hold (chapter 00): PyTorch can run the operator, the exporter has a mapping, and ONNX has an operator
+# (or several) for it. Link 2, the mapping, is missing here. Before you can write it, you need the exact interface of the
+# two others.
 #
 # ## 2. The operator's schema
 #
@@ -244,7 +244,8 @@ with raises(ModuleNotFoundError, "torch.onnx.symbolic_registry"):
 
 # %% [markdown]
 # Another form that you will meet has the decorator `parse_args` (`"v"`: a value of the graph) and the Python function's
-# `out`. For `asinh` both change nothing. Chapter 06 needs `parse_args` for arguments that are not tensors.
+# `out`. For `asinh` both change nothing. Chapter 05, section 6, needs `parse_args` for arguments that
+# are not tensors.
 
 # %%
 from torch.onnx.symbolic_helper import parse_args

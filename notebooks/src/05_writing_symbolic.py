@@ -192,7 +192,8 @@ figure.tight_layout()
 # %% [markdown]
 # ### The naive try
 #
-# Old study notes on export write a `my_add` like this. (One of them even has `2a + b`: another operator of the same name.)
+# This course grew out of five old study notes on export (chapter 09 goes through all of them). They write a `my_add` like
+# this. (One of them even has `2a + b`: another operator of the same name.)
 
 
 # %%
@@ -255,7 +256,7 @@ with raises(torch.onnx.OnnxExporterError, "No ONNX function found"):
 # ONNX stores the type of each attribute in the file. Python's `1` could be an INT or a FLOAT, so the suffix says it.
 # The table is made by exporting a node of an invented operator and reading the file. The exporter has no mapping of
 # `aten::asinh`, so this chapter borrows that name for its probes. *(TorchScript path; the dynamo path takes the types
-# from the onnxscript function or from `torch.onnx.ops.symbolic`, chapter 10.)*
+# from the onnxscript function or from `torch.onnx.ops.symbolic`, chapters 08 and 10.)*
 
 
 # %%
@@ -778,7 +779,8 @@ assert ended.returncode == -11
 
 # %% [markdown]
 # What `g.op` wants is a **none node**: a `prim::Constant` of the type Optional, which the exporter turns into the
-# empty name. An ONNX `Constant` without a value is not one.
+# empty name. An ONNX `Constant` without a value is not one. And the empty tensor that chapter 03 gave to `Resize` as its `roi`
+# is a given input without elements, not an absent one.
 
 
 # %%

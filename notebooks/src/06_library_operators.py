@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # 06 · TorchScript and plugin-library operators
+# # 06 · TorchScript and library operators
 #
 # After this chapter you can
 #
@@ -29,8 +29,6 @@ import os
 os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # a custom node without a known shape makes it warn; see section 6
 import importlib.util
 import io
-import subprocess
-import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -614,7 +612,8 @@ for versions in (None, {"oplab": 2}, {"oplab_ops": 2}):
 
 # %% [markdown]
 # ONNX has no shape rule for a custom node, so the exporter invents names for the sizes of the result, and warns about it on
-# stderr. (The first cell turned the warning off.) Chapter 08 answers it with `setType`.
+# stderr. (The first cell turned the warning off.) `setType` answers it (chapter 05, section 6); chapter 08, section 6, does it for
+# sizes that are not known.
 
 # %%
 [dim.dim_param or dim.dim_value for dim in own.graph.output[0].type.tensor_type.shape.dim]
@@ -792,25 +791,8 @@ if importlib.util.find_spec("torch_cluster"):
     assert [*export(Theirs(), (points, size, end), ["pos", "size", "end"]).graph.node[0].input][2:] == ["", "end"]
 
 # %% [markdown]
-# A **Python** None is another thing than a None of the graph. Given to `g.op` it ends the whole process (seen with torch
-# 2.15), so try it in another one.
-
-# %%
-fatal = """
-import torch, oplab.ops
-oplab.ops.load()
-class Model(torch.nn.Module):
-    def forward(self, pos, size):
-        return torch.ops.oplab.grid(pos, size)
-function = lambda g, pos, size, start, end: g.op("oplab::Grid", pos, size, None, None)
-torch.onnx.register_custom_op_symbolic("oplab::grid", function, 9)
-torch.onnx.export(Model(), (torch.rand(4, 2), torch.ones(2)), "never.onnx", dynamo=False)
-"""
-done = subprocess.run([sys.executable, "-c", fatal], cwd=lab.build, capture_output=True)
-print("ended by signal", -done.returncode, "(11 is a segmentation fault)")
-assert done.returncode == -11
-
-# %% [markdown]
+# A **Python** None is another thing than a None of the graph. Given to `g.op` it ends the whole process (chapter 05, section 8).
+#
 # ### The dynamo path beside it
 #
 # Here the dynamo path has no mapping, and your registration does not count.
@@ -904,8 +886,9 @@ def to_foo(g, input1, input2, attr1, attr2):
 register_custom_op_symbolic("oplab::foo_forward", to_foo, 9)
 
 # %% [markdown]
-# Foo belongs to **version 2** of the domain `oplab`: its kernel says so when it registers. A version lets the author of a
-# domain change an operator while old models keep theirs. A model that imports version 1 finds no Foo.
+# Foo belongs to **version 2** of the domain `oplab`: its kernel says so when it registers. The version says from when on an
+# operator exists: a model that imports version 1 finds no Foo. (It is no way to change what an operator means. Chapter 12,
+# section 6, shows what happens then.)
 
 # %%
 feeds = {name: value.numpy() for name, value in zip(foo_names, pair, strict=True)}
@@ -1004,7 +987,7 @@ lab.check("foo")
 # ## What to read next
 #
 # - Chapter 07: how such operators are written in C++, with their schema.
-# - Chapters 12 and 13: their kernels for ONNX Runtime. `csrc/ort_ops/grid.cpp` is the one that ran here.
+# - Chapters 12 to 14: their kernels for ONNX Runtime. `csrc/ort_ops/grid.cpp` is the one that ran here.
 # - `torchvision/ops/_register_onnx_ops.py` in your environment: the three mappings of section 2.
 # - The papers behind the operator: *Deformable Convolutional Networks* (2017) adds the offsets, its second version (2018)
 #   the mask.

@@ -634,7 +634,7 @@ with raises(torch._dynamo.exc.Unsupported, "Operator does not support running wi
 #
 # ## 7. The fake
 #
-# A fake is a Python function that says what the result will look like. The naive one copies the model of many texts:
+# A fake is a Python function that says what the result will look like. Many texts write it like this:
 
 
 # %%
@@ -912,7 +912,7 @@ assert opcheck(torch.ops.oplab.knn_query, 5, xyz.t().contiguous().t(), offset, q
 #   is fast enough, compose it.
 # - `opcheck` tests the inputs that you give it. All that it found here, it found because somebody thought of a transposed tensor and
 #   of alpha = 1.
-# - For ONNX nothing is done yet: a mapping (chapter 08), and a kernel for ONNX Runtime (chapter 12).
+# - For ONNX nothing is done yet: a mapping (chapter 08), and a kernel for ONNX Runtime (chapters 12 and 13).
 #
 # ## 12. Exercises
 #

@@ -325,7 +325,8 @@ for label, path in (("TorchScript", export), ("dynamo", dynamo)):
 
 # %% [markdown]
 # No error, no warning, right numbers, and **the plugin is gone**. If a kernel of yours was to do the work, it will not.
-# The dynamo path even reads NumPy: `MyAdd`, whose `forward` calls the NumPy library, becomes Mul, Mul, Add as well.
+# The dynamo path even reads NumPy. `torch.export` refuses it at first (chapter 02), then the exporter tries `strict=True`, which
+# turns NumPy's calls into PyTorch's. So `MyAdd`, whose `forward` calls the NumPy library, becomes Mul, Mul, Add as well.
 
 # %%
 print([node.op_type for node in dynamo(MyAdd(3.0, 0.5), pair).graph.node])
@@ -409,8 +410,9 @@ print("in PyTorch:", unguarded(**pair).unique().tolist())
 assert not unguarded(**pair).any()
 
 # %% [markdown]
-# So ask first whether an export is under way. The same guard works in a Function's `forward`: then one class serves both
-# paths.
+# So ask first whether an export is under way, and which one. `is_in_onnx_export()` is true on both paths, `is_exporting()` on
+# the dynamo path alone. A Function's `forward` runs on the TorchScript path, too, which takes its node from `symbolic`. So
+# `forward` needs both questions; then one class serves both paths.
 
 
 # %%
@@ -510,8 +512,9 @@ print("plugin, with the kernels:       ", run(with_plugin, feeds)[0].shape)
 # %% [markdown]
 # ### The proof
 #
-# On the photo, on another photo of another size, at four factors of which the file has seen one. `SIZES` also has a
-# trap: 10 · 2.3 is 23 in float32, by which ONNX counts, and 22 in the double arithmetic of `torch.nn.functional.interpolate`.
+# On the photo, on another photo of another size, at four factors of which the file has seen one. A photo of 10 × 10 pixels is
+# a trap: 10 · 2.3 is 23 in float32, by which ONNX Runtime counts, and 22 in the double arithmetic of
+# `torch.nn.functional.interpolate` (chapter 03, section 6).
 
 # %%
 coffee = torch.from_numpy(photos.to_nchw(photos.photo("coffee", (61, 83))))
@@ -807,7 +810,8 @@ with raises(Fail, "custom:knnquery(-1) is not a registered function/op"):
 # %% [markdown]
 # It exports, and nobody can run it. `outputs=2` is right: without it `g.op` makes one output, and the export stops.
 # `new_xyz` and `new_offset` that were not given are **Python's** None in a Function, so `is None` is the right question.
-# (In the functions of chapter 06, registered by name, they were values of the graph, and `_is_none` was.)
+# (In chapter 06 the function was registered by name. There a missing argument is a None *of the graph*, and `_is_none` is the
+# right question.)
 #
 # Three things are left to do: a node that a kernel knows, `nsample` as the attribute that it is, and the types. First the
 # mistakes. `query` makes a Function of a `symbolic`.
@@ -1137,7 +1141,7 @@ lab.check("knn_plugin")
 # %% [markdown]
 # ## What to read next
 #
-# - Chapter 10: the modern exporter, with translations, fakes and `torch.onnx.ops.symbolic` in depth.
+# - Chapter 10: the modern exporter, with translations, fakes, sizes that are data, and verification.
 # - Chapters 12 and 13: the kernels that ran here. `csrc/ort_ops/dynamic_resize.cpp` and `csrc/ort_ops/knn_query.cpp`.
 # - In PyTorch's documentation: *Extending PyTorch* for `autograd.Function`, and *torch.library* for operators.
 # - In TensorRT's documentation: *Extending TensorRT with Custom Layers*.

@@ -710,7 +710,8 @@ print("the list:", ops(in_mode("ONNX_FALLTHROUGH", torch.jit.script(Listed()))))
 # %% [markdown]
 # ### What the modes lose
 #
-# The picture tries five operators in the four modes. `scale` belongs to a plugin, `torch.ops.relics.scale(x, factor)`;
+# The picture tries five operators in the four modes. `scale` belongs to a library of PyTorch operators,
+# `torch.ops.relics.scale(x, factor)`;
 # `MyClip` is the Function from above, with `autograd_inlining=False`.
 
 # %%
@@ -765,7 +766,7 @@ grid(
 # %% [markdown]
 # Look at the red ones.
 #
-# - `ONNX_ATEN_FALLBACK` writes the plugin's `relics::scale` as an **ATen** operator `scale`. ATen has no such operator:
+# - `ONNX_ATEN_FALLBACK` writes the library's `relics::scale` as an **ATen** operator `scale`. ATen has no such operator:
 #   the namespace is lost.
 # - `ONNX_FALLTHROUGH` writes `MyClip` as a `prim::PythonOp`. Neither the Function's name nor the bound -1.0 is in the
 #   file.
@@ -889,7 +890,7 @@ print(text[text.index("struct AddKernel") : text.index(" private:")])
 # then.cpp:35:57: error: 'onnxruntime' has not been declared
 # ```
 #
-# Every name that it does not know, in the words of no particular compiler:
+# Compilers say it in different words. These are the names that today's headers do not have:
 
 # %%
 print(*probes.unknown_names(), sep="\n")
@@ -899,19 +900,8 @@ print(*probes.unknown_names(), sep="\n")
 # copied from ONNX Runtime's tests. The last two names come from its source tree, where the note's example was written;
 # the released headers do not have them.
 #
-# | then | now |
-# |---|---|
-# | `Kernel(Ort::CustomOpApi ort, …)` and a member `ort_` | `Ort::KernelContext context{raw}` in `Compute` |
-# | `const OrtValue* x = ort_.KernelContext_GetInput(c, 0)` | `Ort::ConstValue x = context.GetInput(0)` |
-# | `OrtTensorDimensions shape(ort_, x)` | `x.GetTensorTypeAndShapeInfo().GetShape()` |
-# | `ort_.KernelContext_GetOutput(c, 0, shape.data(), shape.size())` | `context.GetOutput(0, shape)` |
-# | `ort_.GetTensorData<float>(x)` | `x.GetTensorData<float>()` |
-# | `ort_.ReleaseTensorTypeAndShapeInfo(info)` | nothing: the object frees itself |
-# | `CreateKernel(Ort::CustomOpApi, const OrtKernelInfo*)` | `CreateKernel(const OrtApi&, const OrtKernelInfo*)` |
-# | `onnxruntime::kCpuExecutionProvider` | `"CPUExecutionProvider"` |
-# | a stream that the op hands to the kernel | `context.GetGPUComputeStream()` |
-#
-# The port, with the two special cases of the note in one more input: an int64 beside floats, and it may be left out.
+# Chapter 12, section 10, has the port line by line. Here is the result. Its third input has both special cases of the note: it
+# is an int64 beside floats, and a model may leave it out.
 
 # %%
 now = archaeology.HERE / "now.cpp"
@@ -964,9 +954,9 @@ Markdown(archaeology.markdown([entry for entry in entries if entry.status == "wo
 #
 # Your file is `exercises/c09_exporter_archaeology.py`. The old code that you port stands in the docstrings. The grader
 # runs your functions in a process of its own, so what you registered in this notebook does not count there. The
-# plugin's operator is there after `relics.load()`.
+# library's operator is there after `relics.load()`.
 #
-# **`port_register_op`** — two registrations of torch 1.12, one of them for a plugin's operator. An old script refused
+# **`port_register_op`** — two registrations of torch 1.12, one of them for a library's operator. An old script refused
 # opset 8; yours must not write an invalid model there.
 
 # %%

@@ -31,10 +31,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import onnx
 import onnx_ir
-import onnxruntime as ort
 import torch
 import torchvision
-from onnx import helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from onnxscript import FLOAT, INT32, INT64, opset20, script
 from onnxscript import opset18 as op
@@ -201,7 +199,7 @@ print(nodes(fixed), torch.equal(fixed(torch.ones(6), signs)[0], torch.copysign(t
 # ### FX graph and ONNX graph, node by node
 #
 # Each ONNX node remembers in its metadata from which FX node it came. Here is a model with one of each kind: an operator that ONNX has, one
-# that the exporter decomposes into several nodes, and yours.
+# that PyTorch's own translation writes as several nodes, and yours.
 
 
 # %%
@@ -330,21 +328,8 @@ for small in (1e-12, 1e-7):
 # %% [markdown]
 # The limit is 1e-8. Add a larger number, or export with `optimize=False`, and test with the input that the number is there for.
 #
-# **One tensor as two examples.** To save a line, somebody exports with `(x, x)`. The capture tells inputs apart by identity, and takes
-# them for one.
-
-# %%
-x = torch.ones(3)
-twin = export(lambda a, b: a - 2 * b, (x, x))
-print("dynamo path:", twin(torch.ones(3), torch.zeros(3))[0].tolist(), " PyTorch:", [1.0, 1.0, 1.0])
-print(
-    "b is used", len([n for n in twin.exported_program.graph.nodes if n.name.endswith("_1")][0].users), "times, a never"
-)
-assert not twin(torch.ones(3), torch.zeros(3))[0].any()
-
-# %% [markdown]
-# The file has both inputs and reads one. Each example is a tensor of its own, always. (`x.clone()` is enough. The TorchScript path keeps
-# them apart.)
+# **One tensor as two examples.** Export with `(x, x)`, and the capture takes both inputs for one (chapter 02, section 9). Each example is a
+# tensor of its own, always: `x.clone()` is enough.
 #
 # ## 4. verify, and why to assert
 #
@@ -603,7 +588,9 @@ for function, translations in ((traced, None), (inside, table)):
     )
 
 # %% [markdown]
-# In the exercise the operator has two outputs that share their unknown size.
+# In the exercise the operator has two outputs that share their unknown size. Two operators of ONNX are new in it: `Unique`, which finds
+# the different rows (`axis=0`), and `ScatterND` with `reduction="add"`, which sums what goes to one place. Read them first:
+# `print(onnx.defs.get_schema("Unique", 18).doc)`.
 
 # %%
 lab.check("data_dependent_shape")
@@ -720,6 +707,7 @@ def unguarded(a, b):
 
 
 def guarded(a, b):
+    # for the dynamo path alone; a guard for both paths: chapter 08, section 4
     return unguarded(a, b) if torch.onnx.is_in_onnx_export() else 3.0 * a + 0.5 * b
 
 
@@ -742,9 +730,10 @@ with raises(Fail, "oplab:MyAdd(-1) is not a registered function/op"):
     custom(a, b)
 
 # %% [markdown]
-# Chapter 11 has the cure: a **model-local function**, a definition of the node in the same file. A runtime with a kernel uses the
-# kernel; any other one inlines the function. Can the exporter write it? No: **it inlines every function**, as it did with `composed` above.
-# So attach it afterwards. `@script` makes a function; here its opset is that of the finished file, 20.
+# Chapter 01 has met the cure, and chapter 11 goes deeper: a **model-local function**, a definition of the node in the same file. A
+# runtime with a kernel uses the kernel; any other one inlines the function. Can the exporter write it? No: **it inlines every
+# function**, as it did with `composed` above. So attach it afterwards. `@script` makes a function; here its opset is that of
+# the finished file, 20.
 
 
 # %%
@@ -769,8 +758,8 @@ for rows_now in (3, 100, 1):
 lab.show(custom)
 
 # %% [markdown]
-# Two ways to lose it. The optimiser inlines, so nothing may optimise behind you. And a function of another opset is refused by the
-# checker.
+# Two mistakes. `optimize()` inlines the function, so attach it last. And its opset has to be that of the model: the checker refuses
+# another one.
 
 # %%
 again = export(half, (a, b), {my_add.default: my_add_translation})
@@ -804,20 +793,7 @@ for path in sorted(folder.iterdir()):
 # %% [markdown]
 # `torch.onnx.export(…, path)` always writes a second file, and tensors above 256 bytes live in it. `program.save(path)` writes one file.
 # Say `external_data` and you know. Chapter 00 shows what happens if the second file stays behind.
-#
-# If you build a model by hand beside it, the helper's defaults are newer than the runtime:
-
-# %%
-node = helper.make_node("Relu", ["x"], ["y"])
-sides = [[helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n"])] for name in "xy"]
-by_hand = helper.make_model(helper.make_graph([node], "g", *sides))
-with raises(Fail, "Unsupported model IR version"):
-    ort.InferenceSession(by_hand.SerializeToString())
-by_hand.ir_version = 10
-with raises(Fail, "ONNX Runtime only *guarantees* support"):
-    ort.InferenceSession(by_hand.SerializeToString())
-by_hand.opset_import[0].version = 20
-print(ort.InferenceSession(by_hand.SerializeToString()).run(None, {"x": np.float32([-1, 2])})[0].tolist())
+# (A model that you make by hand needs its versions set: chapter 01, section 1.)
 
 # %% [markdown]
 # ## 10. Every operator of the course, on both exporters

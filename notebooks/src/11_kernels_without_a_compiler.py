@@ -25,7 +25,9 @@
 # %%
 import os
 
-os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # the TorchScript path warns about a custom node's shape; see chapter 06
+os.environ["TORCH_CPP_LOG_LEVEL"] = (
+    "ERROR"  # the TorchScript path warns about a custom node's shape; see chapter 08, section 6
+)
 import inspect
 import io
 import subprocess
@@ -908,7 +910,7 @@ print(parity(grid_model, grid_feeds, backends, reference=[Grid]).expect(*backend
 
 # %% [markdown]
 # Now all four implementations of Foo on the same tensors. The C++ kernel is the measure. An ULP is the distance from one
-# floating-point number to the next, so "at most 4 ULP" means that the last two bits may differ.
+# floating-point number to the next, so "at most 4 ULP" means that the two results are at most four such steps apart.
 
 
 # %%
@@ -981,8 +983,9 @@ slowest = race(runners(F), labels, "oplab::Foo in float: speed, and distance fro
 
 # %% [markdown]
 # Two things to read off. The PyOp is slower than all others where there is work to do. And the C++ kernel is **not** the
-# fastest: it computes each power in double, because a float cannot hold every int exponent (2**24 + 1 would lose its last bit, and
-# with it the sign of the power of a negative number). With these inputs you see the price and hardly the gain. A kernel is as fast as
+# fastest: it computes each power in double, since not every int fits into a float: the exponent 2**24 + 1 would become 2**24,
+# which is even, and the power of a negative number would get the wrong sign. With these inputs you see the price and hardly the
+# gain. A kernel is as fast as
 # its author makes it; chapter 14 is about that.
 
 # %%

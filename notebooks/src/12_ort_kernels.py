@@ -89,8 +89,9 @@ with raises(Fail, "is not a registered function/op"):
 # %% [markdown]
 # The checker has no objection: it knows nothing of the domain `lesson` and lets it pass. ONNX Runtime has to
 # *compute* the node, and looks for a **kernel**: a function for this domain, this name, this version and these types.
-# It has none. The `-1` in the message only says that no version was found. (`my_add`, below, is the same model
-# without a word on shapes. The checker wants one for each input of a graph, ONNX Runtime does not.)
+# It has none. The `-1` in the message only says that no version was found. (The checker
+# demands a shape for each input of a graph, so this model has one. ONNX Runtime does not need it. The next cell makes
+# `my_add`, the same model without shapes, for the rest of the chapter.)
 #
 # Chapter 11 gave it kernels in Python. Now you write one that needs no Python.
 

@@ -606,9 +606,10 @@ print("row 0 as if the row above were the last:", np.allclose(y[0], np.exp(-((im
 # `*rows.total += …` reads, adds and writes. When two threads do it at once, one of the sums is lost: a *data race*. On several
 # threads the total may be wrong, or by luck right, which is worse: a test that passes proves nothing.
 #
-# So do not wait for luck. A correct kernel may not care **in which order** its rows are called. The course has a scheduler that
-# hands ParallelFor's pieces out in an order of its own, one after the other, on one thread: no race can happen, and what still
-# differs depends on the order. (It passes the library ONNX Runtime's table of functions with one entry replaced.)
+# So do not wait for luck. The result of a correct kernel **must not depend on the order** in which its rows are called. The
+# course has a scheduler that hands ParallelFor's pieces out in an order of its own, one after the other, on one thread: no race
+# can happen, and what still differs depends on the order. (It passes the library ONNX Runtime's table of functions with one
+# entry replaced.)
 
 # %%
 from oplab.checks.schedules import ORDERS, ScheduledSession
@@ -710,8 +711,8 @@ quote(
 )
 
 # %% [markdown]
-# An exception must not leave a piece: it may run on a thread where nobody catches it, and the process ends. Note what went wrong
-# in a place of the row's own, and refuse after ParallelFor.
+# An exception must not leave a piece: it may run on a thread where nobody catches it. Then the run does not return (chapter 12,
+# section 13), or the process ends. Note what went wrong in a place of the row's own, and refuse after ParallelFor.
 #
 # ## 7. Shapes before anything runs
 #
@@ -1003,7 +1004,7 @@ lab.show(models["TorchScript path"])
 # | parameter of `Compute` | what `Op` answers | section |
 # |---|---|---|
 # | `const Tensor<T>& x` | an input of the dtype T, required | 2 |
-# | `std::optional<const Tensor<T>*> x` | optional; without a value where the node has it not, in either way | 3 |
+# | `std::optional<const Tensor<T>*> x` | optional; `has_value()` is false where the node leaves it out, in either way | 3 |
 # | `const Tensors<T>& x` | variadic, one or more | 5 |
 # | `Tensor<T>& y` | an output of the dtype T, required: `y.Allocate(shape)` gives its memory | 4 |
 # | `OrtKernelContext* context` | for `parallel_for` | 6 |

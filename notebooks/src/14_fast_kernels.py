@@ -296,7 +296,8 @@ bandwidth, peak = measure({"n": np.array([1 << 22])})
 print("both limits are measured:", bool(bandwidth > 0.1 and peak > 0.1))
 
 # %% [markdown]
-# The loop over the chains is compiled several times, for SSE, AVX2 and AVX-512. `chosen_simd` finds the widest that the processor
+# The loop over the chains is compiled several times, for SSE, AVX2 and AVX-512: the processor's instructions that compute 4, 8 or
+# 16 floats at once. `chosen_simd` finds the widest that the processor
 # has when it runs, and `run_vectorised` calls that one (`csrc/ort_ops/simd.h`). The flags of the course name no processor, so
 # everything else is compiled for the oldest one. A library that you give away has to be built that way, too: `-march=native`
 # ends with an illegal instruction on somebody's machine.
@@ -465,11 +466,11 @@ assert times_as_fast(done["ORT's MatMul"], done["three loops"]) > 1.5
 
 # %% [markdown]
 # So ask three questions before you write a plugin: is the tensor large enough that the call does not count? Does the plugin save
-# memory traffic, or work, that the graph of standard nodes cannot save? Is there no built-in kernel for it?
+# memory traffic, or work, that the graph of standard nodes cannot save? Does the runtime lack a good kernel for it?
 #
 # ## 6. The ladder of a deformable convolution
 #
-# Here the answers are: yes, yes, and ONNX Runtime has one since opset 19, which you are going to beat. A deformable convolution
+# Here the answers are yes, yes and no: ONNX Runtime has had one since opset 19. You are going to beat it. A deformable convolution
 # looks for each output pixel and each of the kernel's nine places (*taps*) at a place of its own, between four pixels. The lesson's
 # version has one image, a 3×3 kernel, pad 1 and no mask.
 
@@ -518,8 +519,8 @@ struct Deform {
 
 # %% [markdown]
 # **Rung 1, naive.** The formula: for each output channel and pixel, over all channels and taps. **Rung 2, hoisted.** The sample at a place
-# does not depend on the output channel. Take all samples of a pixel once (a column of *im2col*), and let every output
-# channel multiply the same column.
+# does not depend on the output channel. Take all samples of a pixel once (a column of *im2col*, the matrix in which each
+# column holds everything that one output pixel reads), and let every output channel multiply the same column.
 
 # %%
 DEFORM_1_2 = r"""

@@ -102,9 +102,9 @@ for name, array in {"ONNX Runtime": right, "the colleague's file": wrong, "float
     )
 
 # %% [markdown]
-# The third line is the key. The same network in float64 is not equal to the float32 one either. float32 has 24 bits, each operation
-# rounds its result, and a convolution adds hundreds of products. **A difference of the size of the rounding is not an error.** Two
-# correct programs that add in another order differ by as much.
+# The third line is the key. The same network in float64 is not equal to the float32 one either. float32 keeps 24 binary digits,
+# about seven decimal ones. Each operation rounds its result, and a convolution adds hundreds of products. **A difference of the
+# size of the rounding is not an error.** Two correct programs that add in another order differ by as much.
 #
 # So a comparison needs a tolerance, and the tolerance needs a reason:
 #

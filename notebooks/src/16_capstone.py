@@ -103,7 +103,8 @@ assert len(naive.graph.input) == 1
 # %% [markdown]
 # The slider is gone. `.item()` made a number, the number became a constant, and the file enlarges two times for ever.
 #
-# *dynamo path.* It does not get that far: the size of the result would depend on the value of a tensor.
+# *dynamo path.* It stops at `interpolate`: the operator wants its factor as a plain number, and here it is a symbol (chapter 03,
+# section 4).
 
 # %%
 with raises(TorchExportError, "Failed to export the model with torch.export"):
@@ -426,8 +427,9 @@ print("one call in train mode has moved the BatchNorm's numbers:", moved)
 assert gap > 0.1 and "Dropout" in kept and moved
 
 # %% [markdown]
-# The last one is the worst: BatchNorm *learns* from every batch that it sees in train mode. After one comparison in train mode, `eval()`
-# comes too late, and the weights are no longer those that you trained.
+# In the file only the Dropout is wrong: this BatchNorm has no convolution to be folded into, but it is in its inference form
+# (chapter 02). The last one is the worst: BatchNorm *learns* from every batch that it sees in train mode. After one comparison
+# in train mode, `eval()` comes too late, and the weights are no longer those that you trained.
 #
 # ## 9. Limits
 #
@@ -440,8 +442,8 @@ with raises(RuntimeError, "nsample must not be larger than the largest batch"):
 
 # %% [markdown]
 # - Each cloud has at least one point. `EdgeNet` finds its neighbours once, in space; the paper finds them again in each layer.
-# - A file with a node of a domain of its own runs only where the kernel is. That is the price; chapter 10 shows model-local functions,
-#   which need no kernel, and chapter 14 what a kernel can gain.
+# - A file with a node of a domain of its own runs only where the kernel is. That is the price; chapters 10 and 11 show model-local
+#   functions, which need no kernel, and chapter 14 what a kernel can gain.
 # - The kernel that you write below looks at all points of a cloud for each of its points. 2 000 points are 4 million distances. The
 #   course's `knn_query` searches a grid; chapter 14 is about that.
 # - Equal distances have an order here, the lower index. Two *nearly* equal ones may be ordered otherwise by another formula: this is why

@@ -1,4 +1,4 @@
-"""An old code base, for the exercises of chapter 09: a plugin's operator, and Functions that have no ``symbolic``."""
+"""An old code base, for the exercises of chapter 09: a library's operator, and Functions that have no ``symbolic``."""
 
 from __future__ import annotations
 
