@@ -13,7 +13,7 @@ from .harness import Case, Peer, Run, close
 from .runners import bound, model, one_node
 
 KERNEL = "DynamicResize"
-CUBIC = {"mode": "cubic", "coordinate_transformation_mode": "pytorch_half_pixel", "cubic_coeff_a": -0.75}
+CUBIC = {"mode": "cubic", "coordinate_transformation_mode": "half_pixel", "cubic_coeff_a": -0.75}
 
 
 def case(shape: tuple[int, int, int, int], factor: float, **place: object) -> Case:

@@ -1,10 +1,10 @@
 // Bicubic resize of images, as ONNX's Resize with mode "cubic", cubic_coeff_a -0.75 and coordinate_transformation_mode
-// "pytorch_half_pixel". PyTorch's operator and ONNX Runtime's kernel both call this, so that they give the same numbers and
+// "half_pixel". PyTorch's operator and ONNX Runtime's kernel both call this, so that they give the same numbers and
 // refuse the same things with the same sentence.
 //
 // An output has floor(length * scale) pixels, multiplied in float32 as ONNX Runtime does: 10 pixels times 2.3 are 23. Pixel i
-// lies at (i + 0.5) / scale - 0.5 in the input, and at 0 where the output has one pixel. What a pixel reads beyond a border is
-// the border's pixel.
+// lies at (i + 0.5) / scale - 0.5 in the input, also where it is the only one. What a pixel reads beyond a border is the
+// border's pixel.
 #pragma once
 
 #include <algorithm>
@@ -48,9 +48,9 @@ struct Taps {
 
 // Keys' cubic convolution: 1981, "Cubic convolution interpolation for digital image processing", with a = -0.75.
 template <typename T>
-Taps<T> taps_of(int64_t pixel, double scale, int64_t length, int64_t new_length) {
+Taps<T> taps_of(int64_t pixel, double scale, int64_t length) {
   constexpr double a = -0.75;
-  const double at = new_length > 1 ? (static_cast<double>(pixel) + 0.5) / scale - 0.5 : 0.0;
+  const double at = (static_cast<double>(pixel) + 0.5) / scale - 0.5;
   const double whole = std::floor(at), t = at - whole;
   const auto near = [](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };           // 0 <= x <= 1
   const auto far = [](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };  // 1 <= x <= 2
@@ -154,7 +154,7 @@ template <typename T>
 std::vector<Taps<T>> taps_along_x(const Images& images, int64_t begin, int64_t count) {
   std::vector<Taps<T>> taps(count);
   for (int64_t i = 0; i < count; ++i) {
-    taps[i] = taps_of<T>(begin + i, images.scale_x, images.width, images.new_width);
+    taps[i] = taps_of<T>(begin + i, images.scale_x, images.width);
   }
   return taps;
 }
@@ -177,7 +177,7 @@ void resize_images(const Images& images, const T* x, T* y, const ParallelFor& pa
           rows.forget();
           for (int64_t row = first; row < last; ++row) {
             const T* const plane = x + row / images.new_height * images.height * images.width;
-            const Taps<T> t = taps_of<T>(row % images.new_height, images.scale_y, images.height, images.new_height);
+            const Taps<T> t = taps_of<T>(row % images.new_height, images.scale_y, images.height);
             const T* from[kTaps];
             for (int k = 0; k < kTaps; ++k) from[k] = rows.get(plane + t.from[k] * images.width, along_x.data(), count);
             T* const to = y + row * images.new_width + begin;
@@ -210,7 +210,7 @@ void resize_images_backward(const Images& images, const T* grad_y, T* grad_x, co
               for (int k = 0; k < kTaps; ++k) row[along_x[i].from[k]] += from[i] * along_x[i].weight[k];
             }
             T* const plane = grad_x + r / images.new_height * images.height * images.width;
-            const Taps<T> t = taps_of<T>(r % images.new_height, images.scale_y, images.height, images.new_height);
+            const Taps<T> t = taps_of<T>(r % images.new_height, images.scale_y, images.height);
             for (int k = 0; k < kTaps; ++k) {
               T* const to = plane + t.from[k] * images.width;
               for (int64_t i = 0; i < images.width; ++i) to[i] += row[i] * t.weight[k];

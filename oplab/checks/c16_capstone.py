@@ -659,10 +659,8 @@ def _matrix(length: int, scale: np.float32, a: float, place: str, double: bool, 
         "quotient": (i + 0.5) * length / max(new, 1) - 0.5,
         "corners": i * (length - 1) / max(new - 1, 1),
         "no half": i / exact,
-        "always": (i + 0.5) / exact - 0.5,
+        "one at 0": (i + 0.5) / exact - 0.5 if new > 1 else np.zeros(new),
     }[place]
-    if new == 1 and place == "scale":
-        at = np.zeros(1)
     matrix = np.zeros((new, length))
     whole = np.floor(at).astype(int)
     for tap in range(-1, 3):
@@ -687,7 +685,9 @@ def expect_resized(got: np.ndarray, feeds: Feeds) -> None:
         ),
         "This is aligned at the corners: pixel i lies at (i + 0.5) / scale - 0.5.": resized(feeds, place="corners"),
         "A pixel lies where the scale says, not the quotient of the two sizes.": resized(feeds, place="quotient"),
-        "A side that becomes one pixel shows the place 0.": resized(feeds, place="always"),
+        "A side that becomes one pixel shows the place 0 here; it lies at 0.5 / scale - 0.5, by the rule for all.": resized(
+            feeds, place="one at 0"
+        ),
         "Pixels beyond a border count as 0 here; the border's pixel counts in their place.": resized(
             feeds, border="zero"
         ),

@@ -2,7 +2,7 @@
 //
 // Bicubic resize by factors that are data: scales is 1, 1, the factor of the height and the factor of the width. A side becomes
 // H' = floor(H * scale), multiplied in float. Pixel i of a side lies at (i + 0.5) / scale - 0.5 in x, with the scale that was
-// given, and at 0 where the side becomes one pixel. It is the sum of the four pixels around that place, in both directions, with
+// given, also where the side becomes one pixel. It is the sum of the four pixels around that place, in both directions, with
 // the weights of Keys' cubic and a = -0.75; at a distance d they are
 //     (a + 2) d^3 - (a + 3) d^2 + 1          for d <= 1
 //     a d^3 - 5a d^2 + 8a d - 4a             for 1 < d < 2
@@ -29,7 +29,7 @@ std::vector<Tap> taps(int64_t length, float scale) {
   constexpr double a = -0.75;
   std::vector<Tap> made(count);
   for (int64_t i = 0; i < count; ++i) {
-    const double at = count == 1 ? 0.0 : (i + 0.5) / scale - 0.5;
+    const double at = (i + 0.5) / scale - 0.5;
     const int64_t whole = static_cast<int64_t>(std::floor(at));
     for (int k = 0; k < 4; ++k) {
       const int64_t pixel = whole - 1 + k;
@@ -78,14 +78,19 @@ struct DynamicResize {
 
 }  // namespace
 
-extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
   const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  if (!api) return base->GetApi(1)->CreateStatus(ORT_FAIL, "this ONNX Runtime is older than the library's headers");
   Ort::InitApi(api);
-  static const oplab::Op<DynamicResize> op{"DynamicResize"};  // operator and domain must outlive every session
-  static const Ort::CustomOpDomain domain = [] {
-    Ort::CustomOpDomain made{"lab"};
-    made.Add(&op);
-    return made;
-  }();
-  return api->AddCustomOpDomain(options, domain);
+  try {
+    static const oplab::Op<DynamicResize> op{"DynamicResize"};  // operator and domain must outlive every session
+    static const Ort::CustomOpDomain domain = [] {
+      Ort::CustomOpDomain made{"lab"};
+      made.Add(&op);
+      return made;
+    }();
+    return api->AddCustomOpDomain(options, domain);
+  } catch (const std::exception& error) {
+    return api->CreateStatus(ORT_FAIL, error.what());
+  }
 }

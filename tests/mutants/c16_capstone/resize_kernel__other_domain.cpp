@@ -19,7 +19,7 @@ std::vector<Tap> taps(int64_t length, float scale) {
   constexpr double a = -0.75;
   std::vector<Tap> made(count);
   for (int64_t i = 0; i < count; ++i) {
-    const double at = count == 1 ? 0.0 : (i + 0.5) / scale - 0.5;
+    const double at = (i + 0.5) / scale - 0.5;
     const int64_t whole = static_cast<int64_t>(std::floor(at));
     for (int k = 0; k < 4; ++k) {
       const int64_t pixel = whole - 1 + k;
@@ -67,14 +67,19 @@ struct DynamicResize {
 
 }  // namespace
 
-extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
   const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  if (!api) return base->GetApi(1)->CreateStatus(ORT_FAIL, "this ONNX Runtime is older than the library's headers");
   Ort::InitApi(api);
-  static const oplab::Op<DynamicResize> op{"DynamicResize"};  // operator and domain must outlive every session
-  static const Ort::CustomOpDomain domain = [] {
-    Ort::CustomOpDomain made{"mine"};
-    made.Add(&op);
-    return made;
-  }();
-  return api->AddCustomOpDomain(options, domain);
+  try {
+    static const oplab::Op<DynamicResize> op{"DynamicResize"};  // operator and domain must outlive every session
+    static const Ort::CustomOpDomain domain = [] {
+      Ort::CustomOpDomain made{"mine"};
+      made.Add(&op);
+      return made;
+    }();
+    return api->AddCustomOpDomain(options, domain);
+  } catch (const std::exception& error) {
+    return api->CreateStatus(ORT_FAIL, error.what());
+  }
 }
