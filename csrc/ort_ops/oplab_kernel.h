@@ -5,6 +5,9 @@
 #include <onnxruntime_lite_custom_op.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <exception>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -110,7 +113,8 @@ inline void taken_over(void*) {}
 #endif
 
 // Calls work(begin, end) for one piece of [0, size) after the other, on ONNX Runtime's threads. Where a piece begins does
-// not depend on the number of threads. An exception must not leave `work`: there is nobody on its thread to catch it.
+// not depend on the number of threads. An exception of `work` is carried over to the caller, when all pieces have ended: on
+// a thread of ONNX Runtime there is nobody to catch it.
 template <typename Work>
 void parallel_for(OrtKernelContext* context, int64_t size, int64_t piece, const Work& work) {
   if (size <= piece) {
@@ -120,17 +124,34 @@ void parallel_for(OrtKernelContext* context, int64_t size, int64_t piece, const 
   struct Job {
     const Work& work;
     const int64_t size, piece;
+    std::atomic<bool> failed{false};
+    std::exception_ptr failure = nullptr;
   } job{work, size, piece};
   const auto call = [](void* data, size_t index) {  // a size_t: signed from here on, or `begin - 1` would wrap around
     taken_over(data);
-    const Job& it = *static_cast<const Job*>(data);
+    Job& it = *static_cast<Job*>(data);
     const int64_t begin = static_cast<int64_t>(index) * it.piece;
-    it.work(begin, std::min(begin + it.piece, it.size));
+    try {
+      if (!it.failed) it.work(begin, std::min(begin + it.piece, it.size));
+    } catch (...) {
+      if (!it.failed.exchange(true)) it.failure = std::current_exception();  // the first one; the pieces that wait are left out
+    }
     passed_on(data);
   };
   passed_on(&job);
   Ort::KernelContext(context).ParallelFor(call, static_cast<size_t>((size + piece - 1) / piece), 0, &job);
   taken_over(&job);
+  if (job.failure) std::rethrow_exception(job.failure);
+}
+
+// ONNX Runtime before 1.24 ends the process when it infers the shapes of a node of which an input has the name "". A library that
+// may meet one asks in RegisterCustomOps, before it makes an operator. A version that cannot be read counts as a new one.
+inline bool infers_beside_absent_inputs = true;
+inline void ask_version(const OrtApiBase* base) {
+  int major = 0, minor = 0;
+  if (std::sscanf(base->GetVersionString(), "%d.%d", &major, &minor) == 2) {
+    infers_beside_absent_inputs = major > 1 || minor >= 24;
+  }
 }
 
 // What is known about an operator's inputs before it runs, and what follows for its outputs. For a kernel's InferShapes.
@@ -175,8 +196,8 @@ class Shapes {
     return value;
   }
 
-  // Says nothing unless every dimension is known: ONNX Runtime would take -1 for the size, and refuse a correct model where
-  // an operator behind this one does not fit it. The type is asked for because ONNX Runtime writes it over the one that it
+  // Says nothing unless every dimension is known. A dimension without a name cannot be left open: ONNX Runtime would take -1 for
+  // the size, and refuse a correct model where an operator behind this one does not fit it. (A name that is new for each node would do.) The type is asked for because ONNX Runtime writes it over the one that it
   // has found by itself.
   void set(size_t output, ONNXTensorElementDataType type, const Dims& dims) {
     std::vector<int64_t> sizes;
@@ -396,7 +417,11 @@ class Op : public OrtCustomOp {
     };
     KernelDestroy = [](void* made) { delete static_cast<Made*>(made); };
 
+    const bool has_optional = std::any_of(inputs_.begin(), inputs_.end(), [](const detail::Parameter& input) {
+      return input.role == detail::Role::optional_input;
+    });
     if constexpr (infers_shapes<Kernel>(0)) {
+      if (has_optional && !infers_beside_absent_inputs) return;
       InferOutputShapeFn = [](const OrtCustomOp*, OrtShapeInferContext* context) noexcept -> OrtStatusPtr {
         try {
           Shapes shapes(context);

@@ -83,7 +83,10 @@ struct Pieces {
   Ort::Status Compute(OrtKernelContext* context, const Tensor<float>& x, Tensor<int64_t>& y) {
     int64_t* q = y.Allocate(x.Shape());
     parallel_for(context, x.NumberOfElement(), piece, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) q[i] = begin / piece;
+      for (int64_t i = begin; i < end; ++i) {
+        if (x.Data()[i] < 0) refuse("x[", i, "] is negative.");
+        q[i] = begin / piece;
+      }
     });
     return Ort::Status{nullptr};
   }
@@ -241,6 +244,20 @@ def test_the_pieces_of_a_loop_do_not_depend_on_the_threads(library: Path, size: 
     for threads in (1, 2, 5):
         (y,) = ops.session(model, libraries=[library], threads=threads).run(None, {"x": np.zeros(size, np.float32)})
         assert y.tolist() == [i // 10 for i in range(size)]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_an_exception_of_a_piece_becomes_a_status(library: Path, threads: int):
+    """On whichever thread it is thrown, in one piece or in all of them; the session lives on."""
+    node = helper.make_node("Pieces", ["x"], ["y"], domain="test", piece=10)
+    model = make_model([node], {"x": (TensorProto.FLOAT, None)}, {"y": (TensorProto.INT64, None)})
+    session = ops.session(model, libraries=[library], threads=threads)
+    for wrong in (*range(0, 1000, 37), slice(None)):
+        x = np.zeros(1000, np.float32)
+        x[wrong] = -1
+        with pytest.raises(Exception, match=r"Pieces: x\[\d+\] is negative\."):
+            session.run(None, {"x": x})
+    assert session.run(None, {"x": np.zeros(1000, np.float32)})[0][-1] == 99
 
 
 class TestShapesOfADimensionWithoutAName:
