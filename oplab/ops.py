@@ -233,6 +233,7 @@ def _register_my_add() -> None:
             a.dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16),
             lambda: f"a and b must be float32, float64, float16 or bfloat16, but they are {a.dtype}.",
         )
+        _check_device("a", a, "b", b)
         return torch.empty_like(a, memory_format=torch.contiguous_format)
 
     def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
@@ -313,9 +314,10 @@ def _register_foo() -> None:
 
     def backward(ctx: Any, grad: torch.Tensor) -> tuple:
         (input2,) = ctx.saved_tensors
-        # Where the exponent is 0 the derivative is 0 everywhere, also at 0, where the formula says 0 * inf.
-        slope = ctx.attr2 * input2 ** (ctx.attr2 - 1) if ctx.attr2 else torch.zeros_like(input2)
-        return grad * ctx.attr1, grad * slope, None, None
+        # In double, as the kernel: pow would round the exponent to the tensor's dtype, 257 to 256 in bfloat16. And where the exponent is
+        # 0 the derivative is 0 everywhere, also at 0, where the formula says 0 * inf.
+        slope = ctx.attr2 * input2.double() ** (ctx.attr2 - 1) if ctx.attr2 else torch.zeros_like(input2)
+        return grad * ctx.attr1, grad * slope.to(input2.dtype), None, None
 
     torch.library.register_autograd("oplab::foo_forward", backward, setup_context=setup_context)
 

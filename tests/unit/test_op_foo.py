@@ -230,6 +230,13 @@ class TestInPyTorch:
         foo(a, b, 5.0, 2).sum().backward()
         assert torch.equal(a.grad, torch.full_like(a, 5.0)) and b.grad is None
 
+    @pytest.mark.parametrize(("dtype", "attr2"), [(torch.bfloat16, 258), (torch.float16, 2050)])
+    def test_the_gradient_of_a_power_that_the_dtype_cannot_count(self, dtype: torch.dtype, attr2: int):
+        """attr2 - 1 is odd, and no number of the dtype: rounded to an even one, the gradient at -1 had the wrong sign."""
+        a, b = torch.ones(1, dtype=dtype), torch.full((1,), -1.0, dtype=dtype, requires_grad=True)
+        foo(a, b, 1.0, attr2).sum().backward()
+        assert b.grad.item() == torch.tensor(-float(attr2)).to(dtype).item()
+
     def test_gradients_keep_their_dtype(self):
         a, b = tensors(3, dtype=torch.bfloat16, grad=True)
         foo(a, b, 0.5, 2).sum().backward()

@@ -120,6 +120,12 @@ class TestRefusals:
             my_add(torch.zeros(a, device=device), torch.zeros(b, device=device))
         assert words in str(caught.value)
 
+    def test_two_devices_are_refused(self):
+        """One tensor without data, and the fake is called: it must not promise a result on the other one's device."""
+        for devices in (("cpu", "meta"), ("meta", "cpu")):
+            with pytest.raises(RuntimeError, match="b must be on a's device"):
+                my_add(*(torch.ones(3, device=device) for device in devices))
+
     @pytest.mark.parametrize("device", ["cpu", "meta"])
     def test_dtypes_are_never_promoted(self, device: str):
         with pytest.raises(RuntimeError, match="same dtype, but a is .*[Ff]loat.* and b is .*(Double|float64)"):
