@@ -23,6 +23,8 @@ def my_add_backward(name: str) -> None:
     @torch.library.register_fake(name)
     def fake(a, b, alpha=3.0, beta=2.0):
         torch._check(a.shape == b.shape, lambda: "a and b must have the same shape.")
+        torch._check(a.dtype == b.dtype, lambda: "a and b must have the same dtype.")
+        torch._check(a.device == b.device, lambda: "a and b must be on the same device.")
         return torch.empty_like(a, memory_format=torch.contiguous_format)
 
     def setup_context(ctx, inputs, output):

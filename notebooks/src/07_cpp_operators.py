@@ -302,8 +302,9 @@ assert wanted(pybind.library)[0] and wanted(aten.library)[0] and not wanted(stab
 
 # %% [markdown]
 # A C++ name such as `at::_ops::add_Tensor::call(at::Tensor const&, …)` may be gone in the next release, and a class may have
-# another size: the file has to be compiled again for each PyTorch. The C names are a promise. **Fast to compile and good for
-# several versions: the third way is today's choice.** The first two you have to be able to read.
+# another size: the file has to be compiled again for each PyTorch. The C names are a promise: PyTorch means to keep them for two
+# years. **Fast to compile and good for several versions: the third way is today's choice.** The first two you have to be able to
+# read. (The promise is PyTorch's. The file is still named after one version of Python; `py_limited_api=True` is for that.)
 
 # %% [markdown]
 # ## 3. What pybind11 cannot do
@@ -573,13 +574,17 @@ __global__ void sum(const float* a, const float* b, float* y, long n, float alph
 }
 
 // The pointers lie on the GPU. my_add.cpp calls this and registers it for the key CUDA.
-extern "C" int my_add_cuda(const float* a, const float* b, float* y, long n, float alpha, float beta) {
-  if (n) sum<<<(n + 255) / 256, 256>>>(a, b, y, n, alpha, beta);
+extern "C" int my_add_cuda(const float* a, const float* b, float* y, long n, float alpha, float beta, void* stream) {
+  if (n) sum<<<(n + 255) / 256, 256, 0, static_cast<cudaStream_t>(stream)>>>(a, b, y, n, alpha, beta);
   return cudaGetLastError();
 }
 """
 
 # %% [markdown]
+# The launch names a **stream**, PyTorch's current one. Without it the kernel goes to CUDA's default stream, beside the operators
+# that make its inputs and read its result, and nobody waits for the other. In C++ `torch::stable::accelerator` has it:
+# `getCurrentStream(device).nativeHandle()`, and `DeviceGuard` chooses the tensors' device where there are two.
+#
 # Without nvcc the next cell does nothing; with it the CUDA source has to compile, and where there is a GPU it has to compute.
 # The picture says which of the three this machine is.
 
@@ -601,8 +606,13 @@ def on_a_gpu():
     library, (x, z) = ctypes.CDLL(folder / "my_add_cuda.so"), (a.cuda(), b.cuda())
     y, numbers = torch.empty_like(x), (ctypes.c_long(x.numel()), ctypes.c_float(3), ctypes.c_float(2))
     torch.cuda.synchronize()
-    assert library.my_add_cuda(*(ctypes.c_void_p(t.data_ptr()) for t in (x, z, y)), *numbers) == 0
-    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # not the default one: what the launch names is used
+        x = x + 0
+        pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, z, y)]
+        assert library.my_add_cuda(*pointers, *numbers, ctypes.c_void_p(stream.cuda_stream)) == 0
+    stream.synchronize()
     assert torch.allclose(y, 3 * x + 2 * z)
     return "nvcc compiled the CUDA source, and the GPU's result is right"
 
@@ -675,6 +685,8 @@ assert not opcheck(torch.ops.lab07.my_add, turned, zero)
 @torch.library.register_fake("lab07_checked::my_add")
 def fake(a, b, alpha=3.0, beta=2.0):
     torch._check(a.shape == b.shape, lambda: "a and b must have the same shape.")
+    torch._check(a.dtype == b.dtype, lambda: "a and b must have the same dtype.")
+    torch._check(a.device == b.device, lambda: "a and b must be on the same device.")
     return torch.empty_like(a, memory_format=torch.contiguous_format)
 
 

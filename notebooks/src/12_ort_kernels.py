@@ -109,8 +109,8 @@ my_add = model("MyAdd")
 #
 # `extern "C"` keeps the name as it is written; C++ would add the argument types to it. Nothing of ONNX Runtime is
 # linked. The second argument is the way in: `base->GetApi(…)` returns a table of about 300 functions, `OrtApi`, and
-# everything that a kernel asks for goes through that table. So one library works in Python, in a C++ program and on a
-# phone.
+# everything that a kernel asks for goes through that table. So one library works in Python and in a C++ program, and the
+# same source on a phone.
 #
 # The headers `onnxruntime_cxx_api.h` wrap the table in C++ classes. They are no part of the library either: they are
 # compiled into yours.
@@ -200,20 +200,25 @@ struct MyAdd : Ort::CustomOpBase<MyAdd, Kernel> {
 # %% [markdown]
 # Last the **entry point**. It puts the op into a domain and the domain into the options of a session. `InitApi` comes
 # first: the C++ classes take their functions from the table that it stores. Both objects are `static`; section 8
-# shows why.
+# shows why. It is a C function, so no exception may leave it: `noexcept` and `try` (section 7).
 
 # %%
 entry = r"""
-extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
   const OrtApi* api = base->GetApi(ORT_API_VERSION);    // null if this runtime is older than the headers
+  if (!api) return base->GetApi(1)->CreateStatus(ORT_FAIL, "this ONNX Runtime is older than the library's headers");
   Ort::InitApi(api);
-  static const MyAdd op;
-  static const Ort::CustomOpDomain domain = [] {
-    Ort::CustomOpDomain made{"lesson"};
-    made.Add(&op);
-    return made;
-  }();
-  return api->AddCustomOpDomain(options, domain);       // a null pointer means success
+  try {
+    static const MyAdd op;
+    static const Ort::CustomOpDomain domain = [] {
+      Ort::CustomOpDomain made{"lesson"};
+      made.Add(&op);
+      return made;
+    }();
+    return api->AddCustomOpDomain(options, domain);       // a null pointer means success
+  } catch (const std::exception& error) {
+    return api->CreateStatus(ORT_FAIL, error.what());
+  }
 }
 """
 
@@ -688,6 +693,8 @@ struct Kernel {
       float* py = context.GetOutput(0, shape).GetTensorMutableData<float>();
       for (size_t i = 0; i < size; ++i) py[i] = 3 * pa[i] + 2 * pb[i];
       return nullptr;
+    } catch (const Ort::Exception& error) {  // ONNX Runtime's own: it has a code
+      return Ort::GetApi().CreateStatus(error.GetOrtErrorCode(), error.what());
     } catch (const std::exception& error) {
       return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
     }
@@ -863,8 +870,9 @@ set_target_properties(my_kernels PROPERTIES PREFIX "" SUFFIX ".so" CXX_VISIBILIT
 # - `ORT_API_MANUAL_INIT` stops the headers from calling `OrtGetApiBase()` by themselves, a function that is not in
 #   your library. You call `Ort::InitApi` in `RegisterCustomOps` instead.
 # - `SYSTEM` keeps warnings of the headers out of your log.
-# - `hidden` keeps your classes to yourself. Two libraries with a `struct Kernel` each would share one otherwise, on
-#   Linux, and one of the two would run the other's code.
+# - `hidden` keeps your classes to yourself. Without it two libraries share, on Linux, the static variables of inline functions and
+#   templates that have one name, and such a library is never unloaded. (In one program, section 12, two `struct Kernel` are
+#   one: put them into an anonymous namespace.)
 #
 # That last line hides the entry point too. So the function needs a word that brings it back:
 
@@ -939,7 +947,7 @@ for words, why in {
 # Ort::Env env(ORT_LOGGING_LEVEL_WARNING, "host");                  // first, and it dies last
 # Ort::SessionOptions options;
 # options.RegisterCustomOpsLibrary("/full/path/oplab_ort_ops.so");  // by library, or
-# RegisterCustomOps(options, OrtGetApiBase());                      // in process: the same entry point, linked in
+# Ort::ThrowOnError(RegisterCustomOps(options, OrtGetApiBase()));   // in process: the same entry point, linked in
 # Ort::Session session(env, "model.onnx", options);
 #
 # auto memory = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
@@ -1025,10 +1033,10 @@ print("exit code", code, "·", failed[failed.index("MyAdd: a is") :])
 #
 # - **One thread.** These kernels use one core. `ParallelFor` is in chapter 13, and so are optional inputs, several
 #   dtypes, several outputs and CUDA.
-# - **An exception on another thread is worse.** Inside of `ParallelFor` nobody catches it: with ONNX Runtime 1.31.1
-#   such a run did not return.
-# - **Headers may be older than the runtime, never newer.** `GetApi` then returns null, and the first call through it
-#   is a segmentation fault. `csrc/ort_ops/register.cpp` asks, and answers with a sentence.
+# - **An exception on another thread is worse.** Nothing says what happens when one leaves a piece of `ParallelFor`. With ONNX
+#   Runtime 1.31.1 we saw a status, a crash, and a run that did not return, depending on the thread.
+# - **Headers may be older than the runtime, never newer.** `GetApi` then returns null, and a call through it would be a
+#   segmentation fault. The entry point above asks, and answers with a sentence.
 # - **A library belongs to one platform**: its processor, its C++ runtime. The model does not. Ship both, and name
 #   their versions.
 # - ONNX's checker never looks at your operator. The kernel is the only one who can refuse a wrong model.

@@ -53,16 +53,21 @@ rng = np.random.default_rng(14)
 
 # %%
 ENTRY = r"""
-extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
   const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  if (!api) return base->GetApi(1)->CreateStatus(ORT_FAIL, "this ONNX Runtime is older than the library's headers");
   Ort::InitApi(api);
-  %s
-  static const Ort::CustomOpDomain domain = [] {
-    Ort::CustomOpDomain made{"lesson"};
+  try {
     %s
-    return made;
-  }();
-  return api->AddCustomOpDomain(options, domain);
+    static const Ort::CustomOpDomain domain = [] {
+      Ort::CustomOpDomain made{"lesson"};
+      %s
+      return made;
+    }();
+    return api->AddCustomOpDomain(options, domain);
+  } catch (const std::exception& error) {
+    return api->CreateStatus(ORT_FAIL, error.what());
+  }
 }
 """
 

@@ -87,7 +87,8 @@ struct Voxels {
     for (int d = 0; d < 3; ++d) home[d] = layer(d, query[d]), last = std::max({last, home[d], layers[d] - 1 - home[d]});
     for (int64_t r = 0; r <= last; ++r) {
       const double reach = static_cast<double>(r - 1) * side * (1 - 1e-5);  // the layers' borders are rounded
-      if (r > 1 && reach * reach > best.back().square) break;
+      const float gap = static_cast<float>(reach);  // float, as the squares: a double would see what they have lost
+      if (r > 1 && gap * gap > best.back().square) break;
       for (int64_t z = std::max<int64_t>(home[2] - r, 0); z <= std::min(home[2] + r, layers[2] - 1); ++z) {
         for (int64_t y = std::max<int64_t>(home[1] - r, 0); y <= std::min(home[1] + r, layers[1] - 1); ++y) {
           if (std::abs(z - home[2]) == r || std::abs(y - home[1]) == r) {
@@ -161,14 +162,19 @@ struct KNN {
 
 }  // namespace
 
-extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
   const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  if (!api) return base->GetApi(1)->CreateStatus(ORT_FAIL, "this ONNX Runtime is older than the library's headers");
   Ort::InitApi(api);
-  static const oplab::Op<KNN> op{"KNN"};  // operator and domain must outlive every session
-  static const Ort::CustomOpDomain domain = [] {
-    Ort::CustomOpDomain made{"lab"};
-    made.Add(&op);
-    return made;
-  }();
-  return api->AddCustomOpDomain(options, domain);
+  try {
+    static const oplab::Op<KNN> op{"KNN"};  // operator and domain must outlive every session
+    static const Ort::CustomOpDomain domain = [] {
+      Ort::CustomOpDomain made{"lab"};
+      made.Add(&op);
+      return made;
+    }();
+    return api->AddCustomOpDomain(options, domain);
+  } catch (const std::exception& error) {
+    return api->CreateStatus(ORT_FAIL, error.what());
+  }
 }
