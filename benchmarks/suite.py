@@ -56,7 +56,8 @@ def exercises(repeat: int) -> tuple[str, Found]:
 
     course = load(ROOT)
     warm: dict[str, list[float]] = {}
-    with Server() as server:
+    preload = sorted({name for exercise in course.exercises for name in exercise.preload})  # as `oplab watch`
+    with Server(preload) as server:
         grade(course, course.exercises[:1], ROOT / "solutions", server=server)  # the server is up now
         for number in range(repeat):
             say(f"  all exercises in a warm server, round {number + 1} of {repeat}")
