@@ -67,8 +67,7 @@ class Grid {
   // Finds the k nearest to `query`, in order. Gives up, and returns false, where that takes more than `budget` points and
   // rows of voxels to look at. `guess` is the square of about the k-th distance, left by one search for the next; the answer
   // does not depend on it.
-  bool search(const T* query, int64_t k, int64_t budget, Candidates<T>& found, T& guess,
-                           Neighbour<T>* nearest) const {
+  bool search(const T* query, int64_t k, int64_t budget, Candidates<T>& found, T& guess, Neighbour<T>* nearest) const {
     int64_t home[3];
     for (int d = 0; d < 3; ++d) home[d] = axes_[d].layer(query[d]);
     Box block;
@@ -205,8 +204,7 @@ class Grid {
   }
 
   // Adds the points of the voxels [from, to] of a row, which lie one behind the other in memory.
-  bool add_row(int64_t row, int64_t from, int64_t to, const T* query, Candidates<T>& found,
-                            int64_t& budget) const {
+  bool add_row(int64_t row, int64_t from, int64_t to, const T* query, Candidates<T>& found, int64_t& budget) const {
     const int64_t begin = start_[row + from], end = start_[row + to + 1];
     budget -= end - begin + 1;
     if (budget < 0) return false;
@@ -226,7 +224,7 @@ class Grid {
 
   // Adds the points outside of the block that lie within the limit.
   bool add_around(const Box& block, const int64_t* home, const T* query, T limit, Candidates<T>& found,
-                               int64_t& budget) const {
+                  int64_t& budget) const {
     Box ball = block;
     for (int d = 0; d < 3; ++d) {
       const auto reaches = [&](int64_t layer) {

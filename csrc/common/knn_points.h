@@ -6,7 +6,6 @@
 #include <limits>
 #include <vector>
 
-
 namespace oplab {
 namespace knn {
 

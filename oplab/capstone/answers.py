@@ -27,7 +27,7 @@ def yours(work: Path) -> tuple[list[Project], list[str]]:
     from oplab.toolchain.build import BuildFailed, compile_exercise
 
     ops.load()
-    track = _answers()
+    track = _track_folder()
     answers_file = track / "c16_capstone.py"
     answers = Answers(answers_file)
     wanted = (
@@ -93,7 +93,7 @@ def _crash(project: Project) -> str | None:
     return None
 
 
-def _answers() -> Path:
+def _track_folder() -> Path:
     """The folder of the answers in use: exercises or solutions."""
     return paths.root() / paths.track()
 

@@ -179,7 +179,7 @@ def test_what_is_not_written_yet_is_named(tmp_path, monkeypatch, capsys):
         file = tmp_path / "exercises" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(make_stub((ROOT / "solutions" / name).read_text(), name))
-    monkeypatch.setattr(answers, "_answers", lambda: tmp_path / "exercises")
+    monkeypatch.setattr(answers, "_track_folder", lambda: tmp_path / "exercises")
     assert capstone.report(tmp_path / "kept") is None
     said = capsys.readouterr().out
     for name, kernel in (("super_resolution", "resize_kernel"), ("point_cloud", "knn_kernel")):
@@ -226,7 +226,7 @@ def test_one_broken_project_does_not_stop_the_report(tmp_path, monkeypatch, caps
         "def point_cloud(net, folder):\n    return None\n"
     )
     monkeypatch.setattr(build, "compile_exercise", lambda file, kind: tmp_path / "kernel.so")
-    monkeypatch.setattr(answers, "_answers", lambda: track)
+    monkeypatch.setattr(answers, "_track_folder", lambda: track)
     assert capstone.report(tmp_path / "kept") is None
     said = capsys.readouterr().out
     assert "super_resolution: RuntimeError: no factor (c16_capstone.py, line 2)." in said
