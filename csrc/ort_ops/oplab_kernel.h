@@ -144,8 +144,8 @@ void parallel_for(OrtKernelContext* context, int64_t size, int64_t piece, const 
   if (job.failure) std::rethrow_exception(job.failure);
 }
 
-// ONNX Runtime before 1.24 ends the process when it infers the shapes of a node of which an input has the name "". A library that
-// may meet one asks in RegisterCustomOps, before it makes an operator. A version that cannot be read counts as a new one.
+// ONNX Runtime before 1.24 ends the process when it infers the shapes of a node of which an input has the name "". add_domain
+// asks before an operator is made. A version that cannot be read counts as a new one.
 inline bool infers_beside_absent_inputs = true;
 inline void ask_version(const OrtApiBase* base) {
   int major = 0, minor = 0;
@@ -474,5 +474,24 @@ class Op : public OrtCustomOp {
   std::vector<detail::Parameter> inputs_, outputs_;
   std::vector<size_t> indices_;  // of each parameter of Compute, among the inputs or among the outputs
 };
+
+// What RegisterCustomOps has to do. `make` is a lambda that returns the domain, and is called once; its operators must outlive every
+// session. Nothing is thrown.
+template <typename Make>
+OrtStatus* add_domain(OrtSessionOptions* options, const OrtApiBase* base, const Make& make) noexcept {
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  if (api == nullptr) {  // version 1 of the API can still carry the sentence
+    return base->GetApi(1)->CreateStatus(
+        ORT_FAIL, "these kernels were compiled with headers newer than this ONNX Runtime. Compile them again.");
+  }
+  try {
+    static const Ort::CustomOpDomain domain = (Ort::InitApi(api), ask_version(base), make());
+    return api->AddCustomOpDomain(options, domain);
+  } catch (const std::exception& error) {
+    return api->CreateStatus(ORT_FAIL, error.what());
+  } catch (...) {
+    return api->CreateStatus(ORT_FAIL, "an unknown C++ exception while kernels were registered");
+  }
+}
 
 }  // namespace oplab

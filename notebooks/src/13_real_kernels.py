@@ -1022,6 +1022,7 @@ lab.show(models["TorchScript path"])
 # | `refuse("n is ", n, ".")`, `return invalid("Pick: …")` | a status with a sentence; `Op` catches what is thrown, at any depth |
 # | `parallel_for(context, size, piece, work)` | 6 |
 # | `static void InferShapes(Shapes& shapes)` | 7 |
+# | `add_domain(options, base, [] { … return domain; })` | all of `RegisterCustomOps`: the table, `InitApi`, `try`, the domain that stays |
 #
 # Here is `Pick` once more, all of it:
 

@@ -54,27 +54,21 @@ rng = np.random.default_rng(14)
 # %%
 ENTRY = r"""
 extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
-  const OrtApi* api = base->GetApi(ORT_API_VERSION);
-  if (!api) return base->GetApi(1)->CreateStatus(ORT_FAIL, "this ONNX Runtime is older than the library's headers");
-  Ort::InitApi(api);
-  try {
+  return oplab::add_domain(options, base, [] {
     %s
-    static const Ort::CustomOpDomain domain = [] {
-      Ort::CustomOpDomain made{"lesson"};
-      %s
-      return made;
-    }();
-    return api->AddCustomOpDomain(options, domain);
-  } catch (const std::exception& error) {
-    return api->CreateStatus(ORT_FAIL, error.what());
-  }
+    Ort::CustomOpDomain made{"lesson"};
+    %s
+    return made;
+  });
 }
 """
 
 
 def compiled(name, *parts, operators):
     """A custom-op library; `operators` are the C++ kernels by the name of the operator."""
-    made = "\n  ".join(f'static const oplab::Op<{kernel}> op{name}{{"{name}"}};' for name, kernel in operators.items())
+    made = "\n    ".join(
+        f'static const oplab::Op<{kernel}> op{name}{{"{name}"}};' for name, kernel in operators.items()
+    )
     added = "\n    ".join(f"made.Add(&op{name});" for name in operators)
     source = lab.build / f"{name}.cpp"
     source.write_text("".join(parts) + ENTRY % (made, added))

@@ -163,18 +163,10 @@ struct KNN {
 }  // namespace
 
 extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
-  const OrtApi* api = base->GetApi(ORT_API_VERSION);
-  if (!api) return base->GetApi(1)->CreateStatus(ORT_FAIL, "this ONNX Runtime is older than the library's headers");
-  Ort::InitApi(api);
-  try {
+  return oplab::add_domain(options, base, [] {
     static const oplab::Op<KNN> op{"KNN"};  // operator and domain must outlive every session
-    static const Ort::CustomOpDomain domain = [] {
-      Ort::CustomOpDomain made{"lab"};
-      made.Add(&op);
-      return made;
-    }();
-    return api->AddCustomOpDomain(options, domain);
-  } catch (const std::exception& error) {
-    return api->CreateStatus(ORT_FAIL, error.what());
-  }
+    Ort::CustomOpDomain made{"lab"};
+    made.Add(&op);
+    return made;
+  });
 }
