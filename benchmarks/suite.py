@@ -50,14 +50,13 @@ def peers(repeat: int) -> tuple[str, Found]:
 
 
 def exercises(repeat: int) -> tuple[str, Found]:
-    from oplab.course import load
+    from oplab.course import load, preloads
     from oplab.grading.client import Server
     from oplab.grading.engine import grade
 
     course = load(ROOT)
     warm: dict[str, list[float]] = {}
-    preload = sorted({name for exercise in course.exercises for name in exercise.preload})  # as `oplab watch`
-    with Server(preload) as server:
+    with Server(preloads(course.exercises)) as server:  # as `oplab watch`
         grade(course, course.exercises[:1], ROOT / "solutions", server=server)  # the server is up now
         for number in range(repeat):
             say(f"  all exercises in a warm server, round {number + 1} of {repeat}")

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from oplab import paths
-from oplab.course import Course, Exercise, load
+from oplab.course import Course, Exercise, load, preloads
 from oplab.debug import cli as debug_cli
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
@@ -486,8 +486,7 @@ def _keeper(course: Course, exercises: Sequence[Exercise], folder: Path, sanitiz
         from oplab.toolchain.build import sanitizer_env
 
         env = sanitizer_env()
-    preload = sorted({name for exercise in exercises for name in exercise.preload})
-    return Keeper(preload, env=env, isolation=detect(course.root, folder) if isolate else None)
+    return Keeper(preloads(exercises), env=env, isolation=detect(course.root, folder) if isolate else None)
 
 
 def _split(ids: Sequence[str] | None) -> list[str]:

@@ -152,6 +152,11 @@ class Course:
         return self.root / "oplab" / "checks" / f"c{exercise.chapter}.py"
 
 
+def preloads(exercises: Iterable[Exercise]) -> tuple[str, ...]:
+    """What a grading server for these exercises warms up: a value for ``Server``, the same for the same exercises."""
+    return tuple(sorted({name for exercise in exercises for name in exercise.preload}))
+
+
 def load(root: Path) -> Course:
     """Read ``course.toml`` in ``root``.
 

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from oplab import answers, paths
-from oplab.course import Chapter, Exercise, load
+from oplab.course import Chapter, Exercise, load, preloads
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
 from oplab.grading.client import Server
@@ -198,7 +198,7 @@ def quiet_exports() -> None:
 
 def _warm_server(chapter: Chapter) -> Server:
     """One server for the life of the notebook's kernel: the second check takes a fraction of the first."""
-    key = tuple(sorted({name for exercise in chapter.exercises for name in exercise.preload}))
+    key = preloads(chapter.exercises)
     if key not in _servers:
         _servers[key] = Server(key)
         atexit.register(_servers[key].close)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from oplab import answers, stubs
-from oplab.course import Chapter, Course, Exercise
+from oplab.course import Chapter, Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
 from oplab.grading.client import Server
@@ -33,8 +33,7 @@ def watch(course: Course, *, jobs: int = 2) -> None:
     folder = course.root / "exercises"
     if not folder.is_dir():
         raise OplabError(f"The folder {folder} is missing.", "Get it back from the repository, or `oplab reset c00`.")
-    preload = sorted({name for exercise in course.exercises for name in exercise.preload})
-    with Server(preload) as server:
+    with Server(preloads(course.exercises)) as server:
         session = Session(course, server, jobs)
         view = Screen(session) if sys.stdin.isatty() and sys.stdout.isatty() else Plain(session)
         session.run(view)

@@ -196,9 +196,9 @@ class Shapes {
     return value;
   }
 
-  // Says nothing unless every dimension is known. A dimension without a name cannot be left open: ONNX Runtime would take -1 for
-  // the size, and refuse a correct model where an operator behind this one does not fit it. (A name that is new for each node would do.) The type is asked for because ONNX Runtime writes it over the one that it
-  // has found by itself.
+  // Says nothing unless every dimension is known. A dimension without a name cannot be left open: ONNX Runtime would take -1
+  // for the size, and refuse a correct model where an operator behind this one does not fit it. (A name that is new for each
+  // node would do.) The type is asked for because ONNX Runtime writes it over the one that it has found by itself.
   void set(size_t output, ONNXTensorElementDataType type, const Dims& dims) {
     std::vector<int64_t> sizes;
     std::vector<const char*> names;

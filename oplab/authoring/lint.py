@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 
 from oplab import stubs
-from oplab.course import Course, Exercise
+from oplab.course import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading.client import Server
 from oplab.grading.engine import grade
@@ -159,7 +159,7 @@ def run(
         done: called with each trial and its problem (or an empty string) as it ends.
     """
     chosen = list(chosen)
-    preload = sorted({name for trial in chosen for name in trial.exercise.preload})
+    preload = preloads(trial.exercise for trial in chosen)
     found: dict[str, Finding] = {}
     with Server(preload, many=len(chosen) > 100) as server, ThreadPoolExecutor(max(1, jobs)) as pool:
         futures = {pool.submit(attempt, course, trial, server): trial for trial in chosen}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from oplab import stubs
-from oplab.course import Course, Exercise
+from oplab.course import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading import guard
 from oplab.grading import limits as limiting
@@ -63,9 +63,10 @@ def grade(
     seed = secrets.randbits(31) if seed is None else seed
     with ExitStack() as stack:
         if server is None:
-            preload = sorted({name for exercise in exercises for name in exercise.preload})
             found = detect(course.root, submission) if isolate else None
-            server = stack.enter_context(Server(preload, env=_sanitizer_env() if sanitize else None, isolation=found))
+            server = stack.enter_context(
+                Server(preloads(exercises), env=_sanitizer_env() if sanitize else None, isolation=found)
+            )
         elif isolate:
             raise ValueError("an isolated run needs a server of its own")
         work = server.prepare()

@@ -338,9 +338,8 @@ def _compile(
         try:
             wait(jobs, return_when=FIRST_EXCEPTION)
         finally:
-            pool.shutdown(
-                wait=True, cancel_futures=True
-            )  # of two files, nobody waits for the second to hear about the first
+            # What is compiled is waited for, what is not begun yet is left out.
+            pool.shutdown(wait=True, cancel_futures=True)
         for job in jobs:
             if not job.cancelled() and (error := job.exception()):
                 raise error

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oplab.authoring import lint
-from oplab.course import load
+from oplab.course import load, preloads
 from oplab.grading.client import Server
 
 COURSE = load(Path(__file__).resolve().parents[2])
@@ -19,7 +19,7 @@ SEED = 20261121  # a test says the same on every run; `oplab lint-course` takes 
 
 @pytest.fixture(scope="session")
 def server():
-    with Server(preload=["dynamo", "export"], many=True) as running:
+    with Server(preloads(COURSE.exercises), many=True) as running:
         yield running
 
 
