@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,8 @@ STEPS = ("lint", "notebooks", "tests")
 # Browsers, signals and child processes can be late on a busy machine: a test that fails is tried once more, and the
 # summary names each one that passed only then. docs/authoring.md says what to do about those.
 ONCE_MORE = ("--reruns", "1", "--reruns-delay", "2", "-raR")
+# What compiles the kernels for AArch64 and runs them on any other processor: a Debian package, and the program that it brings.
+CROSS = {"g++-aarch64-linux-gnu": "aarch64-linux-gnu-g++", "qemu-user": "qemu-aarch64"}
 
 
 class StepError(Exception):
@@ -73,28 +76,48 @@ def find_chromium() -> str | None:
     return find_chromium()
 
 
+def apt_install(packages: list[str]) -> str | None:
+    """Installs Debian packages where this is root on Debian; returns why it did not, or None.
+
+    Raises:
+        StepError: apt-get failed.
+    """
+    if not shutil.which("apt-get"):
+        return "this system has no apt-get"
+    if os.getuid() != 0:
+        return "you are not root, so it is not installed for you"
+    print(f"Missing, and installed now: apt-get install {' '.join(packages)}", flush=True)
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["apt-get", "update"], ["apt-get", "install", "--yes", "--no-install-recommends", *packages]):
+        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode != 0 and command[1] == "install":
+            raise StepError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+    return None
+
+
 def get_chromium() -> str:
     """The path of Chromium; on Debian, as root, it is installed when it is missing."""
     found = find_chromium()
     if found:
         return found
     hint = "the browser tests need Chromium (Debian: sudo apt-get install chromium; macOS: brew install chromium)"
-    if not shutil.which("apt-get"):
-        raise StepError(f"{hint}, or leave them out: make test TEST_ARGS=--no-browser.")
-    if os.getuid() != 0:
-        raise StepError(
-            f"{hint}; you are not root, so it is not installed for you. Or: make test TEST_ARGS=--no-browser."
-        )
-    print("Chromium is missing; it is installed: apt-get install chromium", flush=True)
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["apt-get", "update"], ["apt-get", "install", "--yes", "--no-install-recommends", "chromium"]):
-        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode != 0 and command[1] == "install":
-            raise StepError(f"{' '.join(command)} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+    refused = apt_install(["chromium"])
+    if refused:
+        raise StepError(f"{hint}; {refused}. Or leave them out: make test TEST_ARGS=--no-browser.")
     found = find_chromium()
     if not found:
         raise StepError(f"Chromium was installed by apt-get, but is not on PATH; {hint}.")
     return found
+
+
+def get_aarch64() -> None:
+    """What the tests for AArch64 need; on Debian, as root, it is installed. Elsewhere they are skipped, and this says so."""
+    missing = [package for package, program in CROSS.items() if not shutil.which(program)]
+    if not missing or platform.machine() in ("aarch64", "arm64"):
+        return
+    refused = apt_install(missing)
+    if refused:
+        print(f"The kernels are not tested for AArch64: {refused}. Debian: sudo apt-get install {' '.join(missing)}.")
 
 
 def tests(browser: bool = True) -> int:
@@ -106,6 +129,7 @@ def tests(browser: bool = True) -> int:
         chosen += ["--ignore", "tests/browser"]
     elif any((ROOT / "tests" / "browser").glob("test_*.py")):
         variables["OPLAB_CHROMIUM"] = get_chromium()
+    get_aarch64()
     # One worker more than the two processors that this is made for: a third of the time of browsers and time limits is waiting.
     # In the folders' order, browser first: by number of tests, the few long ones would come last, on one worker.
     parallel = ("-n", "3", "--dist", "loadscope", "--no-loadscope-reorder")

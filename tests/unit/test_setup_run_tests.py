@@ -144,3 +144,28 @@ def test_a_missing_browser_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_tests.os, "getuid", lambda: 1000)
     with pytest.raises(run_tests.StepError, match="you are not root"):
         run_tests.get_chromium()
+
+
+def test_missing_packages_for_aarch64_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(run_tests.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(run_tests.os, "getuid", lambda: 1000)
+    known = ["/usr/bin/apt-get", "aarch64-linux-gnu-g++"]
+    monkeypatch.setattr(run_tests.shutil, "which", lambda name: next((each for each in known if name in each), None))
+    run_tests.get_aarch64()
+    said = capsys.readouterr().out
+    assert "not tested for AArch64: you are not root" in said and said.endswith("sudo apt-get install qemu-user.\n")
+    monkeypatch.setattr(run_tests.platform, "machine", lambda: "aarch64")
+    run_tests.get_aarch64()
+    assert not capsys.readouterr().out
+
+
+def test_packages_are_installed_as_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    log = tmp_path / "log"
+    (tmp_path / "apt-get").write_text(f'#!/bin/sh\necho "$@" >> {log}\ntest "$1" = update || test "$4" != no-such\n')
+    (tmp_path / "apt-get").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.setattr(run_tests.os, "getuid", lambda: 0)
+    assert run_tests.apt_install(["one", "two"]) is None
+    assert log.read_text().splitlines() == ["update", "install --yes --no-install-recommends one two"]
+    with pytest.raises(run_tests.StepError, match="no-such failed"):
+        run_tests.apt_install(["no-such"])
