@@ -12,9 +12,8 @@
 #include <new>
 
 #include "kernels.h"
+#include "matrix_tile.h"
 #include "oplab_kernel.h"
-
-#include "matrix_tile.h"  // last: it changes how products are summed from there on
 
 namespace oplab {
 namespace {
@@ -197,7 +196,7 @@ struct ChannelsLast {
 struct Pack {
   template <Simd simd, typename T>
   [[gnu::always_inline]] static void run(const Filter& filter, const T* w, T* to, int64_t group, int64_t panel) {
-    constexpr int64_t lanes = Vector<T>::lanes, kBlock = 64;
+    constexpr int64_t lanes = kPanel<T>, kBlock = 64;
     const int64_t terms = filter.terms(), panels = filter.panels(lanes);
     const int64_t first = panel * lanes, rows = std::min(lanes, filter.channels - first);
     const T* from = w + (group * filter.channels + first) * terms;
@@ -234,7 +233,7 @@ struct Tile {
   template <Simd simd, typename T>
   [[gnu::always_inline]] static void run(const Window& window, const Call& call, const Operands<T>& in, const Part& part,
                                          T* sums) {
-    constexpr int64_t lanes = Vector<T>::lanes;
+    constexpr int64_t lanes = kPanel<T>;
     const Filter& filter = call.filter;
     const int64_t shared = call.channels / window.offset_group, terms = filter.terms(), panels = filter.panels(lanes);
     alignas(64) T samples[kTile * kStride];
@@ -253,7 +252,7 @@ struct Tile {
           run = std::min({count - i, filter.depth - c, shared - channel % shared});
           if (plane != located) locate(window, call, in, part, channel / shared, tap, places);
           located = plane;
-          sample(in.image + channel, places, part.pixels, run, samples + i);
+          sample<simd>(in.image + channel, places, part.pixels, run, samples + i);
         }
         const T* weights = in.weights + (panels * (group * terms + begin) + part.panel * count) * lanes;
         Product<T, simd, kStride, kTile>::add(samples, part.pixels, count, weights, part.panels, sums);
@@ -276,7 +275,7 @@ struct Tile {
   template <typename T>
   [[gnu::always_inline]] static void start_with_bias(const Call& call, const Operands<T>& in, const Part& part,
                                                      int64_t group, T* sums) {
-    constexpr int64_t lanes = Vector<T>::lanes;
+    constexpr int64_t lanes = kPanel<T>;
     const int64_t count = call.filter.channels;
     for (int64_t panel = 0; panel < part.panels; ++panel, sums += kTile * lanes) {
       const int64_t first = (part.panel + panel) * lanes;
@@ -337,15 +336,16 @@ struct Tile {
 
   // samples[pixel][0 ... count) = the channels from `image` on. Whole vectors are read and written: what is too much is
   // overwritten by the next run, or never used.
-  template <typename T>
+  template <Simd simd, typename T>
   [[gnu::always_inline]] static void sample(const T* image, const Places<T>& at, int64_t pixels, int64_t count, T* samples) {
-    using V = typename Vector<T>::type;
+    OPLAB_FUSED_SUMS
+    using V = typename Vector<T, simd>::type;
     for (int64_t pixel = 0; pixel < pixels; ++pixel, samples += kStride) {
       const V w0 = V{} + at.share[0][pixel], w1 = V{} + at.share[1][pixel], w2 = V{} + at.share[2][pixel];
       const V w3 = V{} + at.share[3][pixel], mask = V{} + at.mask[pixel];
       const T *top_left = image + at.corner[0][pixel], *top_right = image + at.corner[1][pixel];
       const T *bottom_left = image + at.corner[2][pixel], *bottom_right = image + at.corner[3][pixel];
-      for (int64_t c = 0; c < count; c += Vector<T>::lanes) {
+      for (int64_t c = 0; c < count; c += Vector<T, simd>::lanes) {
         V a, b, d, e;
         std::memcpy(&a, top_left + c, sizeof(V));
         std::memcpy(&b, top_right + c, sizeof(V));
@@ -361,7 +361,7 @@ struct Tile {
   template <Simd simd, typename T>
   [[gnu::always_inline]] static void store(const Call& call, const Operands<T>& in, const Part& part, int64_t group,
                                            const T* sums) {
-    constexpr int64_t lanes = Vector<T>::lanes;
+    constexpr int64_t lanes = kPanel<T>;
     const int64_t count = call.filter.channels;
     for (int64_t panel = 0; panel < part.panels; ++panel, sums += kTile * lanes) {
       const int64_t first = (part.panel + panel) * lanes;
@@ -439,7 +439,7 @@ struct DeformConv2d {
   }
 
  private:
-  static constexpr int64_t lanes = Vector<T>::lanes;
+  static constexpr int64_t lanes = kPanel<T>;
 
   Buffer<T> channels_last(OrtKernelContext* context, const Call& call, const T* x) const {
     constexpr int64_t kPiece = 256;  // pixels

@@ -1,5 +1,6 @@
-// One job, compiled for several sets of instructions; the processor that it runs on decides. OPLAB_SIMD=plain, avx2 or avx512
-// in the environment decides instead, for tests and measurements: it is read when a session is made.
+// One job, compiled for several sets of instructions; the processor that it runs on decides. OPLAB_SIMD in the environment
+// decides instead, for tests and measurements: it is read when a session is made. x86-64 has plain, avx2 and avx512, AArch64 has
+// plain and neon.
 #pragma once
 
 #include <cstdint>
@@ -9,72 +10,117 @@
 
 #include "oplab_kernel.h"
 
+// In a job, products are added up with fused multiply-add where the set has it: twice the speed, and one rounding less. The rest
+// of the library is compiled without, so that a sum has the same bits on every processor. GCC takes the option from the function
+// that a job is inlined into, clang from the block that the sum is written in.
+#if defined(__clang__)
+#define OPLAB_JOB
+#define OPLAB_PLAIN_JOB
+#define OPLAB_FUSED_SUMS _Pragma("clang fp contract(fast)")
+#else
+#define OPLAB_JOB [[gnu::optimize("fp-contract=fast", "no-trapping-math")]]
+#define OPLAB_PLAIN_JOB [[gnu::optimize("no-trapping-math")]]
+#define OPLAB_FUSED_SUMS
+#endif
+
 namespace oplab {
 
-enum class Simd { plain, avx2, avx512 };
+enum class Simd { plain, neon, avx2, avx512 };
+
+struct SimdSet {
+  Simd simd;
+  const char* name;
+};
+
+// The sets that this library is compiled for, the fastest first.
+#if defined(__x86_64__)
+constexpr SimdSet kSimdSets[] = {{Simd::avx512, "avx512"}, {Simd::avx2, "avx2"}, {Simd::plain, "plain"}};
+#elif defined(__aarch64__)
+constexpr SimdSet kSimdSets[] = {{Simd::neon, "neon"}, {Simd::plain, "plain"}};
+#else
+constexpr SimdSet kSimdSets[] = {{Simd::plain, "plain"}};
+#endif
 
 inline bool runs_here(Simd simd) {
 #if defined(__x86_64__)
   if (simd == Simd::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (simd == Simd::avx512) return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
 #endif
-  return simd == Simd::plain;
+  (void)simd;
+  return true;  // every AArch64 processor has NEON
 }
 
 // For a kernel's constructor.
 inline Simd chosen_simd() {
-  constexpr std::pair<Simd, const char*> all[] = {{Simd::avx512, "avx512"}, {Simd::avx2, "avx2"}, {Simd::plain, "plain"}};
   const char* wanted = std::getenv("OPLAB_SIMD");
   const bool any = wanted == nullptr || *wanted == '\0';
-  for (const auto& [simd, name] : all) {
-    if (any ? runs_here(simd) : std::string(name) == wanted && runs_here(simd)) return simd;
+  std::string here;
+  bool is_known = false;
+  for (const auto& [simd, name] : kSimdSets) {
+    const bool is_wanted = any || std::string(name) == wanted;
+    if (is_wanted && runs_here(simd)) return simd;
+    is_known = is_known || is_wanted;
+    if (runs_here(simd)) here += (here.empty() ? "" : ", ") + std::string(name);
   }
-  refuse("OPLAB_SIMD is ", wanted, ", which is not one of plain, avx2 and avx512, or not what this processor can run.");
+  refuse("OPLAB_SIMD is ", wanted, is_known ? ", which this processor cannot run" : ", which is not a set of instructions of this build",
+         ". Unset it, or set it to one of: ", here, ".");
 }
 
 // What a job may know of the set that it is compiled for: the bytes of a register, and how many registers there are.
 template <Simd simd>
 struct Registers {
   static constexpr int bytes = simd == Simd::avx512 ? 64 : simd == Simd::avx2 ? 32 : 16;
-  static constexpr int count = simd == Simd::avx512 ? 32 : 16;
+  static constexpr int count = simd == Simd::avx512 || simd == Simd::neon ? 32 : 16;
 };
 
 // Calls Job::template run<simd>(arguments...). All that run calls must be always_inline: a function of its own would be
-// compiled for the oldest processor.
+// compiled for the oldest processor, and without OPLAB_JOB.
 #if defined(__x86_64__)
 template <typename Job, typename... Arguments>
-[[gnu::target("avx512f,avx512dq")]] void run_with_avx512(const Arguments&... arguments) {
+[[gnu::target("avx512f,avx512dq")]] OPLAB_JOB void run_with_avx512(const Arguments&... arguments) {
   Job::template run<Simd::avx512>(arguments...);
 }
 template <typename Job, typename... Arguments>
-[[gnu::target("avx2,fma")]] void run_with_avx2(const Arguments&... arguments) {
+[[gnu::target("avx2,fma")]] OPLAB_JOB void run_with_avx2(const Arguments&... arguments) {
   Job::template run<Simd::avx2>(arguments...);
 }
+#elif defined(__aarch64__)
+template <typename Job, typename... Arguments>
+OPLAB_JOB void run_with_neon(const Arguments&... arguments) {
+  Job::template run<Simd::neon>(arguments...);
+}
 #endif
+template <typename Job, typename... Arguments>
+OPLAB_PLAIN_JOB void run_plain(const Arguments&... arguments) {
+  Job::template run<Simd::plain>(arguments...);
+}
 
 template <typename Job, typename... Arguments>
 void run_vectorised(Simd simd, const Arguments&... arguments) {
 #if defined(__x86_64__)
   if (simd == Simd::avx512) return run_with_avx512<Job>(arguments...);
   if (simd == Simd::avx2) return run_with_avx2<Job>(arguments...);
+#elif defined(__aarch64__)
+  if (simd == Simd::neon) return run_with_neon<Job>(arguments...);
 #endif
   (void)simd;
-  Job::template run<Simd::plain>(arguments...);
+  run_plain<Job>(arguments...);
 }
 
-// A vector of so many bytes; the compiler splits it where the registers are smaller.
-template <typename T, int bytes = 64>
+// A vector that fills one register of the set. A wider one would be kept in memory: GCC splits what is computed with it, but
+// not the variable, and each operation would read and write the stack.
+template <typename T, Simd simd>
 struct Vector {
-  typedef T type __attribute__((vector_size(bytes)));
-  static constexpr int64_t lanes = bytes / sizeof(T);
+  typedef T type __attribute__((vector_size(Registers<simd>::bytes)));
+  static constexpr int64_t lanes = Registers<simd>::bytes / sizeof(T);
 };
 
 // to[j * to_step + i] = from[i * from_step + j] for i < rows and j < columns. Blocks of one register by one register are
 // turned over in registers: in step d, what differs in bit d of row and lane changes places.
 template <typename T, Simd simd>
 struct Transpose {
-  static constexpr int64_t lanes = Vector<T, Registers<simd>::bytes>::lanes;
-  using V = typename Vector<T, Registers<simd>::bytes>::type;
+  static constexpr int64_t lanes = Vector<T, simd>::lanes;
+  using V = typename Vector<T, simd>::type;
   using Lanes = std::make_integer_sequence<int, static_cast<int>(lanes)>;
 
   [[gnu::always_inline]] static void run(const T* from, int64_t from_step, int64_t rows, int64_t columns, T* to,
