@@ -22,7 +22,7 @@ double now() {
 
 // `count` sums that do not wait for each other: as many as hide the latency of a multiply-add, and as leave registers for its two
 // factors. A vector is as wide as a register of the set. GCC keeps a wider one in memory, and what is measured is the memory.
-template <int bytes, int count>
+template <int bytes, int count, bool fused = true>
 struct Sums {
   typedef float Vector __attribute__((vector_size(bytes)));
   static constexpr double flops = 2.0 * count * bytes / sizeof(float);  // of one step
@@ -36,7 +36,9 @@ struct Sums {
 #pragma GCC unroll 32
       for (int s = 0; s < count; ++s) {
 #if defined(__aarch64__)
-        asm("fmla %0.4s, %1.4s, %2.4s" : "+w"(sums[s]) : "w"(factor), "w"(more));  // it adds to its result, so C++ would copy first
+        // In C++ there would be a copy: fmla adds to its result. And the compiler would fuse for both sets.
+        if (fused) asm("fmla %0.4s, %1.4s, %2.4s" : "+w"(sums[s]) : "w"(factor), "w"(more));
+        if (!fused) asm("fmul %0.4s, %0.4s, %1.4s\n fadd %0.4s, %0.4s, %2.4s" : "+w"(sums[s]) : "w"(factor), "w"(more));
 #else
         sums[s] = sums[s] * factor + more;
 #endif
@@ -69,20 +71,20 @@ const Set* find(const char* name) {
       {"avx2", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), add_avx2, Wide::flops},
       {"plain", true, add_plain, Narrow::flops},
   };
-#else
-#if defined(__aarch64__)
-using Narrow = Sums<16, 24>;
-#else
-using Narrow = Sums<16, 12>;
-#endif
-float add_baseline(int64_t steps) { return Narrow::add(steps); }
+#elif defined(__aarch64__)
+using Fused = Sums<16, 24>;
+using Narrow = Sums<16, 24, false>;
+float add_neon(int64_t steps) { return Fused::add(steps); }
+float add_plain(int64_t steps) { return Narrow::add(steps); }
 
 const Set* find(const char* name) {
-#if defined(__aarch64__)
-  static const Set sets[] = {{"neon", true, add_baseline, Narrow::flops}};
+  static const Set sets[] = {{"neon", true, add_neon, Fused::flops}, {"plain", true, add_plain, Narrow::flops}};
 #else
-  static const Set sets[] = {{"plain", true, add_baseline, Narrow::flops}};
-#endif
+using Narrow = Sums<16, 12>;
+float add_plain(int64_t steps) { return Narrow::add(steps); }
+
+const Set* find(const char* name) {
+  static const Set sets[] = {{"plain", true, add_plain, Narrow::flops}};
 #endif
   for (const Set& set : sets) {
     if (std::strcmp(set.name, name) == 0 && set.runs_here) return &set;

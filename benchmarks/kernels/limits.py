@@ -46,8 +46,12 @@ class Peak:
     known: bool
 
     @property
+    def lanes(self) -> int:
+        return BYTES[self.simd] // 4
+
+    @property
     def theoretical(self) -> float:
-        return self.cycles * self.starts * BYTES[self.simd] / 4 * 2
+        return self.cycles * self.starts * self.lanes * 2
 
     @property
     def ratio(self) -> float:
@@ -61,7 +65,9 @@ class Peak:
         if self.ratio > 1:
             return f"{what}: this processor starts more than {self.starts:g} multiply-adds in a cycle."
         if self.threads > 1:
-            return f"{what}: the machine is busy, or the processors share a core, or the clock is lower with all at work."
+            return (
+                f"{what}: the machine is busy, or the processors share a core, or the clock is lower with all at work."
+            )
         return f"{what}: the machine is busy, or a core starts fewer than {self.starts:g} multiply-adds in a cycle."
 
 

@@ -1,59 +1,32 @@
-"""The processor that is measured: its name, the sets of instructions that the kernels may use, and what it could do at most."""
+"""The processor under test: its name, the sets of instructions that the kernels may use, and what it could do at most."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import functools
-import hashlib
-import os
 import platform
-from collections.abc import Iterator
 from pathlib import Path
 
-from oplab.errors import OplabError
-from oplab.toolchain.compiler import find_compiler, run
+import numpy as np
 
-from .harness import Missing
-from .peers import bench_dir
+from .runners import SIMD, bound, one_node, simd_set
 
-SETS = ("avx512", "avx2", "neon", "plain")  # values of OPLAB_SIMD, the fastest first
+SETS = ("avx512", "avx2", "neon", "plain")  # the values of OPLAB_SIMD, the fastest first
 FEATURES = ("sse2", "avx", "avx2", "fma", "avx512f", "avx512dq", "asimd", "sve")
-HIDDEN = {"avx2": 1, "plain": 2}  # what hide() can make of a processor with AVX-512: the argument of its C++
-VARIABLE = "OPLAB_SIMD"
-MASK = Path(__file__).with_name("cpuid_mask.cpp")
-
-
-@contextlib.contextmanager
-def chosen(simd: str | None) -> Iterator[None]:
-    """Sessions made within use this set; with None the one that the kernels choose."""
-    before = os.environ.pop(VARIABLE, None)
-    if simd:
-        os.environ[VARIABLE] = simd
-    try:
-        yield
-    finally:
-        os.environ.pop(VARIABLE, None)
-        if before is not None:
-            os.environ[VARIABLE] = before
+BASELINE = "neon" if platform.machine() in ("aarch64", "arm64") else "plain"  # what is compiled without a choice
 
 
 @functools.cache
 def sets() -> tuple[str, ...]:
     """The sets that run here, the fastest first. The kernels are asked: they refuse one that the processor lacks."""
-    import numpy as np
-
-    from .runners import bound, one_node
-
     feed = {name: np.zeros(shape, np.float32) for name, shape in (("X", (1, 1, 1, 1)), ("W", (1, 1, 1, 1)))}
     feed["offset"] = np.zeros((1, 2, 1, 1), np.float32)
     found = []
     for simd in SETS:
-        with chosen(simd):
+        with simd_set(simd):
             try:
                 bound(one_node("DeformConv2d", feed, {"Y": np.float32}), feed, 1)
-            except Exception as refused:  # noqa: BLE001  ONNX Runtime's exceptions have no class of their own
-                if VARIABLE not in str(refused):
+            except Exception as refused:
+                if SIMD not in str(refused):
                     raise
             else:
                 found.append(simd)
@@ -70,7 +43,7 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def describe() -> str:
-    """"Intel(R) Xeon(R) Processor, family 6 model 207 stepping 2, with sse2 avx …": clouds give many processors one name."""
+    """ "Intel(R) Xeon(R) Processor, family 6 model 207 stepping 2, with sse2 avx …": clouds give many processors one name."""
     info = _cpuinfo()
     name = info.get("model name") or platform.processor() or platform.machine()
     numbers = {"family": "cpu family", "model": "model", "stepping": "stepping", "part": "CPU part"}
@@ -110,35 +83,3 @@ def _intel(simd: str, model: int) -> float | None:
     if model in (106, 108, 143, 207, 173, 174):  # servers since Ice Lake
         return 2.0
     return 1.0 if model in (102, 125, 126, 140, 141, 167) else None  # Skylake's servers had one or two
-
-
-@functools.cache
-def _mask_library() -> ctypes.CDLL:
-    compiler = find_compiler()
-    digest = hashlib.sha256((MASK.read_text() + str(compiler)).encode()).hexdigest()[:12]
-    made = bench_dir() / f"cpuid_mask-{digest}.so"
-    if not made.exists():
-        part = made.with_suffix(f".{os.getpid()}")
-        done = run([*compiler.command, "-std=c++17", "-O2", "-fPIC", "-shared", str(MASK), "-o", str(part)], timeout=120)
-        if done.returncode:
-            raise Missing(f"{MASK.name} does not compile: {done.log.strip().splitlines()[0]}")
-        part.replace(made)
-    return ctypes.CDLL(str(made))
-
-
-def hide(simd: str) -> None:
-    """From here on, all libraries of this process find a processor whose best set is ``simd``. Call it before they are loaded.
-
-    Raises:
-        OplabError: this processor, or the system, does not let a program answer the question what the processor can do.
-    """
-    try:
-        done = _mask_library().hide(HIDDEN[simd])
-    except (Missing, OSError) as reason:
-        raise OplabError(f"--as {simd} is not possible here: {reason}") from None
-    if done != 0:
-        raise OplabError(
-            f"--as {simd} is not possible here: the instruction CPUID cannot be intercepted (Linux on x86-64 with the flag "
-            "cpuid_fault in /proc/cpuinfo can).",
-            f"`--simd {simd}` measures our kernels with that set; the peers still use all that the processor has.",
-        )

@@ -12,24 +12,12 @@ namespace {
 struct Alone {
   template <Simd simd>
   [[gnu::always_inline]] static void run(const float* samples, const float* weights, int64_t terms, int64_t panels, float* sums) {
-    constexpr int64_t lanes = Vector<float>::lanes;
+    constexpr int64_t lanes = kPanel<float>;
     for (int64_t begin = 0; begin < terms; begin += kDepth) {
       const int64_t count = std::min(kDepth, terms - begin);
       Product<float, simd, kStride, kTile>::add(samples, kTile, count, weights + panels * begin * lanes, panels, sums);
     }
   }
-};
-
-struct Names {
-  const char* name;
-  Simd simd;
-};
-constexpr Names kNames[] = {
-    {"plain", Simd::plain},
-#if defined(__x86_64__)
-    {"avx2", Simd::avx2},
-    {"avx512", Simd::avx512},
-#endif
 };
 
 }  // namespace
@@ -43,12 +31,12 @@ constexpr Names kNames[] = {
 extern "C" int product(const char* name, const float* samples, const float* weights, int64_t terms, int64_t channels,
                        int64_t tiles, int threads, float* result) {
   using namespace oplab;
-  constexpr int64_t lanes = Vector<float>::lanes;
-  const Simd* simd = nullptr;
-  for (const Names& each : kNames) {
-    if (std::strcmp(each.name, name) == 0 && runs_here(each.simd)) simd = &each.simd;
+  constexpr int64_t lanes = kPanel<float>;
+  const SimdSet* set = nullptr;
+  for (const SimdSet& each : kSimdSets) {
+    if (std::strcmp(each.name, name) == 0 && runs_here(each.simd)) set = &each;
   }
-  if (!simd || channels % lanes != 0) return -1;
+  if (!set || channels % lanes != 0) return -1;
   const int64_t panels = channels / lanes;
   const Buffer<float> packed = allocate<float>(terms * channels);
   for (int64_t begin = 0; begin < terms; begin += kDepth) {
@@ -65,7 +53,7 @@ extern "C" int product(const char* name, const float* samples, const float* weig
     for (int64_t i = 0; i < kTile; ++i) std::memcpy(rows.get() + i * kStride, samples + i * kDepth, kDepth * sizeof(float));
     for (int64_t tile = t; tile < tiles; tile += threads) {
       std::fill_n(sums.get(), panels * kTile * lanes, 0.0f);
-      run_vectorised<Alone>(*simd, rows.get(), packed.get(), terms, panels, sums.get());
+      run_vectorised<Alone>(set->simd, rows.get(), packed.get(), terms, panels, sums.get());
     }
     if (t != 0) return;
     for (int64_t i = 0; i < kTile; ++i) {
