@@ -146,7 +146,7 @@ def bench(options: argparse.Namespace) -> int:
         try:
             bounds["bandwidth"] = limits.bandwidth(options.threads, **size)
             for simd in sets:
-                peaks += [limits.peak(simd, threads, 0.02 if options.quick else 1.0) for threads in steps]
+                peaks += [limits.peak(simd, threads, 0.1 if options.quick else 1.0) for threads in steps]
             bounds["flops"] = max(each.flops for each in peaks if each.threads == options.threads)
         except (harness.Missing, OplabError) as reason:
             say(f"  left out: {reason}")
@@ -167,7 +167,7 @@ def bench(options: argparse.Namespace) -> int:
 
 
 def cases_of(name: str, quick: bool) -> list:
-    """The cases of one kernel. Whether it is compiled for several sets is what its source says: it asks which one was chosen."""
+    """The cases of one kernel. It is compiled for several sets where its source asks which one was chosen."""
     has_sets = "chosen_simd" in (ROOT / "csrc" / "ort_ops" / f"{name}.cpp").read_text(encoding="utf-8")
     made = importlib.import_module(f".{name}", __package__).cases(quick)
     return [dataclasses.replace(case, has_sets=has_sets and not case.simd) for case in made]
@@ -210,9 +210,8 @@ def finish(
         outcome = []
     for each, peer in missed:
         threads = f"{each.threads} thread{'s' if each.threads > 1 else ''}"
-        outcome.append(
-            f"  not reached: {each.case.name}, {threads}: {each.ratios(peer.name)[1]:.2f} times {peer.name}, not {each.target(peer):g}"
-        )
+        numbers = f"{each.ratios(peer.name)[1]:.2f} times {peer.name}, not {each.target(peer):g}"
+        outcome.append(f"  not reached: {each.case.name}, {threads}: {numbers}")
     remarks["ratios"] = outcome
 
     caption, blocks = report.caption(about), {}

@@ -1,7 +1,6 @@
-// Hides sets of instructions from all libraries that this process loads later: ONNX Runtime, PyTorch and our kernels ask the
-// instruction CPUID what there is, and Linux can let it fault instead (arch_prctl, ARCH_SET_CPUID). The handler asks itself and takes bits
-// out of the answer. So a processor with AVX-512 shows what one without it would do. What the C library chose when the process
-// started (memcpy) stays as it is.
+// Hides sets of instructions from all libraries that this process loads later. ONNX Runtime, PyTorch and our kernels ask the
+// instruction CPUID what there is. Linux can let it fault instead (arch_prctl, ARCH_SET_CPUID); the handler executes it and
+// removes bits from its answer. What the C library chose when the process started (memcpy) stays as it is.
 #if defined(__linux__) && defined(__x86_64__)
 #include <cpuid.h>
 #include <signal.h>

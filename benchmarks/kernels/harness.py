@@ -239,7 +239,8 @@ def measure(
 ) -> None:
     """Measures (case, threads) one after the other into ``results``, the one that is under way included.
 
-    ``sets`` are those that kernels with several are measured with, the fastest first; ``best``: whether the processor has no faster one.
+    Kernels that are compiled for several sets are measured with ``sets``, the fastest first. ``best``: the processor has no
+    faster one.
 
     Raises:
         Unequal: two contestants came to different results. ``results`` holds the cases before.

@@ -1,5 +1,5 @@
-// What this machine can do at most: bytes to and from memory, and multiply-adds with each set of instructions. One function for
-// each set, compiled for that set alone: flags for the whole file would let the compiler use more in all of them.
+// What this machine can do at most: bytes to and from memory, and multiply-adds with each set of instructions. Each set has
+// a function that is compiled for it alone: flags for the whole file would let the compiler use more in all of them.
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -20,8 +20,8 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// `count` sums that do not wait for each other: as many as hide the latency of a multiply-add, and as leave registers for its two
-// factors. A vector is as wide as a register of the set. GCC keeps a wider one in memory, and what is measured is the memory.
+// `count` sums that do not wait for each other: enough to hide the latency of a multiply-add, and few enough to leave
+// registers for its two factors. A vector is as wide as a register of the set: GCC keeps a wider one in memory.
 template <int bytes, int count, bool fused = true>
 struct Sums {
   typedef float Vector __attribute__((vector_size(bytes)));
@@ -29,7 +29,7 @@ struct Sums {
 
   [[gnu::always_inline]] static float add(int64_t steps) {
     Vector sums[count];
-    // They start with what the compiler does not know: it finds the one number that 0.999 x + 0.001 leaves as it is.
+    // Starts that the compiler does not know: it would leave out the sum that starts at 1, which 0.999 x + 0.001 keeps.
     for (int s = 0; s < count; ++s) sums[s] = Vector{} + static_cast<float>(steps + s);
     const Vector factor = Vector{} + 0.999f, more = Vector{} + 0.001f;
     for (int64_t i = 0; i < steps; ++i) {
@@ -92,11 +92,13 @@ const Set* find(const char* name) {
   return nullptr;
 }
 
-[[gnu::always_inline]] inline void triad_piece(float* y, const float* a, const float* b, float factor, int64_t begin, int64_t end) {
+[[gnu::always_inline]] inline void triad_piece(float* y, const float* a, const float* b, float factor, int64_t begin,
+                                               int64_t end) {
   for (int64_t i = begin; i < end; ++i) y[i] = a[i] + factor * b[i];
 }
 #if defined(__x86_64__)
-[[gnu::target("avx2,fma")]] void triad_avx2(float* y, const float* a, const float* b, float factor, int64_t begin, int64_t end) {
+[[gnu::target("avx2,fma")]] void triad_avx2(float* y, const float* a, const float* b, float factor, int64_t begin,
+                                            int64_t end) {
   triad_piece(y, a, b, factor, begin, end);
 }
 #endif
@@ -131,8 +133,8 @@ extern "C" double peak(const char* name, double operations, int threads) {
   return sum;
 }
 
-// Cycles per second, of all threads together: additions that wait for each other, one for each cycle. Of a register, because some
-// processors add a constant without any time. `name` is a set whose multiply-adds run before it: some lower the clock for them.
+// Cycles per second, of all threads together: additions that wait for each other take one cycle each. A register is added,
+// since some processors add a constant in no time. Multiply-adds of the set come first: some processors lower the clock for them.
 extern "C" double cycles(const char* name, double count, int threads) {
   const Set* set = find(name);
   std::vector<double> rates(threads);

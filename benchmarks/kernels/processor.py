@@ -43,7 +43,7 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def describe() -> str:
-    """ "Intel(R) Xeon(R) Processor, family 6 model 207 stepping 2, with sse2 avx …": clouds give many processors one name."""
+    """Name, family, model, stepping and the features that matter here: in clouds many processors have the same name."""
     info = _cpuinfo()
     name = info.get("model name") or platform.processor() or platform.machine()
     numbers = {"family": "cpu family", "model": "model", "stepping": "stepping", "part": "CPU part"}

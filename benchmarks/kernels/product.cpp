@@ -1,5 +1,5 @@
-// The matrix product of DeformConv2d alone: the same code, tiles, buffers and flags, without the sampling that fills them. The operator's own
-// source is included, so that its constants and its dispatch are what is measured.
+// The matrix product of DeformConv2d alone, without the sampling that fills its tiles. The operator's own source is included:
+// its constants, its dispatch and its flags are what is measured.
 #include "deform_conv2d.cpp"
 
 #include <cstring>
@@ -8,10 +8,11 @@
 namespace oplab {
 namespace {
 
-// Row by row as the operator goes over a group: runs of kDepth terms, each for all pixels of a tile and all panels.
+// One tile as the operator computes it: runs of kDepth terms, each for all pixels and all panels.
 struct Alone {
   template <Simd simd>
-  [[gnu::always_inline]] static void run(const float* samples, const float* weights, int64_t terms, int64_t panels, float* sums) {
+  [[gnu::always_inline]] static void run(const float* samples, const float* weights, int64_t terms, int64_t panels,
+                                         float* sums) {
     constexpr int64_t lanes = kPanel<float>;
     for (int64_t begin = 0; begin < terms; begin += kDepth) {
       const int64_t count = std::min(kDepth, terms - begin);
@@ -23,10 +24,10 @@ struct Alone {
 }  // namespace
 }  // namespace oplab
 
-// Adds the same samples' products `tiles` times, shared out to the threads: for the time. All are as the operator has them:
-//   samples  [tile][terms], of which a tile reads the first kDepth columns again and again, as it finds them in its buffer
+// Computes so many tiles, all with the same samples, and writes the sums of one of them to `result`.
+//   samples  [kTile][kDepth]: each run of terms finds them in the buffer that the operator would fill again
 //   weights  [terms][channels], a multiple of 16 channels
-//   sums     [tile][channels], of one tile, for the check: sum over terms of samples[pixel][term % kDepth] * weights[term][channel]
+//   result   [kTile][channels]: sum over terms of samples[pixel][term % kDepth] * weights[term][channel]
 // Returns 0, or -1 where the set is unknown or does not run here.
 extern "C" int product(const char* name, const float* samples, const float* weights, int64_t terms, int64_t channels,
                        int64_t tiles, int threads, float* result) {
@@ -43,8 +44,8 @@ extern "C" int product(const char* name, const float* samples, const float* weig
     const int64_t count = std::min(kDepth, terms - begin);
     for (int64_t panel = 0; panel < panels; ++panel) {
       for (int64_t k = 0; k < count; ++k) {
-        std::memcpy(packed.get() + (panels * begin + panel * count + k) * lanes, weights + (begin + k) * channels + panel * lanes,
-                    lanes * sizeof(float));
+        std::memcpy(packed.get() + (panels * begin + panel * count + k) * lanes,
+                    weights + (begin + k) * channels + panel * lanes, lanes * sizeof(float));
       }
     }
   }
