@@ -210,7 +210,7 @@ def finish(
         outcome = []
     for each, peer in missed:
         threads = f"{each.threads} thread{'s' if each.threads > 1 else ''}"
-        numbers = f"{each.ratios(peer.name)[1]:.2f} times {peer.name}, not {each.target(peer):g}"
+        numbers = f"{each.ratios(peer.name)[1]:.3f} times {peer.name}, not {each.target(peer):g}"
         outcome.append(f"  not reached: {each.case.name}, {threads}: {numbers}")
     remarks["ratios"] = outcome
 
