@@ -152,8 +152,9 @@ def cases(quick: bool) -> list[Case]:
             *product.cases(quick),
         ]
     made = [case(64, (s, s), 64, series="64 channels", threads=True) for s in (14, 28, 56, 128, 192)]
-    made += [case(128, (s, s), 128, series="128 channels", threads=True) for s in (14, 28, 56)]
-    made += [case(*sizes, threads=True) for sizes in ((32, (32, 32), 32), (64, (64, 64), 27), (17, (1, 4093), 31))]
+    made += [case(32, (s, s), 32, series="32 channels", threads=True) for s in (14, 32, 192)]
+    made += [case(128, (s, s), 128, series="128 channels", threads=True) for s in (14, 28, 56, 192)]
+    made += [case(*sizes, threads=True) for sizes in ((64, (64, 64), 27), (17, (1, 4093), 31))]
     made += [case(*sizes, targets=FEW_PIXELS, threads=True) for sizes in ((256, (14, 14), 256), (512, (7, 7), 512))]
     made += [
         case(3, (64, 64), 64, targets=None)

@@ -13,7 +13,7 @@ import numpy as np
 
 from oplab.errors import OplabError
 from oplab.toolchain.compiler import find_compiler, run
-from oplab.toolchain.recipes import recipe
+from oplab.toolchain.recipes import recipe, source_folder
 
 from .harness import Case, Peer, Run
 from .limits import multiply_adds
@@ -33,8 +33,8 @@ def _library() -> ctypes.CDLL:
     """
     compiler, how = find_compiler(), recipe("ort")
     command = [*how.compile_command(compiler), "-shared", "-pthread", str(SOURCE)]
-    headers = sorted(file for folder in how.includes for file in folder.iterdir() if file.is_file())
-    texts = [" ".join(command), str(compiler), *(file.read_text() for file in [SOURCE, *headers])]
+    included = [file for file in sorted(source_folder("ort").parent.glob("*/*")) if file.suffix in (".h", ".cpp")]
+    texts = [" ".join(command), str(compiler), *(file.read_text() for file in [SOURCE, *included])]
     made = bench_dir() / f"product-{hashlib.sha256(''.join(texts).encode()).hexdigest()[:12]}.so"
     if not made.exists():
         part = made.with_suffix(f".{os.getpid()}")
