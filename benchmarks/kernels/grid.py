@@ -69,7 +69,7 @@ def case(n: int, d: int, *, bounds: bool = False, target: float | None = None, *
         KERNEL,
         words,
         ours,
-        (Peer("standard operators", composition, target),),
+        (Peer("standard operators", composition, target, plain=target),),
         close(0, 0),
         flops=4 * n * d,
         bytes=4 * n * d + 8 * n,

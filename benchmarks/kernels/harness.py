@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from .runners import simd_set
+
 Run = Callable[[], Any]
 Make = Callable[[int], Run]
 Check = Callable[[Sequence[np.ndarray], Sequence[np.ndarray]], None]
@@ -49,6 +51,7 @@ class Peer:
         Make  # make(threads) -> a callable without arguments. Its result: one array or several, of numpy, torch or ORT
     )
     target: float | None = None  # how many times as long as ours it has to take, at least
+    plain: float | None = None  # instead, where a kernel has faster sets and the processor has none of them
     check: Check | None = None  # instead of the case's own, for example a limit that computes something else
     rung: bool = False  # a slower version of our own, for the picture of the ladder: no peer in the table
 
@@ -67,7 +70,9 @@ class Case:
     series: str = ""  # cases of one kernel and series are one line in the picture of sizes
     at: float = 0  # their place on its axis
     unit: str = ""  # what the axis counts: "points"
-    threads: bool = False  # measured for each number of threads as well
+    threads: bool = False  # measured and judged with one thread as well
+    has_sets: bool = False  # the kernel is compiled for several sets of instructions: it is measured with each
+    simd: str = ""  # or the case is about one set alone
 
     @property
     def name(self) -> str:
@@ -81,6 +86,9 @@ class Result:
     case: Case
     threads: int
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    simd: str = ""  # the set that "ours" uses; "ours, plain" and its like are the sets in `lesser`
+    lesser: tuple[str, ...] = ()
+    best: bool = True  # whether this processor has no faster set: the peers would use it
     missing: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -91,17 +99,25 @@ class Result:
     def median(self, name: str = "ours") -> float:
         return statistics.median(self.seconds[name][: self.rounds])
 
-    def ratios(self, name: str) -> tuple[float, float, float]:
+    def ratios(self, name: str, to: str = "ours") -> tuple[float, float, float]:
         """First quartile, median and third quartile of (its time / ours), round by round."""
-        pairs = zip(self.seconds[name][: self.rounds], self.seconds["ours"][: self.rounds], strict=True)
-        low, middle, high = np.percentile([theirs / ours for theirs, ours in pairs], [25, 50, 75])
+        pairs = zip(self.seconds[name][: self.rounds], self.seconds[to][: self.rounds], strict=True)
+        low, middle, high = np.percentile([theirs / own for theirs, own in pairs], [25, 50, 75])
         return float(low), float(middle), float(high)
+
+    def target(self, peer: Peer) -> float | None:
+        """What is asked of the ratio to this peer."""
+        if not self.case.has_sets:
+            return peer.target
+        if not self.best:
+            return None
+        return peer.plain if self.simd == "plain" else peer.target
 
     def reached(self, peer: Peer) -> bool | None:
         """Whether the median reaches the peer's target; None where there is no target or no measurement."""
-        if peer.target is None or peer.name not in self.seconds or not self.rounds:
+        if (target := self.target(peer)) is None or peer.name not in self.seconds or not self.rounds:
             return None
-        return self.ratios(peer.name)[1] >= peer.target
+        return self.ratios(peer.name)[1] >= target
 
 
 def close(rtol: float = 1e-5, atol: float = 1e-5) -> Check:
@@ -145,15 +161,27 @@ def set_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def prepare(case: Case, threads: int, say: Callable[[str], None]) -> tuple[Result, dict[str, Run]]:
+def prepare(
+    case: Case, threads: int, say: Callable[[str], None], sets: Sequence[str] = (), best: bool = True
+) -> tuple[Result, dict[str, Run]]:
     """Makes all contestants and compares their results.
 
     Raises:
-        Unequal: a peer came to another result.
+        Unequal: a peer came to another result, or ours with another set of instructions.
     """
     set_threads(threads)
-    result, runs = Result(case, threads), {"ours": case.ours(threads)}
+    simd, *lesser = (case.simd,) if case.simd else sets if case.has_sets and sets else ("",)
+    with simd_set(simd):
+        result, runs = Result(case, threads, {}, simd, tuple(lesser), best), {"ours": case.ours(threads)}
     ours = arrays(runs["ours"]())
+    for each in lesser:
+        with simd_set(each):
+            run = case.ours(threads)
+        try:
+            (case.check or close())(ours, arrays(run()))
+        except AssertionError as difference:
+            raise Unequal(f"{case.name}: {simd} and {each} are not equal: {difference}") from None
+        runs[f"ours, {each}"] = run
     for peer in case.peers:
         try:
             run = peer.make(threads)
@@ -206,8 +234,13 @@ def measure(
     seconds: float,
     results: list[Result],
     say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
+    sets: Sequence[str] = (),
+    best: bool = True,
 ) -> None:
     """Measures (case, threads) one after the other into ``results``, the one that is under way included.
+
+    Kernels that are compiled for several sets are measured with ``sets``, the fastest first. ``best``: the processor has no
+    faster one.
 
     Raises:
         Unequal: two contestants came to different results. ``results`` holds the cases before.
@@ -216,7 +249,7 @@ def measure(
     todo = list(cases)
     for number, (case, threads) in enumerate(todo, 1):
         say(f"[{number}/{len(todo)}] {case.name}, {threads} thread{'s' if threads > 1 else ''}")
-        result, runs = prepare(case, threads, say)
+        result, runs = prepare(case, threads, say, sets, best)
         results.append(result)
         try:
             rounds(result, runs, seconds)
@@ -227,6 +260,7 @@ def measure(
         finally:
             del runs
         line = [f"ours {1e3 * result.median():.3g} ms"]
+        line += [f"{each} {1e3 * result.median(f'ours, {each}'):.3g} ms" for each in result.lesser]
         line += [
             f"{peer.name} {result.ratios(peer.name)[1]:.2f}×" for peer in case.peers if peer.name in result.seconds
         ]

@@ -164,11 +164,18 @@ def _line(at: Axes, line: list[Result], name: str, colour: str, style: str, labe
     at.plot(x, y, style, color=colour, ms=4, lw=1.6, label=label)
 
 
+def _series(result: Result) -> tuple[str, str]:
+    return result.case.kernel, result.case.series
+
+
 def by_threads(results: list[Result], limits: dict[str, float], threads: int):
     """How many times as fast as with one thread, ours and the peers."""
-    cases = {id(each.case): each.case for each in results if each.case.threads}
+    largest = {}  # of each kernel's series: a picture of all sizes has too many
+    for each in results:
+        if each.case.threads and each.case.series and each.case.at >= largest.get(_series(each), each).case.at:
+            largest[_series(each)] = each
     lines = []
-    for case in cases.values():
+    for case in (each.case for each in largest.values()):
         own = sorted((each for each in results if each.case is case), key=lambda each: each.threads)
         if len(own) > 1 and own[0].threads == 1:
             lines.append((case, own))

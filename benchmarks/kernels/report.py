@@ -5,37 +5,79 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
-from pathlib import Path
 
 from .harness import Peer, Result
+from .limits import Peak
+from .processor import BASELINE, describe
 
-HEAD = ("kernel", "size", "peer", "ours, ms", "peer, ms", "ratio", "quartiles", "at least", "")
+HEAD = ("kernel", "size", "threads", "set", "peer", "ours, ms", "peer, ms", "ratio", "quartiles", "at least", "")
+ALONE_HEAD = ("kernel", "size", "threads", "set", "ms")
+LIMITS_HEAD = (
+    "set",
+    "threads",
+    "clock, GHz",
+    "multiply-adds in a cycle",
+    "theory, GFLOP/s",
+    "measured, GFLOP/s",
+    "ratio",
+)
 
 
-def rows(results: Sequence[Result], threads: int, judged: bool = True) -> list[tuple[str, ...]]:
-    """A row for each peer, as many words as HEAD has. Rungs, and measurements with other numbers of threads, are in pictures."""
-    found = []
-    for result in results:
-        if result.threads != threads:
-            continue
-        case = result.case
-        for peer in case.peers:
-            if not peer.rung:
-                found.append((case.kernel, case.size, peer.name, *_numbers(result, peer, judged)))
-    return found
-
-
-def alone(results: Sequence[Result], threads: int) -> list[tuple[str, ...]]:
-    """(kernel, size, milliseconds) of the cases without a peer."""
+def rows(results: Sequence[Result], judged: bool = True) -> list[tuple[str, ...]]:
+    """A row for each peer, as many words as HEAD has. Rungs are in a picture."""
     return [
-        (each.case.kernel, each.case.size, f"{1e3 * each.median():.3g}")
-        for each in results
-        if each.threads == threads and not each.case.peers
+        (*_words(result), peer.name, *_numbers(result, peer, judged))
+        for result in results
+        for peer in result.case.peers
+        if not peer.rung
     ]
 
 
+def alone(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    """Rows for ALONE_HEAD of the cases without a peer."""
+    return [(*_words(each), f"{1e3 * each.median():.3g}") for each in results if not each.case.peers]
+
+
+def by_set(results: Sequence[Result]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+    """Rows and their head: each case's milliseconds with every set, and how many times as long its first peer takes."""
+    shown = [each for each in results if each.lesser]
+    found = []
+    for result in shown:
+        first = next((peer.name for peer in result.case.peers if peer.name in result.seconds), None)
+        words = [result.case.kernel, result.case.size, str(result.threads)]
+        words += [first, f"{1e3 * result.median(first):.3g}"] if first else ["", ""]
+        for name in ("ours", *(f"ours, {simd}" for simd in result.lesser)):
+            words.append(
+                f"{1e3 * result.median(name):.3g}" + (f" ({result.ratios(first, name)[1]:.2f}×)" if first else "")
+            )
+        found.append(tuple(words))
+    sets = (shown[0].simd, *shown[0].lesser) if shown else ()
+    return found, ("kernel", "size", "threads", "peer", "peer, ms", *(f"{simd}, ms" for simd in sets))
+
+
+def limit_rows(peaks: Sequence[Peak]) -> list[tuple[str, ...]]:
+    """Rows for LIMITS_HEAD."""
+    return [
+        (
+            each.simd,
+            str(each.threads),
+            f"{each.cycles / each.threads / 1e9:.2f}",
+            f"{each.starts:g} of {each.lanes} floats" + ("" if each.known else " (what fits best)"),
+            f"{each.theoretical / 1e9:.1f}",
+            f"{each.flops / 1e9:.1f}",
+            f"{each.ratio:.2f}",
+        )
+        for each in peaks
+    ]
+
+
+def _words(result: Result) -> tuple[str, ...]:
+    return result.case.kernel, result.case.size, str(result.threads), result.simd or BASELINE
+
+
 def _numbers(result: Result, peer: Peer, judged: bool) -> tuple[str, ...]:
-    least = f"{peer.target:g}" if peer.target is not None and judged else ""
+    target = result.target(peer)
+    least = f"{target:g}" if target is not None and judged else ""
     ours = f"{1e3 * result.median():.3g}"
     if peer.name not in result.seconds:
         return ours, "", "", "", least, "not here"
@@ -60,14 +102,8 @@ def machine() -> dict[str, object]:
     import torchvision
 
     names = {"torch": torch, "torchvision": torchvision, "onnxruntime": onnxruntime}
-    model = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass
     return {
-        "processor": model,
+        "processor": describe(),
         "cores": os.cpu_count(),
         "load": [round(value, 2) for value in os.getloadavg()],
         "python": platform.python_version(),
@@ -75,19 +111,33 @@ def machine() -> dict[str, object]:
     }
 
 
-def to_json(results: Sequence[Result], limits: dict[str, float], about: dict[str, object]) -> str:
+def caption(about: dict[str, object]) -> str:
+    """One line for each table: what its figures depend on."""
+    sets = ", ".join(about["sets"])
+    masked = (
+        f" (as one whose best set is {about['as']}: the others are hidden from all libraries)"
+        if about.get("as")
+        else ""
+    )
+    versions = ", ".join(f"{name} {about[name]}" for name in ("torch", "torchvision", "onnxruntime"))
+    return f"{about['processor']}{masked}; {about['cores']} processors; measured sets: {sets}; {versions}."
+
+
+def to_json(results: Sequence[Result], limits: dict[str, object], about: dict[str, object]) -> str:
     """All that was measured, each round of each contestant in seconds."""
     found = [
         {
             "kernel": each.case.kernel,
             "size": each.case.size,
             "threads": each.threads,
+            "set": each.simd or BASELINE,
+            "other_sets": each.lesser,
             "seconds": {name: values[: each.rounds] for name, values in each.seconds.items()},
             "missing": each.missing,
             "peers": [
                 {
                     "name": peer.name,
-                    "at_least": peer.target,
+                    "at_least": each.target(peer),
                     "ratio": each.ratios(peer.name) if peer.name in each.seconds else None,
                     "reached": each.reached(peer),
                 }
@@ -97,6 +147,6 @@ def to_json(results: Sequence[Result], limits: dict[str, float], about: dict[str
         for each in results
     ]
     return (
-        json.dumps({"version": 1, "machine": about, "limits": limits, "cases": found}, indent=1, ensure_ascii=False)
+        json.dumps({"version": 2, "machine": about, "limits": limits, "cases": found}, indent=1, ensure_ascii=False)
         + "\n"
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,22 @@ TYPES = {
     np.dtype(np.int32): TensorProto.INT32,
     np.dtype(np.int64): TensorProto.INT64,
 }
+
+SIMD = "OPLAB_SIMD"  # the kernels read it when a session is created
+
+
+@contextlib.contextmanager
+def simd_set(name: str | None) -> Iterator[None]:
+    """Sessions created within use this set of instructions; with None the one that the kernels choose."""
+    before = os.environ.pop(SIMD, None)
+    if name:
+        os.environ[SIMD] = name
+    try:
+        yield
+    finally:
+        os.environ.pop(SIMD, None)
+        if before is not None:
+            os.environ[SIMD] = before
 
 
 def model(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import platform
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +17,7 @@ import pytest
 
 from benchmarks import document, suite
 from benchmarks.kernels import __main__ as command
-from benchmarks.kernels import harness, peers, pictures, report
+from benchmarks.kernels import harness, limits, peers, pictures, processor, report
 from benchmarks.kernels.harness import Case, Missing, Peer, Result, Unequal, close
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +60,7 @@ def test_all_take_turns_and_a_peer_that_is_missing_is_named() -> None:
     assert result.rounds >= harness.FEWEST_ROUNDS and set(result.seconds) == {"ours", "other"}
     assert "  rare is not here: it lives on another machine" in said
     assert result.reached(case.peers[1]) is None
-    assert report.rows(results, 1)[1][-2:] == ("2", "not here")
+    assert report.rows(results)[1][-2:] == ("2", "not here")
 
 
 def measured(ours: float, theirs: float) -> Result:
@@ -68,14 +71,96 @@ def measured(ours: float, theirs: float) -> Result:
 
 
 def test_the_table_says_what_is_reached_and_what_is_not() -> None:
-    row = ("Op", "big", "other", "1e+03", "4e+03", "4.00", "4.00 – 4.00", "3")
-    assert report.rows([measured(1, 4)], 2) == [(*row, "reached")]
-    (missed,) = report.rows([measured(1, 2)], 2)
+    row = ("Op", "big", "2", processor.BASELINE, "other", "1e+03", "4e+03", "4.00", "4.00 – 4.00", "3")
+    assert report.rows([measured(1, 4)]) == [(*row, "reached")]
+    (missed,) = report.rows([measured(1, 2)])
     assert missed[-1] == "not reached"
-    assert report.rows([measured(1, 2)], 1) == []  # measured with another number of threads
-    assert "| Op | big | other |" in document.markdown([missed], report.HEAD)
+    assert f"| Op | big | 2 | {processor.BASELINE} | other |" in document.markdown([missed], report.HEAD)
     kept = json.loads(report.to_json([measured(1, 2)], {}, {}))["cases"][0]
     assert kept["peers"][0] == {"name": "other", "at_least": 3.0, "ratio": [2.0, 2.0, 2.0], "reached": False}
+
+
+def of_sets(result: Result, best: bool, simd: str = "avx2") -> Result:
+    case = dataclasses.replace(result.case, has_sets=True)
+    return dataclasses.replace(result, case=case, simd=simd, best=best)
+
+
+def test_a_ratio_is_judged_for_the_best_set_alone() -> None:
+    result = measured(1, 4)
+    (peer, _), plain = result.case.peers, Peer("other", gives(0), 3.0, plain=5.0)
+    assert of_sets(result, best=True).reached(peer) is True
+    assert of_sets(result, best=False).reached(peer) is None  # the peer uses more than ours
+    assert of_sets(result, best=True, simd="plain").reached(peer) is None
+    assert of_sets(result, best=True, simd="plain").reached(plain) is False
+    assert result.reached(plain) is True  # a kernel without sets: the oldest one is all that it has
+
+
+def reads_the_set(values: dict[str, float]):
+    def make(threads: int):
+        value = values[os.environ["OPLAB_SIMD"]]
+        return lambda: np.asarray([value])
+
+    return make
+
+
+def test_each_set_is_measured_in_the_same_rounds(monkeypatch) -> None:
+    monkeypatch.setenv("OPLAB_SIMD", "mine")
+    case = Case("Op", "one", reads_the_set({"wide": 1.0, "narrow": 1.0}), (Peer("other", gives([1.0])),), has_sets=True)
+    results: list[Result] = []
+    harness.measure([(case, 1)], 0.01, results, quiet, ("wide", "narrow"))
+    assert list(results[0].seconds) == ["ours", "ours, narrow", "other"] and results[0].simd == "wide"
+    assert os.environ["OPLAB_SIMD"] == "mine"
+    (row,), head = report.by_set(results)
+    assert head[-2:] == ("wide, ms", "narrow, ms") and all("×)" in word for word in row[-2:])
+
+
+def test_sets_that_do_not_agree_are_not_measured() -> None:
+    case = Case("Op", "one", reads_the_set({"wide": 1.0, "narrow": 2.0}), has_sets=True)
+    with pytest.raises(Unequal, match="Op: one: wide and narrow are not equal"):
+        harness.measure([(case, 1)], 0.01, [], quiet, ("wide", "narrow"))
+
+
+def test_a_peak_that_is_not_what_theory_says_has_a_sentence() -> None:
+    peak = limits.Peak("avx2", 1, flops=90e9, cycles=3e9, starts=2, known=True)
+    assert peak.theoretical == 96e9 and peak.remark() is None
+    assert report.limit_rows([peak]) == [("avx2", "1", "3.00", "2 of 8 floats", "96.0", "90.0", "0.94")]
+    slow = dataclasses.replace(peak, flops=15e9, known=False)
+    assert slow.remark().startswith("avx2, 1 thread: measured is 0.16 of theory: the machine is busy")
+    assert report.limit_rows([slow])[0][3] == "2 of 8 floats (what fits best)"
+    assert "starts more than 2" in dataclasses.replace(peak, flops=190e9).remark()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="reads the instructions of x86-64")
+@pytest.mark.parametrize(
+    ("function", "register", "operations"),
+    [
+        ("add_avx512", "zmm", {"vfmadd": 24}),
+        ("add_avx2", "ymm", {"vfmadd": 12}),
+        ("add_plain", "xmm", {"mulps": 14, "addps": 14}),
+    ],
+)
+def test_the_peak_s_loop_is_nothing_but_multiply_adds_in_registers(function, register, operations) -> None:
+    library = Path(limits._library()._name)
+    dump = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True)
+    body = re.search(rf"<[^>]*{function}[^>]*>:\n(.*?)\n\n", dump.stdout, re.DOTALL)[1]
+    lines = [line.split("\t")[1] for line in body.splitlines() if "\t" in line]
+    at = [i for i, line in enumerate(lines) if line.startswith(tuple(operations)) and register in line]
+    loop = lines[at[0] : at[-1] + 1]
+    for name, count in operations.items():
+        assert sum(line.startswith(name) for line in loop) == count, "\n".join(loop)
+    assert not [line for line in loop if "(%" in line], "\n".join(loop)  # no memory
+
+
+def test_an_older_processor_for_all_libraries() -> None:
+    code = (
+        "from benchmarks.kernels import cpuid\ncpuid.hide('plain')\nfrom benchmarks.kernels import processor\nimport torch\n"
+        "print(processor.sets(), torch.backends.cpu.get_cpu_capability())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    if "cpuid_fault" in Path("/proc/cpuinfo").read_text():
+        assert done.stdout.strip() == "('plain',) DEFAULT", done.stderr[-2000:]
+    else:
+        assert done.returncode and "CPUID cannot be intercepted" in done.stderr
 
 
 def test_the_document_s_tables_are_written_between_their_marks() -> None:
@@ -84,7 +169,8 @@ def test_the_document_s_tables_are_written_between_their_marks() -> None:
     with pytest.raises(ValueError, match="there is no"):
         document.replace("a", "ratios", "new")
     page = document.DOCUMENT.read_text(encoding="utf-8")
-    for name in ("ratios", "worst cases", *suite.TABLES):
+    masked = [f"as {simd}" for simd in command.MASKED]
+    for name in ("limits", "ratios", "sets", "worst cases", *masked, *suite.TABLES):
         document.replace(page, name, "")
 
 
@@ -113,6 +199,9 @@ def test_a_wheel_that_cannot_be_had_is_one_line(monkeypatch, tmp_path: Path) -> 
         (["--threads", "0"], "--threads must be at least 1"),
         (["--seconds", "nan"], "--seconds must be a number"),
         (["--docs", "--quick"], "--docs is for a whole run"),
+        (["--docs", "--simd", "avx2"], "--docs is for a whole run"),
+        (["--simd", "avx2,sse9"], "'sse9' is not a set of instructions; they are avx512, avx2, neon, plain"),
+        (["--as", "avx512"], "invalid choice: 'avx512'"),
     ],
 )
 def test_a_wrong_call_is_refused(arguments: list[str], says: str, capsys) -> None:
@@ -137,7 +226,14 @@ def test_each_case_runs_at_a_tiny_size_and_is_equal(tmp_path: Path) -> None:
     kernels = {case["kernel"] for case in found["cases"]}
     assert {"KNNQuery", "DynamicResize"} <= kernels and len(kernels) == len(command.modules())
     assert all(len(values) >= harness.FEWEST_ROUNDS for case in found["cases"] for values in case["seconds"].values())
-    assert set(found["limits"]) == {"bandwidth", "flops"}
+    assert set(found["limits"]) == {"bandwidth", "flops", "peaks"}
+    sets = found["machine"]["sets"]
+    assert [(peak["simd"], peak["threads"]) for peak in found["limits"]["peaks"]] == [
+        (s, t) for s in sets for t in (1, 2)
+    ]
+    deform = [case for case in found["cases"] if case["kernel"] == "DeformConv2d"]
+    assert {case["set"] for case in deform} == set(sets)  # of the product alone each set has a case
+    assert [case["other_sets"] for case in deform if case["set"] == sets[0]][0] == sets[1:]
 
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
@@ -157,6 +253,13 @@ def test_a_name_that_no_case_has() -> None:
     running = bench("--only", "no such kernel")
     out, err = running.communicate(timeout=300)
     assert running.returncode == 2 and "--list prints them all" in err
+
+
+def test_a_set_that_the_processor_lacks() -> None:
+    lacking = "avx2" if platform.machine() == "aarch64" else "neon"
+    running = bench("--quick", "--simd", lacking)
+    out, err = running.communicate(timeout=300)
+    assert running.returncode == 2 and f"This processor cannot run {lacking}; it runs " in err
 
 
 def test_the_longest_come_first_and_the_rest_is_one_row() -> None:
