@@ -67,7 +67,7 @@ def nbval(folder: Path, notebook, *options: str) -> str:
         "--nbval",
         "trap.ipynb",
     ]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "tools"), "COLUMNS": "200"}
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}", "COLUMNS": "200"}
     done = subprocess.run([*command, *options], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     return f"rc={done.returncode}\n{done.stdout}{done.stderr}"
 
@@ -153,6 +153,17 @@ def test_another_output_is_red(number, source, clean, tmp_path):
     assert nbval(tmp_path, notebook).startswith("rc=1")
 
 
+CLOCK_LINES = 'print("one\\n    ⏱ 9/10 points\\n    ⏱ 0.4 times the speed of scipy")'
+
+
+@pytest.mark.parametrize(("source", "rc"), [(CLOCK_LINES, 0), ('print("one ⏱ 0.4 s")', 1)], ids=["begins", "goes on"])
+def test_a_line_that_begins_with_the_clock_is_not_compared(source, rc, clean, tmp_path):
+    """And nothing else is left out: not the lines around it, not a line that has the mark further on."""
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).source = source
+    assert nbval(tmp_path, notebook).startswith(f"rc={rc}")
+
+
 def test_a_cell_that_runs_too_long_is_red_and_so_are_the_later_ones(clean, tmp_path):
     """nbval marks cells after a time-out as expected failures, even 1/0: with our plug-in these count."""
     notebook = copy.deepcopy(clean)
@@ -167,3 +178,62 @@ def test_a_kernel_that_dies_is_red_within_the_cell_limit(clean, tmp_path):
     notebook = copy.deepcopy(clean)
     code(notebook, 1).source = "import os; os.kill(os.getpid(), 11)"
     assert nbval(tmp_path, notebook, "--nbval-cell-timeout=5").startswith("rc=1")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("the check took 1.3 s", "a duration"),
+        ("12 ms a call", "a duration"),
+        ("copies 11.2 GB/s", "a speed"),
+        ("the grid is faster by more than 5: True", "a comparison of speeds"),
+        ("2.4 times as fast", "a ratio of durations"),
+        ("max error 1.2e-07", "an unrounded error"),
+        ("largest error: 0e+00", "an unrounded error"),
+        ("2 cores", "a number of cores"),
+        ("host       y       float32[1000]  equal", "floats that are equal"),
+        ("✓ c14.deform_conv  passed  9/10 points", "points for speed"),
+    ],
+)
+def test_what_depends_on_the_processor_is_refused(line, words, clean):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).outputs[0].text = f"one\n{line}\n"
+    assert [f"code cell 1 prints {words}" in text for text in notebooks.problems(notebook)] == [True]
+    code(notebook, 1).outputs[0].text = f"one\n    ⏱ {line}\n"
+    assert notebooks.problems(notebook) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  c04.asinh        2 points, about 10 minutes",
+        "✓ c04.asinh  passed  2/2 points",
+        "within 1e-05: True",
+        "1099511627776 at [2, 3]",
+        "grid     cluster  int64[500]  equal",
+        "2 threads, 50 runs: the same bits in all of them: True",
+    ],
+)
+def test_what_holds_on_every_processor_is_not_refused(line, clean):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).outputs[0].text = f"{line}\n"
+    assert notebooks.problems(notebook) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("seconds = race(contestants)\ngain = ratio(seconds)\nassert gain > 1.5", "line 3, asserts a duration"),
+        ("assert one.seconds < other.seconds", "line 1, asserts a duration"),
+        ("start = time.perf_counter()\nfor _ in range(3):\n    print(time.perf_counter() - start)", "line 3, prints"),
+        ("seconds = race(contestants)\nprint('faster:', seconds > 1)", "line 2, prints a duration"),
+        ("seconds = race(contestants)\nprint(f'    ⏱ {seconds:.1f}')", ""),
+        ("done = race(contestants)\ndone = run()\nassert done == 0", ""),
+        ("name = race(contestants)\nall = {name: 1 for name in names}\nassert all", ""),
+    ],
+)
+def test_an_assertion_about_a_duration_is_refused(source, words, clean):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 2).source = source
+    found = notebooks.problems(notebook)
+    assert len(found) == bool(words) and words in "".join(found)
