@@ -4,6 +4,9 @@
 //
 // a, b and y are float and have the same shape: any number of dimensions, also none, and sizes of 0. alpha and beta are
 // float attributes, and a model may leave out either one or both. Use CustomOpBase or the lite API, as you like.
+//
+// An attribute of another type is refused when the session is made, with a sentence that names it. Shapes that differ are a
+// status of the code ORT_INVALID_ARGUMENT, not an exception, with a sentence that names both, such as [2, 3] and [3].
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
 
 // TODO c12.my_add: the kernel with its attributes, the operator, and the function that ONNX Runtime looks for

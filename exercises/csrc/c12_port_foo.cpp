@@ -2,7 +2,11 @@
 //
 //   domain c12, from version 2 on:   Foo(input1, input2; attr1 float, attr2 int) -> y = attr1*input1 + input2**attr2
 //
-// Tensors of float, of any shape, both of the same. A model that imports version 1 of c12 must not find Foo. The old kernel:
+// Tensors of float, of any shape, both of the same. A model that imports version 1 of c12 must not find Foo.
+//
+// An attribute that is missing or of another type is refused when the session is made, with a sentence that names it. Shapes
+// that differ are a status of the code ORT_INVALID_ARGUMENT, not an exception, with a sentence that names both, such as
+// [2, 3] and [3]. The old kernel, which does neither:
 //
 //   struct FooKernel {
 //     FooKernel(Ort::CustomOpApi ort, const OrtKernelInfo* info) : ort_(ort) {

@@ -33,7 +33,7 @@ import onnx
 import onnxruntime as ort
 import torch
 from IPython.display import Markdown
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph
 from torch.onnx import OperatorExportTypes, register_custom_op_symbolic, unregister_custom_op_symbolic
 
 from oplab import archaeology, lesson, quiet_exports, raises
@@ -924,10 +924,11 @@ for shape in ((4,), (2, 3, 5), (0, 2)):
     assert right
 
 # %% [markdown]
-# A wrong shape is a status with a sentence, not a crash. Chapter 12 takes such a kernel apart.
+# A wrong shape is a status with a sentence, not a crash. Its code arrives too, which an exception would have lost. Chapter 12
+# takes such a kernel apart.
 
 # %%
-with raises(Exception, "x and y must have the same shape"):
+with raises(InvalidArgument, "Foo: x is [3] and y is [4]: they must be equal."):
     probes.run(probes.foo(), np.ones(3, np.float32), np.ones(4, np.float32), library=library)
 
 # %% [markdown]

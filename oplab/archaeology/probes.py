@@ -1692,6 +1692,14 @@ def _() -> str:
         got = run(foo(), x, y, library=ported())
         assert got.shape == shape
         same(got, x + y)
+    from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+
+    # The code of a status: an exception that leaves a kernel loses it.
+    for first, second in (((6,), (4,)), ((2, 3), (3,)), ((2, 3), (3, 2)), ((), (1,)), ((4,), (0,))):
+        x, y = np.ones(first, np.float32), np.ones(second, np.float32)
+        words = f"Foo: x is {list(first)} and y is {list(second)}: they must be equal."
+        fails(InvalidArgument, words, functools.partial(run, foo(), x, y, library=ported()))
+    fails(InvalidArgument, "it is [2]", lambda: run(foo(scale="k"), x, x, np.int64([1, 2]), library=ported()))
     return "now.cpp compiles and runs"
 
 

@@ -39,6 +39,8 @@ class Case:
         attributes: of the node; ``None`` values are left out.
         version: of the domain that the model imports.
         refused: a status is expected and no result.
+        wrong: the attribute for which it is refused; empty where the shapes are wrong.
+        special: the inputs begin with NaN, infinity, 1e15 and 0.
     """
 
     title: str
@@ -46,11 +48,20 @@ class Case:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     version: int = 1
     refused: bool = False
+    wrong: str = ""
+    special: bool = False
+
+
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 1e15, -1e15, 0], np.float32)
 
 
 def draw(rng: np.random.Generator, case: Case) -> list[np.ndarray]:
     """The inputs of a case: both halves draw the same."""
-    return [np.asarray(rng.uniform(-2, 2, shape), np.float32) for shape in case.shapes]
+    made = [np.asarray(rng.uniform(-2, 2, shape), np.float32) for shape in case.shapes]
+    if case.special:
+        for number, array in enumerate(made):  # rolled, so that each input meets other values of the other one
+            array.flat[: len(SPECIAL)] = np.roll(SPECIAL, number)
+    return made
 
 
 def model_of(op: str, names: Sequence[str], case: Case) -> onnx.ModelProto:
@@ -212,7 +223,7 @@ def outcome(v: Verdict, op: str, case: Case) -> tuple[str, str]:
         raise Wrong(f"{case.title}: the library cannot be registered: {_short(says)}")
     if "is not a registered function/op" in says:
         raise _unknown(op, case)
-    if "type inference failed" in says or "parameter" in says and "is invalid" in says:
+    if "type inference failed" in says or re.search(r"put parameter \(.*\) of operator .* is invalid", says):
         raise Wrong(
             f"{case.title}: the operator is not declared for float tensors, or not with these inputs: {_short(says)}"
         )
@@ -253,7 +264,7 @@ def result(v: Verdict, op: str, case: Case) -> np.ndarray:
                 why = f"The attributes of {op} are {' and '.join(given)}."
             raise Wrong(f"{case.title}: {_short(says)} {why}")
         if "name and type don't match" in says and op == "Foo":
-            raise Wrong(f"{case.title}: {_short(says)}. attr1 is a float attribute, attr2 an int (int64_t in C++).")
+            raise Wrong(f"{case.title}: {_short(says)} (attr1 is a float attribute, attr2 an int, int64_t in C++)")
         if str(v.value(f"{case.title}: during")) == "run":
             given = " and ".join(str(list(shape)) for shape in case.shapes)
             raise Wrong(f"{case.title}: inputs of {given} are right, and the kernel refuses them: {_short(says)}")
@@ -293,6 +304,106 @@ def _short(says: str) -> str:
     return text[:300] or "ONNX Runtime failed and said nothing."
 
 
+def _bad_shapes(title: str, *shapes: tuple[int, ...], version: int = 1, **attributes: Any) -> Case:
+    """A case with shapes that must be refused."""
+    return Case(title, shapes, attributes, version, refused=True)
+
+
+def _bad_attribute(title: str, *shapes: tuple[int, ...], version: int = 1, **attributes: Any) -> Case:
+    """A case whose attribute, the first word of the title, is missing or wrong and must be refused."""
+    return Case(title, shapes, attributes, version, refused=True, wrong=title.split()[0])
+
+
+def expect_refused(
+    v: Verdict, op: str, names: Sequence[str], case: Case, words: Sequence[str], prefix: str = ""
+) -> None:
+    """Demand that a case ends with a status whose sentence holds ``words``.
+
+    Shapes are refused when the model runs, with the code ORT_INVALID_ARGUMENT, which no exception keeps. A wrong attribute is refused when
+    the session is made, and there ONNX Runtime reports RUNTIME_EXCEPTION whatever the code was.
+    """
+    state, says = outcome(v, op, case)
+    if state == "ok":
+        shapes = " and ".join(str(list(shape)) for shape in case.shapes)
+        y = describe(v.array(f"{case.title}: y"))
+        why = _why_refused(op, case)
+        raise Wrong(f"{case.title}: the kernel ran and gave {y} for {' and '.join(names)} of {shapes}.{why}")
+    short = _short(says)
+    if "unknown exception" in says:
+        raise Wrong(
+            f"{case.title}: an exception that is no std::exception left the kernel, and its text is lost ({short}). Return a status."
+        )
+    if case.wrong and str(v.value(f"{case.title}: during")) == "run":
+        raise Wrong(f"{case.title}: the session was made, and only its run was refused: {short}")
+    if not case.wrong and state != "InvalidArgument":
+        raise Wrong(
+            f"{case.title}: expected a status of the code ORT_INVALID_ARGUMENT, got {state}: {short} An exception that leaves the kernel, "
+            "and a status of another code, arrive like this."
+        )
+    if not short.startswith(prefix):
+        raise Wrong(f"{case.title}: the sentence has to begin with {prefix!r}, got: {short}")
+    missing = [word for word in words if not _names(short.removeprefix(prefix), word)]
+    if missing:
+        raise Wrong(f"{case.title}: the sentence does not name {' and '.join(missing)}: {short}")
+
+
+def _why_refused(op: str, case: Case) -> str:
+    """What to look at where a wrong model or input was accepted."""
+    if not case.wrong:
+        return "" if op == "AddBias" else " Compare the two shapes before anything is read, and return a status."
+    if op == "Foo":
+        return (
+            " attr1, a float, and attr2, an int, are required: where reading one fails, the session must not be made."
+        )
+    value = case.attributes[case.wrong]
+    why = f" {case.wrong} is {value!r}."
+    if not isinstance(value, float):
+        why += (
+            " KernelInfoGetAttribute_float fails for an attribute of another type as it does for one that is missing: "
+            "asking for the other types tells the two apart."
+        )
+    return why
+
+
+def _names(sentence: str, word: str) -> bool:
+    """Whether a sentence names a shape, a number or an argument, however it is written."""
+    if word.startswith("["):
+        return word.replace(" ", "") in sentence.replace(" ", "")
+    words = re.findall(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?|[a-z]\w*", sentence.lower())
+    try:
+        number = float(word)
+    except ValueError:
+        return word in words
+    return word in words or any(
+        entry[-1] in "0123456789." and float(entry) == number for entry in words if entry[0] in "-0123456789"
+    )
+
+
+def unequal_shapes(version: int = 1, **attributes: Any) -> list[tuple[Case, Sequence[str]]]:
+    """Pairs of shapes that an elementwise operator without broadcasting refuses, each with the words that its sentence must hold."""
+    shapes: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+        "second input shorter": ((6,), (4,)),
+        "second input longer": ((4,), (6,)),
+        "a row for each row": ((2, 3), (3,)),  # what NumPy broadcasts
+        "one column": ((2, 3), (2, 1)),
+        "one element for all": ((2, 3), (1,)),
+        "a scalar for all": ((2, 3), ()),
+        "a scalar first": ((), (3,)),
+        "a scalar and one element": ((), (1,)),
+        "transposed": ((2, 3), (3, 2)),  # as many elements
+        "flat and not flat": ((6,), (2, 3)),
+        "no elements in the second": ((4,), (0,)),
+        "no elements in either": ((0, 3), (3, 0)),
+    }
+    return [
+        (
+            _bad_shapes(f"{title}, {list(a)} and {list(b)}", a, b, version=version, **attributes),
+            [str(list(s)) for s in (a, b) if s],
+        )
+        for title, (a, b) in shapes.items()
+    ]
+
+
 # --- my_add ----------------------------------------------------------------------------------------------------------
 
 MY_ADD = [
@@ -305,11 +416,22 @@ MY_ADD = [
     Case("one element", ((1,), (1,))),
     Case("a scalar", ((), ()), {"alpha": 0.5}),
     Case("no elements, shape [0, 5]", ((0, 5), (0, 5))),
+    Case("NaN, infinity and 1e15", ((2, 4), (2, 4)), special=True),
 ]
+
+# Each wrong case with the words that its sentence must hold.
+MY_ADD_TYPES = [
+    (_bad_attribute("alpha is the int 2", (3,), (3,), alpha=2), ("alpha",)),
+    (_bad_attribute("beta is the int 7", (3,), (3,), beta=7), ("beta",)),
+    (_bad_attribute("alpha is a text", (3,), (3,), alpha="2.0"), ("alpha",)),
+    (_bad_attribute("beta is a list of floats", (3,), (3,), alpha=1.5, beta=[1.5, 2.5]), ("beta",)),
+    (_bad_attribute("alpha is a list of ints", (3,), (3,), alpha=[2]), ("alpha",)),
+]
+MY_ADD_SHAPES = unequal_shapes()
 
 
 def collect_my_add(c: Collect) -> None:
-    run_cases(c, "MyAdd", ("a", "b"), MY_ADD)
+    run_cases(c, "MyAdd", ("a", "b"), [*MY_ADD, *(case for case, _ in MY_ADD_TYPES + MY_ADD_SHAPES)])
 
 
 def judge_my_add(v: Verdict) -> None:
@@ -323,11 +445,21 @@ def judge_my_add(v: Verdict) -> None:
                 _expect_my_add(v, MY_ADD[number], *inputs[number])
         if not v.ok:
             return
-    with v.check("any shape"):
-        for number in (6, 7, 8):
+    with v.check("any shape and any values"):
+        for number in (6, 7, 8, 9):
             _expect_my_add(v, MY_ADD[number], *inputs[number])
+    for name, chosen in (
+        ("no session for an attribute of another type", MY_ADD_TYPES),
+        ("a status for shapes that differ", MY_ADD_SHAPES),
+    ):
+        if not v.ok:
+            return
+        with v.check(name):
+            for case, words in chosen:
+                expect_refused(v, "MyAdd", ("a", "b"), case, words)
 
 
+@np.errstate(invalid="ignore")
 def _expect_my_add(v: Verdict, case: Case, a: np.ndarray, b: np.ndarray) -> None:
     alpha, beta = (np.float32(case.attributes.get(name, value)) for name, value in (("alpha", 3.0), ("beta", 2.0)))
     cut = np.trunc(alpha), np.trunc(beta)
@@ -356,35 +488,34 @@ GOOD = [
     Case("100 rows, 33 columns", ((100, 33), (33,)), {"scale": 2.5}),
     Case("no rows", ((0, 4), (4,))),
     Case("no columns", ((3, 0), (0,))),
+    Case("NaN, infinity and 1e15", ((3, 8), (8,)), {"scale": 2.5}, special=True),
+    Case("scale = 1e15", ((3, 2), (2,)), {"scale": 1e15}),
 ]
-
-
-def _refused(title: str, *shapes: tuple[int, ...], **attributes: Any) -> Case:
-    return Case(title, shapes, attributes, refused=True)
 
 
 # Each wrong case with the words that its sentence must hold.
 BAD = [
     (
-        _refused("x of rank 3", (2, 4, 3), (4,)),
+        _bad_shapes("x of rank 3", (2, 4, 3), (4,)),
         ("x", "[2, 4, 3]"),
     ),  # 4 is where a kernel looks that takes rank 2 for granted
-    (_refused("x of rank 3, bias as its last dimension", (2, 3, 4), (4,)), ("x", "[2, 3, 4]")),
-    (_refused("x of rank 1", (6,), (6,)), ("x", "[6]")),
-    (_refused("x a scalar", (), (1,)), ("x",)),
-    (_refused("x of rank 3 without elements", (0, 2, 4), (4,)), ("x", "[0, 2, 4]")),
-    (_refused("bias of rank 2", (2, 3), (1, 3)), ("bias", "[1, 3]")),
-    (_refused("bias a scalar", (2, 3), ()), ("bias",)),
-    (_refused("bias shorter than a row", (2, 5), (4,)), ("[2, 5]", "[4]")),
-    (_refused("bias longer than a row", (5, 2), (5,)), ("[5, 2]", "[5]")),
-    (_refused("bias of one element", (2, 3), (1,)), ("[2, 3]", "[1]")),
-    (_refused("scale = -1.5", (2, 3), (3,), scale=-1.5), ("scale", "-1.5")),
-    (_refused("scale = 0", (2, 3), (3,), scale=0.0), ("scale", "0")),
-    (_refused("scale is NaN", (2, 3), (3,), scale=float("nan")), ("scale", "nan")),
-    (_refused("scale is infinite", (2, 3), (3,), scale=float("inf")), ("scale", "inf")),
-    (_refused("scale is the int 2", (2, 3), (3,), scale=2), ("scale",)),
-    (_refused("scale is a text", (2, 3), (3,), scale="2.0"), ("scale",)),
-    (_refused("scale is a list of floats", (2, 3), (3,), scale=[1.5, 2.5]), ("scale",)),
+    (_bad_shapes("x of rank 3, bias as its last dimension", (2, 3, 4), (4,)), ("x", "[2, 3, 4]")),
+    (_bad_shapes("x of rank 1", (6,), (6,)), ("x", "[6]")),
+    (_bad_shapes("x a scalar", (), (1,)), ("x",)),
+    (_bad_shapes("x of rank 3 without elements", (0, 2, 4), (4,)), ("x", "[0, 2, 4]")),
+    (_bad_shapes("bias of rank 2", (2, 3), (1, 3)), ("bias", "[1, 3]")),
+    (_bad_shapes("bias a scalar", (2, 3), ()), ("bias",)),
+    (_bad_shapes("bias shorter than a row", (2, 5), (4,)), ("[2, 5]", "[4]")),
+    (_bad_shapes("bias longer than a row", (5, 2), (5,)), ("[5, 2]", "[5]")),
+    (_bad_shapes("bias of one element", (2, 3), (1,)), ("[2, 3]", "[1]")),
+    (_bad_attribute("scale = -1.5", (2, 3), (3,), scale=-1.5), ("scale", "-1.5")),
+    (_bad_attribute("scale = 0", (2, 3), (3,), scale=0.0), ("scale", "0")),
+    (_bad_attribute("scale is NaN", (2, 3), (3,), scale=float("nan")), ("scale", "nan")),
+    (_bad_attribute("scale is infinite", (2, 3), (3,), scale=float("inf")), ("scale", "inf")),
+    (_bad_attribute("scale is the int 2", (2, 3), (3,), scale=2), ("scale",)),
+    (_bad_attribute("scale is a text", (2, 3), (3,), scale="2.0"), ("scale",)),
+    (_bad_attribute("scale is a list of floats", (2, 3), (3,), scale=[1.5, 2.5]), ("scale",)),
+    (_bad_attribute("scale is a list of ints", (2, 3), (3,), scale=[2]), ("scale",)),
 ]
 
 
@@ -392,6 +523,7 @@ def collect_errors(c: Collect) -> None:
     run_cases(c, "AddBias", ("x", "bias"), [*GOOD, *(case for case, _ in BAD)])
 
 
+@np.errstate(invalid="ignore")
 def judge_errors(v: Verdict) -> None:
     inputs = [draw(v.rng, case) for case in GOOD]
     with v.check("computes x + scale*bias where all is well"):
@@ -408,56 +540,9 @@ def judge_errors(v: Verdict) -> None:
     for name, chosen in (("a status for wrong shapes", BAD[:10]), ("a status for a wrong attribute", BAD[10:])):
         with v.check(name):
             for case, words in chosen:
-                _expect_refused(v, case, words)
+                expect_refused(v, "AddBias", ("x", "bias"), case, words, prefix="AddBias: ")
         if not v.ok:
             return
-
-
-def _expect_refused(v: Verdict, case: Case, words: Sequence[str]) -> None:
-    state, says = outcome(v, "AddBias", case)
-    if state == "ok":
-        shapes = " and ".join(str(list(shape)) for shape in case.shapes)
-        why = ""
-        if case.attributes:
-            value = case.attributes["scale"]
-            why = f" scale is {value!r}."
-            if not isinstance(value, float):
-                why += (
-                    " KernelInfoGetAttribute_float fails for an attribute of another type as it does for one that is missing: "
-                    "asking for the other types tells the two apart."
-                )
-        raise Wrong(
-            f"{case.title}: the kernel ran and gave {describe(v.array(f'{case.title}: y'))} for x and bias of {shapes}.{why}"
-        )
-    short = _short(says)
-    if "unknown exception" in says:
-        raise Wrong(
-            f"{case.title}: an exception that is no std::exception left the kernel, and its text is lost ({short}). Return a status."
-        )
-    if not case.attributes and state != "InvalidArgument":
-        raise Wrong(
-            f"{case.title}: expected a status of the code ORT_INVALID_ARGUMENT, got {state}: {short} An exception that leaves the kernel, "
-            "and a status of another code, arrive like this."
-        )
-    if not short.startswith("AddBias: "):
-        raise Wrong(f"{case.title}: the sentence has to begin with 'AddBias: ', got: {short}")
-    missing = [word for word in words if not _names(short.removeprefix("AddBias: "), word)]
-    if missing:
-        raise Wrong(f"{case.title}: the sentence does not name {' and '.join(missing)}: {short}")
-
-
-def _names(sentence: str, word: str) -> bool:
-    """Whether a sentence names a shape, a number or an argument, however it is written."""
-    if word.startswith("["):
-        return word.replace(" ", "") in sentence.replace(" ", "")
-    words = re.findall(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?|[a-z]\w*", sentence.lower())
-    try:
-        number = float(word)
-    except ValueError:
-        return word in words
-    return word in words or any(
-        entry[-1] in "0123456789." and float(entry) == number for entry in words if entry[0] in "-0123456789"
-    )
 
 
 # --- port_foo --------------------------------------------------------------------------------------------------------
@@ -471,17 +556,28 @@ PORT_FOO = [
     Case("version 3 of the domain", ((2, 2), (2, 2)), {"attr1": 1.5, "attr2": 2}, 3),
     Case("a scalar", ((), ()), {"attr1": 1.5, "attr2": 2}, 2),
     Case("no elements, shape [2, 0]", ((2, 0), (2, 0)), {"attr1": 1.5, "attr2": 2}, 2),
+    Case("NaN, infinity and 1e15", ((2, 4), (2, 4)), {"attr1": 1.5, "attr2": 3}, 2, special=True),
     Case("version 1 of the domain", ((2, 2), (2, 2)), {"attr1": 1.5, "attr2": 2}, 1, refused=True),
 ]
 
+PORT_FOO_TYPES = [
+    (_bad_attribute("attr1 is the int 2", (3,), (3,), version=2, attr1=2, attr2=2), ("attr1",)),
+    (_bad_attribute("attr2 is the float 2.0", (3,), (3,), version=2, attr1=1.5, attr2=2.0), ("attr2",)),
+    (_bad_attribute("attr1 is a text", (3,), (3,), version=2, attr1="1.5", attr2=2), ("attr1",)),
+    (_bad_attribute("attr2 is a list of ints", (3,), (3,), version=2, attr1=1.5, attr2=[2, 3]), ("attr2",)),
+    (_bad_attribute("attr1 left out", (3,), (3,), version=2, attr2=2), ("attr1",)),
+    (_bad_attribute("attr2 left out", (3,), (3,), version=2, attr1=1.5), ("attr2",)),
+]
+PORT_FOO_SHAPES = unequal_shapes(version=2, attr1=1.5, attr2=2)
+
 
 def collect_port_foo(c: Collect) -> None:
-    run_cases(c, "Foo", ("input1", "input2"), PORT_FOO)
+    run_cases(c, "Foo", ("input1", "input2"), [*PORT_FOO, *(case for case, _ in PORT_FOO_TYPES + PORT_FOO_SHAPES)])
 
 
 def judge_port_foo(v: Verdict) -> None:
     inputs = [draw(v.rng, case) for case in PORT_FOO]
-    for name, chosen in (("attr1*input1 + input2**attr2", range(6)), ("any shape", (6, 7))):
+    for name, chosen in (("attr1*input1 + input2**attr2", range(6)), ("any shape and any values", (6, 7, 8))):
         with v.check(name):
             for number in chosen:
                 _expect_foo(v, PORT_FOO[number], *inputs[number])
@@ -494,6 +590,15 @@ def judge_port_foo(v: Verdict) -> None:
                 "A model that imports version 1 of c12 finds Foo and runs. The op has to say that it exists from version 2 on: "
                 "start_ver_ of CustomOpBase, or the start version that CreateLiteCustomOp takes."
             )
+    for name, chosen in (
+        ("no session for an attribute that is missing or of another type", PORT_FOO_TYPES),
+        ("a status for shapes that differ", PORT_FOO_SHAPES),
+    ):
+        if not v.ok:
+            return
+        with v.check(name):
+            for case, words in chosen:
+                expect_refused(v, "Foo", ("input1", "input2"), case, words)
 
 
 def _expect_foo(v: Verdict, case: Case, input1: np.ndarray, input2: np.ndarray) -> None:

@@ -3,7 +3,8 @@
 // Everything else is refused with a status of the code ORT_INVALID_ARGUMENT. Its sentence begins with "AddBias: " and names
 // - x or bias, with its whole shape such as [2, 3, 4], where the rank is not 2 or not 1;
 // - both shapes, where the lengths do not fit;
-// - scale, where the model gives it another type than float, or a value that is not finite and above 0 (then: that value).
+// - scale, when the session is made, where the model gives it another type than float, or a value that is not finite and above 0
+//   (then: that value).
 // An exception must not leave Create or ComputeV2: C calls them.
 #include <onnxruntime_cxx_api.h>
 

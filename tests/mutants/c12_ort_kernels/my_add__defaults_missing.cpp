@@ -3,31 +3,50 @@
 
 namespace {
 
-float attribute(const OrtKernelInfo* info, const char* name, float otherwise) {
-  (void)otherwise;
-  return Ort::ConstKernelInfo{info}.GetAttribute<float>(name);
+OrtStatus* invalid(const std::string& sentence) {
+  return Ort::GetApi().CreateStatus(ORT_INVALID_ARGUMENT, ("MyAdd: " + sentence).c_str());
+}
+
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+OrtStatus* read(const OrtKernelInfo* info, const char* name, float& value) {
+  return Ort::GetApi().KernelInfoGetAttribute_float(info, name, &value);
 }
 
 struct Kernel {
-  explicit Kernel(const OrtKernelInfo* info)
-      : alpha(attribute(info, "alpha", 3.0f)), beta(attribute(info, "beta", 2.0f)) {}
-
-  void Compute(OrtKernelContext* raw) {
-    const Ort::KernelContext context{raw};
-    const Ort::ConstValue a = context.GetInput(0), b = context.GetInput(1);
-    const Ort::TensorTypeAndShapeInfo info = a.GetTensorTypeAndShapeInfo();
-    Ort::UnownedValue y = context.GetOutput(0, info.GetShape());
-    const float *pa = a.GetTensorData<float>(), *pb = b.GetTensorData<float>();
-    float* py = y.GetTensorMutableData<float>();
-    const size_t size = info.GetElementCount();
-    for (size_t i = 0; i < size; ++i) py[i] = alpha * pa[i] + beta * pb[i];
+  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {  // C calls it: no exception may leave
+    try {
+      const Ort::KernelContext context{raw};
+      const Ort::ConstValue a = context.GetInput(0), b = context.GetInput(1);
+      const Ort::TensorTypeAndShapeInfo info = a.GetTensorTypeAndShapeInfo();
+      const std::vector<int64_t> shape = info.GetShape(), other = b.GetTensorTypeAndShapeInfo().GetShape();
+      if (shape != other) return invalid("a is " + text_of(shape) + " and b is " + text_of(other) + ": they must be equal.");
+      Ort::UnownedValue y = context.GetOutput(0, shape);
+      const float *pa = a.GetTensorData<float>(), *pb = b.GetTensorData<float>();
+      float* py = y.GetTensorMutableData<float>();
+      const size_t size = info.GetElementCount();
+      for (size_t i = 0; i < size; ++i) py[i] = alpha * pa[i] + beta * pb[i];
+      return nullptr;
+    } catch (const std::exception& error) {
+      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+    }
   }
 
-  const float alpha, beta;
+  float alpha = 3.0f, beta = 2.0f;
 };
 
-struct MyAdd : Ort::CustomOpBase<MyAdd, Kernel> {
-  void* CreateKernel(const OrtApi&, const OrtKernelInfo* info) const { return new Kernel(info); }
+struct MyAdd : Ort::CustomOpBase<MyAdd, Kernel, true> {  // true: with status, so CreateKernelV2 and ComputeV2
+  OrtStatus* CreateKernelV2(const OrtApi&, const OrtKernelInfo* info, void** made) const noexcept {
+    auto kernel = std::make_unique<Kernel>();
+    if (OrtStatus* failed = read(info, "alpha", kernel->alpha)) return failed;
+    if (OrtStatus* failed = read(info, "beta", kernel->beta)) return failed;
+    *made = kernel.release();
+    return nullptr;
+  }
   const char* GetName() const { return "MyAdd"; }
   size_t GetInputTypeCount() const { return 2; }
   ONNXTensorElementDataType GetInputType(size_t) const { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; }

@@ -5,29 +5,52 @@
 
 namespace {
 
-struct FooKernel {
-  explicit FooKernel(const Ort::ConstKernelInfo& info)
-      : attr1(info.GetAttribute<float>("attr1")), attr2(info.GetAttribute<float>("attr2")) {}
+OrtStatus* invalid(const std::string& sentence) {
+  return Ort::GetApi().CreateStatus(ORT_INVALID_ARGUMENT, ("Foo: " + sentence).c_str());
+}
 
-  void Compute(OrtKernelContext* raw) {
-    const Ort::KernelContext context{raw};
-    const Ort::ConstValue input1 = context.GetInput(0), input2 = context.GetInput(1);
-    const Ort::TensorTypeAndShapeInfo info = input1.GetTensorTypeAndShapeInfo();
-    Ort::UnownedValue output = context.GetOutput(0, info.GetShape());
-    const float *x1 = input1.GetTensorData<float>(), *x2 = input2.GetTensorData<float>();
-    float* y = output.GetTensorMutableData<float>();
-    const size_t size = info.GetElementCount();
-    for (size_t i = 0; i < size; ++i) y[i] = attr1 * x1[i] + static_cast<float>(std::pow(x2[i], attr2));
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+struct FooKernel {
+  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {  // C calls it: no exception may leave
+    try {
+      const Ort::KernelContext context{raw};
+      const Ort::ConstValue input1 = context.GetInput(0), input2 = context.GetInput(1);
+      const Ort::TensorTypeAndShapeInfo info = input1.GetTensorTypeAndShapeInfo();
+      const std::vector<int64_t> shape = info.GetShape(), other = input2.GetTensorTypeAndShapeInfo().GetShape();
+      if (shape != other) {
+        return invalid("input1 is " + text_of(shape) + " and input2 is " + text_of(other) + ": they must be equal.");
+      }
+      Ort::UnownedValue output = context.GetOutput(0, shape);
+      const float *x1 = input1.GetTensorData<float>(), *x2 = input2.GetTensorData<float>();
+      float* y = output.GetTensorMutableData<float>();
+      const size_t size = info.GetElementCount();
+      for (size_t i = 0; i < size; ++i) y[i] = attr1 * x1[i] + static_cast<float>(std::pow(x2[i], attr2));
+      return nullptr;
+    } catch (const std::exception& error) {
+      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+    }
   }
 
-  const float attr1;
-  const float attr2;
+  float attr1 = 0;
+  float attr2 = 0;
 };
 
-struct FooOp : Ort::CustomOpBase<FooOp, FooKernel> {
+struct FooOp : Ort::CustomOpBase<FooOp, FooKernel, true> {  // true: with status, so CreateKernelV2 and ComputeV2
   FooOp() { start_ver_ = 2; }
-  void* CreateKernel(const OrtApi&, const OrtKernelInfo* info) const {
-    return new FooKernel(Ort::ConstKernelInfo{info});
+  OrtStatus* CreateKernelV2(const OrtApi& api, const OrtKernelInfo* info, void** made) const noexcept {
+    auto kernel = std::make_unique<FooKernel>();
+    // Both are required: "missing" and "of another type" need not be told apart. ONNX Runtime's own words name no attribute.
+    const Ort::Status first{api.KernelInfoGetAttribute_float(info, "attr1", &kernel->attr1)};
+    if (!first.IsOK()) return invalid("the attribute attr1 must be a float: " + first.GetErrorMessage());
+    const Ort::Status second{api.KernelInfoGetAttribute_float(info, "attr2", &kernel->attr2)};
+    if (!second.IsOK()) return invalid("the attribute attr2 must be an int: " + second.GetErrorMessage());
+    *made = kernel.release();
+    return nullptr;
   }
   const char* GetName() const { return "Foo"; }
   size_t GetInputTypeCount() const { return 2; }

@@ -1,0 +1,86 @@
+// says: alpha is a text: the kernel ran
+#include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
+
+namespace {
+
+OrtStatus* invalid(const std::string& sentence) {
+  return Ort::GetApi().CreateStatus(ORT_INVALID_ARGUMENT, ("MyAdd: " + sentence).c_str());
+}
+
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+// Leaves `value` as it is where the model does not set the attribute.
+OrtStatus* read(const OrtKernelInfo* info, const char* name, float& value) {
+  const OrtApi& api = Ort::GetApi();
+  float given;
+  if (Ort::Status{api.KernelInfoGetAttribute_float(info, name, &given)}.IsOK()) {
+    value = given;
+    return nullptr;
+  }
+  // ONNX Runtime reports "missing" and "of another type" with one code. Asking for the other types tells the two apart.
+  int64_t whole;
+  if (Ort::Status{api.KernelInfoGetAttribute_int64(info, name, &whole)}.IsOK()) {
+    return invalid(std::string("the attribute ") + name + " must be a float.");
+  }
+  return nullptr;
+}
+
+struct Kernel {
+  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {  // C calls it: no exception may leave
+    try {
+      const Ort::KernelContext context{raw};
+      const Ort::ConstValue a = context.GetInput(0), b = context.GetInput(1);
+      const Ort::TensorTypeAndShapeInfo info = a.GetTensorTypeAndShapeInfo();
+      const std::vector<int64_t> shape = info.GetShape(), other = b.GetTensorTypeAndShapeInfo().GetShape();
+      if (shape != other) return invalid("a is " + text_of(shape) + " and b is " + text_of(other) + ": they must be equal.");
+      Ort::UnownedValue y = context.GetOutput(0, shape);
+      const float *pa = a.GetTensorData<float>(), *pb = b.GetTensorData<float>();
+      float* py = y.GetTensorMutableData<float>();
+      const size_t size = info.GetElementCount();
+      for (size_t i = 0; i < size; ++i) py[i] = alpha * pa[i] + beta * pb[i];
+      return nullptr;
+    } catch (const std::exception& error) {
+      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+    }
+  }
+
+  float alpha = 3.0f, beta = 2.0f;
+};
+
+struct MyAdd : Ort::CustomOpBase<MyAdd, Kernel, true> {  // true: with status, so CreateKernelV2 and ComputeV2
+  OrtStatus* CreateKernelV2(const OrtApi&, const OrtKernelInfo* info, void** made) const noexcept {
+    auto kernel = std::make_unique<Kernel>();
+    if (OrtStatus* failed = read(info, "alpha", kernel->alpha)) return failed;
+    if (OrtStatus* failed = read(info, "beta", kernel->beta)) return failed;
+    *made = kernel.release();
+    return nullptr;
+  }
+  const char* GetName() const { return "MyAdd"; }
+  size_t GetInputTypeCount() const { return 2; }
+  ONNXTensorElementDataType GetInputType(size_t) const { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; }
+  size_t GetOutputTypeCount() const { return 1; }
+  ONNXTensorElementDataType GetOutputType(size_t) const { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; }
+};
+
+}  // namespace
+
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  if (!api) return base->GetApi(1)->CreateStatus(ORT_FAIL, "this ONNX Runtime is older than the library's headers");
+  Ort::InitApi(api);
+  try {
+    static const MyAdd op;
+    static const Ort::CustomOpDomain domain = [] {
+      Ort::CustomOpDomain made{"c12"};
+      made.Add(&op);
+      return made;
+    }();
+    return api->AddCustomOpDomain(options, domain);
+  } catch (const std::exception& error) {
+    return api->CreateStatus(ORT_FAIL, error.what());
+  }
+}

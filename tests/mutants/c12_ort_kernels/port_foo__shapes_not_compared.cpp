@@ -1,0 +1,70 @@
+// says: second input shorter, [6] and [4]: the kernel ran
+#include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
+
+#include <cmath>
+
+namespace {
+
+OrtStatus* invalid(const std::string& sentence) {
+  return Ort::GetApi().CreateStatus(ORT_INVALID_ARGUMENT, ("Foo: " + sentence).c_str());
+}
+
+struct FooKernel {
+  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {  // C calls it: no exception may leave
+    try {
+      const Ort::KernelContext context{raw};
+      const Ort::ConstValue input1 = context.GetInput(0), input2 = context.GetInput(1);
+      const Ort::TensorTypeAndShapeInfo info = input1.GetTensorTypeAndShapeInfo();
+      const std::vector<int64_t> shape = info.GetShape();
+      Ort::UnownedValue output = context.GetOutput(0, shape);
+      const float *x1 = input1.GetTensorData<float>(), *x2 = input2.GetTensorData<float>();
+      float* y = output.GetTensorMutableData<float>();
+      const size_t size = info.GetElementCount();
+      for (size_t i = 0; i < size; ++i) y[i] = attr1 * x1[i] + static_cast<float>(std::pow(x2[i], attr2));
+      return nullptr;
+    } catch (const std::exception& error) {
+      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+    }
+  }
+
+  float attr1 = 0;
+  int64_t attr2 = 0;
+};
+
+struct FooOp : Ort::CustomOpBase<FooOp, FooKernel, true> {  // true: with status, so CreateKernelV2 and ComputeV2
+  FooOp() { start_ver_ = 2; }
+  OrtStatus* CreateKernelV2(const OrtApi& api, const OrtKernelInfo* info, void** made) const noexcept {
+    auto kernel = std::make_unique<FooKernel>();
+    // Both are required: "missing" and "of another type" need not be told apart. ONNX Runtime's own words name no attribute.
+    const Ort::Status first{api.KernelInfoGetAttribute_float(info, "attr1", &kernel->attr1)};
+    if (!first.IsOK()) return invalid("the attribute attr1 must be a float: " + first.GetErrorMessage());
+    const Ort::Status second{api.KernelInfoGetAttribute_int64(info, "attr2", &kernel->attr2)};
+    if (!second.IsOK()) return invalid("the attribute attr2 must be an int: " + second.GetErrorMessage());
+    *made = kernel.release();
+    return nullptr;
+  }
+  const char* GetName() const { return "Foo"; }
+  size_t GetInputTypeCount() const { return 2; }
+  ONNXTensorElementDataType GetInputType(size_t) const { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; }
+  size_t GetOutputTypeCount() const { return 1; }
+  ONNXTensorElementDataType GetOutputType(size_t) const { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; }
+};
+
+}  // namespace
+
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  if (!api) return base->GetApi(1)->CreateStatus(ORT_FAIL, "this ONNX Runtime is older than the library's headers");
+  Ort::InitApi(api);
+  try {
+    static const FooOp op;
+    static const Ort::CustomOpDomain domain = [] {
+      Ort::CustomOpDomain made{"c12"};
+      made.Add(&op);
+      return made;
+    }();
+    return api->AddCustomOpDomain(options, domain);
+  } catch (const std::exception& error) {
+    return api->CreateStatus(ORT_FAIL, error.what());
+  }
+}

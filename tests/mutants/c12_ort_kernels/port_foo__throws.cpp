@@ -1,0 +1,70 @@
+// says: expected a status of the code ORT_INVALID_ARGUMENT, got RuntimeException
+#include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
+
+#include <cmath>
+#include <stdexcept>
+
+namespace {
+
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+struct FooKernel {
+  void Compute(OrtKernelContext* raw) {
+    const Ort::KernelContext context{raw};
+    const Ort::ConstValue input1 = context.GetInput(0), input2 = context.GetInput(1);
+    const Ort::TensorTypeAndShapeInfo info = input1.GetTensorTypeAndShapeInfo();
+    const std::vector<int64_t> shape = info.GetShape(), other = input2.GetTensorTypeAndShapeInfo().GetShape();
+    if (shape != other) {
+      throw Ort::Exception("input1 is " + text_of(shape) + " and input2 is " + text_of(other) + ": they must be equal.", ORT_INVALID_ARGUMENT);
+    }
+    Ort::UnownedValue output = context.GetOutput(0, shape);
+    const float *x1 = input1.GetTensorData<float>(), *x2 = input2.GetTensorData<float>();
+    float* y = output.GetTensorMutableData<float>();
+    const size_t size = info.GetElementCount();
+    for (size_t i = 0; i < size; ++i) y[i] = attr1 * x1[i] + static_cast<float>(std::pow(x2[i], attr2));
+  }
+
+  float attr1 = 0;
+  int64_t attr2 = 0;
+};
+
+struct FooOp : Ort::CustomOpBase<FooOp, FooKernel> {
+  FooOp() { start_ver_ = 2; }
+  void* CreateKernel(const OrtApi& api, const OrtKernelInfo* info) const {
+    auto kernel = std::make_unique<FooKernel>();
+    // Both are required: "missing" and "of another type" need not be told apart. ONNX Runtime's own words name no attribute.
+    const Ort::Status first{api.KernelInfoGetAttribute_float(info, "attr1", &kernel->attr1)};
+    if (!first.IsOK()) throw std::invalid_argument("attr1: " + first.GetErrorMessage());
+    const Ort::Status second{api.KernelInfoGetAttribute_int64(info, "attr2", &kernel->attr2)};
+    if (!second.IsOK()) throw std::invalid_argument("attr2: " + second.GetErrorMessage());
+    return kernel.release();
+  }
+  const char* GetName() const { return "Foo"; }
+  size_t GetInputTypeCount() const { return 2; }
+  ONNXTensorElementDataType GetInputType(size_t) const { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; }
+  size_t GetOutputTypeCount() const { return 1; }
+  ONNXTensorElementDataType GetOutputType(size_t) const { return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT; }
+};
+
+}  // namespace
+
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
+  const OrtApi* api = base->GetApi(ORT_API_VERSION);
+  if (!api) return base->GetApi(1)->CreateStatus(ORT_FAIL, "this ONNX Runtime is older than the library's headers");
+  Ort::InitApi(api);
+  try {
+    static const FooOp op;
+    static const Ort::CustomOpDomain domain = [] {
+      Ort::CustomOpDomain made{"c12"};
+      made.Add(&op);
+      return made;
+    }();
+    return api->AddCustomOpDomain(options, domain);
+  } catch (const std::exception& error) {
+    return api->CreateStatus(ORT_FAIL, error.what());
+  }
+}
