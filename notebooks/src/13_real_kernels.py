@@ -1064,8 +1064,8 @@ with raises(Exception, "Pick: scale must have one value."):
 # ## 11. Limits
 #
 # - The orders of section 6 find results that depend on the order, and no more. Two rows that use **one scratch buffer** at the same
-#   moment are a race that no order shows, and the grader of `parallel` does not see it either. Give every row, or every piece, its
-#   own. ThreadSanitizer (`-fsanitize=thread`) is the tool for such races.
+#   moment are a race that no order shows. Give every row, or every piece, its own. ThreadSanitizer (`-fsanitize=thread`) is the tool
+#   for such races; the grader of `parallel` compiles your kernel with its instrumentation and compares the addresses that pieces use.
 # - "The same bits" holds on one machine. Another compiler or processor may fuse `a * b + c` into one rounding.
 # - `InferShapes` sees shapes, not values. An output whose size depends on data (`NonZero`) stays unknown.
 # - `Op` has no optional outputs and no variadic ones; section 4 shows how to do them by hand.

@@ -529,7 +529,7 @@ def mountain(rng: np.random.Generator) -> np.ndarray:
 
 
 def collect_parallel(c: Collect) -> None:
-    from oplab.checks.schedules import ORDERS, ScheduledSession
+    from oplab.checks.schedules import ORDERS, SHARES, ScheduledSession, WatchedSession
 
     model = blur_model()
     run = session(c, "session", model)
@@ -545,16 +545,21 @@ def collect_parallel(c: Collect) -> None:
     scheduled = c.attempt("scheduler", ScheduledSession, model.SerializeToString(), c.library, c.scratch)
     if scheduled is None:
         return
+    made = {"y": (TALL, "float32"), "total": ((1,), "float64")}
     for label, order in ORDERS.items():
-        made = {"y": (TALL, "float32"), "total": ((1,), "float64")}
         results = c.attempt(label, scheduled.run, {"x": x}, made, order)
         if results is not None:
             c.value(label, [results["y"], results["total"]])
             c.value(f"{label}: pieces", max(scheduled.pieces, default=0))
+    watched = c.attempt("watched", WatchedSession, model.SerializeToString(), c.scratch / "pieces.so", c.scratch)
+    for label, share in SHARES.items() if watched else ():
+        title = f"watched, {label}"
+        found = c.attempt(title, watched.watch, {"x": x}, made, share)
+        c.value(title, [*found.pieces, *found.writes, found.where] if found else None)
 
 
 def judge_parallel(v: Verdict) -> None:
-    from oplab.checks.schedules import ORDERS
+    from oplab.checks.schedules import ORDERS, SHARES
 
     images = {f"{shape}": v.rng.normal(size=shape).astype(np.float32) for shape in BLUR_SHAPES}
     images["tall"] = v.rng.normal(size=TALL).astype(np.float32)
@@ -593,6 +598,13 @@ def judge_parallel(v: Verdict) -> None:
             if np.isnan(outputs(v, label, 2)[1]).any():
                 raise Wrong("total is added to what its memory held before: an output is not 0 at first, so set it.")
             expect_same(outputs(v, label, 2), found["serial"], f"With the pieces called {label}")
+    if not v.ok:
+        return
+    with v.check("no two pieces use the same memory"):
+        for label in SHARES:
+            expect_apart(v.value(f"watched, {label}"))
+    if not v.ok:  # on threads that really meet, such an answer would be right or wrong by luck
+        return
     with v.check("1, 2 and 4 threads give the same bits"):
         for threads in THREADS:
             for repetition in range(4):
@@ -611,6 +623,21 @@ def expect_pieces(pieces: object) -> None:
         raise Wrong(
             f"ParallelFor got 1 piece for an image of {TALL[0]} rows, so only one thread has work. Cut it finer."
         )
+
+
+def expect_apart(conflict: object) -> None:
+    """Demand that no piece writes what another piece uses."""
+    if conflict is None:
+        return
+    if type(conflict) is not list or len(conflict) != 5:
+        raise Wrong("Expected what two pieces share, got something else.")
+    first, second, first_writes, second_writes, where = conflict
+    what = f"the same element of {where}" if where else "the same memory, a variable or a buffer that all pieces share"
+    both = "both write" if first_writes and second_writes else "one of them writes it, the other reads it"
+    raise Wrong(
+        f"Pieces {first} and {second} use {what}: {both}. One after the other they give the right result; on two threads at once each "
+        "overwrites what the other has not read yet. Give each piece its own, inside of the function that ParallelFor calls."
+    )
 
 
 def expect_blurred(got: np.ndarray, x: np.ndarray) -> None:

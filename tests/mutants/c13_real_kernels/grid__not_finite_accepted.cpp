@@ -26,7 +26,6 @@ int64_t voxel(const float* point, const float* size, const float* start, const f
   for (int64_t k = 0; k < d; ++k) {
     int64_t step = whole((point[k] - start[k]) / size[k]);
     const int64_t cells = whole((end[k] - start[k]) / size[k]) + 1;
-    if (cells < 1) throw std::runtime_error("Grid: end must not lie a voxel or more below start.");
     if (__builtin_mul_overflow(stride, step, &step) || __builtin_add_overflow(number, step, &number) ||
         __builtin_mul_overflow(stride, cells, &stride)) {
       throw std::runtime_error("Grid: there are more voxels than int64 can count.");
