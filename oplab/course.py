@@ -61,6 +61,8 @@ class Exercise:
         preload: what the grading server warms up before it starts, for example ``dynamo``.
         limits: what one run may use.
         speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.base.Verdict.award`).
+        pieces: whether the check finds ``pieces.so`` in its scratch folder, the kernel compiled for
+            :class:`oplab.checks.schedules.WatchedSession`.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Exercise:
     preload: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
     speed: bool = False
+    pieces: bool = False
 
     @property
     def id(self) -> str:
@@ -222,7 +225,8 @@ class _Reader:
         )
 
     def _exercise(self, item: dict[str, Any], stem: str, defaults: Limits, where: tuple) -> Exercise:
-        known = {"name", "goal", "points", "difficulty", "minutes", "hints", "kind", "preload", "limits", "speed"}
+        known = {"name", "goal", "points", "difficulty", "minutes", "hints", "kind", "preload", "limits"}
+        known |= {"speed", "pieces"}
         self._keys(item, known, "an exercise", where)
         name = self._get(item, "name", str, where)
         if not _NAME.fullmatch(name):
@@ -242,6 +246,7 @@ class _Reader:
             preload=self._strings(item, "preload", where, PRELOADS) if "preload" in item else (),
             limits=self._limits(item.get("limits", {}), defaults, where),
             speed=self._get(item, "speed", bool, where) if "speed" in item else False,
+            pieces=self._get(item, "pieces", bool, where) if "pieces" in item else False,
         )
 
     def _limits(self, item: Any, defaults: Limits, where: tuple) -> Limits:

@@ -4,6 +4,7 @@
 //   idx int32 (m, nsample), dist float32 (m, nsample): for each query the nsample nearest points of the same batch,
 //   nearest first; of equally near ones the lower index first. Where a batch has fewer points: idx -1, dist 0.
 //   idx counts from the first point of xyz, in every batch; dist is the Euclidean distance.
+//   A point of xyz or new_xyz that is NaN or infinite is refused (STD_TORCH_CHECK), with a sentence that names the tensor and the point.
 //   new_empty(xyz, {m, nsample}, ScalarType::Int), in torch::stable, makes a tensor of another shape and dtype.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>

@@ -5,7 +5,10 @@
 // of points in the batches 0 to i; a point has neighbours in its own batch only. Where a batch has fewer than nsample points,
 // idx is -1 and dist is 0. Without new_xyz and new_offset the points look for neighbours among themselves; one of the two
 // alone is refused. Refused too: offsets that fall, that do not end at the number of points, or that name another number of
-// batches than each other. nsample has no default and is at least 1; the constructor refuses the rest.
+// batches than each other, and points that are NaN or infinite, with a sentence that names the point. nsample has no default and
+// is at least 1; the constructor refuses the rest.
+#include <cmath>
+
 #include "oplab_kernel.h"
 
 namespace {

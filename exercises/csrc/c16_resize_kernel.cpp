@@ -7,7 +7,8 @@
 //     (a + 2) d^3 - (a + 3) d^2 + 1          for d <= 1
 //     a d^3 - 5a d^2 + 8a d - 4a             for 1 < d < 2
 // Beyond a border the border's pixel is read. N and C may be 0. An x that is not of rank 4 or has no pixel, scales that are not
-// four values, begin with another number than 1, are not finite and positive, or leave no pixel, get a status with a sentence.
+// four values, begin with another number than 1, are not finite and positive, leave no pixel, or make a side of a million pixels
+// or more, get a status with a sentence.
 #include <cmath>
 
 #include "oplab_kernel.h"

@@ -560,31 +560,63 @@ class Cloud:
     points: tuple[int, ...]
     queries: tuple[int, ...] | None = None
     layout: str = "contiguous"
+    scale: float = 0.5
 
     @property
     def title(self) -> str:
         queries = "" if self.queries is None else f", queries {list(self.queries)}"
+        queries += "" if self.scale == 0.5 else f", coordinates of {self.scale:.0e}"
         layout = "" if self.layout == "contiguous" else f", xyz {self.layout}"
         return f"nsample {self.nsample}, batches of {list(self.points)} points{queries}{layout}"
 
     def arrays(self, rng: np.random.Generator) -> list[np.ndarray]:
         """xyz, offset and, where there are queries, new_xyz, new_offset.
 
-        The coordinates are small multiples of 1/2, so squared distances are exact in float32 and many are equal.
+        The coordinates are small multiples of a power of two, so squared distances are exact in float32 and many are equal.
         """
         made = []
         for sizes in (self.points, self.queries):
             if sizes is not None:
-                made.append((rng.integers(-5, 6, size=(sum(sizes), 3)) / 2).astype(np.float32))
+                made.append((rng.integers(-5, 6, size=(sum(sizes), 3)) * self.scale).astype(np.float32))
                 made.append(np.cumsum(sizes).astype(np.int64))
         return made
 
 
 ONE = [Cloud(3, (12,)), Cloud(1, (20,))]
-MANY = [Cloud(2, (6, 9, 7)), Cloud(16, (40, 25, 33))]
+MANY = [Cloud(2, (6, 9, 7)), Cloud(16, (40, 25, 33)), Cloud(2, (8, 9), scale=2.0**50)]
 OTHER = [Cloud(2, (6, 5, 7), (3, 2, 4)), Cloud(3, (8, 9), (1, 6)), Cloud(2, (5, 9, 6), (4, 0, 1))]
 SHORT = [Cloud(4, (5, 1, 7)), Cloud(9, (3,)), Cloud(3, (4, 0, 2), (2, 2, 1)), Cloud(2, (0,)), Cloud(3, (0, 5))]
 TURNED = [Cloud(3, (9, 8), layout="transposed"), Cloud(2, (7, 5), (3, 3), layout="every second")]
+
+
+SPOILT = Cloud(3, (7, 6), (4, 5))
+# What is wrong: (which points, the value of one coordinate).
+NOT_FINITE = {
+    "a NaN in xyz": (0, np.nan),
+    "a NaN in new_xyz": (2, np.nan),
+    "an infinity in xyz": (0, np.inf),
+    "an infinity in new_xyz": (2, -np.inf),
+}
+# What is wrong: (which argument, what it is instead).
+MISSHAPEN: dict[str, tuple[int, np.ndarray]] = {
+    "xyz without dimensions": (0, np.array(1, np.float32)),
+    "new_xyz of two coordinates": (2, np.zeros((9, 2), np.float32)),
+    "offsets that end before the points do": (1, np.array([7, 12])),
+    "offsets that decrease": (1, np.array([14, 13])),
+    "new_offset of one batch": (3, np.array([9])),
+}
+
+
+def spoilt_clouds(rng: np.random.Generator) -> dict[str, list[np.ndarray]]:
+    """The arguments of calls that have to be refused."""
+    made = {}
+    for title, (which, value) in NOT_FINITE.items():
+        made[title] = SPOILT.arrays(rng)
+        made[title][which].flat[rng.integers(made[title][which].size)] = value
+    for title, (which, instead) in MISSHAPEN.items():
+        made[title] = SPOILT.arrays(rng)
+        made[title][which] = instead
+    return made
 
 
 def collect_knn_query(c: Collect) -> None:
@@ -601,6 +633,8 @@ def collect_knn_query(c: Collect) -> None:
         found = c.attempt(case.title, operator, case.nsample, *tensors)
         for name, tensor in zip(("idx", "dist"), found or (), strict=False):
             c.value(f"{name}: {case.title}", tensor)
+    for title, arrays in spoilt_clouds(c.rng).items():
+        c.value(title, c.attempt(title, operator, SPOILT.nsample, *map(torch.from_numpy, arrays)))
 
 
 def judge_knn_query(v: Verdict) -> None:
@@ -622,6 +656,13 @@ def judge_knn_query(v: Verdict) -> None:
             for case in chosen:
                 with about(case.title):
                     expect_neighbours(v, case, *drawn[case.title])
+    with v.check("refuses points that are not finite"):
+        for title in NOT_FINITE:
+            why = "The distance to such a point has no place in any order, so the sort leaves wrong neighbours for other points too."
+            expect_refused(v, title, why)
+    with v.check("refuses shapes and offsets that do not fit"):
+        for title in MISSHAPEN:
+            expect_refused(v, title, "Keep the checks of the stub.")
 
 
 def neighbours(

@@ -23,7 +23,11 @@ Value = tuple[str, str, Sequence[int | str]]  # name, dtype, shape
 
 
 def one_node(
-    op: str, inputs: Sequence[Value], wired: Sequence[str], outputs: Sequence[Value], attributes: Mapping[str, int] = {}
+    op: str,
+    inputs: Sequence[Value],
+    wired: Sequence[str],
+    outputs: Sequence[Value],
+    attributes: Mapping[str, int | str] = {},
 ) -> onnx.ModelProto:
     """A model of one node of the domain ``lab``; ``wired`` are the node's inputs, ``""`` for one that is not given."""
     from onnx import helper
@@ -36,6 +40,13 @@ def one_node(
     graph = helper.make_graph([node], op, [info(value) for value in inputs], [info(value) for value in outputs])
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("lab", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def without_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with inputs of any rank: ONNX Runtime then asks the kernel, and does not refuse them by itself."""
+    for value in model.graph.input:
+        value.type.tensor_type.ClearField("shape")
+    return model
 
 
 def session(c: Collect, title: str, model: onnx.ModelProto, threads: int = 1) -> onnxruntime.InferenceSession | None:
@@ -127,13 +138,38 @@ def grid_inputs(rng: np.random.Generator, wired: Iterable[str], count: int, d: i
     return {name: (made[name] / 64).astype(np.float32) for name in wired if name}
 
 
+def far_grids() -> dict[str, dict[str, np.ndarray]]:
+    """Coordinates of 1e15, all of them powers of two, so that their voxels are exact."""
+    far = np.float32(2.0**50)
+    pos = np.array([[0, far], [far, 0], [far / 4, far / 2]], np.float32)
+    return {
+        "pos reaches from 0 to 1e15, in voxels of 1e12": {"pos": pos, "size": np.float32([2.0**40, 2.0**40])},
+        "pos begins at 1e15, in voxels of 1e9": {"pos": far + pos / 2**10, "size": np.float32([2.0**30, 2.0**31])},
+    }
+
+
 def grid_refusals(rng: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
-    """Inputs with one value too many or too few, by what is wrong with them."""
+    """Inputs that no voxel can be computed from, by what is wrong with them; the lengths come first."""
     cases = {}
     for name, change in (("size", -1), ("start", 1), ("end", -1)):
         feeds = grid_inputs(rng, GRID_WIRES["start and end"], 6, 3)
         feeds[name] = np.resize(feeds[name], 3 + change)
         cases[f"{name} has {3 + change} values, pos has 3 coordinates"] = feeds
+    right = grid_inputs(rng, GRID_WIRES["start and end"], 6, 3)
+    for name in ("pos", "size", "start"):
+        cases[f"{name} is a scalar"] = {**right, name: np.array(0.5, np.float32)}
+    cases["size is 0 along the second dimension"] = {**right, "size": np.float32([0.5, 0, 0.5])}
+    cases["size is -0.5 along the last dimension"] = {**right, "size": np.float32([0.5, 0.5, -0.5])}
+    for word, value in (("NaN", np.nan), ("infinite", np.inf)):
+        for name in right:
+            spoilt = right[name].copy()
+            spoilt.flat[-1] = value
+            cases[f"the last value of {name} is {word}"] = {**right, name: spoilt}
+    wide = np.float32([[0, 0, 0], [1e15, 1e15, 1e15]])
+    box = {"start": wide[0], "end": wide[1]}
+    cases["pos reaches from 0 to 1e15 along three dimensions, in voxels of 1"] = {
+        "pos": wide, "size": np.ones(3, np.float32), **box,
+    }  # fmt: skip
     return cases
 
 
@@ -143,7 +179,10 @@ def collect_grid(c: Collect) -> None:
         for count in GRID_COUNTS:
             for d in (3, 2):
                 record(c, f"{title}, {count}, {d}", run, grid_inputs(c.rng, wired, count, d))
-    run = session(c, "refusals", grid_model(GRID_WIRES["start and end"]))
+    run = session(c, "far", grid_model(["pos", "size"]))
+    for title, feeds in far_grids().items():
+        record(c, title, run, feeds)
+    run = session(c, "refusals", without_shapes(grid_model(GRID_WIRES["start and end"])))
     for title, feeds in grid_refusals(c.rng).items():
         record(c, title, run, feeds)
     record(c, "afterwards", run, grid_inputs(c.rng, GRID_WIRES["start and end"], 7, 3))
@@ -169,9 +208,19 @@ def judge_grid(v: Verdict) -> None:
                 if count in counts:
                     with about(f"{title}, {count} point{'s' * (count != 1)} in {d}-D"):
                         expect_voxels(outputs(v, f"{title}, {count}, {d}", 1)[0], feeds)
+    refusals = list(grid_refusals(v.rng))
+    with v.check("counts as far as int64 can"):
+        for title, feeds in far_grids().items():
+            with about(title):
+                expect_voxels(outputs(v, title, 1)[0], feeds)
     with v.check("answers a size, start or end of the wrong length with a status"):
-        for title in grid_refusals(v.rng):
-            expect_refusal(v, title, title, " Compare each shape with pos's before you read.")
+        for title in refusals:
+            if "values" in title or "scalar" in title:
+                expect_refusal(v, title, title, " Compare each shape with pos's before you read.")
+    with v.check("answers a size, a coordinate or a number of voxels that cannot be with a status"):
+        for title in refusals:
+            if "values" not in title and "scalar" not in title:
+                expect_refusal(v, title, title)
     with v.check("goes on after a refusal"):
         feeds = grid_inputs(v.rng, GRID_WIRES["start and end"], 7, 3)
         expect_voxels(outputs(v, "afterwards", 1)[0], feeds)
@@ -235,6 +284,7 @@ class Cloud:
     points: tuple[int, ...]
     queries: tuple[int, ...] | None = None
     empty_names: bool = False
+    scale: float = 1.0
 
     @property
     def wired(self) -> list[str]:
@@ -246,7 +296,8 @@ class Cloud:
     def title(self) -> str:
         form = ', new_xyz and new_offset with the name ""' if self.empty_names else ""
         queries = "" if self.queries is None else f", queries {list(self.queries)}"
-        return f"nsample {self.nsample}, points in each batch {list(self.points)}{queries}{form}"
+        scale = "" if self.scale == 1 else f", coordinates of {self.scale:.0e}"
+        return f"nsample {self.nsample}, points in each batch {list(self.points)}{queries}{form}{scale}"
 
 
 CLOUDS = [
@@ -257,22 +308,25 @@ CLOUDS = [
     Cloud(16, (6, 20, 0), (4, 5, 2)),
     Cloud(3, (0,)),
     Cloud(2, (5,), (0,)),
+    Cloud(3, (14, 9), scale=2.0**50),
 ]
 KNN_DIMS = {"xyz": ["n", "c"], "offset": ["b"], "new_xyz": ["m", "e"], "new_offset": ["f"]}
 
 
-def knn_model(wired: Sequence[str], nsample: int | None) -> onnx.ModelProto:
+def knn_model(wired: Sequence[str], nsample: int | str | None) -> onnx.ModelProto:
     given = [(name, "int64" if "offset" in name else "float32", KNN_DIMS[name]) for name in wired if name]
     made = [("idx", "int32", ["q", "k"]), ("dist", "float32", ["q", "k"])]
     return one_node("KNNQuery", given, wired, made, {} if nsample is None else {"nsample": nsample})
 
 
 def knn_inputs(rng: np.random.Generator, cloud: Cloud) -> dict[str, np.ndarray]:
-    """Points with whole coordinates: their squared distances are exact, and many are equal."""
+    """Points with whole coordinates, times a power of two: their squared distances are exact, and many are equal."""
     made: dict[str, np.ndarray] = {}
     for prefix, counts in (("", cloud.points), ("new_", cloud.queries)):
         if counts is not None:
-            made[f"{prefix}xyz"] = rng.integers(-3, 4, size=(sum(counts), 3)).astype(np.float32)
+            made[f"{prefix}xyz"] = rng.integers(-3, 4, size=(sum(counts), 3)).astype(np.float32) * np.float32(
+                cloud.scale
+            )
             made[f"{prefix}offset"] = np.cumsum(counts).astype(np.int64)
     return made
 
@@ -293,6 +347,35 @@ KNN_REFUSALS: dict[str, tuple[list[str], list[int], list[int]]] = {
 }
 
 
+# What is wrong: (which points, the value of one coordinate).
+KNN_NOT_FINITE = {
+    "a NaN in xyz": ("xyz", np.nan),
+    "a NaN in new_xyz": ("new_xyz", np.nan),
+    "an infinity in xyz": ("xyz", np.inf),
+    "an infinity in new_xyz": ("new_xyz", -np.inf),
+}
+# What is wrong: (which input, its shape).
+KNN_SHAPES: dict[str, tuple[str, tuple[int, ...]]] = {
+    "xyz is a scalar": ("xyz", ()),
+    "new_xyz is a scalar": ("new_xyz", ()),
+    "new_xyz has the shape [5, 2]": ("new_xyz", (5, 2)),
+    "offset is a scalar": ("offset", ()),
+}
+
+
+def knn_spoilt(rng: np.random.Generator, title: str) -> dict[str, np.ndarray]:
+    """Inputs for 12 points and 5 queries of which one is not finite, or has another shape."""
+    made = knn_inputs(rng, Cloud(3, (4, 8), (2, 3)))
+    place = int(rng.integers(15))  # drawn in each case, so that all draw alike
+    if title in KNN_NOT_FINITE:
+        name, value = KNN_NOT_FINITE[title]
+        made[name].flat[place] = value
+    else:
+        name, shape = KNN_SHAPES[title]
+        made[name] = np.full(shape, 5, made[name].dtype)
+    return made
+
+
 def knn_refusal(rng: np.random.Generator, title: str) -> dict[str, np.ndarray]:
     wired, offset, new_offset = KNN_REFUSALS[title]
     made = {
@@ -310,7 +393,10 @@ def collect_knn_query(c: Collect) -> None:
         record(c, cloud.title, run, knn_inputs(c.rng, cloud))
     for title, (wired, _, _) in KNN_REFUSALS.items():
         record(c, title, session(c, title, knn_model(wired, 3)), knn_refusal(c.rng, title))
-    for nsample in (0, None):
+    run = session(c, "spoilt", without_shapes(knn_model([*KNN_DIMS], 3)))
+    for title in (*KNN_NOT_FINITE, *KNN_SHAPES):
+        record(c, title, run, knn_spoilt(c.rng, title))
+    for nsample in (0, None, "three"):
         session(c, f"nsample {nsample}", knn_model(["xyz", "offset"], nsample))
 
 
@@ -339,9 +425,17 @@ def judge_knn_query(v: Verdict) -> None:
         for title in KNN_REFUSALS:
             if "without" in title:
                 expect_refusal(v, title, title)
-    with v.check("nsample is required and positive"):
+    with v.check("points that are not finite get a status"):
+        for title in KNN_NOT_FINITE:
+            likely = " The distance to such a point has no place in any order, so the sort leaves wrong neighbours for other points too."
+            expect_refusal(v, title, title, likely)
+    with v.check("inputs of another shape get a status"):
+        for title in KNN_SHAPES:
+            expect_refusal(v, title, title, " Ask for the number of dimensions before you read one.")
+    with v.check("nsample is required, an int and positive"):
         expect_refusal(v, "nsample 0", "The attribute nsample is 0", " Check it in the constructor.")
         expect_refusal(v, "nsample None", "The attribute nsample is missing", " It has no default.")
+        expect_refusal(v, "nsample three", "The attribute nsample is a text", " A default would hide it.")
 
 
 def expect_neighbours(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray]) -> None:
@@ -435,7 +529,7 @@ def mountain(rng: np.random.Generator) -> np.ndarray:
 
 
 def collect_parallel(c: Collect) -> None:
-    from oplab.checks.schedules import ORDERS, ScheduledSession
+    from oplab.checks.schedules import ORDERS, SHARES, ScheduledSession, WatchedSession
 
     model = blur_model()
     run = session(c, "session", model)
@@ -451,16 +545,21 @@ def collect_parallel(c: Collect) -> None:
     scheduled = c.attempt("scheduler", ScheduledSession, model.SerializeToString(), c.library, c.scratch)
     if scheduled is None:
         return
+    made = {"y": (TALL, "float32"), "total": ((1,), "float64")}
     for label, order in ORDERS.items():
-        made = {"y": (TALL, "float32"), "total": ((1,), "float64")}
         results = c.attempt(label, scheduled.run, {"x": x}, made, order)
         if results is not None:
             c.value(label, [results["y"], results["total"]])
             c.value(f"{label}: pieces", max(scheduled.pieces, default=0))
+    watched = c.attempt("watched", WatchedSession, model.SerializeToString(), c.scratch / "pieces.so", c.scratch)
+    for label, share in SHARES.items() if watched else ():
+        title = f"watched, {label}"
+        found = c.attempt(title, watched.watch, {"x": x}, made, share)
+        c.value(title, [*found.pieces, *found.writes, found.where] if found else None)
 
 
 def judge_parallel(v: Verdict) -> None:
-    from oplab.checks.schedules import ORDERS
+    from oplab.checks.schedules import ORDERS, SHARES
 
     images = {f"{shape}": v.rng.normal(size=shape).astype(np.float32) for shape in BLUR_SHAPES}
     images["tall"] = v.rng.normal(size=TALL).astype(np.float32)
@@ -499,6 +598,13 @@ def judge_parallel(v: Verdict) -> None:
             if np.isnan(outputs(v, label, 2)[1]).any():
                 raise Wrong("total is added to what its memory held before: an output is not 0 at first, so set it.")
             expect_same(outputs(v, label, 2), found["serial"], f"With the pieces called {label}")
+    if not v.ok:
+        return
+    with v.check("no two pieces use the same memory"):
+        for label in SHARES:
+            expect_apart(v.value(f"watched, {label}"))
+    if not v.ok:  # on threads that really meet, such an answer would be right or wrong by luck
+        return
     with v.check("1, 2 and 4 threads give the same bits"):
         for threads in THREADS:
             for repetition in range(4):
@@ -517,6 +623,21 @@ def expect_pieces(pieces: object) -> None:
         raise Wrong(
             f"ParallelFor got 1 piece for an image of {TALL[0]} rows, so only one thread has work. Cut it finer."
         )
+
+
+def expect_apart(conflict: object) -> None:
+    """Demand that no piece writes what another piece uses."""
+    if conflict is None:
+        return
+    if type(conflict) is not list or len(conflict) != 5:
+        raise Wrong("Expected what two pieces share, got something else.")
+    first, second, first_writes, second_writes, where = conflict
+    what = f"the same element of {where}" if where else "the same memory, a variable or a buffer that all pieces share"
+    both = "both write" if first_writes and second_writes else "one of them writes it, the other reads it"
+    raise Wrong(
+        f"Pieces {first} and {second} use {what}: {both}. One after the other they give the right result; on two threads at once each "
+        "overwrites what the other has not read yet. Give each piece its own, inside of the function that ParallelFor calls."
+    )
 
 
 def expect_blurred(got: np.ndarray, x: np.ndarray) -> None:

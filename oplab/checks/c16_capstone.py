@@ -598,12 +598,16 @@ def resize_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
         return np.array(values, np.float32)
 
     return {
+        "an x without dimensions": {"x": np.array(1, np.float32), "scales": scales(1, 1, 2, 2)},
         "an x of rank 3": {"x": x[0], "scales": scales(1, 1, 2, 2)},
         "an x without height": {"x": x[:, :, :0], "scales": scales(1, 1, 2, 2)},
+        "scales without dimensions": {"x": x, "scales": np.array(2, np.float32)},
         "two scales": {"x": x, "scales": scales(2, 2)},
         "a second scale of 2": {"x": x, "scales": scales(1, 2, 2, 2)},
         "a scale of NaN": {"x": x, "scales": scales(1, 1, np.nan, 2)},
         "a scale of infinity": {"x": x, "scales": scales(1, 1, 2, np.inf)},
+        "a scale of 1e15": {"x": x, "scales": scales(1, 1, 1e15, 2)},
+        "a scale of 1e30": {"x": x, "scales": scales(1, 1, 2, 1e30)},
         "a scale of -2": {"x": x, "scales": scales(1, 1, -2, 2)},
         "a scale that leaves no pixel": {"x": x, "scales": scales(1, 1, 2, 0.1)},
     }
@@ -711,9 +715,9 @@ def expect_resized(got: np.ndarray, feeds: Feeds) -> None:
 # --- knn_kernel --------------------------------------------------------------------------------------------------------------
 
 
-def lattice(rng: np.random.Generator, sizes: Sequence[int]) -> Feeds:
-    """Points on a coarse lattice: distances are exact, and many are equal."""
-    xyz = rng.integers(-4, 5, size=(sum(sizes), 3)).astype(np.float32) / 2
+def lattice(rng: np.random.Generator, sizes: Sequence[int], step: float = 0.5) -> Feeds:
+    """Points on a coarse lattice whose step is a power of two: distances are exact, and many are equal."""
+    xyz = rng.integers(-4, 5, size=(sum(sizes), 3)).astype(np.float32) * np.float32(step)
     return {"xyz": xyz, "offset": np.cumsum(sizes, dtype=np.int64)}
 
 
@@ -734,12 +738,23 @@ def knn_cases(rng: np.random.Generator) -> dict[str, Feeds]:
         [],
     ):
         cases[f"clouds of {', '.join(map(str, sizes))} points" if sizes else "no clouds"] = lattice(rng, sizes)
+    cases["coordinates of 1e15"] = lattice(rng, [20, 15], 2.0**50)
     return cases
 
 
 def knn_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
     right = lattice(rng, [6, 8])
+
+    def spoilt(value: float) -> Feeds:
+        xyz = right["xyz"].copy()
+        xyz[rng.integers(len(xyz)), rng.integers(3)] = value
+        return {**right, "xyz": xyz}
+
     return {
+        "a point that is NaN": spoilt(np.nan),
+        "a point at infinity": spoilt(np.inf),
+        "an xyz without dimensions": {**right, "xyz": np.array(1, np.float32)},
+        "offsets without dimensions": {**right, "offset": np.array(14)},
         "points of two coordinates": {**right, "xyz": np.ascontiguousarray(right["xyz"][:, :2])},
         "offsets that fall": {**right, "offset": np.array([16, 14], np.int64)},
         "a negative offset": {**right, "offset": np.array([-3, 14], np.int64)},
@@ -749,7 +764,7 @@ def knn_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
     }
 
 
-def knn_model(k: int | None, shapes: bool = True) -> onnx.ModelProto:
+def knn_model(k: int | str | None, shapes: bool = True) -> onnx.ModelProto:
     inputs = {"xyz": ("float32", ["n", "three"]), "offset": ("int64", ["b"])}
     model = one_node("KNN", inputs, ("idx", "int64", ["n", "k"]), **({} if k is None else {"k": k}))
     if not shapes:
@@ -764,7 +779,7 @@ def collect_knn_kernel(c: Collect) -> None:
     collect_runs(c, knn_model(KNN_K), knn_cases(c.rng))
     collect_runs(c, knn_model(1), {"k = 1": lattice(c.rng, [9, 14])}, "k = 1")
     collect_runs(c, knn_model(3, shapes=False), knn_refusals(c.rng), "refusals")
-    for k in (0, None):
+    for k in (0, None, "six"):
         c.attempt(f"k {k}", oplab.session, knn_model(k), threads=1, libraries=[c.library])
 
 
@@ -786,10 +801,13 @@ def judge_knn_kernel(v: Verdict) -> None:
             expect_neighbours(found["k = 1"], one, 1)
     with v.check("points and offsets that do not fit get a status"):
         for title in knn_refusals(v.rng):
-            expect_refusal(v, title, "Check the offsets before you use them as indices.")
-    with v.check("k is required and positive"):
+            points = "is NaN" in title or "infinity" in title
+            sort = "The distance to such a point has no place in any order: the sort leaves wrong neighbours for other points too."
+            expect_refusal(v, title, sort if points else "Check the offsets before you use them as indices.")
+    with v.check("k is required, an int and positive"):
         expect_refusal(v, "k 0", "Check the attribute in the constructor.")
         expect_refusal(v, "k None", "The attribute k has no default.")
+        expect_refusal(v, "k six", "The attribute k is a text.")
 
 
 def nearest(

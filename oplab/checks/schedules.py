@@ -4,7 +4,9 @@ Threads meet in another way each time, so a test that waits for them to disagree
 kernel gets ONNX Runtime's own table of functions with one entry replaced, ParallelFor, and that one calls the pieces one after the
 other, from the last to the first for example. A result that depends on the order differs in every run.
 
-What it cannot see: pieces that overwrite each other's memory while both are at work. That takes ThreadSanitizer.
+What an order cannot show is memory that two pieces share: one after the other, each finds it as it left it. For that there is
+:class:`WatchedSession`, which compares the addresses that the pieces of two threads use. The threads take turns, so it finds a race
+on one core as on many, and in each run.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from __future__ import annotations
 import ctypes
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +26,13 @@ ORDERS: dict[str, Order] = {
     "from the first to the last": range,
     "from the last to the first": lambda total: range(total - 1, -1, -1),
     "every other one, then the rest": lambda total: [*range(1, total, 2), *range(0, total, 2)],
+}
+
+# Which of two threads runs a piece, given its index and the number of pieces.
+Share = Callable[[int, int], int]
+SHARES: dict[str, Share] = {
+    "in turns": lambda index, total: index % 2,
+    "half each": lambda index, total: int(index >= total // 2),
 }
 
 # Places in OrtApi. The table only grows at its end, so they hold for every version from 1.17 on.
@@ -76,10 +87,11 @@ class ScheduledSession:
         get_api = _GET_API(lambda version: ctypes.addressof(table))
         ours = _Base(get_api, base.version)
         copy = Path(shutil.copy2(library, scratch / f"scheduled-{library.name}"))
-        self._keep = (table, parallel_for, get_api, ours, ctypes.CDLL(str(copy)), env, options)
+        self._library = ctypes.CDLL(str(copy))
+        self._keep = (table, parallel_for, get_api, ours, self._library, env, options)
         # A library's static domain is destroyed when the process ends, after Python has freed its objects: through this table.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._keep))
-        register = self._keep[4].RegisterCustomOps
+        register = self._library.RegisterCustomOps
         register.restype = ctypes.c_void_p
         self._check(register(options, ctypes.byref(ours)))
         self._call(
@@ -154,6 +166,78 @@ class ScheduledSession:
             text = ctypes.string_at(self._function(_GET_ERROR_MESSAGE, ctypes.c_void_p)(held)).decode(errors="replace")
             self._function(_RELEASE_STATUS, None)(held)
             raise RuntimeError(text)
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two pieces that use the same memory in no order, on different threads; one of them, or both, write.
+
+    Attributes:
+        pieces: their indices, in the order in which they ran.
+        writes: whether each of them writes.
+        where: the name of the input or output that the memory belongs to; empty for any other memory.
+    """
+
+    pieces: tuple[int, int]
+    writes: tuple[bool, bool]
+    where: str
+
+
+class _Conflict(ctypes.Structure):  # OplabConflict in pieces.cpp
+    _fields_ = [
+        ("found", ctypes.c_int32),
+        ("first_piece", ctypes.c_int32),
+        ("first_writes", ctypes.c_int32),
+        ("second_piece", ctypes.c_int32),
+        ("second_writes", ctypes.c_int32),
+        ("address", ctypes.c_uint64),
+    ]
+
+
+class WatchedSession(ScheduledSession):
+    """The pieces on two threads that take turns, and what the library tells about the memory that they use.
+
+    Args:
+        library: compiled with ``compile_exercise(sanitize="pieces")``; what its accesses call is in ``pieces.cpp``.
+    """
+
+    def __init__(self, model: bytes, library: Path, scratch: Path):
+        super().__init__(model, library, scratch)
+        self._threads = [
+            ThreadPoolExecutor(1) for _ in range(2)
+        ]  # both live to the end: neither gets the other's stack
+        self._share: Share = SHARES["in turns"]
+        self._library.oplab_conflict.restype = ctypes.POINTER(_Conflict)
+
+    def watch(
+        self, feeds: Mapping[str, np.ndarray], outputs: Mapping[str, tuple[Sequence[int], str]], share: Share
+    ) -> Conflict | None:
+        """Run once; the first conflict that was found, or None. Arguments as for :meth:`run`."""
+        self._share = share
+        self._library.oplab_conflict().contents.found = 0
+        made = self.run(feeds, outputs, range)
+        found = self._library.oplab_conflict().contents
+        if not found.found:
+            return None
+        inside = [
+            name
+            for name, array in {**feeds, **made}.items()
+            if array.ctypes.data <= found.address < array.ctypes.data + array.nbytes
+        ]
+        pieces, writes = (found.first_piece, found.second_piece), (bool(found.first_writes), bool(found.second_writes))
+        return Conflict(pieces, writes, "".join(inside))
+
+    def _parallel_for(self, context: int, piece: Callable, total: int, batches: int, data: int) -> None:
+        self.pieces.append(total)
+        self._library.oplab_watch(-2, 0)
+        for index in range(total):
+            who = self._share(index, total)
+            self._threads[who].submit(self._one, piece, data, who, index).result()
+
+    def _one(self, piece: Callable, data: int, who: int, index: int) -> None:
+        self._library.oplab_watch(who, index)
+        piece(data, index)
+        self._library.oplab_watch(-1, 0)
 
 
 def _names(named: Mapping[str, object]) -> ctypes.Array:

@@ -25,6 +25,7 @@ from oplab.grading.halves import without_judges
 from oplab.grading.isolation import detect
 from oplab.grading.results import Check, Outcome, Results
 from oplab.toolchain.findings import python_finding, sanitizer_finding
+from oplab.toolchain.recipes import Sanitizer
 
 Listener = Callable[[Exercise, Outcome | None], None]
 
@@ -223,17 +224,20 @@ class _Grader:
         if isinstance(checks, Exception):
             name = self.course.checks_file(exercise).name
             return _outcome(exercise, "grader_error", f"oplab/checks/{name} cannot be read: {_reason(checks)}.")
-        library = None
+        library = watched = None
         if exercise.kind != "python":
-            built = self._build(exercise)
-            if isinstance(built, Outcome):
-                return built
-            library = built
+            library = self._build(exercise, self.sanitize)
+            watched = self._build(exercise, "pieces") if exercise.pieces and isinstance(library, Path) else None
+            for built in (library, watched):
+                if isinstance(built, Outcome):
+                    return built
         home = self.scratch / exercise.id
         shutil.rmtree(home, ignore_errors=True)
         evidence, scratch, judging = home / "evidence", home / "scratch", home / "judge"
         for folder in (evidence, scratch):
             folder.mkdir(parents=True)
+        if watched is not None:
+            shutil.copy2(watched, scratch / "pieces.so")
         isolation = self.server.isolation
         if library is not None and isolation is not None:
             library = shutil.copy2(library, home / library.name)  # the cache is out of an isolated worker's sight
@@ -297,11 +301,11 @@ class _Grader:
             if self._running.get(exercise.id):
                 raise _Disturbed(message)
 
-    def _build(self, exercise: Exercise) -> Path | Outcome:
+    def _build(self, exercise: Exercise, sanitize: bool | Sanitizer) -> Path | Outcome:
         from oplab.toolchain.build import BuildFailed, compile_exercise
 
         try:
-            library = compile_exercise(self.submission / exercise.file, exercise.kind, sanitize=self.sanitize)
+            library = compile_exercise(self.submission / exercise.file, exercise.kind, sanitize=sanitize)
             if _read(self.submission / exercise.file) != self._texts[exercise.file]:
                 return _outcome(exercise, "error", f"{exercise.file} was changed after the run began. Grade it again.")
             return library

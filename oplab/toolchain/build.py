@@ -39,6 +39,7 @@ from oplab.toolchain.recipes import (
     kernels_path,
     ort_runtime,
     ort_runtime_names,
+    pieces_source,
     recipe,
     source_folder,
 )
@@ -87,7 +88,8 @@ def compile_exercise(
         source: the C++ file. It may include the headers of ``csrc/torch_ops`` or ``csrc/ort_ops`` and its neighbours.
         kind: ``torch`` for a library of operators on PyTorch's stable ABI, ``ort`` for one of kernels for ONNX Runtime.
         sanitize: compile with AddressSanitizer and UndefinedBehaviorSanitizer. The process that loads the library must
-            be started with :func:`sanitizer_env`. ``"thread"`` is ThreadSanitizer, for :func:`compile_driver`.
+            be started with :func:`sanitizer_env`. ``"thread"`` is ThreadSanitizer, for :func:`compile_driver`; ``"pieces"``
+            is for :class:`oplab.checks.schedules.WatchedSession`.
         cache: where libraries are kept; ``build/cache/exercises`` by default. Several processes may share it.
         timeout: seconds that the compiler may take.
 
@@ -98,9 +100,8 @@ def compile_exercise(
     source = Path(source)
     if not source.is_file():
         raise OplabError(f"There is no C++ file {shown(source)}.", "Restore it, or correct the path.")
-    return _cached(
-        [source], (), f"{source.stem}-*{SUFFIX}", recipe(kind), sanitize, cache or _exercise_cache(), timeout
-    )
+    sources = [source, pieces_source()] if sanitize == "pieces" else [source]
+    return _cached(sources, (), f"{source.stem}-*{SUFFIX}", recipe(kind), sanitize, cache or _exercise_cache(), timeout)
 
 
 def compile_sanitized(kind: Kind, sanitizer: Sanitizer = "address") -> Path:

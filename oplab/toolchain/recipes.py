@@ -20,14 +20,16 @@ from oplab.toolchain.headers import api_version, ort_include, runtime_version
 Kind = Literal["torch", "ort"]
 KINDS: tuple[Kind, ...] = ("torch", "ort")
 SUFFIX = ".dylib" if is_macos() else ".so"
-Sanitizer = Literal["address", "thread"]
+Sanitizer = Literal["address", "thread", "pieces"]
 # -g1 has the line numbers and nothing else: where each variable is would nearly double the compiler's time.
 _REPORT = ("-fno-omit-frame-pointer", "-g1")
 # Nothing is optimised under AddressSanitizer and UndefinedBehaviorSanitizer: of the checks that they insert the optimiser makes more
 # work (twice the compiler's time) than it saves in any test of ours. vptr checks would need type information across libraries.
 SANITIZE: dict[Sanitizer, tuple[str, ...]] = {
-    "address": ("-fsanitize=address,undefined", "-fno-sanitize=vptr", *_REPORT, "-O0"),
+    # GCC leaves float-cast-overflow (NaN or 1e30 as an integer) out of `undefined`.
+    "address": ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize=vptr", *_REPORT, "-O0"),
     "thread": ("-fsanitize=thread", *_REPORT, "-O1"),
+    "pieces": ("-fsanitize=thread", *_REPORT, "-O1"),  # linked with pieces_source(), not with ThreadSanitizer
 }
 
 
@@ -67,10 +69,22 @@ class Recipe:
         which = chosen(sanitize)
         if which is None:
             return list(self.link)
+        if which == "pieces":
+            exported = (
+                "-Wl,-exported_symbol,_oplab_*"
+                if is_macos()
+                else f"-Wl,--version-script={pieces_source().with_suffix('.map')}"
+            )
+            return [*(flag for flag in self.link if "version-script" not in flag), exported]
         # clang links its sanitizer statically unless told otherwise, and a library cannot bring its own.
         shared = ["-shared-libsan"] if compiler.family == "clang" else []
         asked = [flag for flag in SANITIZE[which] if "sanitize" in flag]
         return [*self.link, *asked, *shared]
+
+
+def pieces_source() -> Path:
+    """What takes ThreadSanitizer's place in a library compiled with ``"pieces"``: see :class:`oplab.checks.schedules.WatchedSession`."""
+    return Path(__file__).resolve().parents[1] / "checks" / "pieces.cpp"
 
 
 def source_folder(kind: Kind) -> Path:

@@ -4,6 +4,7 @@
 //   idx int32 (m, nsample), dist float32 (m, nsample): for each query the nsample nearest points of the same batch,
 //   nearest first; of equally near ones the lower index first. Where a batch has fewer points: idx -1, dist 0.
 //   idx counts from the first point of xyz, in every batch; dist is the Euclidean distance.
+//   A point of xyz or new_xyz that is NaN or infinite is refused (STD_TORCH_CHECK), with a sentence that names the tensor and the point.
 //   new_empty(xyz, {m, nsample}, ScalarType::Int), in torch::stable, makes a tensor of another shape and dtype.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
@@ -44,6 +45,12 @@ std::tuple<Tensor, Tensor> knn_query(int64_t nsample, const Tensor& xyz, const T
   Tensor idx = torch::stable::new_empty(points, {m, nsample}, ScalarType::Int);
   Tensor dist = torch::stable::new_empty(points, {m, nsample});
   const float *p = points.const_data_ptr<float>(), *q = from.const_data_ptr<float>();
+  // The distance to a NaN is NaN, which is neither less nor greater than any other: it would leave all of its batch unsorted.
+  const auto check_finite = [](const char* name, const float* values, int64_t count) {
+    for (int64_t k = 0; k < count; ++k) STD_TORCH_CHECK(std::isfinite(values[k]), name, " must be finite, but its point ", k / 3, " is not.");
+  };
+  check_finite("xyz", p, points.numel());
+  check_finite("new_xyz", q, from.numel());
   const int64_t *end = stops.const_data_ptr<int64_t>(), *limit = limits.const_data_ptr<int64_t>();
   int32_t* i = idx.mutable_data_ptr<int32_t>();
   float* d = dist.mutable_data_ptr<float>();

@@ -3,8 +3,10 @@
 // The k nearest points of each point among the points of its own cloud, nearest first, ties to the lower index. offset[i] is the
 // number of points in the clouds 0 to i; idx counts through all of xyz. Where a cloud has fewer than k points, the rest of the row
 // repeats the row's first entry. Clouds may be empty, and there may be none. k has no default and is at least 1; the constructor
-// refuses the rest. Refused with a sentence too: an xyz that is not [n, 3], and offsets that are not of rank 1, fall, or do not
-// end at n.
+// refuses the rest. Refused with a sentence too: an xyz that is not [n, 3], points that are NaN or infinite (the sentence names
+// the first), and offsets that are not of rank 1, fall, or do not end at n.
+#include <cmath>
+
 #include "oplab_kernel.h"
 
 namespace {
@@ -30,6 +32,9 @@ struct KNN {
     if ((clouds ? ends[clouds - 1] : 0) != n) oplab::refuse("offset must end at ", n, ", the number of points.");
 
     const float* points = xyz.Data();
+    for (int64_t i = 0; i < 3 * n; ++i) {  // the distance to a NaN is NaN, and has no place in any order
+      if (!std::isfinite(points[i])) oplab::refuse("xyz must be finite, but its point ", i / 3, " is not.");
+    }
     int64_t* row = idx.Allocate({n, k});
     std::vector<std::pair<float, int64_t>> found;  // in order of distance, then of index
     for (int64_t cloud = 0, first = 0; cloud < clouds; first = ends[cloud++]) {

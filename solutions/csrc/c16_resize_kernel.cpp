@@ -7,7 +7,8 @@
 //     (a + 2) d^3 - (a + 3) d^2 + 1          for d <= 1
 //     a d^3 - 5a d^2 + 8a d - 4a             for 1 < d < 2
 // Beyond a border the border's pixel is read. N and C may be 0. An x that is not of rank 4 or has no pixel, scales that are not
-// four values, begin with another number than 1, are not finite and positive, or leave no pixel, get a status with a sentence.
+// four values, begin with another number than 1, are not finite and positive, leave no pixel, or make a side of a million pixels
+// or more, get a status with a sentence.
 #include <cmath>
 
 #include "oplab_kernel.h"
@@ -24,8 +25,10 @@ struct Tap {
 
 // What each pixel of one side is made of.
 std::vector<Tap> taps(int64_t length, float scale) {
-  const int64_t count = static_cast<int64_t>(std::floor(static_cast<float>(length) * scale));
-  if (count < 1) oplab::refuse("the scale ", scale, " leaves nothing of ", length, " pixels.");
+  const float side = std::floor(static_cast<float>(length) * scale);
+  if (side < 1) oplab::refuse("the scale ", scale, " leaves nothing of ", length, " pixels.");
+  if (!(side < 1e6f)) oplab::refuse("the scale ", scale, " makes too many of ", length, " pixels.");
+  const int64_t count = static_cast<int64_t>(side);  // not before: 1e30 has no int64, and converting it is undefined
   constexpr double a = -0.75;
   std::vector<Tap> made(count);
   for (int64_t i = 0; i < count; ++i) {
@@ -54,7 +57,7 @@ struct DynamicResize {
     const float *scale = scales.Data(), *from = x.Data();
     if (scale[0] != 1 || scale[1] != 1) oplab::refuse("the first two scales must be 1.");
     for (int k = 2; k < 4; ++k) {
-      if (!(scale[k] > 0) || !(scale[k] < 1e6f)) oplab::refuse("scales[", k, "] is ", scale[k], ".");  // NaN is neither
+      if (!(scale[k] > 0) || !std::isfinite(scale[k])) oplab::refuse("scales[", k, "] is ", scale[k], ".");  // NaN is not > 0
     }
     const std::vector<Tap> rows = taps(shape[2], scale[2]), columns = taps(shape[3], scale[3]);
     float* to = y.Allocate({shape[0], shape[1], static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns.size())});

@@ -401,6 +401,7 @@ class TestSanitizers:
         [
             ("py[i + 4] = 2 * pa[i]", "heap-buffer-overflow"),
             ("py[i] = 2 * pa[i] + ((1 << 30) * int(i + 2))", "overflow"),
+            ("py[i] = static_cast<int>(1e30f + pa[i])", "outside the range of representable values"),
         ],
     )
     def test_a_finding_names_the_line(self, tmp_path: Path, wrong: str, finding: str):

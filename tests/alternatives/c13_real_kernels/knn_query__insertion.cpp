@@ -4,7 +4,11 @@
 // The nsample nearest points of xyz for each point of new_xyz, nearest first, ties to the lower index. offset[i] is the number
 // of points in the batches 0 to i; a point has neighbours in its own batch only. Where a batch has fewer than nsample points,
 // idx is -1 and dist is 0. Without new_xyz and new_offset the points look for neighbours among themselves; one of the two
-// alone is refused. Refused too: offsets that fall, or that do not end at the number of points.
+// alone is refused. Refused too: offsets that fall, that do not end at the number of points, or that name another number of
+// batches than each other, and points that are NaN or infinite, with a sentence that names the point. nsample has no default and
+// is at least 1; the constructor refuses the rest.
+#include <cmath>
+
 #include "oplab_kernel.h"
 
 namespace {
@@ -62,6 +66,10 @@ struct KNNQuery {
   static void check(const char* name, const Points& points, const char* offset_name, const Offsets& offset) {
     if (points.Shape().size() != 2 || points.Shape()[1] != 3) {
       oplab::refuse(name, " must have the shape [n, 3], but it is ", oplab::shape_text(points.Shape()), ".");
+    }
+    // The distance to a NaN is NaN, which is neither less nor greater than any other: it would leave its batch unsorted.
+    for (int64_t i = 0; i < points.NumberOfElement(); ++i) {
+      if (!std::isfinite(points.Data()[i])) oplab::refuse(name, " must be finite, but its point ", i / 3, " is not.");
     }
     if (offset.Shape().size() != 1) oplab::refuse(offset_name, " must have one dimension.");
     int64_t before = 0;

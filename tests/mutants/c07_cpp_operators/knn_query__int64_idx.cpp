@@ -37,6 +37,12 @@ std::tuple<Tensor, Tensor> knn_query(int64_t nsample, const Tensor& xyz, const T
   Tensor idx = torch::stable::new_empty(points, {m, nsample}, ScalarType::Long);
   Tensor dist = torch::stable::new_empty(points, {m, nsample});
   const float *p = points.const_data_ptr<float>(), *q = from.const_data_ptr<float>();
+  // The distance to a NaN is NaN, which is neither less nor greater than any other: it would leave all of its batch unsorted.
+  const auto check_finite = [](const char* name, const float* values, int64_t count) {
+    for (int64_t k = 0; k < count; ++k) STD_TORCH_CHECK(std::isfinite(values[k]), name, " must be finite, but its point ", k / 3, " is not.");
+  };
+  check_finite("xyz", p, points.numel());
+  check_finite("new_xyz", q, from.numel());
   const int64_t *end = stops.const_data_ptr<int64_t>(), *limit = limits.const_data_ptr<int64_t>();
   int64_t* i = idx.mutable_data_ptr<int64_t>();
   float* d = dist.mutable_data_ptr<float>();

@@ -2,27 +2,40 @@
 // c13.grid: lab::Grid(pos float[n, d], size float[d], start? float[d], end? float[d]) -> cluster int64[n]
 //
 // The number of the voxel that each point lies in. Without `start` the voxels begin at the least coordinates of pos, without
-// `end` they end at the greatest. A size, start or end that has not d values is a status, a sentence for the caller.
+// `end` they end at the greatest. A status, with a sentence for the caller, is the answer to a pos that has not two dimensions, to
+// a size, start or end that has not d values, to a value of any of them that is NaN or infinite, to a size that is not above 0, and
+// to more voxels than int64 can count.
 #include <onnxruntime_cxx_api.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
 namespace {
 
-// The first dimension runs fastest; all four have d values.
+// x without its fraction. NaN, infinity and 1e30 have no int64, and what a conversion of them gives is undefined.
+int64_t whole(float x) {
+  if (!(x > -9.2e18f && x < 9.2e18f)) throw std::runtime_error("Grid: there are more voxels than int64 can count.");
+  return static_cast<int64_t>(x);
+}
+
+// The first dimension runs fastest; all four have d values. Throws where int64 cannot hold the number.
 int64_t voxel(const float* point, const float* size, const float* start, const float* end, int64_t d) {
   int64_t number = 0, stride = 1;
   for (int64_t k = 0; k < d; ++k) {
-    number += stride * static_cast<int64_t>((point[k] - start[k]) / size[k]);
-    stride *= static_cast<int64_t>((end[k] - start[k]) / size[k]) + 1;
+    int64_t step = whole((point[k] - start[k]) / size[k]);
+    const int64_t cells = whole((end[k] - start[k]) / size[k]) + 1;
+    if (__builtin_mul_overflow(stride, step, &step) || __builtin_add_overflow(number, step, &number) ||
+        __builtin_mul_overflow(stride, cells, &stride)) {
+      throw std::runtime_error("Grid: there are more voxels than int64 can count.");
+    }
   }
   return number;
 }
 
 struct GridKernel {
-  OrtStatusPtr ComputeV2(OrtKernelContext* context) {
+  OrtStatusPtr ComputeV2(OrtKernelContext* context) noexcept {
     try {
       compute(Ort::KernelContext(context));
       return nullptr;
@@ -42,6 +55,10 @@ struct GridKernel {
     const float* size = along(context, "size", 1, d);
     const float* start = along(context, "start", 2, d);
     const float* end = along(context, "end", 3, d);
+    check_finite("pos", points, n * d);
+    for (int64_t k = 0; k < d; ++k) {
+      if (!(size[k] > 0)) throw std::runtime_error("Grid: size must be above 0, but size[" + std::to_string(k) + "] is not.");
+    }
 
     std::vector<float> least(d), greatest(d);
     for (int64_t i = 0; i < n; ++i) {
@@ -64,13 +81,22 @@ struct GridKernel {
     if (input.GetTensorTypeAndShapeInfo().GetShape() != std::vector<int64_t>{d}) {
       throw std::runtime_error(std::string("Grid: ") + name + " must have one value for each coordinate of pos.");
     }
+    check_finite(name, input.GetTensorData<float>(), d);
     return input.GetTensorData<float>();
+  }
+
+  static void check_finite(const std::string& name, const float* values, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      if (!std::isfinite(values[i])) {
+        throw std::runtime_error("Grid: " + name + " must be finite, but its value " + std::to_string(i) + " is not.");
+      }
+    }
   }
 };
 
 struct GridOp : Ort::CustomOpBase<GridOp, GridKernel, true> {
   const char* GetName() const { return "Grid"; }
-  OrtStatusPtr CreateKernelV2(const OrtApi&, const OrtKernelInfo*, void** kernel) const {
+  OrtStatusPtr CreateKernelV2(const OrtApi&, const OrtKernelInfo*, void** kernel) const noexcept {
     *kernel = new GridKernel;
     return nullptr;
   }

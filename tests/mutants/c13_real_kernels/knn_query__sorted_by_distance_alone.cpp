@@ -5,7 +5,11 @@
 // The nsample nearest points of xyz for each point of new_xyz, nearest first, ties to the lower index. offset[i] is the number
 // of points in the batches 0 to i; a point has neighbours in its own batch only. Where a batch has fewer than nsample points,
 // idx is -1 and dist is 0. Without new_xyz and new_offset the points look for neighbours among themselves; one of the two
-// alone is refused. Refused too: offsets that fall, or that do not end at the number of points.
+// alone is refused. Refused too: offsets that fall, that do not end at the number of points, or that name another number of
+// batches than each other, and points that are NaN or infinite, with a sentence that names the point. nsample has no default and
+// is at least 1; the constructor refuses the rest.
+#include <cmath>
+
 #include "oplab_kernel.h"
 
 namespace {
@@ -14,47 +18,70 @@ using oplab::Tensor;
 using Points = Tensor<float>;
 using Offsets = Tensor<int64_t>;
 
-
 struct KNNQuery {
   KNNQuery(const OrtApi*, const OrtKernelInfo* info) : nsample(oplab::int_attribute(info, "nsample")) {
-    if (nsample < 1) oplab::refuse("nsample is ", nsample, ".");
+    if (nsample < 1) oplab::refuse("nsample must be at least 1, but it is ", nsample, ".");
   }
-  Ort::Status Compute(const Points& xyz, const Offsets& offset, std::optional<const Points*> new_xyz, std::optional<const Offsets*> new_offset,
-                      Tensor<int32_t>& idx, Tensor<float>& dist) {
-    if (new_xyz.has_value() != new_offset.has_value()) return oplab::invalid("KNNQuery: new_xyz and new_offset come together.");
-    const Points& q = new_xyz ? **new_xyz : xyz;
-    const Offsets& qo = new_offset ? **new_offset : offset;
-    check(xyz, offset); check(q, qo);
-    if (offset.Shape() != qo.Shape()) return oplab::invalid("KNNQuery: batches");
-    const int64_t m = q.Shape()[0];
-    int32_t* pi = idx.Allocate({m, nsample});
-    float* pd = dist.Allocate({m, nsample});
-    std::fill_n(pi, m * nsample, -1);
-    std::fill_n(pd, m * nsample, 0.0f);
-    for (int64_t b = 0; b < offset.NumberOfElement(); ++b) {
-      const int64_t s = b ? offset.Data()[b - 1] : 0, e = offset.Data()[b], qs = b ? qo.Data()[b - 1] : 0, qe = qo.Data()[b];
-      for (int64_t i = qs; i < qe; ++i) {
-        std::vector<std::pair<float, int64_t>> found;
-        for (int64_t j = s; j < e; ++j) {
-          float d = 0;
-          for (int k = 0; k < 3; ++k) { const float g = q.Data()[3 * i + k] - xyz.Data()[3 * j + k]; d += g * g; }
-          found.emplace_back(d, j);
+
+  Ort::Status Compute(const Points& xyz, const Offsets& offset, std::optional<const Points*> new_xyz,
+                      std::optional<const Offsets*> new_offset, Tensor<int32_t>& idx, Tensor<float>& dist) {
+    if (new_xyz.has_value() != new_offset.has_value()) oplab::refuse("new_xyz and new_offset are given together or not at all.");
+    const Points& queries = new_xyz ? **new_xyz : xyz;
+    const Offsets& ends = new_offset ? **new_offset : offset;
+    check("xyz", xyz, "offset", offset);
+    check("new_xyz", queries, "new_offset", ends);
+    if (offset.Shape() != ends.Shape()) oplab::refuse("offset and new_offset must have the same length.");
+
+    const int64_t m = queries.Shape()[0];
+    const float *points = xyz.Data(), *query = queries.Data();
+    const int64_t *from = offset.Data(), *to = ends.Data();
+    int32_t* index = idx.Allocate({m, nsample});
+    float* distance = dist.Allocate({m, nsample});
+    std::fill(index, index + m * nsample, -1);
+    std::fill(distance, distance + m * nsample, 0.0f);
+
+    for (int64_t batch = 0, q = 0, first = 0; batch < offset.NumberOfElement(); first = from[batch++]) {
+      for (; q < to[batch]; ++q) {
+        std::vector<std::pair<float, int32_t>> found;  // in order of distance, then of index
+        for (int64_t p = first; p < from[batch]; ++p) {
+          float squared = 0;
+          for (int k = 0; k < 3; ++k) {
+            const float gap = points[3 * p + k] - query[3 * q + k];
+            squared += gap * gap;
+          }
+          found.emplace_back(squared, static_cast<int32_t>(p));
         }
-        const int64_t k = std::min<int64_t>(nsample, found.size());
-        std::sort(found.begin(), found.end(), [](auto& l, auto& r) { return l.first < r.first; });
-        for (int64_t r = 0; r < k; ++r) { pi[i * nsample + r] = found[r].second; pd[i * nsample + r] = std::sqrt(found[r].first); }
+        const size_t k = std::min<size_t>(nsample, found.size());
+        std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+        for (size_t j = 0; j < k; ++j) {
+          index[q * nsample + j] = found[j].second;
+          distance[q * nsample + j] = std::sqrt(found[j].first);
+        }
       }
     }
     return Ort::Status{nullptr};
   }
-  static void check(const Points& p, const Offsets& o) {
-    if (p.Shape().size() != 2 || p.Shape()[1] != 3) oplab::refuse("points must be [n, 3].");
-    if (o.Shape().size() != 1) oplab::refuse("offsets must have one dimension.");
-    int64_t last = 0;
-    for (int64_t i = 0; i < o.NumberOfElement(); ++i) { if (o.Data()[i] < last) oplab::refuse("offsets fall."); last = o.Data()[i]; }
-    if (last != p.Shape()[0]) oplab::refuse("offsets end at ", last, ".");
+
+ private:
+  static void check(const char* name, const Points& points, const char* offset_name, const Offsets& offset) {
+    if (points.Shape().size() != 2 || points.Shape()[1] != 3) {
+      oplab::refuse(name, " must have the shape [n, 3], but it is ", oplab::shape_text(points.Shape()), ".");
+    }
+    // The distance to a NaN is NaN, which is neither less nor greater than any other: it would leave its batch unsorted.
+    for (int64_t i = 0; i < points.NumberOfElement(); ++i) {
+      if (!std::isfinite(points.Data()[i])) oplab::refuse(name, " must be finite, but its point ", i / 3, " is not.");
+    }
+    if (offset.Shape().size() != 1) oplab::refuse(offset_name, " must have one dimension.");
+    int64_t before = 0;
+    for (int64_t i = 0; i < offset.NumberOfElement(); before = offset.Data()[i++]) {
+      if (offset.Data()[i] < before) oplab::refuse(offset_name, " must not fall, but it does at ", i, ".");
+    }
+    if (before != points.Shape()[0]) {
+      oplab::refuse(offset_name, " must end at ", points.Shape()[0], ", the number of points, but it ends at ", before, ".");
+    }
   }
-  int64_t nsample;
+
+  const int64_t nsample;
 };
 
 }  // namespace

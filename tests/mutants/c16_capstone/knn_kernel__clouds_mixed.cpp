@@ -1,4 +1,6 @@
 // says: The clouds are mixed up
+#include <cmath>
+
 #include "oplab_kernel.h"
 
 namespace {
@@ -23,6 +25,9 @@ struct KNN {
     if ((clouds ? ends[clouds - 1] : 0) != n) oplab::refuse("offset must end at ", n, ", the number of points.");
 
     const float* points = xyz.Data();
+    for (int64_t i = 0; i < 3 * n; ++i) {  // the distance to a NaN is NaN, and has no place in any order
+      if (!std::isfinite(points[i])) oplab::refuse("xyz must be finite, but its point ", i / 3, " is not.");
+    }
     int64_t* row = idx.Allocate({n, k});
     std::vector<std::pair<float, int64_t>> found;  // in order of distance, then of index
     for (int64_t cloud = 0, first = 0; cloud < clouds; first = ends[cloud++]) {

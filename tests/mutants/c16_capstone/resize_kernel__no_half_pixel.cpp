@@ -14,8 +14,10 @@ struct Tap {
 
 // What each pixel of one side is made of.
 std::vector<Tap> taps(int64_t length, float scale) {
-  const int64_t count = static_cast<int64_t>(std::floor(static_cast<float>(length) * scale));
-  if (count < 1) oplab::refuse("the scale ", scale, " leaves nothing of ", length, " pixels.");
+  const float side = std::floor(static_cast<float>(length) * scale);
+  if (side < 1) oplab::refuse("the scale ", scale, " leaves nothing of ", length, " pixels.");
+  if (!(side < 1e6f)) oplab::refuse("the scale ", scale, " makes too many of ", length, " pixels.");
+  const int64_t count = static_cast<int64_t>(side);  // not before: 1e30 has no int64, and converting it is undefined
   constexpr double a = -0.75;
   std::vector<Tap> made(count);
   for (int64_t i = 0; i < count; ++i) {
@@ -44,7 +46,7 @@ struct DynamicResize {
     const float *scale = scales.Data(), *from = x.Data();
     if (scale[0] != 1 || scale[1] != 1) oplab::refuse("the first two scales must be 1.");
     for (int k = 2; k < 4; ++k) {
-      if (!(scale[k] > 0) || !(scale[k] < 1e6f)) oplab::refuse("scales[", k, "] is ", scale[k], ".");  // NaN is neither
+      if (!(scale[k] > 0) || !std::isfinite(scale[k])) oplab::refuse("scales[", k, "] is ", scale[k], ".");  // NaN is not > 0
     }
     const std::vector<Tap> rows = taps(shape[2], scale[2]), columns = taps(shape[3], scale[3]);
     float* to = y.Allocate({shape[0], shape[1], static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns.size())});

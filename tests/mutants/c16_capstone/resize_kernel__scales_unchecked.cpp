@@ -14,11 +14,12 @@ struct Tap {
 
 // What each pixel of one side is made of.
 std::vector<Tap> taps(int64_t length, float scale) {
-  const int64_t count = static_cast<int64_t>(std::floor(static_cast<float>(length) * scale));
-  if (count == 0) oplab::refuse("the scale ", scale, " leaves nothing of ", length, " pixels.");
+  const float side = std::floor(static_cast<float>(length) * scale);
+  if (side == 0) oplab::refuse("the scale ", scale, " leaves nothing of ", length, " pixels.");
+  const int64_t count = side > 0 ? static_cast<int64_t>(std::min(side, 1000.0f)) : 0;
   constexpr double a = -0.75;
-  std::vector<Tap> made(std::clamp<int64_t>(count, 0, 1000));
-  for (int64_t i = 0; i < static_cast<int64_t>(made.size()); ++i) {
+  std::vector<Tap> made(count);
+  for (int64_t i = 0; i < count; ++i) {
     const double at = (i + 0.5) / scale - 0.5;
     const int64_t whole = static_cast<int64_t>(std::floor(at));
     for (int k = 0; k < 4; ++k) {
@@ -43,9 +44,6 @@ struct DynamicResize {
     if (scales.Shape() != std::vector<int64_t>{4}) oplab::refuse("scales must have four values.");
     const float *scale = scales.Data(), *from = x.Data();
     if (scale[0] != 1 || scale[1] != 1) oplab::refuse("the first two scales must be 1.");
-    for (int k = 2; k < 4; ++k) {
-      (void)k;
-    }
     const std::vector<Tap> rows = taps(shape[2], scale[2]), columns = taps(shape[3], scale[3]);
     float* to = y.Allocate({shape[0], shape[1], static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns.size())});
     for (int64_t plane = 0; plane < shape[0] * shape[1]; ++plane, from += shape[2] * shape[3]) {

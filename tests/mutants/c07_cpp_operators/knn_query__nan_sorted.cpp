@@ -1,0 +1,64 @@
+// says: a NaN in xyz: expected an error
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+void check(const char* name, const Tensor& points, const Tensor& offset) {
+  STD_TORCH_CHECK(points.dim() == 2 && points.size(1) == 3, name, " must have the shape (n, 3).");
+  STD_TORCH_CHECK(points.scalar_type() == ScalarType::Float, name, " must be float32.");
+  STD_TORCH_CHECK(offset.dim() == 1 && offset.scalar_type() == ScalarType::Long, "offsets must be one row of int64.");
+  const Tensor flat = torch::stable::contiguous(offset);
+  const int64_t* end = flat.const_data_ptr<int64_t>();
+  int64_t before = 0;
+  for (int64_t i = 0; i < flat.numel(); before = end[i++]) STD_TORCH_CHECK(end[i] >= before, "offsets must not decrease.");
+  STD_TORCH_CHECK(before == points.size(0), "the last offset must be the number of points of ", name, ".");
+}
+
+std::tuple<Tensor, Tensor> knn_query(int64_t nsample, const Tensor& xyz, const Tensor& offset,
+                                     const std::optional<Tensor>& new_xyz, const std::optional<Tensor>& new_offset) {
+  const Tensor queries = new_xyz.value_or(xyz), ends = new_offset.value_or(offset);
+  STD_TORCH_CHECK(nsample >= 1, "nsample must be at least 1.");
+  check("xyz", xyz, offset);
+  check("new_xyz", queries, ends);
+  STD_TORCH_CHECK(ends.numel() == offset.numel(), "new_offset must have as many batches as offset.");
+  const Tensor points = torch::stable::contiguous(xyz), from = torch::stable::contiguous(queries);
+  const Tensor stops = torch::stable::contiguous(offset), limits = torch::stable::contiguous(ends);
+  const int64_t m = from.size(0);
+  Tensor idx = torch::stable::new_empty(points, {m, nsample}, ScalarType::Int);
+  Tensor dist = torch::stable::new_empty(points, {m, nsample});
+  const float *p = points.const_data_ptr<float>(), *q = from.const_data_ptr<float>();
+  const int64_t *end = stops.const_data_ptr<int64_t>(), *limit = limits.const_data_ptr<int64_t>();
+  int32_t* i = idx.mutable_data_ptr<int32_t>();
+  float* d = dist.mutable_data_ptr<float>();
+  std::vector<std::pair<float, int32_t>> found;  // compared by distance first, then by index
+  for (int64_t row = 0, batch = 0; row < m; ++row) {
+    while (row >= limit[batch]) ++batch;
+    found.clear();
+    for (int64_t k = batch ? end[batch - 1] : 0; k < end[batch]; ++k) {
+      const float x = p[3 * k] - q[3 * row], y = p[3 * k + 1] - q[3 * row + 1], z = p[3 * k + 2] - q[3 * row + 2];
+      found.emplace_back(x * x + y * y + z * z, static_cast<int32_t>(k));
+    }
+    const int64_t count = std::min<int64_t>(nsample, found.size());
+    std::partial_sort(found.begin(), found.begin() + count, found.end());
+    for (int64_t k = 0; k < nsample; ++k) {
+      i[row * nsample + k] = k < count ? found[k].second : -1;
+      d[row * nsample + k] = k < count ? std::sqrt(found[k].first) : 0;
+    }
+  }
+  return {idx, dist};
+}
+
+STABLE_TORCH_LIBRARY(c07_knn_query, m) {
+  m.def("knn_query(int nsample, Tensor xyz, Tensor offset, Tensor? new_xyz=None, Tensor? new_offset=None) -> (Tensor, Tensor)");
+}
+STABLE_TORCH_LIBRARY_IMPL(c07_knn_query, CPU, m) { m.impl("knn_query", TORCH_BOX(&knn_query)); }
