@@ -550,10 +550,16 @@ def _register_derivatives(name: str, setup_context: Any, backward: Any, jvp: Any
     def apply(*args: Any) -> Any:
         return function.apply(*args, *defaults[len(args) :])  # the dispatcher leaves out what has its default value
 
-    # The second key comes first where torch.func is at work. An autograd.Function knows what to do there, level by level;
-    # called by the first key it would see one level only, and a derivative of a derivative would be wrong.
-    for key in ("Autograd", "FuncTorchDynamicLayerFrontMode"):
-        _derivatives.impl(name, apply, key)
+    def autograd(*args: Any) -> Any:
+        wanted = torch.is_grad_enabled() and torch._C._any_requires_grad(*args)
+        if wanted or torch.autograd.forward_ad._current_level >= 0:
+            return apply(*args)
+        return forward(*args)  # a Function costs more than a small kernel
+
+    _derivatives.impl(name, autograd, "Autograd")
+    # This key comes first where torch.func is at work. A Function knows what to do there, level by level; called by the key
+    # Autograd it would see one level only, and a derivative of a derivative would be wrong.
+    _derivatives.impl(name, apply, "FuncTorchDynamicLayerFrontMode")
 
 
 def _refuse_forward_twice(name: str) -> None:
