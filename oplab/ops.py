@@ -213,8 +213,10 @@ def _compiled(kind: Any) -> Path:
     return library
 
 
-# What PyTorch needs beside a kernel, operator by operator: a fake (shapes and dtypes without data, for export and
-# torch.compile) and a backward.
+# What PyTorch needs in addition to a kernel, operator by operator: a fake (shapes and dtypes without data, for export and
+# torch.compile), derivatives, and what autocast does. A fake compares size by size with torch._check: on a size that is
+# data (a result of dynamic_resize) the check becomes a condition of the exported program, where `==` of two shapes asks for
+# a value that does not exist yet.
 
 
 def _register_my_add() -> None:
@@ -222,10 +224,7 @@ def _register_my_add() -> None:
 
     @torch.library.register_fake("oplab::my_add")
     def fake(a: torch.Tensor, b: torch.Tensor, alpha: float = 3.0, beta: float = 2.0) -> torch.Tensor:
-        torch._check(
-            a.dim() == b.dim() and all(m == n for m, n in zip(a.shape, b.shape, strict=True)),
-            lambda: f"a and b must have the same shape, but a is {list(a.shape)} and b is {list(b.shape)}.",
-        )
+        _check_same_shape("a", a, "b", b)
         torch._check(
             a.dtype == b.dtype, lambda: f"a and b must have the same dtype, but a is {a.dtype} and b is {b.dtype}."
         )
@@ -242,7 +241,15 @@ def _register_my_add() -> None:
     def backward(ctx: Any, grad: torch.Tensor) -> tuple:
         return grad * ctx.alpha, grad * ctx.beta, None, None
 
-    torch.library.register_autograd("oplab::my_add", backward, setup_context=setup_context)
+    def jvp(ctx: Any, a: torch.Tensor, b: torch.Tensor, *_: None) -> torch.Tensor:
+        return torch.ops.oplab.my_add(a, b, ctx.alpha, ctx.beta)
+
+    def vmap(info: Any, in_dims: tuple, a: torch.Tensor, b: torch.Tensor, alpha: float, beta: float) -> tuple:
+        a, b = _batched(info, in_dims, a, b)
+        return torch.ops.oplab.my_add(a, b, alpha, beta), 0
+
+    _register_derivatives("my_add", setup_context, backward, jvp, vmap)
+    torch.library.register_autocast("oplab::my_add", "cpu", torch.float32)
 
 
 def _register_grid() -> None:
@@ -267,13 +274,16 @@ def _register_grid() -> None:
                 _check_along(pos, d, name, tensor)
         return pos.new_empty([pos.shape[0]], dtype=torch.int64)
 
+    torch.library.register_autocast("oplab::grid", "cpu", torch.float32)
+
     def _check_along(pos: torch.Tensor, d: int, name: str, tensor: torch.Tensor) -> None:
-        torch._check(
-            tensor.dim() == 1 and tensor.shape[0] == d,
-            lambda: (
+        def words() -> str:
+            return (
                 f"{name} must have one value for each of pos's {d} coordinates, but its shape is {list(tensor.shape)}."
-            ),
-        )
+            )
+
+        torch._check(tensor.dim() == 1, words)
+        torch._check(tensor.shape[0] == d, words)
         torch._check(
             tensor.dtype == pos.dtype,
             lambda: f"{name} must have pos's dtype, but {name} is {tensor.dtype} and pos is {pos.dtype}.",
@@ -286,13 +296,7 @@ def _register_foo() -> None:
 
     @torch.library.register_fake("oplab::foo_forward")
     def fake(input1: torch.Tensor, input2: torch.Tensor, attr1: float, attr2: int) -> torch.Tensor:
-        torch._check(
-            input1.dim() == input2.dim() and all(m == n for m, n in zip(input1.shape, input2.shape, strict=True)),
-            lambda: (
-                f"input1 and input2 must have the same shape, but input1 is {list(input1.shape)} and input2 is "
-                f"{list(input2.shape)}."
-            ),
-        )
+        _check_same_shape("input1", input1, "input2", input2)
         torch._check(
             input1.dtype == input2.dtype,
             lambda: (
@@ -311,25 +315,39 @@ def _register_foo() -> None:
     def setup_context(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
         _, input2, ctx.attr1, ctx.attr2 = inputs
         ctx.save_for_backward(input2)
+        ctx.save_for_forward(input2)
 
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
+    def slope(ctx: Any) -> torch.Tensor:
         (input2,) = ctx.saved_tensors
         # In double, as the kernel: pow would round the exponent to the tensor's dtype, 257 to 256 in bfloat16. And where the exponent is
         # 0 the derivative is 0 everywhere, also at 0, where the formula says 0 * inf.
         slope = ctx.attr2 * input2.double() ** (ctx.attr2 - 1) if ctx.attr2 else torch.zeros_like(input2)
-        return grad * ctx.attr1, grad * slope.to(input2.dtype), None, None
+        return slope.to(input2.dtype)
 
-    torch.library.register_autograd("oplab::foo_forward", backward, setup_context=setup_context)
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple:
+        return grad * ctx.attr1, grad * slope(ctx), None, None
+
+    def jvp(ctx: Any, input1: torch.Tensor, input2: torch.Tensor, *_: None) -> torch.Tensor:
+        _refuse_forward_twice("foo_forward")
+        return ctx.attr1 * input1 + slope(ctx) * input2
+
+    def vmap(info: Any, in_dims: tuple, input1: torch.Tensor, input2: torch.Tensor, attr1: float, attr2: int) -> tuple:
+        input1, input2 = _batched(info, in_dims, input1, input2)
+        return torch.ops.oplab.foo_forward(input1, input2, attr1, attr2), 0
+
+    _register_derivatives("foo_forward", setup_context, backward, jvp, vmap)
+    torch.library.register_autocast("oplab::foo_forward", "cpu", torch.float32)
 
 
 def _register_knn_query() -> None:
     import torch
 
     def check_points(name: str, points: torch.Tensor) -> None:
-        torch._check(
-            points.dim() == 2 and points.shape[1] == 3,
-            lambda: f"{name} must have the shape [n, 3], but its shape is {list(points.shape)}.",
-        )
+        def words() -> str:
+            return f"{name} must have the shape [n, 3], but its shape is {list(points.shape)}."
+
+        torch._check(points.dim() == 2, words)
+        torch._check(points.shape[1] == 3, words)
 
     def check_offset(name: str, offset: torch.Tensor) -> None:
         torch._check(
@@ -394,25 +412,43 @@ def _register_knn_query() -> None:
         idx, dist = output
         ctx.mark_non_differentiable(idx)
         ctx.save_for_backward(xyz, new_xyz, idx, dist)
+        ctx.save_for_forward(xyz, new_xyz, idx, dist)
 
-    def backward(ctx: Any, _: Any, grad: torch.Tensor) -> tuple:
+    def gaps(ctx: Any) -> tuple:
+        """What each query sees: which neighbours count, their rows in xyz, and the vectors from them (m, nsample, 3)."""
         xyz, new_xyz, idx, dist = ctx.saved_tensors
         queries = xyz if new_xyz is None else new_xyz
         # At distance 0 the slope has no direction: it is 0, as torch.cdist says. So it is where idx is -1. Both are sent to
-        # a point behind the last one, which there is even where the cloud has none.
+        # a point after the last one, which there is even where the cloud has none.
         counts = (idx >= 0) & (dist > 0)
+        found = torch.where(counts, idx, xyz.shape[0]).flatten()
+        return counts, found, queries.unsqueeze(1) - rows(xyz, found, idx)
+
+    def rows(xyz: torch.Tensor, found: torch.Tensor, idx: torch.Tensor) -> torch.Tensor:
+        return torch.cat([xyz, xyz.new_zeros(1, 3)])[found].reshape(*idx.shape, 3)
+
+    def backward(ctx: Any, _: Any, grad: torch.Tensor) -> tuple:
+        xyz, new_xyz, _, dist = ctx.saved_tensors
         n = xyz.shape[0]
-        found = torch.where(counts, idx, n).flatten()
-        points = torch.cat([xyz, xyz.new_zeros(1, 3)])[found].unflatten(0, idx.shape)
+        counts, found, gap = gaps(ctx)
         slope = torch.where(counts, grad / torch.where(counts, dist, 1), 0)
-        push = slope.unsqueeze(2) * (queries.unsqueeze(1) - points)
+        push = slope.unsqueeze(2) * gap
         to_queries = push.sum(1)
-        to_xyz = xyz.new_zeros(n + 1, 3).index_add(0, found, -push.flatten(0, 1))[:n]
+        to_xyz = xyz.new_zeros(n + 1, 3).index_add(0, found, -push.reshape(-1, 3))[:n]
         if new_xyz is None:
             return None, to_xyz + to_queries, None, None, None
         return None, to_xyz, None, to_queries, None
 
-    torch.library.register_autograd("oplab::knn_query", backward, setup_context=setup_context)
+    def jvp(ctx: Any, _: Any, xyz: torch.Tensor, __: Any, new_xyz: torch.Tensor | None, ___: Any) -> tuple:
+        _refuse_forward_twice("knn_query")
+        counts, found, gap = gaps(ctx)
+        queries = xyz if new_xyz is None else new_xyz
+        moved = queries.unsqueeze(1) - rows(xyz, found, counts)
+        dist = torch.where(counts, ctx.saved_tensors[-1], 1)
+        return None, torch.where(counts, (gap * moved).sum(2) / dist, 0)
+
+    _register_derivatives("knn_query", setup_context, backward, jvp, _one_by_one("knn_query"))
+    torch.library.register_autocast("oplab::knn_query", "cpu", torch.float32)
 
 
 def _register_dynamic_resize() -> None:
@@ -423,14 +459,17 @@ def _register_dynamic_resize() -> None:
             images.dim() == 4,
             lambda: f"{name} must have the shape [N, C, H, W], but its shape is {list(images.shape)}.",
         )
-        torch._check(
-            height >= 1 and width >= 1,
-            lambda: f"x must have a height and a width of at least 1, but its shape is {list(images.shape)}.",
-        )
-        torch._check(
-            scales.dim() == 1 and scales.shape[0] == 4,
-            lambda: f"scales must have the shape [4], but its shape is {list(scales.shape)}.",
-        )
+        for size in (height, width):
+            torch._check(
+                size >= 1,
+                lambda: f"x must have a height and a width of at least 1, but its shape is {list(images.shape)}.",
+            )
+
+        def words() -> str:
+            return f"scales must have the shape [4], but its shape is {list(scales.shape)}."
+
+        torch._check(scales.dim() == 1, words)
+        torch._check(scales.shape[0] == 4, words)
         torch._check(
             images.dtype in (torch.float32, torch.float64),
             lambda: f"{name} must be float32 or float64, but it is {images.dtype}.",
@@ -453,18 +492,127 @@ def _register_dynamic_resize() -> None:
         x, scales = inputs
         ctx.size = x.shape[2:]
         ctx.save_for_backward(scales)
+        ctx.save_for_forward(scales)
 
     def backward(ctx: Any, grad: torch.Tensor) -> tuple:
         return torch.ops.oplab.dynamic_resize_backward(grad, *ctx.saved_tensors, *ctx.size), None
 
+    def jvp(ctx: Any, x: torch.Tensor, _: Any) -> torch.Tensor:
+        return torch.ops.oplab.dynamic_resize(x, *ctx.saved_tensors)  # linear in x, and scales has no derivative
+
     def setup_context_twice(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
-        ctx.save_for_backward(inputs[1])
+        _, scales, *ctx.size = inputs
+        ctx.save_for_backward(scales)
+        ctx.save_for_forward(scales)
 
     def backward_twice(ctx: Any, grad: torch.Tensor) -> tuple:
         return torch.ops.oplab.dynamic_resize(grad, *ctx.saved_tensors), None, None, None
 
-    torch.library.register_autograd("oplab::dynamic_resize", backward, setup_context=setup_context)
-    torch.library.register_autograd("oplab::dynamic_resize_backward", backward_twice, setup_context=setup_context_twice)
+    def jvp_twice(ctx: Any, grad: torch.Tensor, *_: Any) -> torch.Tensor:
+        return torch.ops.oplab.dynamic_resize_backward(grad, *ctx.saved_tensors, *ctx.size)
+
+    _register_derivatives("dynamic_resize", setup_context, backward, jvp, _one_by_one("dynamic_resize"))
+    name = "dynamic_resize_backward"
+    _register_derivatives(name, setup_context_twice, backward_twice, jvp_twice, _one_by_one(name))
+    torch.library.register_autocast("oplab::dynamic_resize", "cpu", torch.float32)
+
+
+_derivatives: Any = None  # a torch.library.Library: what it registers goes when it goes
+
+
+def _register_derivatives(name: str, setup_context: Any, backward: Any, jvp: Any, vmap: Any) -> None:
+    """Derivatives of ``oplab::name`` in both directions, for backward(), torch.autograd.forward_ad and torch.func.
+
+    The arguments are the methods of an autograd.Function. torch.library.register_autograd (PyTorch 2.15) takes the first
+    two, and covers backward() alone: torch.func.grad raises, and torch.func.jvp gives a tangent of zeros and no error.
+    """
+    import torch
+
+    global _derivatives
+    if _derivatives is None:
+        _derivatives = torch.library.Library("oplab", "IMPL")
+    operator = getattr(torch.ops.oplab, name).default
+    defaults = [argument.default_value for argument in operator._schema.arguments]
+
+    def forward(*args: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():  # this is what the key Autograd calls
+            return operator(*args)
+
+    methods = {
+        "forward": forward,
+        "setup_context": setup_context,
+        "backward": backward,
+        "jvp": jvp,
+        "vmap": vmap,
+    }
+    function = type(name, (torch.autograd.Function,), {key: staticmethod(method) for key, method in methods.items()})
+
+    def apply(*args: Any) -> Any:
+        return function.apply(*args, *defaults[len(args) :])  # the dispatcher leaves out what has its default value
+
+    def autograd(*args: Any) -> Any:
+        wanted = torch.is_grad_enabled() and torch._C._any_requires_grad(*args)
+        if wanted or torch.autograd.forward_ad._current_level >= 0:
+            return apply(*args)
+        return forward(*args)  # a Function costs more than a small kernel
+
+    _derivatives.impl(name, autograd, "Autograd")
+    # This key comes first where torch.func is at work. A Function knows what to do there, level by level; called by the key
+    # Autograd it would see one level only, and a derivative of a derivative would be wrong.
+    _derivatives.impl(name, apply, "FuncTorchDynamicLayerFrontMode")
+
+
+def _refuse_forward_twice(name: str) -> None:
+    """For a jvp that uses saved tensors: in PyTorch 2.15 they have lost the tangents of the other levels (issue 197867)."""
+    import torch
+
+    levels = [level.key() for level in torch._C._functorch.get_interpreter_stack() or ()]
+    if levels.count(torch._C._functorch.TransformType.Jvp) > 1:
+        raise NotImplementedError(
+            f"{name}: forward mode inside forward mode (jacfwd of jacfwd) would give a wrong second derivative. "
+            "Use torch.func.hessian or jacrev for one of the two."
+        )
+
+
+def _batched(info: Any, in_dims: tuple, *tensors: torch.Tensor) -> list[torch.Tensor]:
+    """The tensors with their batch dimension first, for the vmap of an elementwise operator."""
+    return [
+        tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+        for tensor, dim in zip(tensors, in_dims, strict=False)
+    ]
+
+
+def _one_by_one(name: str) -> Any:
+    """The vmap of an operator that has no batched kernel: a loop, as PyTorch does where nothing is registered."""
+    import torch
+
+    operator = getattr(torch.ops.oplab, name)
+
+    def vmap(info: Any, in_dims: tuple, *args: Any) -> tuple:
+        rows = []
+        for i in range(info.batch_size):
+            row = [arg if dim is None else arg.select(dim, i) for arg, dim in zip(args, in_dims, strict=True)]
+            rows.append(operator(*row))
+        if isinstance(rows[0], tuple):
+            results = tuple(torch.stack(result) for result in zip(*rows, strict=True))
+            return results, (0,) * len(results)
+        return torch.stack(rows), 0
+
+    return vmap
+
+
+def _check_same_shape(name: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:
+    import torch
+
+    def words() -> str:
+        return (
+            f"{name} and {other_name} must have the same shape, but {name} is {list(tensor.shape)} and {other_name} is "
+            f"{list(other.shape)}."
+        )
+
+    torch._check(tensor.dim() == other.dim(), words)
+    for m, n in zip(tensor.shape, other.shape, strict=True):
+        torch._check(m == n, words)
 
 
 def _check_device(name: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:

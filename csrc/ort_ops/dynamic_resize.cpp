@@ -23,7 +23,11 @@ struct DynamicResize {
     return Ort::Status{nullptr};
   }
 
-  // y's height and width are data, and ONNX Runtime has no word for "not known" (see Shapes::set): nothing is inferred.
+  // y's height and width are data: their sizes are not known, and y's rank is.
+  static void InferShapes(Shapes& shapes) {
+    const Shapes::Dims x = shapes.dims(0);
+    if (x.size() == 4) shapes.set(0, shapes.type(0), {x[0], x[1], {}, {}});
+  }
 };
 
 }  // namespace

@@ -8,7 +8,9 @@
 #include <atomic>
 #include <cstdio>
 #include <exception>
+#include <iomanip>
 #include <optional>
+#include <random>
 #include <sstream>
 #include <string>
 #include <tuple>
@@ -196,17 +198,18 @@ class Shapes {
     return value;
   }
 
-  // Says nothing unless every dimension is known. A dimension without a name cannot be left open: ONNX Runtime would take -1
-  // for the size, and refuse a correct model where an operator behind this one does not fit it. (A name that is new for each
-  // node would do.) The type is asked for because ONNX Runtime writes it over the one that it has found by itself.
+  // An unknown size gets a name that no other size has: without one ONNX Runtime would take -1 for the size, and refuse a correct
+  // model where an operator after this one does not fit it. The type is asked for because ONNX Runtime writes it over the one
+  // that it has found by itself.
   void set(size_t output, ONNXTensorElementDataType type, const Dims& dims) {
     std::vector<int64_t> sizes;
-    std::vector<const char*> names;
+    std::vector<std::string> texts;
     for (const Dim& dim : dims) {
-      if (!dim.is_known()) return;
       sizes.push_back(dim.name.empty() ? dim.size : -1);
-      names.push_back(dim.name.c_str());
+      texts.push_back(dim.is_known() ? dim.name : fresh_name());
     }
+    std::vector<const char*> names;
+    for (const std::string& text : texts) names.push_back(text.c_str());
     const OrtApi& api = Ort::GetApi();
     OrtTensorTypeAndShapeInfo* made = nullptr;
     Ort::ThrowOnError(api.CreateTensorTypeAndShapeInfo(&made));
@@ -218,6 +221,16 @@ class Shapes {
   }
 
  private:
+  // Random rather than counted: a model that a session has optimised and saved keeps its names, and another process would count
+  // from 1 again. Two sizes with one name are equal to ONNX Runtime.
+  static std::string fresh_name() {
+    std::random_device random;
+    std::ostringstream text;
+    text << "unknown_" << std::hex << std::setfill('0');
+    for (int i = 0; i < 2; ++i) text << std::setw(8) << random();
+    return text.str();
+  }
+
   Ort::ConstTensorTypeAndShapeInfo info(size_t input) const {
     OrtTensorTypeAndShapeInfo* info = nullptr;
     Ort::ThrowOnError(Ort::GetApi().ShapeInferContext_GetInputTypeShape(context_, input, &info));

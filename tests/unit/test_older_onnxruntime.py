@@ -44,6 +44,20 @@ x, w, offset = np.ones((1, 1, 2, 2), np.float32), np.full((1, 1, 1, 1), 3, np.fl
 feed = {"X": x, "W": w, "o": offset, "mask": np.ones((1, 1, 2, 2), np.float32)}
 (y,) = outputs("DeformConv2d", ["X", "W", "o", "", "mask"], {"y": TensorProto.FLOAT}, feed)
 assert (y == 3).all()
+image, scales = np.ones((1, 1, 2, 2), np.float32), np.float32([1, 1, 2, 3])
+ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1, 2, 2])]
+ports += [helper.make_tensor_value_info("scales", TensorProto.FLOAT, [4])]
+nodes = [helper.make_node("DynamicResize", ["x", "scales"], ["r"], domain="oplab"), helper.make_node("Conv", ["r", "w"], ["y"])]
+weights = helper.make_tensor("w", TensorProto.FLOAT, [1, 1, 1, 1], [2])
+ends = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+opsets = [helper.make_opsetid("", 17), helper.make_opsetid("oplab", 1)]
+model = helper.make_model(helper.make_graph(nodes, "g", ports, ends, [weights]), opset_imports=opsets, ir_version=8)
+options = ort.SessionOptions()
+options.register_custom_ops_library(sys.argv[1])
+session = ort.InferenceSession(model.SerializeToString(), options)
+assert len(session.get_outputs()[0].shape) == 4  # the sizes are data, the rank is known
+(y,) = session.run(None, {"x": image, "scales": scales})
+assert y.shape == (1, 1, 4, 6) and np.allclose(y, 2)
 print(ort.__version__)
 """
 

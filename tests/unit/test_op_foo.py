@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from inferred import sizes
 from onnx import TensorProto, helper
 
 from oplab import ops
@@ -319,11 +320,11 @@ class TestInONNXRuntime:
             ((["n", 3], None), ["n", 3]),
             ((None, [4, 3]), [4, 3]),
             (([None, 3], [5, None]), [5, 3]),
-            (([None, 3], [None, 3]), []),
+            (([None, 3], [None, 3]), [None, 3]),
             ((None, None), []),
         ],
     )
     @pytest.mark.parametrize("dtype", ONNX_TYPES, ids=lambda dtype: dtype.__name__)
     def test_the_output_s_shape_is_known_before_it_runs(self, dtype, shapes: tuple, expected: list):
         (output,) = ops.session(make_model(dtype, shapes, attr1=1.0, attr2=2)).get_outputs()
-        assert output.type == f"tensor({'float' if dtype is np.float32 else 'double'})" and output.shape == expected
+        assert output.type == f"tensor({'float' if dtype is np.float32 else 'double'})" and sizes(output) == expected

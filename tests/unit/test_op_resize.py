@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from onnx import TensorProto, helper
+from inferred import sizes
+from onnx import TensorProto, helper, numpy_helper
 
 from oplab import ops
 from oplab.toolchain import build
@@ -417,6 +418,39 @@ class TestInONNXRuntime:
     def test_the_type_is_known_before_it_runs(self, dtype):
         (output,) = ops.session(make_model(dtype, ["n", 3, 8, 9])).get_outputs()
         assert output.type == {np.float32: "tensor(float)", np.float64: "tensor(double)"}[dtype]
+        assert sizes(output) == ["n", 3, None, None] and output.shape[2] != output.shape[3]
+
+    def test_no_two_unknown_sizes_are_taken_for_one(self):
+        nodes = [helper.make_node("DynamicResize", ["x", "scales"], [name], domain="oplab") for name in "pq"]
+        model = make_model(shape=["n", 3, 8, 9])
+        outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "pq"]
+        del model.graph.node[:], model.graph.output[:]
+        model.graph.node.extend(nodes)
+        model.graph.output.extend(outputs)
+        names = [name for output in ops.session(model).get_outputs() for name in output.shape[2:]]
+        names += [name for output in ops.session(model).get_outputs() for name in output.shape[2:]]
+        assert len(set(names)) == 8
+
+    def test_a_convolution_after_it_knows_its_rank(self):
+        """Its channels, too; the sizes follow when it runs."""
+        model = make_model(shape=["n", 3, 8, 9])
+        model.graph.node[0].output[0] = "resized"
+        model.graph.node.append(helper.make_node("Conv", ["resized", "w"], ["y"], pads=[1, 1, 1, 1]))
+        weights = np.random.default_rng(0).normal(size=(5, 3, 3, 3)).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+        for optimize in (True, False):
+            session = ops.session(model, optimize=optimize)
+            (output,) = session.get_outputs()
+            assert len(output.shape) == 4 and output.shape[:2] == ["n", 5]
+            feed = images(8, 9, 1.5, 2)
+            resized = torch.from_numpy(reference(**feed))
+            expected = torch.nn.functional.conv2d(resized, torch.from_numpy(weights), padding=1)
+            np.testing.assert_allclose(session.run(None, feed)[0], expected, rtol=1e-4, atol=1e-4)
+
+    def test_a_rank_that_cannot_be_right_is_left_to_the_kernel(self):
+        session = ops.session(make_model(shape=["n", 3, 8]))
+        with pytest.raises(Exception, match="DynamicResize: x must have the shape"):
+            session.run(None, {"x": np.zeros((1, 3, 8), np.float32), "scales": np.ones(4, np.float32)})
 
     def test_one_session_from_many_threads(self):
         session = ops.session(make_model(), threads=2)
