@@ -59,10 +59,13 @@ class Lesson:
             print(f"      {exercise.goal}")
 
     def check(self, name: str) -> None:
-        """Grade one exercise, in a process of its own, and print what the grader says."""
+        """Grade one exercise, in a process of its own, and print what the grader says.
+
+        Points that grow with speed are in lines that begin with ⏱, which nbval does not compare.
+        """
         exercise = self._find(name)
         results = grade(self.course, [exercise], self._root / paths.track(), jobs=1, server=_warm_server(self.chapter))
-        print("\n".join(outcome_lines(results.exercises[0])))
+        print("\n".join(outcome_lines(results.exercises[0], speed=exercise.speed)))
         if not results.exercises[0].passed:
             print(f'    Stuck? lab.hint("{name}")')
         if paths.track() == "exercises":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from oplab.grading.results import Outcome, Results
@@ -23,6 +23,9 @@ MARKS = {
     "build_failed": "⚒",
     "grader_error": "?",
 }
+CLOCK = (
+    "⏱"  # begins a line that depends on the processor or its load: nbval does not compare it (notebooks/conftest.py)
+)
 _COLOURS = {"passed": "bold green", "todo": "dim", "grader_error": "bold yellow"}
 _QUOTED = re.compile(
     r"^\s*(?:\d+)? \| "
@@ -63,11 +66,17 @@ def rest_of_message(message: str, failed: Sequence[tuple[str, str]]) -> str:
     return message
 
 
-def outcome_lines(outcome: Outcome, *, details: bool = True) -> list[str]:
+def outcome_lines(outcome: Outcome, *, details: bool = True, speed: bool = False) -> list[str]:
     """One line for the exercise, then what is wrong with it: the first failed check comes first.
 
-    No timings: the text is the same in each run.
+    No timings: the text is the same in each run. ``speed`` is for exercises whose points grow with speed: the points of an
+    answer that passed, and what is said about them, get lines of their own, which begin with ``CLOCK``.
     """
+    if speed and outcome.passed:
+        points = f"{outcome.points}/{outcome.max_points} points"
+        rest = replace(outcome, message="")
+        lines = [line.removesuffix(f"  {points}") for _, line, _ in _lines(rest, details)]
+        return [*lines, *(f"    {CLOCK} {_printable(line)}" for line in [points, *outcome.message.splitlines()])]
     return [line for _, line, _ in _lines(outcome, details)]
 
 

@@ -67,7 +67,7 @@ def nbval(folder: Path, notebook, *options: str) -> str:
         "--nbval",
         "trap.ipynb",
     ]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "tools"), "COLUMNS": "200"}
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}", "COLUMNS": "200"}
     done = subprocess.run([*command, *options], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     return f"rc={done.returncode}\n{done.stdout}{done.stderr}"
 
@@ -151,6 +151,17 @@ def test_another_output_is_red(number, source, clean, tmp_path):
     cell = code(notebook, number)
     cell.source = source or "pass"
     assert nbval(tmp_path, notebook).startswith("rc=1")
+
+
+CLOCK_LINES = 'print("one\\n    ⏱ 9/10 points\\n    ⏱ 0.4 times the speed of scipy")'
+
+
+@pytest.mark.parametrize(("source", "rc"), [(CLOCK_LINES, 0), ('print("one ⏱ 0.4 s")', 1)], ids=["begins", "goes on"])
+def test_a_line_that_begins_with_the_clock_is_not_compared(source, rc, clean, tmp_path):
+    """And nothing else is left out: not the lines around it, not a line that has the mark further on."""
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).source = source
+    assert nbval(tmp_path, notebook).startswith(f"rc={rc}")
 
 
 def test_a_cell_that_runs_too_long_is_red_and_so_are_the_later_ones(clean, tmp_path):

@@ -154,6 +154,20 @@ def test_a_right_answer_passes_with_its_part_and_says_why():
     assert Results((outcome,), 1).exit_code == 0
 
 
+def test_in_a_notebook_what_depends_on_speed_has_lines_of_its_own():
+    """Two runs of one answer, on a slow and on a fast processor, differ in the lines that begin with the clock alone."""
+    slow, fast = (graded(FAST, [RIGHT], {"part": part, "reason": "It is slow.\nWhy."}) for part in (0.44, 1.0))
+    slow, fast = (text.outcome_lines(outcome, speed=True) for outcome in (slow, fast))
+    assert slow[-3:] == ["    ⏱ 4/10 points", "    ⏱ It is slow.", "    ⏱ Why."]
+    assert fast[-1] == "    ⏱ 10/10 points"
+    assert slow[:-3] == fast[:-1] and slow[0].endswith("  passed")
+
+
+def test_in_a_notebook_a_wrong_answer_is_told_as_ever():
+    outcome = graded(FAST, [WRONG], {"part": 0.44, "reason": "It is slow."})
+    assert text.outcome_lines(outcome, speed=True) == text.outcome_lines(outcome)
+
+
 def test_a_right_answer_never_gets_nothing_and_a_whole_one_says_nothing():
     assert graded(FAST, [RIGHT], {"part": 0.0, "reason": "It is slow."}).points == 1
     whole = graded(FAST, [RIGHT], {"part": 1.0, "reason": "ignored"})
