@@ -21,7 +21,7 @@ from .runners import bound, model, one_node
 
 KERNEL = "DeformConv2d"
 CONSTANTS = ("W", "B")
-PARTS = ("DEFORM", "DEFORM_1_2", "DEFORM_3", "DEFORM_4_5")  # of the lesson
+PARTS = ("DEFORM", "DEFORM_1_2", "DEFORM_3", "DEFORM_5_6")  # of the lesson
 RUNGS = {name: f"Deform<{name}>" for name in ("Naive", "Hoisted", "Vectorised")}
 RUNGS |= {"Blocked": "Deform<Blocked<false>>", "Parallel": "Deform<Blocked<true>>"}
 
