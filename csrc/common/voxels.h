@@ -12,6 +12,8 @@
 #include <limits>
 #include <vector>
 
+#include "simd.h"
+
 namespace oplab {
 
 // n points of d coordinates; size, start and end have d values. start and end may be null: then the points' own bounds take
@@ -71,6 +73,7 @@ void check(const Cloud<T>& c, const Refuse& refuse) {
 }
 
 constexpr int64_t kPiece = 8192;  // points
+constexpr int kMostSmall = 4;     // dimensions that have a loop of their own
 
 // The least and the greatest coordinate of all points along each dimension.
 template <typename T>
@@ -157,38 +160,56 @@ bool numbers_are_small(const std::vector<Axis<T>>& axes, const Bounds<T>& bounds
   return most < limit;
 }
 
-// Small numbers need no check, and the compiler takes several points at once. `dimensions` is d where it is known.
-template <int dimensions, typename T>
-void number_small(const T* pos, const std::vector<Axis<T>>& axes, int64_t count, int64_t* cluster) {
-  T start[dimensions], size[dimensions];
-  int32_t stride[dimensions];
-  for (int k = 0; k < dimensions; ++k) {
-    start[k] = axes[k].start, size[k] = axes[k].size, stride[k] = static_cast<int32_t>(axes[k].stride);
+// Small numbers need no check, and the compiler takes several points at once. `dimensions` is d where it is known. A division and
+// a difference have the same bits with every set of instructions.
+template <int dimensions>
+struct NumberSmall {
+  template <Simd, typename T>
+  [[gnu::always_inline]] static void run(const T* pos, const std::vector<Axis<T>>& axes, int64_t count, int64_t* cluster) {
+    T start[dimensions], size[dimensions];
+    int32_t stride[dimensions];
+    for (int k = 0; k < dimensions; ++k) {
+      start[k] = axes[k].start, size[k] = axes[k].size, stride[k] = static_cast<int32_t>(axes[k].stride);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      int32_t sum = 0;
+      for (int k = 0; k < dimensions; ++k) {
+        sum += static_cast<int32_t>((pos[i * dimensions + k] - start[k]) / size[k]) * stride[k];
+      }
+      cluster[i] = sum;
+    }
   }
-  for (int64_t i = 0; i < count; ++i) {
-    int32_t sum = 0;
-    for (int k = 0; k < dimensions; ++k) sum += static_cast<int32_t>((pos[i * dimensions + k] - start[k]) / size[k]) * stride[k];
-    cluster[i] = sum;
+};
+
+template <typename T>
+void number_small(Simd simd, const T* pos, const std::vector<Axis<T>>& axes, int64_t count, int64_t* cluster) {
+  switch (axes.size()) {
+    case 1:
+      return run_vectorised<NumberSmall<1>>(simd, pos, axes, count, cluster);
+    case 2:
+      return run_vectorised<NumberSmall<2>>(simd, pos, axes, count, cluster);
+    case 3:
+      return run_vectorised<NumberSmall<3>>(simd, pos, axes, count, cluster);
+    default:
+      return run_vectorised<NumberSmall<kMostSmall>>(simd, pos, axes, count, cluster);
   }
 }
 
 }  // namespace voxels
 
 // Writes the number of each point's voxel to cluster[0 … n).
+//   simd                                 the set of instructions; the numbers do not depend on it
 //   refuse(words...)                     throws: its words make a sentence
 //   parallel_for(size, piece, work)      calls work(begin, end) for the pieces of [0, size)
 template <typename T, typename Refuse, typename ParallelFor>
-void number_points(const Cloud<T>& c, int64_t* cluster, const Refuse& refuse, const ParallelFor& parallel_for) {
+void number_points(Simd simd, const Cloud<T>& c, int64_t* cluster, const Refuse& refuse, const ParallelFor& parallel_for) {
   voxels::check(c, refuse);
   if (c.n == 0) return;
   const voxels::Bounds<T> bounds = voxels::bounds(c, refuse, parallel_for);
   const std::vector<voxels::Axis<T>> axes = voxels::lay_out(c, bounds, refuse);
-  constexpr decltype(&voxels::number_small<1, T>) numbers[] = {voxels::number_small<1, T>, voxels::number_small<2, T>,
-                                                               voxels::number_small<3, T>, voxels::number_small<4, T>};
-  if (c.d <= 4 && voxels::numbers_are_small(axes, bounds)) {
-    const auto number = numbers[c.d - 1];
+  if (c.d <= voxels::kMostSmall && voxels::numbers_are_small(axes, bounds)) {
     parallel_for(c.n, voxels::kPiece, [&](int64_t begin, int64_t end) {
-      number(c.pos + begin * c.d, axes, end - begin, cluster + begin);
+      voxels::number_small(simd, c.pos + begin * c.d, axes, end - begin, cluster + begin);
     });
     return;
   }

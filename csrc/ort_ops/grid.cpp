@@ -24,7 +24,7 @@ struct Grid {
     const int64_t n = pos.Shape()[0];
     const Cloud<T> cloud{pos.Data(), n, d, size.Data(), data(start), data(end)};
     number_points(
-        cloud, cluster.Allocate({n}), [](const auto&... words) { refuse(words...); },
+        simd, cloud, cluster.Allocate({n}), [](const auto&... words) { refuse(words...); },
         [&](int64_t all, int64_t piece, const auto& work) { parallel_for(context, all, piece, work); });
     return Ort::Status{nullptr};
   }
@@ -35,6 +35,8 @@ struct Grid {
   }
 
  private:
+  const Simd simd = chosen_simd();
+
   // All dimensions of pos but the first are a point's coordinates.
   static int64_t coordinates(const Tensor<T>& pos) {
     const std::vector<int64_t>& shape = pos.Shape();

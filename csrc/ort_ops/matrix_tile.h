@@ -1,7 +1,7 @@
 // A small matrix product that keeps its sums in registers.
 #pragma once
 
-#include "simd.h"
+#include "../common/simd.h"
 
 namespace oplab {
 
@@ -18,9 +18,9 @@ struct Product {
   using V = typename Vector<T, simd>::type;
   static constexpr int64_t lanes = Vector<T, simd>::lanes, panel_lanes = kPanel<T>;
   static constexpr int kParts = panel_lanes / lanes;  // registers that hold one row of a panel
-  // A block of sums: as many rows and panels as leave registers for the factors. With AVX-512 and AVX2 these are 24 of 32 and 12
-  // of 16 registers, with NEON 24 of 32. SSE2 needs one more for each product before it is added.
-  static constexpr int kRows = simd == Simd::avx512 ? 12 : simd == Simd::plain ? 3 : 6;
+  // A block of sums: as many rows and panels as leave registers for the factors. With AVX-512 and AVX2 the sums take 24 of 32 and
+  // 12 of 16 registers. SSE2 needs one more for each product before it is added, and NEON one for each sample.
+  static constexpr int kRows = simd == Simd::avx512 ? 12 : simd == Simd::avx2 ? 6 : simd == Simd::neon ? 4 : 3;
   static constexpr int kPanels = simd == Simd::avx512 ? 2 : 1;
 
   [[gnu::always_inline]] static void add(const T* samples, int64_t rows, int64_t terms, const T* weights, int64_t panels,
@@ -63,6 +63,7 @@ struct Product {
         for (int part = 0; part < kParts; ++part) {
           std::memcpy(&weight[p][part], weights + at(p * terms + k, part), sizeof(V));
         }
+        __builtin_prefetch(weights + at((panels + p) * terms + k, 0), 0, 2);  // the next panels', which may be in memory
       }
       for (int r = 0; r < rows; ++r) {
         for (int p = 0; p < panels; ++p) {

@@ -24,7 +24,7 @@ void grid_of(const Tensor& pos, const Tensor& size, const std::optional<Tensor>&
   const std::optional<Tensor> points = flat(pos), cell = flat(size), low = flat(start), high = flat(end);
   const Cloud<T> cloud{data(points), cluster.numel(), d, data(cell), data(low), data(high)};
   number_points(
-      cloud, cluster.mutable_data_ptr<int64_t>(),
+      chosen_simd(), cloud, cluster.mutable_data_ptr<int64_t>(),
       [](const auto&... words) { STD_TORCH_CHECK(false, words...); },
       [](int64_t all, int64_t piece, const auto& work) { torch::stable::parallel_for(0, all, piece, work); });
 }

@@ -1,4 +1,4 @@
-"""The sets of instructions that ``csrc/ort_ops/simd.h`` compiles a kernel for: each gives the reference's results.
+"""The sets of instructions that ``csrc/common/simd.h`` compiles a kernel for: each gives the reference's results.
 
 ``OPLAB_SIMD`` in the environment chooses one when a session is made. A set that this processor lacks is skipped.
 """
@@ -14,11 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import test_op_deform_conv2d as deform
+import test_op_grid as grid
 
+from oplab import ops
 from oplab.toolchain import build
 from oplab.toolchain.sanitizer import sanitizer_env
 
-SETS = ("plain", "avx2", "avx512")
+SETS = ("plain", "neon") if platform.machine() in ("aarch64", "arm64") else ("plain", "avx2", "avx512")
 
 # More than the cases of test_op_deform_conv2d.py: each remainder of the rows of a product, of its panels (16 output channels, two
 # at once with AVX-512), of a run of terms and of a transposed block.
@@ -52,6 +54,7 @@ SIZES = {
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
     build.build_all(say=lambda line: None)
+    ops.load()
 
 
 def force(monkeypatch: pytest.MonkeyPatch, simd: str) -> None:
@@ -117,6 +120,19 @@ class TestDeformConv2d:
         deform.close(y[finite], expected[finite])
 
 
+@pytest.mark.parametrize("simd", SETS)
+@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=lambda dtype: dtype.__name__)
+def test_grid_gives_the_same_numbers_with_each_set(monkeypatch, simd: str, dtype):
+    """In PyTorch as well: both call the same loops."""
+    force(monkeypatch, simd)
+    for dimensions in (1, 2, 3, 4):
+        for count in (1, 7, 33, 1000):
+            feed = grid.cloud(count, dimensions, dtype=dtype)
+            expected = grid.reference(**feed)
+            np.testing.assert_array_equal(grid.in_ort(feed), expected)
+            np.testing.assert_array_equal(grid.in_torch(feed), expected)
+
+
 def test_a_set_that_there_is_not(monkeypatch):
     monkeypatch.setenv("OPLAB_SIMD", "avx1024")
     feed, attributes = deform.make_feed()
@@ -130,8 +146,6 @@ def test_a_set_that_there_is_not(monkeypatch):
 def test_constant_weights_are_packed_once():
     """Weights inside the model take another way than weights that are fed, to the same bits."""
     from onnx import numpy_helper
-
-    from oplab import ops
 
     for sizes in ({"channels": 20, "out_channels": 37}, {"group": 2, "channels": 6, "out_channels": 4}):
         feed, attributes = deform.make_feed(**sizes)

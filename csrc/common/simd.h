@@ -6,9 +6,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 #include <string>
-
-#include "oplab_kernel.h"
+#include <type_traits>
+#include <utility>
 
 // In a job, products are added up with fused multiply-add where the set has it: twice the speed, and one rounding less. The rest
 // of the library is compiled without, so that a sum has the same bits on every processor. GCC takes the option from the function
@@ -50,7 +51,7 @@ inline bool runs_here(Simd simd) {
   return true;  // every AArch64 processor has NEON
 }
 
-// For a kernel's constructor.
+// For a kernel's constructor. Throws a std::runtime_error where OPLAB_SIMD names something else.
 inline Simd chosen_simd() {
   const char* wanted = std::getenv("OPLAB_SIMD");
   const bool any = wanted == nullptr || *wanted == '\0';
@@ -62,8 +63,8 @@ inline Simd chosen_simd() {
     is_known = is_known || is_wanted;
     if (runs_here(simd)) here += (here.empty() ? "" : ", ") + std::string(name);
   }
-  refuse("OPLAB_SIMD is ", wanted, is_known ? ", which this processor cannot run" : ", which is not a set of instructions of this build",
-         ". Unset it, or set it to one of: ", here, ".");
+  const std::string why = is_known ? "which this processor cannot run" : "which is not a set of instructions of this build";
+  throw std::runtime_error(std::string("OPLAB_SIMD is ") + wanted + ", " + why + ". Unset it, or set it to one of: " + here + ".");
 }
 
 // What a job may know of the set that it is compiled for: the bytes of a register, and how many registers there are.
