@@ -5,8 +5,15 @@ import re
 
 from oplab.grading.text import CLOCK
 
+OUTPUT_LIMIT = 60  # seconds from one message of a finished cell to the next; nbval's 5 are short on a busy machine
+
 
 def pytest_collectstart(collector):
     if collector.__class__.__name__ == "IPyNbFile":
         collector.skip_compare += ("stderr",)
         collector.sanitize_patterns[rf"(?m)^ *{re.escape(CLOCK)} .*\n?"] = ""
+
+
+def pytest_itemcollected(item):
+    if item.__class__.__name__ == "IPyNbCell":
+        item.output_timeout = OUTPUT_LIMIT

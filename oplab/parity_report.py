@@ -124,7 +124,8 @@ class Report:
 
         Args:
             errors: with the columns of errors and the reasons in numbers. They differ from machine to machine in their last
-                digit: leave them out of text that is compared.
+                digit: leave them out of text that is compared. Then floats that are equal are ``close``, too: on another
+                processor they may be one rounding apart.
         """
         header, lines = self._table(errors)
         widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header))]
@@ -182,6 +183,8 @@ class Report:
         lines = []
         for row in self.rows:
             verdict = row.verdict
+            if verdict == "equal" and row.max_ulp is not None and not errors:
+                verdict = "close"  # floats
             if verdict in ("failed", "not available") or (verdict == "differs" and errors):
                 verdict = f"{verdict}: {row.reason}"
             line = [row.backend, *(["" if row.case is None else str(row.case)] if cases else []), row.output]

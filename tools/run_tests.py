@@ -1,4 +1,4 @@
-"""``make test``: everything that CI runs. ``tools/run_tests.py [lint] [notebooks] [tests] [--no-browser]``.
+"""``make test``: everything that CI runs. ``tools/run_tests.py [lint] [notebooks] [tests] [--no-browser] [--sets [AA ...]]``.
 
 The last thing printed is pytest's own summary of the tests; the exit status tells whether every step passed.
 """
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,8 +46,33 @@ def lint() -> int:
     return max(codes)
 
 
-def notebooks() -> int:
-    """All notebooks under nbval with the reference answers, two at a time, outputs compared."""
+def older_sets() -> dict[str, dict[str, str]]:
+    """For each older instruction set that this processor has: the variables that hold oplab, ATen, oneDNN, MKL and NumPy to it.
+
+    ONNX Runtime's own kernels have no such switch.
+    """
+    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+
+    newer = [name for name in __cpu_dispatch__ if __cpu_features__[name]]
+    beyond_avx2 = [name for name in newer if name.startswith("AVX512") or name == "X86_V4"]
+    names = ("OPLAB_SIMD", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
+    sets = {}
+    if beyond_avx2:
+        sets["avx2"] = dict(zip(names, ("avx2", "avx2", "AVX2", "AVX2"), strict=True))
+        sets["avx2"]["NPY_DISABLE_CPU_FEATURES"] = " ".join(beyond_avx2)
+    if newer:
+        sets["plain"] = dict(zip(names, ("plain", "default", "SSE41", "SSE4_2"), strict=True))
+        sets["plain"]["NPY_DISABLE_CPU_FEATURES"] = " ".join(newer)
+    return sets
+
+
+def notebooks(chosen: Sequence[str] | None = None) -> int:
+    """All notebooks under nbval with the reference answers, two at a time, outputs compared.
+
+    Args:
+        chosen: numbers of chapters: these alone (all if it is empty), and once more for each older instruction set.
+    """
+    from notebooks import CELL_LIMIT
     from oplab import course
 
     stems = [chapter.stem for chapter in course.load(ROOT).chapters]
@@ -63,8 +88,15 @@ def notebooks() -> int:
     if not importlib.util.find_spec("onnxruntime_extensions"):  # there is no wheel for Python 3.14
         print("Chapter 11 is not compared: onnxruntime_extensions has no package for this Python.")
         found = [path for path in found if not path.startswith("notebooks/11_")]
-    command = pytest_command("--nbval", "--nbval-cell-timeout=120", "-n", "2", "--dist", "loadscope", *found)
-    return run(command, OPLAB_TRACK="solutions")
+    if chosen:
+        found = [path for path in found if Path(path).name[:2] in chosen]
+    limit = f"--nbval-cell-timeout={CELL_LIMIT}"
+    command = pytest_command("--nbval", limit, "-n", "2", "--dist", "loadscope", *found)
+    codes = [run(command, OPLAB_TRACK="solutions")]
+    for name, variables in ({} if chosen is None else older_sets()).items():
+        print(f"\n==== notebooks as a processor with {name} instructions runs them: {variables}", flush=True)
+        codes.append(run(command, OPLAB_TRACK="solutions", **variables))
+    return max(codes)
 
 
 def find_chromium() -> str | None:
@@ -117,13 +149,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Runs what CI runs.")
     parser.add_argument("steps", nargs="*", metavar="STEP", help=f"{', '.join(STEPS)}; all if left out")
     parser.add_argument("--no-browser", action="store_true", help="leave the browser tests out")
+    parser.add_argument(
+        "--sets",
+        nargs="*",
+        metavar="AA",
+        help="run the notebooks (or these chapters) once for each instruction set, too",
+    )
     options = parser.parse_args()
     unknown = [step for step in options.steps if step not in STEPS]
     if unknown:
         parser.error(f"there is no step {unknown[0]}; there are {', '.join(STEPS)}")
     work: dict[str, Callable[[], int]] = {
         "lint": lint,
-        "notebooks": notebooks,
+        "notebooks": notebooks if options.sets is None else lambda: notebooks(options.sets),
         "tests": lambda: tests(not options.no_browser),
     }
     # A shell gives its background jobs an ignored SIGINT, and so would every command that a test sends Ctrl-C to.

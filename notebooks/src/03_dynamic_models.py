@@ -406,7 +406,7 @@ for label, options in attributes.items():
     for value in (3, 1 / 12):
         got = run(resize_model(**options), x=x.numpy(), scales=factor(value).numpy())
         found.append(np.abs(got - Naive()(x, factor(value)).numpy()).max())
-    print(f"{label:22} {found[0]:<10.5f} {found[1]:.5f}")
+    print(f"{label:22} {found[0]:<10.3f} {found[1]:.3f}")
 
 # %% [markdown]
 # `pytorch_half_pixel` is `half_pixel`, except for an output of one pixel: that one reads at 0 instead of the middle. PyTorch

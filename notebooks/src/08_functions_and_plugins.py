@@ -763,7 +763,8 @@ def scan(seed, count):
     box = rng.uniform(-0.4, 0.4, size=(count, 3))
     box[np.arange(count), rng.integers(0, 3, count)] = rng.choice([-0.4, 0.4], count)
     floor = np.column_stack([rng.uniform(-1.2, 2.6, count), rng.uniform(-1, 1, count), np.zeros(count)])
-    return torch.from_numpy(np.concatenate([ball, box + [1.6, 0, 0.4], floor]).astype(np.float32))
+    points = np.concatenate([ball, box + [1.6, 0, 0.4], floor])
+    return torch.from_numpy((points * 256).round().astype(np.float32) / 256)  # squared distances are exact: no near ties
 
 
 # %%
@@ -914,7 +915,7 @@ lab.show(others)
 # %%
 def compare(sizes, asked):
     xyz, offset = torch.cat([scan(40 + size, 100)[:size] for size in sizes]), torch.tensor(sizes).cumsum(0)
-    new = {"new_xyz": scan(50, 40)[: sum(asked)] + 0.05, "new_offset": torch.tensor(asked).cumsum(0)}
+    new = {"new_xyz": scan(50, 40)[: sum(asked)] + 1 / 16, "new_offset": torch.tensor(asked).cumsum(0)}
     feeds, padded = {"xyz": xyz, "offset": offset}, []
     for model, given in ((own, feeds), (others, {**feeds, **new})):
         right = torch.ops.oplab.knn_query(8, **given)

@@ -235,7 +235,9 @@ for node in good.graph.node:
 # %%
 torch.manual_seed(0)
 resnet = torchvision.models.resnet18(weights=None).eval()
-image = torch.randn(1, 3, 96, 96)
+for weights in resnet.parameters():  # the last digits of torch.randn depend on the processor
+    weights.data = (weights.data * 1024).round() / 1024
+image = torch.rand(1, 3, 96, 96)
 models = {"dynamo path": export(resnet, (image,)), "TorchScript path": export(resnet, (image,), dynamo=False)}
 for path, model in models.items():
     layers = compare_layers(resnet, model, image)
@@ -513,7 +515,7 @@ print("the last node:", last.op_type, list(last.input))
 clipped = replace(good, list(last.input), ["y"], helper.make_model(piece, opset_imports=good.opset_import))
 result = session(clipped).run(None, {"x": blurred.numpy()})[0]
 print("range", [round(float(value), 2) for value in (result.min(), result.max())])
-assert np.array_equal(result, np.clip(right, 0, 1))
+assert np.allclose(result, np.clip(right, 0, 1), atol=1e-6)
 
 # %% [markdown]
 # The last exercise does it for every group in a graph, and leaves alone what only looks like one.

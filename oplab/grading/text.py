@@ -23,9 +23,8 @@ MARKS = {
     "build_failed": "⚒",
     "grader_error": "?",
 }
-CLOCK = (
-    "⏱"  # begins a line that depends on the processor or its load: nbval does not compare it (notebooks/conftest.py)
-)
+# Begins a line that depends on the processor or its load: nbval leaves it out (notebooks/conftest.py).
+CLOCK = "⏱"
 _COLOURS = {"passed": "bold green", "todo": "dim", "grader_error": "bold yellow"}
 _QUOTED = re.compile(
     r"^\s*(?:\d+)? \| "

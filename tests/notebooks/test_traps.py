@@ -178,3 +178,62 @@ def test_a_kernel_that_dies_is_red_within_the_cell_limit(clean, tmp_path):
     notebook = copy.deepcopy(clean)
     code(notebook, 1).source = "import os; os.kill(os.getpid(), 11)"
     assert nbval(tmp_path, notebook, "--nbval-cell-timeout=5").startswith("rc=1")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("the check took 1.3 s", "a duration"),
+        ("12 ms a call", "a duration"),
+        ("copies 11.2 GB/s", "a speed"),
+        ("the grid is faster by more than 5: True", "a comparison of speeds"),
+        ("2.4 times as fast", "a ratio of durations"),
+        ("max error 1.2e-07", "an unrounded error"),
+        ("largest error: 0e+00", "an unrounded error"),
+        ("2 cores", "a number of cores"),
+        ("host       y       float32[1000]  equal", "floats that are equal"),
+        ("✓ c14.deform_conv  passed  9/10 points", "points for speed"),
+    ],
+)
+def test_what_depends_on_the_processor_is_refused(line, words, clean):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).outputs[0].text = f"one\n{line}\n"
+    assert [f"code cell 1 prints {words}" in text for text in notebooks.problems(notebook)] == [True]
+    code(notebook, 1).outputs[0].text = f"one\n    ⏱ {line}\n"
+    assert notebooks.problems(notebook) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  c04.asinh        2 points, about 10 minutes",
+        "✓ c04.asinh  passed  2/2 points",
+        "within 1e-05: True",
+        "1099511627776 at [2, 3]",
+        "grid     cluster  int64[500]  equal",
+        "2 threads, 50 runs: the same bits in all of them: True",
+    ],
+)
+def test_what_holds_on_every_processor_is_not_refused(line, clean):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).outputs[0].text = f"{line}\n"
+    assert notebooks.problems(notebook) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("seconds = race(contestants)\ngain = ratio(seconds)\nassert gain > 1.5", "line 3, asserts a duration"),
+        ("assert one.seconds < other.seconds", "line 1, asserts a duration"),
+        ("start = time.perf_counter()\nfor _ in range(3):\n    print(time.perf_counter() - start)", "line 3, prints"),
+        ("seconds = race(contestants)\nprint('faster:', seconds > 1)", "line 2, prints a duration"),
+        ("seconds = race(contestants)\nprint(f'    ⏱ {seconds:.1f}')", ""),
+        ("done = race(contestants)\ndone = run()\nassert done == 0", ""),
+        ("name = race(contestants)\nall = {name: 1 for name in names}\nassert all", ""),
+    ],
+)
+def test_an_assertion_about_a_duration_is_refused(source, words, clean):
+    notebook = copy.deepcopy(clean)
+    code(notebook, 2).source = source
+    found = notebooks.problems(notebook)
+    assert len(found) == bool(words) and words in "".join(found)
