@@ -22,7 +22,7 @@ from .runners import bound, model, one_node
 
 KERNEL = "DeformConv2d"
 CONSTANTS = ("W", "B")
-PARTS = ("DEFORM", "DEFORM_1_2", "DEFORM_3", "DEFORM_4_5")  # of the lesson
+PARTS = ("DEFORM", "DEFORM_1_2", "DEFORM_3", "DEFORM_5_6")  # of the lesson
 # How many times as long as ours ONNX Runtime, torchvision and MMDeploy have to take, at least. Where the weights are many and
 # the pixels few, the product is nearly all of the time on both sides, and less can be gained from sampling.
 ASKED, FEW_PIXELS = (1.5, 12.0, 14.0), (1.2, None, None)

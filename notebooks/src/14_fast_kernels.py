@@ -16,7 +16,8 @@
 # After this chapter you can
 #
 # - measure a kernel so that the number means something, and draw it beside the machine's limits and beside its peers;
-# - climb from a naive kernel to one that beats ONNX Runtime's own operator, one idea at a time: hoist, vectorise, block, use threads;
+# - climb from a naive kernel to one that beats ONNX Runtime's own operator, one idea at a time: hoist, vectorise, choose the width of a
+#   vector, block, use threads;
 # - say when a plugin is not worth it.
 #
 # The models of this chapter are made by hand, one node each. No exporter takes part: a kernel runs the same whether the dynamo path or
@@ -24,6 +25,9 @@
 
 # %%
 import os
+import platform
+import re
+import subprocess
 import time
 from functools import partial
 
@@ -39,6 +43,7 @@ from oplab import lesson, ops, pictures, session
 from oplab.checks.schedules import ORDERS, ScheduledSession
 from oplab.timing import race, times_as_fast
 from oplab.toolchain.build import compile_exercise
+from oplab.toolchain.compiler import find_compiler
 
 lab = lesson("14_fast_kernels")
 threads = min(2, os.cpu_count() or 1)
@@ -152,11 +157,12 @@ both = {"three nodes": runner(three), "Naive": runner(add_model("Naive"), naive_
 results = {name: run(ab) for name, run in both.items()}
 seconds = race(on(both, ab), rounds=5)
 slower = times_as_fast(seconds["three nodes"], seconds["Naive"])
-print("equal:", np.allclose(*results.values()), "  one node is slower than three:", slower > 1.5)
-assert slower > 1.5
+print("equal:", np.allclose(*results.values()))
+print(f"⏱ one node takes {slower:.1f} times as long as three")
 
 # %% [markdown]
-# The fused kernel is right, and it loses by far. Before you repair it: how do you know that the number is true?
+# The fused kernel is right, and it loses by far. A line that begins with ⏱ depends on your machine, like the bars and curves of this
+# chapter. Before you repair the kernel: how do you know that the number is true?
 #
 # ## 2. Measure honestly
 #
@@ -234,9 +240,9 @@ axes.spines[["top", "right"]].set_visible(False)
 
 # %%
 LIMITS = r"""
-#include "oplab_kernel.h"
 #include <chrono>
-#include "matrix_tile.h"
+#include "oplab_kernel.h"
+#include "simd.h"
 
 template <typename Work>
 double best_seconds(int times, const Work& work) {
@@ -252,7 +258,8 @@ double best_seconds(int times, const Work& work) {
 struct Chains {  // 12 independent chains of multiply and add, a register each, so that none waits for another
   template <oplab::Simd simd>
   [[gnu::always_inline]] static void run(const int64_t& steps, float* out) {
-    using Register = oplab::Vector<float, oplab::Registers<simd>::bytes>;
+    OPLAB_FUSED_SUMS
+    using Register = oplab::Vector<float, simd>;
     typename Register::type sum[12] = {}, factor = typename Register::type{} + 0.5f;
     for (int64_t i = 0; i < steps; ++i) {
       for (int r = 0; r < 12; ++r) sum[r] = sum[r] * factor + factor;
@@ -295,8 +302,8 @@ bandwidth, peak = measure({"n": np.array([1 << 22])})
 print("both limits are measured:", bool(bandwidth > 0.1 and peak > 0.1))
 
 # %% [markdown]
-# The loop over the chains is compiled several times, for SSE, AVX2 and AVX-512: the processor's instructions that compute 4, 8 or
-# 16 floats at once. `chosen_simd` finds the widest that the processor
+# The loop over the chains is compiled several times, on x86 for SSE, AVX2 and AVX-512: the processor's instructions that compute 4, 8
+# or 16 floats at once (on AArch64 for NEON: 4). `chosen_simd` finds the widest set that the processor
 # has when it runs, and `run_vectorised` calls that one (`csrc/ort_ops/simd.h`). The flags of the course name no processor, so
 # everything else is compiled for the oldest one. A library that you give away has to be built that way, too: `-march=native`
 # ends with an illegal instruction on somebody's machine.
@@ -355,8 +362,7 @@ for name, run in (rungs | peers).items():
 # %%
 add_seconds = race(on(rungs | peers, ab), rounds=9)
 hoisting = times_as_fast(add_seconds["Hoisted"], add_seconds["Naive"])
-print("hoisting alone makes it faster by more than 1.5:", hoisting > 1.5)
-assert hoisting > 1.5
+print(f"⏱ hoisting alone makes it {hoisting:.1f} times as fast")
 
 
 # %%
@@ -460,8 +466,9 @@ products = {
 squares = {name: rng.random((300, 300), dtype=np.float32) for name in "ab"}
 equal = np.allclose(*(run(squares) for run in products.values()), rtol=1e-4)
 done = race(on(products, squares), rounds=9)
-print("equal:", equal, "  ORT's own is faster by more than 1.5:", times_as_fast(*list(done.values())[::-1]) > 1.5)
-assert times_as_fast(done["ORT's MatMul"], done["three loops"]) > 1.5
+ahead = times_as_fast(done["ORT's MatMul"], done["three loops"])
+print("equal:", equal)
+print(f"⏱ ORT's own is {ahead:.1f} times as fast")
 
 # %% [markdown]
 # So ask three questions before you write a plugin: is the tensor large enough that the call does not count? Does the plugin save
@@ -476,8 +483,8 @@ assert times_as_fast(done["ORT's MatMul"], done["three loops"]) > 1.5
 # %%
 DEFORM = r"""
 #include <cmath>
-#include "oplab_kernel.h"
 #include "matrix_tile.h"
+#include "oplab_kernel.h"
 using oplab::Tensor;
 
 struct Task {
@@ -609,16 +616,150 @@ struct Vectorised {
 """
 
 # %% [markdown]
-# **Rung 4, blocked.** Rung 3 reads all weights again for every pixel, and loads and stores a sum for each product. Take 48 pixels at
-# once, a *tile*. For one tap its samples are a matrix [48 × 64 channels] that stays in the cache, and `Product` of
-# `matrix_tile.h` multiplies some rows of it with 16 output channels while the sums stay in registers: one weight that is loaded
-# serves up to 12 pixels. The comment above `Product` says how the three matrices lie in memory. This is where AVX2 and AVX-512 come
-# in, through `run_vectorised`.
-# **Rung 5, parallel.** A tile needs nothing of another tile.
+# **Rung 4, the width of a vector.** Rung 3 left the vectors to the compiler. GCC and clang also let you write them: `vector_size(32)`
+# makes a type of eight floats that has `+` and `*`. Every width compiles on every processor and computes the same. Here is the heart of
+# the next rung, six sums that should stay in registers, as one source for three widths.
 
 # %%
-DEFORM_4_5 = r"""
-constexpr int64_t kPixels = 48, kDepth = 64, kLanes = oplab::Vector<float>::lanes;
+WIDTH = r"""
+template <int bytes>  // of a vector; out[6][columns] = samples[terms][6], turned over, times weights[terms][columns]
+[[gnu::always_inline]] inline void add_up(const float* samples, const float* weights, int64_t terms, int64_t columns, float* out) {
+  OPLAB_FUSED_SUMS
+  typedef float V __attribute__((vector_size(bytes)));
+  V sum[6] = {}, weight;
+  for (int64_t k = 0; k < terms; ++k) {
+    std::memcpy(&weight, weights + k * columns, bytes);
+    for (int r = 0; r < 6; ++r) sum[r] += samples[6 * k + r] * weight;
+  }
+  for (int r = 0; r < 6; ++r) std::memcpy(out + r * columns, &sum[r], bytes);
+}
+"""
+WIDE = r"""
+template <int bytes>
+struct Wide {
+  Wide(const OrtApi*, const OrtKernelInfo*) : simd(oplab::chosen_simd()) {}
+  Ort::Status Compute(const oplab::Tensor<float>& samples, const oplab::Tensor<float>& weights, oplab::Tensor<float>& y) {
+    const int64_t tiles = samples.Shape()[0], terms = weights.Shape()[0], columns = weights.Shape()[1];
+    float* out = y.Allocate({tiles, 6, columns});
+    oplab::run_vectorised<Wide>(simd, samples.Data(), weights.Data(), tiles, terms, columns, out);
+    return Ort::Status{nullptr};
+  }
+  template <oplab::Simd>  // any width, whatever the set is
+  [[gnu::always_inline]] static void run(const float* samples, const float* weights, int64_t tiles, int64_t terms,
+                                         int64_t columns, float* out) {
+    for (int64_t tile = 0; tile < tiles; ++tile)
+      for (int64_t column = 0; column < columns; column += bytes / 4)
+        add_up<bytes>(samples + tile * terms * 6, weights + column, terms, columns, out + tile * 6 * columns + column);
+  }
+  const oplab::Simd simd;
+};
+"""
+widths = (16, 32, 64)
+wides = compiled("wides", '#include "simd.h"\n', WIDTH, WIDE, operators={f"Wide{w}": f"Wide<{w}>" for w in widths})
+
+# %% [markdown]
+# What the compiler makes of it is text that you can read: `g++ -S`. Below is the innermost loop of each width. On x86 it is compiled
+# for AVX2, whatever your processor has (it is not run); elsewhere for your own processor.
+
+# %%
+AVX2 = ["-mavx2", "-mfma"] if platform.machine() in ("x86_64", "AMD64") else []
+
+
+def innermost(width):
+    """The lines of assembly of the shortest loop that multiplies."""
+    source = lab.build / "width.cpp"
+    shown = f"void shown(const float* s, const float* w, int64_t n, float* out) {{ add_up<{width}>(s, w, n, {width // 4}, out); }}"
+    source.write_text(f"#include <cstdint>\n#include <cstring>\n{WIDTH}{shown}\n")
+    flags = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fno-omit-frame-pointer", "-DOPLAB_FUSED_SUMS=", *AVX2]
+    command = [*find_compiler().command, *flags, "-S", "-o", "-", str(source)]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    lines = [line.strip() for line in text.splitlines() if re.match(r"\t[a-z]|\S+:", line)]
+    labels = {line.split(":")[0]: place for place, line in enumerate(lines) if re.match(r"\S+:", line)}
+    jumps = [(labels.get(line.split()[-1], place), place) for place, line in enumerate(lines)]
+    loops = [lines[begin + 1 : end + 1] for begin, end in jumps if begin < end]
+    return min((loop for loop in loops if any(re.match("v?f?m(ul|add|la)|fm", line) for line in loop)), key=len)
+
+
+def touches_stack(line):
+    return bool(re.search(r"\(%[re][sb]p\)|\[(sp|x29)\b", line))
+
+
+loops = {width: innermost(width) for width in widths}
+if AVX2 and find_compiler().family == "gcc":
+    assert not any(map(touches_stack, loops[32])) and sum(map(touches_stack, loops[64])) > 12
+
+# %%
+figure, panes = plt.subplots(1, 3, figsize=(10.6, 4.4), layout="constrained")
+for pane, (width, loop) in zip(panes, loops.items(), strict=True):
+    count = sum(map(touches_stack, loop))
+    pane.set_title(
+        f"{width} bytes: {len(loop)} instructions,\n{count} with the stack", size=11, color=pictures.INK, loc="left"
+    )
+    shown = loop if len(loop) <= 22 else [*loop[:21], f"… and {len(loop) - 21} more"]
+    for row, line in enumerate(shown):
+        colour = pictures.RED if touches_stack(line) else pictures.GREEN if re.match("v?fm", line) else pictures.INK
+        pane.text(0, -row, re.sub(r"\s+", " ", line), family="monospace", size=8, color=colour)
+    pane.set(xlim=(0, 1), ylim=(-22, 1))
+    pane.axis("off")
+figure.suptitle("innermost loop, " + ("AVX2" if AVX2 else platform.machine()), size=11, color=pictures.VIOLET)
+plt.show()
+
+# %% [markdown]
+# Green is a multiply-add, red reads or writes the stack. An AVX2 register has 32 bytes. GCC splits each operation on 64 bytes in
+# two, but it keeps the *variable* in memory, where all six sums are read and written in each step. There are registers enough: twelve
+# of 16, and clang uses them. With 16 bytes the loop is as short as with 32, and each instruction does half of the work.
+#
+# So the width has to follow the set of instructions. Here are the times, for each set that your processor has. `OPLAB_SIMD` chooses
+# one when a session is made.
+
+# %%
+tile_of = {"samples": rng.random((200, 200, 6), dtype=np.float32), "weights": rng.random((200, 32), dtype=np.float32)}
+product = np.swapaxes(tile_of["samples"], 1, 2) @ tile_of["weights"]
+
+
+def wide(width):
+    node = helper.make_node(f"Wide{width}", list(tile_of), ["y"], domain="lesson")
+    shapes = {"samples": ("float32", [None] * 3), "weights": ("float32", [None] * 2)}
+    return runner(model_of([node], shapes, {"y": ("float32", [None] * 3)}), wides, count=1)
+
+
+asked, contestants = os.environ.get("OPLAB_SIMD", ""), {}
+for simd in ("plain", "neon", "avx2", "avx512"):
+    os.environ["OPLAB_SIMD"] = simd
+    try:
+        contestants |= {(simd, width): wide(width) for width in widths}
+    except Exception as error:  # a set that this processor does not have
+        assert "OPLAB_SIMD" in str(error)
+os.environ["OPLAB_SIMD"] = asked
+print("equal:", all(np.allclose(run(tile_of), product, rtol=1e-4) for run in contestants.values()))
+wide_seconds = race(on(contestants, tile_of), rounds=15)
+
+# %%
+sets = list(dict.fromkeys(simd for simd, _ in contestants))
+figure, axes = plt.subplots(figsize=(8.4, 0.8 * len(sets) + 0.9), layout="constrained")
+for row, ((simd, width), values) in enumerate(wide_seconds.items()):
+    place, best = -row - 0.6 * sets.index(simd), 1e3 * np.min(values)
+    fits = width == {"avx512": 64, "avx2": 32}.get(simd, 16)
+    axes.barh(place, best, color=pictures.GREEN if fits else pictures.FAINT, height=0.8)
+    axes.text(best, place, f" {width} bytes: {best:.2g} ms", va="center", **style)
+axes.set_yticks([-3.6 * number - 1 for number in range(len(sets))], sets, **style)
+axes.set_xlim(0, 1.25e3 * max(np.min(values) for values in wide_seconds.values()))
+axes.set_xlabel("ms, best run on one thread; green is the width of the set's registers", **style)
+axes.spines[["top", "right"]].set_visible(False)
+plt.show()
+
+# %% [markdown]
+# A job therefore learns its set as a template parameter, and `oplab::Vector<T, simd>` is the vector that fills one register of it.
+#
+# **Rung 5, blocked.** Rung 3 reads all weights again for every pixel, and loads and stores a sum for each product. Take 48 pixels at
+# once, a *tile*. For one tap its samples are a matrix [48 × 64 channels] that stays in the cache, and `Product` of
+# `matrix_tile.h` multiplies some rows of it with 16 output channels as rung 4 does: the sums stay in registers, and one weight that is
+# loaded serves up to 12 pixels. The comment above `Product` says how the three matrices lie in memory.
+# **Rung 6, parallel.** A tile needs nothing of another tile.
+
+# %%
+DEFORM_5_6 = r"""
+constexpr int64_t kPixels = 48, kDepth = 64, kLanes = oplab::kPanel<float>;
 
 struct Tile {  // the pixels [first, first + pixels) in all output channels; weights are [panel][tap][c][lane]
   template <oplab::Simd simd>
@@ -665,7 +806,7 @@ struct Blocked {
 kernels = {"Naive": "Naive", "Hoisted": "Hoisted", "Vectorised": "Vectorised"}
 kernels |= {"Blocked": "Blocked<false>", "Parallel": "Blocked<true>"}
 deforms = compiled(
-    "deforms", DEFORM, DEFORM_1_2, DEFORM_3, DEFORM_4_5, operators={k: f"Deform<{v}>" for k, v in kernels.items()}
+    "deforms", DEFORM, DEFORM_1_2, DEFORM_3, DEFORM_5_6, operators={k: f"Deform<{v}>" for k, v in kernels.items()}
 )
 
 # %% [markdown]
@@ -703,8 +844,7 @@ deform_seconds = race(on(rungs | peers, image), rounds=5)
 flops = (2 * C + 8) * 9 * C * H * H
 limit = ("the peak of the arithmetic", 1e-9 * flops / peak)
 gain = times_as_fast(deform_seconds["Hoisted"], deform_seconds["Naive"])
-print("hoisting the samples makes it faster by more than 1.5:", gain > 1.5)
-assert gain > 1.5
+print(f"⏱ hoisting the samples makes it {gain:.0f} times as fast")
 ladder(deform_seconds, peers, limit, f"deformable convolution, {C} x {H} x {H}, {C} output channels")
 plt.show()
 
@@ -845,13 +985,17 @@ struct Vectorised {
 # place). A search looks at the query's own voxel, then at the shell around it, then at the next. It may stop when **the next shell is
 # farther away than the k-th best**, and not as soon as it has k points: the voxel's own points may lie in its far corner.
 #
-# The picture shows one search, in two dimensions.
+# The picture shows one search for four points, in two dimensions, after shell 1.
 
 # %%
-generator = np.random.default_rng(5)
-flat, query = generator.random((90, 2)) * 7, np.array([3.85, 3.3])
+generator = np.random.default_rng(186)
+flat, query = generator.random((40, 2)) * 7, np.array([3.9, 3.3])
 apart = np.linalg.norm(flat - query, axis=1)
-order = np.argsort(apart)[:4]
+inside = ((flat >= 2) & (flat <= 5)).all(axis=1)  # in shell 0 or 1
+order = np.flatnonzero(inside)[np.argsort(apart[inside])[:4]]
+reach = apart[order[-1]]
+missed = flat[~inside & (apart < reach)]
+assert (query + reach > 5).any() and len(missed) == 1
 figure, axes = plt.subplots(figsize=(4.6, 4.4), layout="constrained")
 for radius, colour in ((2, "#f0eaf7"), (1, "#ddd0ee"), (0, "#c4aee2")):
     axes.add_patch(plt.Rectangle((3 - radius, 3 - radius), 2 * radius + 1, 2 * radius + 1, color=colour, zorder=0))
@@ -859,15 +1003,17 @@ for radius, colour in ((2, "#f0eaf7"), (1, "#ddd0ee"), (0, "#c4aee2")):
     label.set_bbox({"fc": colour, "ec": "none", "pad": 0.6})  # over the points
 axes.plot(*flat.T, "o", color=pictures.FAINT, ms=4)
 axes.plot(*flat[order].T, "o", color=pictures.GREEN, ms=7)
+axes.plot(*missed.T, "o", color=pictures.ORANGE, ms=8)
 axes.plot(*query, "*", color=pictures.RED, ms=14)
-axes.add_patch(plt.Circle(query, apart[order[-1]], fill=False, color=pictures.GREEN, lw=1.6))
+axes.add_patch(plt.Circle(query, reach, fill=False, color=pictures.GREEN, lw=1.6))
 axes.set(xticks=range(8), yticks=range(8), xlim=(0, 7), ylim=(0, 7), xticklabels=[], yticklabels=[], aspect="equal")
 axes.grid(color=pictures.FAINT, lw=0.5)
 axes.tick_params(length=0)
 plt.show()
 
 # %% [markdown]
-# The green circle leaves shell 1, so shell 2 has to be looked at: a point just inside the circle might lie there. The text below has
+# Four points are found, the green ones, and the circle through the worst of them leaves shell 1. So shell 2 has to be looked at, and
+# there it is: the orange point is nearer. The text below has
 # the cubic box alone; yours, in the exercise, has to work for every box. **Rung 5, parallel:** queries in the order of the voxels, so that
 # one query finds in the cache what the one before it has read.
 
@@ -889,7 +1035,8 @@ struct Voxels {
       columns.set(place, xyz + 3 * i), index[place] = static_cast<int32_t>(i);
     }
   }
-  int64_t layer(float coordinate) const {  // of a box from 0 to 1
+  int64_t layer(float coordinate) const {  // of a box from 0 to 1; what is outside of it belongs to the layer at its border
+    coordinate = std::min(1.0f, std::max(0.0f, coordinate));
     return std::min(layers - 1, static_cast<int64_t>(coordinate * static_cast<float>(layers)));
   }
   void row(int64_t z, int64_t y, int64_t from, int64_t to, const float* q, Best& best) const {
@@ -966,8 +1113,7 @@ for name, run in (rungs | peers).items():
     print(f"{name:22} equal: {(run(cloud) == expected).mean() > 0.999}")
 knn_seconds = race(on(rungs | peers, cloud), rounds=6)
 gain = times_as_fast(knn_seconds["Grid"], knn_seconds["Naive"])
-print("the grid makes it faster by more than 5:", gain > 5)
-assert gain > 5
+print(f"⏱ the grid makes it {gain:.0f} times as fast")
 ladder(knn_seconds, peers, None, "8 nearest neighbours of 6 000 points")
 plt.show()
 
@@ -997,10 +1143,13 @@ axes.spines[["top", "right"]].set_visible(False)
 
 # %%
 heap = {"xyz": cloud["xyz"] * np.float32(0.02)}
+layers = int(np.cbrt(6000 / 2))
+for name, points in (("spread", cloud), ("heaped", heap)):
+    voxel = (points["xyz"] * layers).astype(int) @ [1, layers, layers**2]
+    print(f"{name}: {np.bincount(voxel).max()} of 6000 points in the fullest voxel")
 crowded = race({"spread": partial(rungs["Grid"], cloud), "heaped": partial(rungs["Grid"], heap)}, rounds=3)
 share = times_as_fast(crowded["spread"], crowded["heaped"])
-print("the same points in one corner take more than 3 times as long:", share > 3)
-assert share > 3
+print(f"⏱ the same points in one corner take {share:.0f} times as long")
 
 # %% [markdown]
 # The course's kernel notices it. `csrc/common/knn_grid.h` counts how many points share a voxel, and gives each search a budget;
@@ -1016,7 +1165,7 @@ assert share > 3
 small = {name: value[..., :20, :20] if name != "W" else value for name, value in image.items()}
 small = {name: np.ascontiguousarray(value) for name, value in small.items()}
 scheduled = ScheduledSession(deform_model("Parallel").SerializeToString(), deforms, lab.fresh("scheduled"))
-alone = runner(deform_model("Blocked"), deforms, count=1)(small)
+alone = runner(deform_model("Parallel"), deforms, count=1)(small)
 for label, order in ORDERS.items():
     made = scheduled.run(small, {"Y": (alone.shape, "float32")}, order)["Y"]
     print(f"{label:32} pieces: {scheduled.pieces[0]}  same bits as one thread: {np.array_equal(made, alone)}")
@@ -1025,11 +1174,11 @@ for label, order in ORDERS.items():
 # %% [markdown]
 # ## 10. Limits
 #
-# - These are numbers of one machine, and of sizes that suit the lesson. On yours the order of two neighbouring bars can be another; the
-#   statements that are asserted above hold with a wide margin.
+# - These are numbers of one machine, and of sizes that suit the lesson. On yours the order of two neighbouring bars can be another:
+#   what the lesson asserts are results, and never times.
 # - The measured peak is the best of a simple loop. A processor that lowers its clock for wide vectors has more than one.
-# - Sums in another order are other bits. Rung 4 and rung 1 agree to rounding, not to the bit, and the fused multiply-add of
-#   AVX2 rounds once where SSE rounds twice. Threads change nothing; processors do.
+# - Sums in another order are other bits. Rung 5 and rung 1 agree to rounding, not to the bit, and the fused multiply-add of
+#   AVX2 and NEON rounds once where SSE rounds twice. Threads change nothing; processors do.
 # - The grid of section 8 assumes points that fill a cube. `docs/operators.md` says what the course's kernel promises for the rest.
 #
 # ## 11. Exercises
@@ -1060,7 +1209,7 @@ lab.check("knn_grid")
 # ## What to read next
 #
 # - Chapter 15, when a fast model gives a wrong result; chapter 16, where your kernels go into a whole network.
-# - `csrc/ort_ops/deform_conv2d.cpp` and `matrix_tile.h`: rung 5 with groups, every attribute and every check. `csrc/common/knn_grid.h`
+# - `csrc/ort_ops/deform_conv2d.cpp` and `matrix_tile.h`: rung 6 with groups, every attribute and every check. `csrc/common/knn_grid.h`
 #   and `knn_tree.h`: the search that cannot become quadratic.
 # - S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model", 2009; J. McCalpin's STREAM benchmark.
 # - `oplab/checks/speed.py`: how the grader measured you.

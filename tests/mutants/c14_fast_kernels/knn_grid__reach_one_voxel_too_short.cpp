@@ -87,7 +87,8 @@ struct Voxels {
     for (int d = 0; d < 3; ++d) home[d] = layer(d, query[d]), last = std::max({last, home[d], layers[d] - 1 - home[d]});
     for (int64_t r = 0; r <= last; ++r) {
       const double reach = static_cast<double>(r + 1) * side * (1 - 1e-5);  // the layers' borders are rounded
-      if (r > 0 && reach * reach > best.back().square) break;
+      const float gap = static_cast<float>(reach);  // float, as the squares: a double would see what they have lost
+      if (r > 0 && gap * gap > best.back().square) break;
       for (int64_t z = std::max<int64_t>(home[2] - r, 0); z <= std::min(home[2] + r, layers[2] - 1); ++z) {
         for (int64_t y = std::max<int64_t>(home[1] - r, 0); y <= std::min(home[1] + r, layers[1] - 1); ++y) {
           if (std::abs(z - home[2]) == r || std::abs(y - home[1]) == r) {
@@ -129,7 +130,8 @@ void neighbours(OrtKernelContext* context, const float* xyz, int64_t begin, int6
 
 struct KNN {
   KNN(const OrtApi*, const OrtKernelInfo* info) : k(oplab::int_attribute(info, "k")) {
-    if (k < 1) oplab::refuse("k must be 1 or more, but it is ", k, ".");
+    constexpr int64_t most = std::numeric_limits<int32_t>::max();
+    if (k < 1 || k > most) oplab::refuse("k must be between 1 and ", most, ", but it is ", k, ".");
   }
 
   Ort::Status Compute(OrtKernelContext* context, const Tensor<float>& xyz, const Tensor<int64_t>& offset, Tensor<int32_t>& idx,

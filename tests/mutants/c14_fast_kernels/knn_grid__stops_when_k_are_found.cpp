@@ -128,7 +128,8 @@ void neighbours(OrtKernelContext* context, const float* xyz, int64_t begin, int6
 
 struct KNN {
   KNN(const OrtApi*, const OrtKernelInfo* info) : k(oplab::int_attribute(info, "k")) {
-    if (k < 1) oplab::refuse("k must be 1 or more, but it is ", k, ".");
+    constexpr int64_t most = std::numeric_limits<int32_t>::max();
+    if (k < 1 || k > most) oplab::refuse("k must be between 1 and ", most, ", but it is ", k, ".");
   }
 
   Ort::Status Compute(OrtKernelContext* context, const Tensor<float>& xyz, const Tensor<int64_t>& offset, Tensor<int32_t>& idx,
