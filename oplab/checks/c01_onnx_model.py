@@ -486,7 +486,8 @@ def break_it(model: onnx.ModelProto, faults: list[str], rng: np.random.Generator
 def _shuffle(model: onnx.ModelProto, rng: np.random.Generator) -> None:
     """Put the nodes in a random order in which one of them comes before a node that makes what it reads."""
     nodes = list(model.graph.node)
-    pairs = [(i, j) for i, maker in enumerate(nodes) for j in range(len(nodes)) if reads(nodes[j]) & {*maker.output}]
+    makers = {name: place for place, node in enumerate(nodes) for name in node.output}
+    pairs = [(makers[name], place) for place, node in enumerate(nodes) for name in reads(node) if name in makers]
     maker, reader = pairs[int(rng.integers(len(pairs)))]
     order = [int(place) for place in rng.permutation(len(nodes))]
     first, second = sorted((order.index(maker), order.index(reader)))
