@@ -436,9 +436,12 @@ def _graded(course: Course, trials: Sequence[Any], jobs: int, repeat: int, seed:
                 print(finding, flush=True)
             progress.update(task, description=f"grading known answers, {bad} findings")
         progress.advance(task)
+        if not console.is_terminal and repeat > 1 and ended % len(trials) == 0:
+            print(f"{ended} of {total} runs, {bad} findings", file=sys.stderr, flush=True)
 
+    console = Console(stderr=True)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty())
+    bar = Progress(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty())
     try:
         with bar as progress:
             task = progress.add_task("grading known answers", total=total)
