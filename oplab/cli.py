@@ -386,32 +386,73 @@ def new_exercise(
 def lint_course(
     ids: Ids = None,
     jobs: Annotated[int, typer.Option(min=1, max=64, help="how many answers are graded at the same time")] = min(
-        2, os.cpu_count() or 1
+        64, os.cpu_count() or 1
     ),
     fast: Annotated[bool, typer.Option("--fast", help="look at the files only, grade nothing")] = False,
+    repeat: Annotated[int, typer.Option(min=1, help="grade each answer so often, on fresh inputs each time")] = 1,
+    answers: Annotated[
+        str, typer.Option(metavar="KIND", help="right, wrong or all; right ones if they are repeated, else all")
+    ] = "",
+    seed: Annotated[int | None, typer.Option(min=0, help="repeat the inputs of a run that went wrong")] = None,
 ) -> None:
     """For authors: prove what the course promises of every exercise."""
     from oplab.authoring import lint
 
+    answers = answers or ("right" if repeat > 1 else "all")
+    if answers not in lint.KINDS:
+        raise OplabError(f"There are no {answers} answers.", f"--answers can be {', '.join(lint.KINDS)}.")
+    if seed is not None and repeat > 1:
+        raise OplabError("--seed and --repeat exclude each other.", "One seed gives the same inputs each time.")
     course = _course()
     chosen = {exercise.id for exercise in course.select(_split(ids))}
     findings = [finding for finding in lint.lint(course) if not ids or lint.concerns(course, finding, chosen)]
-    trials = [] if fast else [trial for trial in lint.trials(course) if trial.exercise.id in chosen]
-    if trials:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        try:
-            with Progress(console=Console(stderr=True), transient=True) as progress:
-                task = progress.add_task("grading known answers", total=len(trials))
-                findings += lint.run(course, trials, jobs, lambda *_: progress.advance(task))
-        except KeyboardInterrupt:
-            raise Stopped from None
     for finding in findings:
         print(finding)
-    looked = f"{len(chosen)} exercises, {len(lint.RULES)} rules, {len(trials)} answers graded"
+    kinds = () if fast else lint.KINDS[answers]
+    trials = [trial for trial in lint.trials(course) if trial.exercise.id in chosen and trial.kind in kinds]
+    if trials:
+        findings += _graded(course, trials, jobs, repeat, seed)
+    times = f" {repeat} times" if repeat > 1 else ""
+    looked = f"{len(chosen)} exercises, {len(lint.RULES)} rules, {len(trials)} answers graded{times}"
     print(f"{looked}: {f'{len(findings)} findings' if findings else 'all as promised'}.")
     raise typer.Exit(1 if findings else 0)
+
+
+def _graded(course: Course, trials: Sequence[Any], jobs: int, repeat: int, seed: int | None) -> list[Any]:
+    """Grade known answers, with a bar on stderr. Findings are printed as they come where that can take hours, else in order."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    from oplab.authoring import lint
+
+    total, ended, bad = len(trials) * repeat, 0, 0
+
+    def done(finding: lint.Finding | None) -> None:
+        nonlocal ended, bad
+        ended += 1
+        if finding is not None:
+            bad += 1
+            if repeat > 1:
+                print(finding, flush=True)
+            progress.update(task, description=f"grading known answers, {bad} findings")
+        progress.advance(task)
+        if not console.is_terminal and repeat > 1 and ended % len(trials) == 0:
+            print(f"{ended} of {total} runs, {bad} findings", file=sys.stderr, flush=True)
+
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    bar = Progress(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty())
+    try:
+        with bar as progress:
+            task = progress.add_task("grading known answers", total=total)
+            found = lint.run(course, trials, jobs, done, repeat, seed)
+    except KeyboardInterrupt:
+        print(f"\n{ended} of {total} runs, {bad} findings.", file=sys.stderr)
+        raise Stopped from None
+    if repeat == 1:
+        for finding in found:
+            print(finding)
+    return found
 
 
 @app.command()

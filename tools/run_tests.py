@@ -20,9 +20,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
 STEPS = ("lint", "notebooks", "tests")
-# Browsers, signals and child processes can be late on a busy machine: a test that fails is tried once more, and the
-# summary names each one that passed only then. docs/authoring.md says what to do about those.
-ONCE_MORE = ("--reruns", "1", "--reruns-delay", "2", "-raR")
 # What compiles the kernels for AArch64 and runs them on any other processor: a Debian package, and the program that it brings.
 CROSS = {"g++-aarch64-linux-gnu": "aarch64-linux-gnu-g++", "qemu-user": "qemu-aarch64"}
 
@@ -166,7 +163,7 @@ def tests(browser: bool = True) -> int:
     # In the folders' order, browser first: by number of tests, the few long ones would come last, on one worker.
     parallel = ("-n", "3", "--dist", "loadscope", "--no-loadscope-reorder")
     report = f"--junitxml={ROOT / 'build' / 'tests.xml'}"  # how long each test took
-    return run(pytest_command(*parallel, *ONCE_MORE, report, *chosen), **variables)
+    return run(pytest_command(*parallel, report, *chosen), **variables)
 
 
 def main() -> int:

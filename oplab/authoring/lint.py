@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import re
+import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -33,6 +34,11 @@ from oplab.grading.results import STATES, Outcome
 
 MUTANTS = 3  # the least number of wrong answers for each exercise
 HINTS = 2
+KINDS = {  # what `lint-course --answers` can name
+    "right": ("solution", "alternative"),
+    "wrong": ("mutant",),
+    "all": ("stub", "edited stub", "solution", "mutant", "alternative"),
+}
 UNFINISHED = "WRITE:"  # `oplab new-exercise` leaves it where an author has to write something
 _HEADER = re.compile(r"^(?:#|//) (says|status): (.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^\s*(?:#|//) ANSWER (c\d\d\.[a-z0-9_]+)(?:: .+)?$", re.MULTILINE)
@@ -87,6 +93,13 @@ class Trial:
     @property
     def id(self) -> str:
         return f"{self.exercise.id}: {self.kind} {self.name}".strip()
+
+    def command(self, seed: int) -> str:
+        """What repeats one run of it."""
+        if self.kind == "solution":
+            return f"oplab check {self.exercise.id} --track solutions --seed {seed}"
+        answers = next(name for name, kinds in KINDS.items() if self.kind in kinds)
+        return f"oplab lint-course {self.exercise.id} --answers {answers} --seed {seed}"
 
     def problem(self, outcome: Outcome) -> str:
         """What is wrong with the outcome, as a sentence, or an empty string."""
@@ -151,30 +164,38 @@ def attempt(course: Course, trial: Trial, server: Server, seed: int | None = Non
 
 
 def run(
-    course: Course, chosen: Iterable[Trial], jobs: int, done: Callable[[Trial, str], None] = lambda trial, problem: None
+    course: Course,
+    chosen: Iterable[Trial],
+    jobs: int,
+    done: Callable[[Finding | None], None] = lambda finding: None,
+    repeat: int = 1,
+    seed: int | None = None,
 ) -> list[Finding]:
-    """Grade trials in parallel on one server.
+    """Grade trials in parallel on one server: each once, then each a second time, and so on, always on fresh inputs.
 
     Args:
-        done: called with each trial and its problem (or an empty string) as it ends.
+        done: called as each run ends, with what was wrong with it.
+        seed: seeds the inputs of all runs, to repeat one.
     """
     chosen = list(chosen)
     preload = preloads(trial.exercise for trial in chosen)
-    found: dict[str, Finding] = {}
-    with Server(preload, many=len(chosen) > 100) as server, ThreadPoolExecutor(max(1, jobs)) as pool:
-        futures = {pool.submit(attempt, course, trial, server): trial for trial in chosen}
+    found: dict[str, list[Finding]] = {trial.id: [] for trial in chosen}
+    runs = [(trial, secrets.randbits(31) if seed is None else seed) for _ in range(repeat) for trial in chosen]
+    with Server(preload, many=len(runs) > 100) as server, ThreadPoolExecutor(max(1, jobs)) as pool:
+        futures = {pool.submit(attempt, course, trial, server, its): (trial, its) for trial, its in runs}
         try:
             for future in as_completed(futures):
-                trial = futures[future]
+                trial, its = futures[future]
                 problem = trial.problem(future.result())
-                if problem:
-                    found[trial.id] = Finding(trial.id, problem)
-                done(trial, problem)
+                finding = Finding(trial.id, f"{problem}\n    {trial.command(its)}") if problem else None
+                if finding:
+                    found[trial.id].append(finding)
+                done(finding)
         except BaseException:  # Ctrl-C: nothing may run on in the background
             pool.shutdown(wait=False, cancel_futures=True)
             server.cancel()
             raise
-    return [found[trial.id] for trial in chosen if trial.id in found]  # in the course's order, not as they ended
+    return [finding for trial in chosen for finding in found[trial.id]]  # in the course's order, not as they ended
 
 
 def lint(course: Course) -> list[Finding]:

@@ -33,6 +33,8 @@ MAX_ITEMS = 400
 MAX_JSON = 2 << 20
 MAX_ARRAYS = 256 << 20
 MAX_FILE = 64 << 20
+MAX_DRAWS = 1 << 17
+DIGEST = 8  # bytes
 _PLAIN_DTYPES = frozenset("?bBhHiIlLqQefdFD")
 
 
@@ -44,9 +46,54 @@ class Disturbed(Exception):
     """The evidence is no longer what the collecting process wrote: something else was at work in its folder."""
 
 
-def rng_for(seed: int, id: str) -> np.random.Generator:
+class Apart(Exception):
+    """The two halves of a check made different inputs from one seed: a fault of the check, whatever the verdict was."""
+
+
+class Draws(np.random.Generator):
+    """A generator that keeps a digest of what it has given out, so that two of them can be compared draw by draw.
+
+    Attributes:
+        digests: ``DIGEST`` bytes for each draw; they cover this draw and all before it: the method, the type, shape and values.
+    """
+
+    def __init__(self, bits: np.random.BitGenerator):
+        super().__init__(bits)
+        self.digests = bytearray()
+
+    def note(self, name: str, value: Any) -> None:
+        """Add an entry for an input that this generator did not draw: torch's generator made it, or it was computed.
+
+        Draws are noted by themselves.
+        """
+        array = np.asarray(value)
+        plain = array.dtype.char in _PLAIN_DTYPES
+        digest = hashlib.blake2b(digest_size=DIGEST, key=bytes(self.digests[-DIGEST:]))
+        digest.update(f"{name} {array.dtype.str if plain else type(value)} {array.shape}\n".encode())
+        digest.update(array.tobytes() if plain else repr(value).encode())
+        self.digests += digest.digest()
+
+
+def _noted(name: str) -> Callable[..., Any]:
+    plain = getattr(np.random.Generator, name)
+
+    @functools.wraps(plain)
+    def draw(self: Draws, *args: Any, **kwargs: Any) -> Any:
+        made = plain(self, *args, **kwargs)
+        self.note(name, args[0] if made is None else made)  # shuffle returns nothing
+        return made
+
+    return draw
+
+
+for _name in dir(np.random.Generator):
+    if not _name.startswith("_") and _name not in ("bit_generator", "spawn"):
+        setattr(Draws, _name, _noted(_name))
+
+
+def rng_for(seed: int, id: str) -> Draws:
     """The generator of one exercise's inputs: both halves make the same inputs from the same seed."""
-    return np.random.default_rng([seed, zlib.crc32(id.encode())])
+    return Draws(np.random.PCG64([seed, zlib.crc32(id.encode())]))
 
 
 def learner_line(error: BaseException, file: Path) -> str:
@@ -93,7 +140,9 @@ class Collect:
         scratch: an empty folder for files; it is deleted afterwards.
     """
 
-    def __init__(self, module: ModuleType | None, file: Path, library: Path | None, rng: Any, scratch: Path, out: Path):
+    def __init__(
+        self, module: ModuleType | None, file: Path, library: Path | None, rng: Draws, scratch: Path, out: Path
+    ):
         self.module, self.file_of_learner, self.library = module, file, library
         self.rng, self.scratch, self._out = rng, scratch, out
         self._items: dict[str, dict[str, Any]] = {}
@@ -185,6 +234,7 @@ class Collect:
         stream = io.BytesIO()
         np.savez(stream, **self._arrays)
         self._write("arrays.npz", stream.getvalue())
+        self._write("inputs.bin", bytes(self.rng.digests))
         self._write("evidence.json", json.dumps({"version": 1, "items": self._items}).encode())
         return self._seals
 
@@ -262,7 +312,7 @@ class Verdict:
         share: what part of the points a right answer gets, and why not all: see :meth:`award`.
     """
 
-    def __init__(self, folder: Path, rng: np.random.Generator, seals: Mapping[str, str] | None = None):
+    def __init__(self, folder: Path, rng: Draws, seals: Mapping[str, str] | None = None):
         self.rng = rng
         self.results: list[CheckResult] = []
         self.share: tuple[float, str] | None = None
@@ -337,6 +387,22 @@ class Verdict:
         if data is None:
             raise Wrong(f"{name}: the file is missing or larger than {MAX_FILE >> 20} MB.")
         return data
+
+    def expect_same_inputs(self) -> None:
+        """Compare the draws of both halves, as far as both have drawn: either may go on where the other has stopped.
+
+        Raises:
+            Apart: one draw differs, so collect and judge did not speak of the same inputs.
+            Wrong: collect's list is missing.
+        """
+        theirs, mine = self._read("inputs.bin", MAX_DRAWS * DIGEST), bytes(self.rng.digests)
+        if theirs is None:
+            raise Wrong("The exercise's run left no list of its inputs behind.")
+        common = min(len(theirs), len(mine)) // DIGEST
+        for draw in range(common):
+            place = slice(draw * DIGEST, (draw + 1) * DIGEST)
+            if theirs[place] != mine[place]:
+                raise Apart(f"draw {draw + 1} of {common} that both have made differs")
 
     def _read(self, file: str, limit: int) -> bytes | None:
         """A file of the evidence; None if there is none, it is no plain file, or it is too large.

@@ -20,7 +20,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.base import Collect, Draws, Verdict
 from oplab.parity import Wrong, expect_close
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ CAPTURES = {"trace": "torch.jit.trace", "script": "torch.jit.script", "export": 
 Kept = tuple[bool, list[int]]
 
 
-def modules(rng: np.random.Generator) -> Iterator[tuple[str, str, torch.nn.Module, tuple[torch.Tensor, ...]]]:
+def modules(rng: Draws) -> Iterator[tuple[str, str, torch.nn.Module, tuple[torch.Tensor, ...]]]:
     """Title, the text of forward, module and example of each. What is random: which argument comes first, sizes, numbers, weights."""
     import torch
 
@@ -121,6 +121,8 @@ def modules(rng: np.random.Generator) -> Iterator[tuple[str, str, torch.nn.Modul
         )
         torch.manual_seed(int(rng.integers(1 << 30)))
         model = build(source, f"model with {title}")().eval()
+        for name, tensor in model.state_dict().items():
+            rng.note(name, tensor)
         shown = f"def forward(self, {', '.join(arguments)}):\n{textwrap.indent(text, '    ')}"
         yield title, shown, model, tuple(values[name] for name in arguments)
 

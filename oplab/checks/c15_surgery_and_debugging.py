@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from oplab.checks import graphs
 from oplab.checks.base import Collect, Verdict
-from oplab.debug import drift, tap
+from oplab.debug import tap
 from oplab.parity import Wrong, expect_close
 
 WORDS = (
@@ -38,7 +39,7 @@ WORDS = (
     "reed",
 )
 CALLS, NAMES, ROUNDING = 12, 8, 1e-3
-PHONE = 5e-6  # the rounding of the reference: no error is 0
+PHONE = 5e-6  # the least error that rounding makes: none is 0
 
 
 # --- shared
@@ -336,23 +337,72 @@ class Compare:
         return {name: self._errors[name] for name in names}
 
 
-def _branches(rng: np.random.Generator, count: int) -> onnx.ModelProto:
-    """``count`` nodes in three branches beside each other, which meet now and then and all in the end."""
+@dataclass(frozen=True)
+class _Bug:
+    """A model, the place of its first wrong node, and the error of each value that a node makes."""
+
+    title: str
+    model: onnx.ModelProto
+    place: int
+    errors: dict[str, float]
+
+
+def _bugs(rng: np.random.Generator) -> Iterator[_Bug]:
+    """Every case is right as it is built; none is computed and thrown away.
+
+    The fault is never the first node of several, and not the last where something behind it has to be wrong too. Where it comes after
+    the twelfth, a search that takes one node after the other runs out of calls.
+    """
+    for title, count, first, last in (
+        ("one node", 1, 0, 0),
+        ("12 nodes", 12, 1, 11),
+        ("90 nodes", 90, CALLS, 88),
+        ("a NaN among 120 nodes", 120, CALLS, 118),
+        ("300 nodes", 300, CALLS, 140),
+        ("300 other nodes", 300, CALLS, 299),
+    ):
+        place = int(rng.integers(first, last + 1))
+        model, wrong = _branches(rng, count, place, hidden_at=149 if title == "300 nodes" else -1)
+        yield _Bug(title, model, place, _errors(rng, model, wrong, "NaN" in title))
+
+
+def _branches(
+    rng: np.random.Generator, count: int, place: int, hidden_at: int
+) -> tuple[onnx.ModelProto, frozenset[str]]:
+    """``count`` nodes in three branches, which meet now and then and all in the end, and the values that a fault at ``place`` spoils.
+
+    Each node reads the last value of a branch, so at most three values are still needed after any node, each node reaches the output,
+    and so does the fault. No operator swallows an error or a NaN: wrong is what the fault makes and what reads something wrong.
+
+    Args:
+        hidden_at: the node at this place makes a right value, although the fault is before it: a search that looks at one value at a
+            time is misled. -1 for nowhere.
+    """
     nodes: list[onnx.NodeProto] = []
-    constants: list[onnx.TensorProto] = []
+    constants = [numpy_helper.from_array(rng.normal(size=6).astype(np.float32), "bias")]
     heads = ["x", "x", "x"]
+    wrong: set[str] = set()
+    clean = int(rng.integers(3))  # until hidden_at the fault does not get into this branch
 
     def add(op: str, inputs: list[str], **attributes: Any) -> str:
         made = f"{WORDS[int(rng.integers(len(WORDS)))]}_{len(nodes)}"
+        if len(nodes) == place or wrong.intersection(inputs):
+            wrong.add(made)
         nodes.append(helper.make_node(op, inputs, [made], name=f"{op.lower()}_{len(nodes)}", **attributes))
         return made
 
     while len(nodes) < count - 2:
         k, draw = int(rng.integers(3)), rng.random()
-        if draw < 0.3:
-            constants.append(
-                numpy_helper.from_array((rng.normal(size=(6, 6)) / 2).astype(np.float32), f"w{len(constants)}")
-            )
+        hiding = len(nodes) <= hidden_at
+        if len(nodes) == hidden_at:
+            k = clean
+        elif len(nodes) == place and hiding and k == clean:
+            k = (clean + 1) % 3
+        if draw >= 0.9 and not (hiding and k == clean):
+            heads[k] = add("Add", [heads[k], heads[(k + 1) % 3]])
+        elif draw < 0.3:
+            weight = (rng.normal(size=(6, 6)) / 2).astype(np.float32)
+            constants.append(numpy_helper.from_array(weight, f"w{len(constants)}"))
             heads[k] = add("MatMul", [heads[k], constants[-1].name])
         elif draw < 0.5:
             heads[k] = add("LeakyRelu", [heads[k]], alpha=0.5)
@@ -360,148 +410,72 @@ def _branches(rng: np.random.Generator, count: int) -> onnx.ModelProto:
             heads[k] = add("Softsign", [heads[k]])
         elif draw < 0.8:
             heads[k] = add("Add", [heads[k], "bias"])
-        elif draw < 0.9:
-            heads[k] = add("Neg", [heads[k]])
         else:
-            heads[k] = add("Add", [heads[k], heads[(k + 1) % 3]])
+            heads[k] = add("Neg", [heads[k]])
     if count >= 3:
-        first = add("Add", [heads[0], heads[1]])
-        add("Sub", [first, heads[2]])
+        last = add("Sub", [add("Add", [heads[0], heads[1]]), heads[2]])
     else:
-        add("Add", ["x", "bias"])
-    constants.append(numpy_helper.from_array(rng.normal(size=6).astype(np.float32), "bias"))
-    last = nodes[-1].output[0]
-    return _model(_alive(nodes, last), [_value("x", ["n", 6])], [_value(last, ["n", 6])], constants)
+        last = add("Add", ["x", "bias"])
+    read = {name for node in nodes for name in node.input}
+    used = [tensor for tensor in constants if tensor.name in read]
+    return _model(nodes, [_value("x", ["n", 6])], [_value(last, ["n", 6])], used), frozenset(wrong)
 
 
-def _alive(nodes: list[onnx.NodeProto], last: str) -> list[onnx.NodeProto]:
-    wanted, kept = {last}, []
-    for node in reversed(nodes):
-        if node.output[0] in wanted:
-            kept.insert(0, node)
-            wanted |= set(node.input)
-    return kept
-
-
-def _changed(rng: np.random.Generator, model: onnx.ModelProto, nan: bool) -> tuple[onnx.ModelProto, int]:
-    """A copy with one node changed, and its place."""
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    place = int(rng.integers(len(made.graph.node)))
-    node = made.graph.node[place]
-    if nan:
-        new = helper.make_node("Log", [node.input[0]], node.output, node.name)
-    elif node.op_type == "MatMul":
-        name = node.input[1]
-        tensor = next(entry for entry in made.graph.initializer if entry.name == name)
-        made.graph.initializer.append(numpy_helper.from_array(2 * numpy_helper.to_array(tensor), f"{name}_new"))
-        new = helper.make_node("MatMul", [node.input[0], f"{name}_new"], node.output, node.name)
-    elif node.op_type == "LeakyRelu":
-        new = helper.make_node("LeakyRelu", node.input, node.output, node.name, alpha=-0.5)
-    elif node.op_type == "Softsign":
-        new = helper.make_node("Tanh", node.input, node.output, node.name)
-    elif node.op_type == "Neg":
-        new = helper.make_node("Abs", node.input, node.output, node.name)
-    else:
-        new = helper.make_node("Mul", node.input, node.output, node.name)
-    node.CopyFrom(new)
-    return made, place
-
-
-def _error(expected: np.ndarray, got: np.ndarray) -> float:
-    found = drift(expected, got).error
-    return math.nan if math.isinf(found) else found
-
-
-def _cases(rng: np.random.Generator) -> Iterator[tuple[str, onnx.ModelProto, onnx.ModelProto, int, dict[str, float]]]:
-    """Name, model, reference, place of the changed node, errors of all values."""
-    for name, count, nan in (
-        ("one node", 1, False),
-        ("12 nodes", 12, False),
-        ("90 nodes", 90, False),
-        ("a NaN among 120 nodes", 120, True),
-        ("300 nodes", 300, False),
-        ("300 other nodes", 300, False),
-    ):
-        while True:
-            reference = _branches(rng, count)
-            model, place = _changed(rng, reference, nan)
-            feeds = {"x": rng.normal(size=(5, 6)).astype(np.float32)}
-            right, wrong = tap(reference)(feeds), tap(model)(feeds)
-            errors = {entry: _error(right[entry], wrong[entry]) for entry in right}
-            errors = {entry: PHONE if error < PHONE else error for entry, error in errors.items()}
-            if _found_by_frontiers(model, errors) == place and _clear(errors):
-                break
-        yield name, model, reference, place, errors
-
-
-def _clear(errors: Mapping[str, float]) -> bool:
-    """No error is near the border: what is right is right on every machine."""
-    return all(math.isnan(error) or error < ROUNDING / 50 or error > ROUNDING * 10 for error in errors.values())
-
-
-def _frontier(model: onnx.ModelProto, count: int) -> list[str]:
-    nodes = model.graph.node
-    later = {name for node in nodes[count:] for name in node.input} | set(_names(model.graph.output))
-    return [name for node in nodes[:count] for name in node.output if name in later]
-
-
-def _found_by_frontiers(model: onnx.ModelProto, errors: Mapping[str, float]) -> int | None:
-    """The place of the first node behind which a value that is needed is wrong, if all frontiers behind it are wrong, too."""
-    wrong = [
-        any(not errors[name] <= ROUNDING for name in _frontier(model, count))
-        for count in range(len(model.graph.node) + 1)
-    ]
-    narrow = all(len(_frontier(model, count)) <= NAMES for count in range(len(wrong)))
-    first = wrong.index(True) if True in wrong else None
-    return first - 1 if first is not None and narrow and all(wrong[first:]) else None
+def _errors(rng: np.random.Generator, model: onnx.ModelProto, wrong: Set[str], nan: bool) -> dict[str, float]:
+    """What a phone would show: 50 times below the limit where a value is right, 10 times above it where it is wrong, or NaN."""
+    names = [node.output[0] for node in model.graph.node]
+    small = PHONE * 4.0 ** rng.uniform(size=len(names))
+    large = 10.0 ** rng.uniform(-2, 0, size=len(names))
+    return {
+        name: (math.nan if nan else float(large[k])) if name in wrong else float(small[k])
+        for k, name in enumerate(names)
+    }
 
 
 def collect_find_the_bug(c: Collect) -> None:
     find = c.function("find_the_bug")
-    for name, model, _, _, errors in _cases(c.rng):
-        compare = Compare(errors)
-        c.value(name, c.attempt(name, find, model, compare))
-        c.value(f"{name}: calls", compare.calls)
+    for bug in _bugs(c.rng):
+        compare = Compare(bug.errors)
+        c.value(bug.title, c.attempt(bug.title, find, bug.model, compare))
+        c.value(f"{bug.title}: calls", compare.calls)
 
 
 def judge_find_the_bug(v: Verdict) -> None:
-    cases = list(_cases(v.rng))
+    bugs = list(_bugs(v.rng))
     with v.check("names a node of the model"):
-        for name, model, _, _, _ in cases:
-            answer = v.value(name)
-            values = {entry for node in model.graph.node for entry in node.output}
-            if type(answer) is not str or answer not in _names(model.graph.node):
+        for bug in bugs:
+            answer, nodes = v.value(bug.title), bug.model.graph.node
+            if type(answer) is not str or answer not in _names(nodes):
                 shown = "None. Is there a return?" if answer is None else repr(answer)[:80]
                 cause = (
                     " That is the name of a value; the node that makes it has a name of its own."
-                    if answer in values
+                    if type(answer) is str and answer in bug.errors
                     else ""
                 )
                 raise Wrong(
-                    f"{name}: expected the name of a node, for example {model.graph.node[0].name!r}, got {shown}{cause}"
+                    f"{bug.title}: expected the name of a node, for example {nodes[0].name!r}, got {shown}{cause}"
                 )
     if not v.ok:
         return
     with v.check("names the first wrong node"):
-        for name, model, _, place, errors in cases:
-            _expect_node(name, v.value(name), model, place, errors)
+        for bug in bugs:
+            _expect_node(bug, v.value(bug.title))
     with v.check(f"needs at most {CALLS} calls"):
-        for name, *_ in cases:
-            calls = v.value(f"{name}: calls")
+        for bug in bugs:
+            calls = v.value(f"{bug.title}: calls")
             if type(calls) is not int or calls > CALLS:
-                raise Wrong(f"{name}: {calls} calls of compare, {CALLS} are allowed.")
+                raise Wrong(f"{bug.title}: {calls} calls of compare, {CALLS} are allowed.")
 
 
-def _expect_node(name: str, answer: str, model: onnx.ModelProto, place: int, errors: Mapping[str, float]) -> None:
-    nodes = list(model.graph.node)
-    expected = nodes[place]
+def _expect_node(bug: _Bug, answer: str) -> None:
+    name, nodes, errors = bug.title, list(bug.model.graph.node), bug.errors
+    expected = nodes[bug.place]
     if answer == expected.name:
         return
     given = next(node for node in nodes if node.name == answer)
     error = errors[given.output[0]]
     if error <= ROUNDING:
-        after = " It stands in front of the fault." if nodes.index(given) < place else " It lies in another branch."
+        after = " It stands in front of the fault." if nodes.index(given) < bug.place else " It lies in another branch."
         raise Wrong(
             f"{name}: the result of {answer} is right (error {error:.1e}).{after} The first wrong node is {expected.name}."
         )

@@ -14,7 +14,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from oplab.checks.base import Collect, Disturbed, LearnerError, Verdict, find_todo, first_line, learner_line, rng_for
+from oplab.checks.base import (
+    Apart,
+    Collect,
+    Disturbed,
+    LearnerError,
+    Verdict,
+    find_todo,
+    first_line,
+    learner_line,
+    rng_for,
+)
 from oplab.grading import guard
 from oplab.parity import Wrong
 
@@ -60,7 +70,10 @@ def judge(job: dict[str, Any]) -> dict[str, Any]:
     try:
         verdict = Verdict(Path(job["evidence"]), rng_for(job["seed"], job["id"]), job["seals"])
         with contextlib.redirect_stdout(sys.stderr):
-            half(verdict)
+            try:
+                half(verdict)
+            finally:  # whatever it found, it means nothing if the inputs were others
+                verdict.expect_same_inputs()
     except Disturbed as error:
         return {"outcome": "disturbed", "message": str(error)}
     except Wrong as error:  # outside of a named check: evidence that cannot be read
@@ -104,6 +117,12 @@ def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
             return {"outcome": "error", "message": f"{type(error).__name__}: {error.msg}{_at(error, job)}{quoted}"}
         if learner_line(error, Path(job["file"])):
             return {"outcome": "error", "message": f"{first_line(error)}{_at(error, job)}"}
+    if isinstance(error, Apart):
+        return {
+            "outcome": "grader_error",
+            "message": f"The two halves of the check made different inputs: {error}. That says nothing about your answer. "
+            f"To repeat it: oplab check {job['id']} --seed {job['seed']}",
+        }
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         # The parent of the scratch folder is TMPDIR, or a private one of this run.
         return {

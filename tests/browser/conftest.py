@@ -83,7 +83,7 @@ def new_page(browser: Any) -> Iterator[Callable[..., Any]]:
         context = browser.new_context(**options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(120_000)
         page.requests, page.problems = [], []
         context.on("request", lambda request: page.requests.append(request.url))
         page.on("pageerror", lambda error: page.problems.append(str(error)))

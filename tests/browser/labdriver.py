@@ -124,7 +124,7 @@ class Jupyter:
             self.process = subprocess.Popen(
                 command, env=self.env, cwd=self.root, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while True:
             try:
                 urllib.request.urlopen(self.url("api/status"), timeout=5).close()
@@ -139,7 +139,7 @@ class Jupyter:
         if self.process and self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(15)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -154,7 +154,7 @@ class Jupyter:
         request = urllib.request.Request(
             self.url(path, token=False), method=method, headers={"Authorization": f"token {self.token}"}
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=240) as answer:
             return answer.read()
 
     def write(self, name: str, *cells: str) -> str:
@@ -174,9 +174,9 @@ def open_notebook(page: Any, server: Jupyter, name: str) -> None:
     """Open a notebook of the server's root and wait until it is there, with its kernel ready."""
     path = f"lab/tree/{name}" if server.app == "lab" else f"notebooks/{name}"
     page.goto(server.url(path + "?reset" if server.app == "lab" else path))
-    page.wait_for_function("window.jupyterapp !== undefined", timeout=60_000)
+    page.wait_for_function("window.jupyterapp !== undefined", timeout=240_000)
     page.evaluate("() => window.jupyterapp.restored")
-    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=60_000)
+    page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=240_000)
 
 
 # the open notebook, in JavaScript
@@ -185,7 +185,7 @@ _FIND = (
 )
 
 
-def wait_until_ready(page: Any, timeout: float = 60) -> None:
+def wait_until_ready(page: Any, timeout: float = 240) -> None:
     """Wait for the open notebook and its kernel.
 
     Jupyter's own ``ready`` promises are not awaited: JupyterLab may still replace the panel that they belong to, and a

@@ -27,7 +27,7 @@ def netron(page: Any, index: int = 0) -> Any:
     return page.locator(LIVE).nth(index).frame_locator("iframe.oplab-frame:not([data-waiting])")
 
 
-def wait_live(page: Any, count: int, timeout: float = 20) -> None:
+def wait_live(page: Any, count: int, timeout: float = 120) -> None:
     page.wait_for_function(f"document.querySelectorAll({LIVE!r}).length >= {count}", timeout=timeout * 1000)
 
 
@@ -335,7 +335,7 @@ def test_behind_a_prefix_with_every_other_port_blocked(jupyter_server: Any, new_
 def fetch(url: str) -> tuple[Any, bytes]:
     """A status and a body; 'login' when the server asks who we are."""
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=120) as answer:
             return ("login" if "/login" in answer.url else answer.status), answer.read()
     except urllib.error.HTTPError as error:
         return error.code, error.read()
@@ -457,9 +457,9 @@ def test_without_jupyter_a_local_server(new_page: Any, tmp_path: Path) -> None:
             assert fetch(origin + wrong)[0] == 404
         rebound = urllib.request.Request(url, headers={"Host": "evil.example"})
         with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(rebound, timeout=10)
+            urllib.request.urlopen(rebound, timeout=120)
     finally:
-        process.communicate("\n", timeout=20)
+        process.communicate("\n", timeout=120)
 
 
 def test_weights_are_read_when_somebody_looks_at_them(jupyter: Jupyter, new_page: Any) -> None:

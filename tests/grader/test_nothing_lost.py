@@ -69,7 +69,7 @@ class Killer:
             running.stdout.close()
         return alive
 
-    def survivors(self, seconds: float = 15) -> list[int]:
+    def survivors(self, seconds: float = 120) -> list[int]:
         """Processes of killed commands that still live: their servers end when they see that the command is gone."""
         deadline, wanted = time.monotonic() + seconds, [mark.encode() for mark in self.marks]
         while True:

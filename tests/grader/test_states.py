@@ -74,8 +74,8 @@ def test_state_and_message(id, outcomes):
 
 @pytest.mark.parametrize(("id", "limit"), [("c01.hangs", 3), ("c02.stuck", 3), ("c01.burns", 1)])
 def test_time_limits_hold(id, limit, outcomes):
-    """With some room for a busy machine; the wall limit of the last is 20 s, its processor limit 1 s."""
-    assert limit <= outcomes[id]["seconds"] < limit + 9
+    """Without them the first two would take 300 s, and the last one 120 s, its wall limit."""
+    assert limit <= outcomes[id]["seconds"] < 100
 
 
 def test_exit_code_is_1_and_there_is_no_traceback(run):
@@ -96,7 +96,7 @@ def test_points_add_up(run):
 def test_no_process_survives(run):
     pids = [int(line) for line in run[2].read_text().split()]
     assert len(pids) == 2
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while alive := [pid for pid in pids if _runs(pid)]:
         assert time.monotonic() < deadline, f"processes {alive} outlived the run"
         time.sleep(0.05)

@@ -46,7 +46,7 @@ class Watcher:
         except OSError:  # the terminal was closed
             pass
 
-    def wait(self, words: str, seconds: float = 40) -> str:
+    def wait(self, words: str, seconds: float = 300) -> str:
         deadline, seen = time.monotonic() + seconds, []
         while time.monotonic() < deadline:
             try:
@@ -60,7 +60,7 @@ class Watcher:
     def end(self) -> int:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        return self.process.wait(20)
+        return self.process.wait(120)
 
 
 @pytest.fixture
@@ -80,7 +80,6 @@ def watching(course):
 def test_saves_are_graded_and_ctrl_c_ends(watching):
     watcher = watching()
     watcher.wait("Watching exercises/")
-    time.sleep(0.5)
     watcher.file.write_text(WRONG)
     watcher.wait("c01.passes  failed")
     watcher.wait("The result is 3 * x.")
@@ -92,7 +91,6 @@ def test_saves_are_graded_and_ctrl_c_ends(watching):
 def test_only_the_exercise_that_changed_is_graded(watching):
     watcher = watching()
     watcher.wait("Watching")
-    time.sleep(0.5)
     text = watcher.file.read_text()
     watcher.file.write_text(text.replace("def passes(x):\n    return 2 * x", "def passes(x):\n    return x + x"))
     watcher.wait("c01.passes  passed")
@@ -107,7 +105,6 @@ def test_only_the_exercise_that_changed_is_graded(watching):
 def test_an_editor_that_renames_and_temporary_files(watching):
     watcher = watching()
     watcher.wait("Watching")
-    time.sleep(0.5)
     draft = watcher.file.with_name(".c01_cases.py.swp")
     draft.write_text(WRONG)
     watcher.file.rename(watcher.file.with_name("c01_cases.py~"))
@@ -118,7 +115,6 @@ def test_an_editor_that_renames_and_temporary_files(watching):
 def test_a_half_written_file_is_followed_by_the_whole_one(watching):
     watcher = watching()
     watcher.wait("Watching")
-    time.sleep(0.5)
     with watcher.file.open("w") as stream:
         stream.write(RIGHT[:20])
         stream.flush()
@@ -130,17 +126,16 @@ def test_a_half_written_file_is_followed_by_the_whole_one(watching):
 def test_rapid_saves_end_with_the_verdict_on_the_last(watching):
     watcher = watching()
     watcher.wait("Watching")
-    time.sleep(0.5)
     for number in range(12):
-        watcher.file.write_text(WRONG if number % 2 else f"import time; time.sleep(0.5)\n{RIGHT}")
+        watcher.file.write_text(RIGHT if number % 2 else "def passes(x):\n    return 5 * x\n")
         time.sleep(0.07)
-    watcher.file.write_text(RIGHT)
-    watcher.wait("c01.passes  passed")
+    watcher.file.write_text(WRONG)
+    watcher.wait("The result is 3 * x.")  # which only the last text gives
     time.sleep(2)
-    verdicts = []
+    rest = []
     while not watcher.lines.empty():
-        verdicts.append(watcher.lines.get())
-    assert not any("c01.passes  failed" in line or "crashed" in line for line in verdicts)
+        rest.append(watcher.lines.get())
+    assert not any(f"c01.passes  {state}" in line for line in rest for state in ("passed", "failed", "crashed")), rest
 
 
 def test_keys_on_a_terminal(watching):
@@ -152,11 +147,10 @@ def test_keys_on_a_terminal(watching):
     watcher.wait("c02.stuck")
     os.write(watcher.keyboard, b"n")
     watcher.wait("▸ · c01.fails")
-    time.sleep(0.5)
     watcher.file.write_text(RIGHT)
     watcher.wait("✓ c01.passes")
     os.write(watcher.keyboard, b"q")
-    assert watcher.process.wait(20) == 0
+    assert watcher.process.wait(120) == 0
 
 
 def test_a_missing_folder_is_a_sentence(course, oplab):

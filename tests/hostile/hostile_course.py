@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 HONEST_EVERY = 6
 LIMITS = "[limits]\nwall = 3.0\ncpu = 10.0\nmemory_mb = 1024\noutput_kb = 512\nfiles = 128\n"
-SLOW = "limits = { wall = 20.0, cpu = 20.0, memory_mb = 1024, files = 128 }\n"  # another limit is the one to speak
+SLOW = "limits = { wall = 60.0, cpu = 20.0, memory_mb = 1024, files = 128 }\n"  # another limit is the one to speak
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class HostileCourse:
         )
         (self.folder / "exercises" / f"c{stem}.py").write_text(answer)
         shutil.copy(HERE / "templates" / f"{kind}.py", self.folder / "oplab" / "checks" / f"c{stem}.py")
-        slow = SLOW if re.search("bomb|memory|disk|many_files|nests|nodes", file.stem) else ""
+        slow = SLOW if re.search("bomb|memory|disk|many_files|nests|nodes|honest", file.stem) else ""
         manifest.append(
             f'\n[[chapter]]\nstem = "{stem}"\ntitle = "{stem}"\nminutes = 1\n\n[[chapter.exercise]]\nname = "{name}"\n'
             f'goal = "3x + 2"\npoints = 1\ndifficulty = 1\nminutes = 1\nhints = ["Three.", "Two."]\n{slow}'
@@ -198,7 +198,7 @@ class _Answers:
 
 def _marked(mark: str) -> list[int]:
     """Living processes that a run has started: they carry its mark in their environment."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         found = []
         for entry in Path("/proc").iterdir():

@@ -163,9 +163,9 @@ def test_a_kill_in_the_middle_is_repaired_by_a_repeat(tmp_path: Path) -> None:
     first.kill()
     first.wait()
     assert (tmp_path / "product").read_text() == "who" and not (tmp_path / "stamp.json").exists()
-    again = start(tmp_path, SLOW_STEP.format(home=str(tmp_path), seconds=0)).communicate(timeout=90)[0]
+    again = start(tmp_path, SLOW_STEP.format(home=str(tmp_path), seconds=0)).communicate(timeout=300)[0]
     assert again.endswith("ran 1\n") and (tmp_path / "product").read_text() == "whole"
-    third = start(tmp_path, SLOW_STEP.format(home=str(tmp_path), seconds=0)).communicate(timeout=90)[0]
+    third = start(tmp_path, SLOW_STEP.format(home=str(tmp_path), seconds=0)).communicate(timeout=300)[0]
     assert third == "ran 0\n"
 
 
@@ -179,27 +179,31 @@ LOCKED = """
 
 
 def test_the_second_set_up_waits_and_says_so(tmp_path: Path) -> None:
-    lock = str(tmp_path / "lock")
-    first = start(tmp_path, LOCKED.format(lock=lock, inside="sys.stdin.read() if False else time.sleep(1.5)"))
+    lock, go = str(tmp_path / "lock"), tmp_path / "go"
+    held = f"[time.sleep(0.01) for _ in iter(pathlib.Path({str(go)!r}).exists, True)]"
+    first = start(tmp_path, LOCKED.format(lock=lock, inside=held))
     assert first.stdout is not None and first.stdout.readline() == "in\n"
-    began = time.monotonic()
-    second = start(tmp_path, LOCKED.format(lock=lock, inside="pass"))
-    output = second.communicate(timeout=90)[0]
-    first.communicate(timeout=90)
-    assert f"Another set-up of this folder is running (process {first.pid}). Waiting" in output
-    assert output.endswith("in\nout\n") and time.monotonic() - began > 0.8
+    second = start(tmp_path, LOCKED.format(lock=lock, inside=f"print('after', pathlib.Path({str(go)!r}).exists())"))
+    assert second.stdout is not None
+    said = second.stdout.readline()
+    assert f"Another set-up of this folder is running (process {first.pid}). Waiting" in said
+    go.touch()
+    assert second.communicate(timeout=300)[0].endswith("in\nafter True\nout\n")
+    first.communicate(timeout=300)
 
 
 def test_the_lock_is_held_until_the_last_child_has_ended(tmp_path: Path) -> None:
     lock = str(tmp_path / "lock")
-    child = f"engine.run_child(['sh', '-c', 'echo started; sleep 1.5; touch {tmp_path}/ended'], keep_open=[handle], on_line=print)"
+    script = f"echo started; until test -e {tmp_path}/go; do sleep 0.05; done; touch {tmp_path}/ended"
+    child = f"engine.run_child(['sh', '-c', {script!r}], keep_open=[handle], on_line=print)"
     first = start(tmp_path, LOCKED.format(lock=lock, inside=child))
     assert first.stdout is not None
     assert [first.stdout.readline(), first.stdout.readline()] == ["in\n", "started\n"]
     first.kill()  # the set-up alone; its child goes on
     second = start(tmp_path, LOCKED.format(lock=lock, inside=f"print(pathlib.Path('{tmp_path}/ended').exists())"))
-    output = second.communicate(timeout=90)[0]
-    assert "Waiting for it to end" in output and output.endswith("in\nTrue\nout\n")
+    assert second.stdout is not None and "Waiting for it to end" in second.stdout.readline()
+    (tmp_path / "go").touch()
+    assert second.communicate(timeout=300)[0].endswith("in\nTrue\nout\n")
 
 
 def test_an_interrupt_ends_the_child_first(tmp_path: Path) -> None:
@@ -215,7 +219,7 @@ def test_an_interrupt_ends_the_child_first(tmp_path: Path) -> None:
     assert process.stdout is not None
     child = int(process.stdout.readline())
     process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=90)[0].startswith("stopped by 15")
+    assert process.communicate(timeout=300)[0].startswith("stopped by 15")
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
 
@@ -228,13 +232,12 @@ def test_a_child_s_lines_status_and_log(tmp_path: Path) -> None:
 
 
 def test_progress_without_a_terminal_prints_few_lines() -> None:
-    stream = io.StringIO()
-    progress = engine.Progress(stream, every=0.2)
-    for number in range(50):
-        progress.update(f"{number} of 50")
-        time.sleep(0.01)
-    lines = stream.getvalue().splitlines()
-    assert 1 <= len(lines) <= 4 and "\r" not in stream.getvalue()
+    for every, count in ((3600, 0), (0, 50)):
+        stream = io.StringIO()
+        progress = engine.Progress(stream, every=every)
+        for number in range(50):
+            progress.update(f"{number} of 50")
+        assert stream.getvalue().count("\n") == count and "\r" not in stream.getvalue()
 
 
 def test_progress_on_a_terminal_rewrites_one_line() -> None:

@@ -82,29 +82,6 @@ def test_an_allowed_skip_needs_a_reason(tmp_path: Path) -> None:
     assert done.returncode == 4 and "each [[skip]] needs `test` and `reason`" in done.stderr
 
 
-FAILS = """\
-from pathlib import Path
-
-def test_late():
-    seen = Path(__file__).with_name("seen")
-    first = not seen.exists()
-    seen.touch()
-    assert not first
-
-def test_broken():
-    assert BROKEN
-"""
-
-
-@pytest.mark.parametrize("broken", [False, True], ids=["late", "broken"])
-def test_a_failure_is_tried_once_more_and_said(tmp_path: Path, broken: bool) -> None:
-    (tmp_path / "test_it.py").write_text(FAILS.replace("BROKEN", str(not broken)))
-    done = run_pytest(tmp_path, allow(tmp_path), "-n", "2", "-p", "pytest_rerunfailures", *run_tests.ONCE_MORE)
-    assert done.returncode == int(broken)
-    assert "RERUN test_it.py::test_late" in done.stdout
-    assert f"{2 if broken else 1} rerun" in done.stdout.splitlines()[-1]
-
-
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     codes = {"lint": 0, "notebooks": 0, "tests": 0}

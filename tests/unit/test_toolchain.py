@@ -166,17 +166,17 @@ print(torch.ops.test_toolchain.zeros_of(torch.ones(2, 3)).tolist())
     def test_a_compiler_that_takes_too_long_is_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         real = compiler.find_compiler().command[0]
         child = tmp_path / "child"
-        text = f'#!/bin/sh\ncase "$1" in -dM) exec {real} "$@";; esac\nsleep 60 & echo $! > {child}\nwait\n'
+        text = f'#!/bin/sh\ncase "$1" in -dM) exec {real} "$@";; esac\nsleep 600 & echo $! > {child}\nwait\n'
         slow = write(tmp_path, text, "slow-c++")
         slow.chmod(0o755)
         monkeypatch.setenv("CXX", str(slow))
         file = write(tmp_path, KERNEL)
         start = time.monotonic()
-        with pytest.raises(BuildFailed, match=r"c12_twice\.cpp: error: the compiler did not finish within 1 s"):
-            compile_exercise(file, "ort", cache=tmp_path / "cache", timeout=1)
-        assert time.monotonic() - start < 30, "it waited for what the compiler had started"
+        with pytest.raises(BuildFailed, match=r"c12_twice\.cpp: error: the compiler did not finish within 5 s"):
+            compile_exercise(file, "ort", cache=tmp_path / "cache", timeout=5)
+        assert time.monotonic() - start < 300, "it waited for what the compiler had started"
         assert not list((tmp_path / "cache").iterdir())
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while alive(int(child.read_text())) and time.monotonic() < deadline:
             time.sleep(0.02)
         assert not alive(int(child.read_text())), "what the compiler started has to end with it"
@@ -573,7 +573,7 @@ print([name for name in ("torch", "onnx", "onnxruntime", "numpy") if name in sys
 
     def test_killed_in_the_middle_and_repeated(self, small: Path):
         process = subprocess.Popen([sys.executable, "-m", "oplab.toolchain.build"], cwd=REPO, stdout=subprocess.PIPE)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not list((small / "build").glob("lib/.making-*/*.o")) and time.monotonic() < deadline:
             time.sleep(0.01)
         process.kill()

@@ -282,7 +282,7 @@ def test_show_on_the_command_line_serves_until_ctrl_c(tmp_path: Path) -> None:
     )
     assert process.stdout.readline().startswith("model.onnx: 1 node")
     address = process.stdout.readline().strip()
-    assert b"oplab-view" in urllib.request.urlopen(address, timeout=10).read()
+    assert b"oplab-view" in urllib.request.urlopen(address, timeout=120).read()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=90)
     assert process.returncode == 0 and errors == ""
