@@ -37,7 +37,7 @@ from oplab.toolchain import build
 from oplab.toolchain.headers import ort_include, runtime_version
 
 HERE = platform.machine() in ("aarch64", "arm64")
-SETS = ("neon", "plain")
+SETS = tuple(test_op_machine_code.AARCH64)
 TYPES = {
     np.dtype(np.float32): TensorProto.FLOAT,
     np.dtype(np.float64): TensorProto.DOUBLE,
@@ -287,5 +287,5 @@ def test_the_product_keeps_its_sums_in_registers(machine: Machine):
     code = functions(machine.library, machine.objdump)
     for simd in SETS:
         for dtype in ("float", "double"):
-            test_op_machine_code.check_product(code, simd, dtype)
+            test_op_machine_code.check_product(code, test_op_machine_code.AARCH64[simd], dtype)
     test_op_machine_code.check_only_jobs_are_fused(code)
