@@ -15,8 +15,8 @@ def my_add_backward(name: str) -> None:
             ``(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor``, and its kernel computes alpha*a + beta*b.
 
     The kernel takes float32 and float64 of any layout and returns a new contiguous tensor of the same shape and dtype; two
-    tensors of different shapes are an error. The fake promises exactly that, for any shape; the backward gives the
-    gradients of a and b and leaves the gradient that it gets as it is.
+    tensors of different shapes are an error. The fake promises exactly that, for any shape, also where a size is data (the rows
+    of a[a > 0], say); the backward gives the gradients of a and b and leaves the gradient that it gets as it is.
     """
 
     # TODO c07.my_add_backward: register a fake and a backward for the operator `name`

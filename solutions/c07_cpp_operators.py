@@ -15,14 +15,16 @@ def my_add_backward(name: str) -> None:
             ``(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor``, and its kernel computes alpha*a + beta*b.
 
     The kernel takes float32 and float64 of any layout and returns a new contiguous tensor of the same shape and dtype; two
-    tensors of different shapes are an error. The fake promises exactly that, for any shape; the backward gives the
-    gradients of a and b and leaves the gradient that it gets as it is.
+    tensors of different shapes are an error. The fake promises exactly that, for any shape, also where a size is data (the rows
+    of a[a > 0], say); the backward gives the gradients of a and b and leaves the gradient that it gets as it is.
     """
 
     # ANSWER c07.my_add_backward: register a fake and a backward for the operator `name`
     @torch.library.register_fake(name)
     def fake(a, b, alpha=3.0, beta=2.0):
-        torch._check(a.shape == b.shape, lambda: "a and b must have the same shape.")
+        torch._check(a.dim() == b.dim(), lambda: "a and b must have the same shape.")
+        for m, n in zip(a.shape, b.shape, strict=True):
+            torch._check(m == n, lambda: "a and b must have the same shape.")
         torch._check(a.dtype == b.dtype, lambda: "a and b must have the same dtype.")
         torch._check(a.device == b.device, lambda: "a and b must be on the same device.")
         return torch.empty_like(a, memory_format=torch.contiguous_format)

@@ -375,6 +375,9 @@ SLOPES = [
 ]
 
 
+DATA = "the export with a size that is data"
+
+
 def collect_my_add_backward(c: Collect) -> None:
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -426,6 +429,14 @@ def collect_my_add_backward(c: Collect) -> None:
     if program is not None:
         c.value("the export", c.attempt("the export", program.module(), a, b))
 
+    class Selected(torch.nn.Module):
+        def forward(self, a, b):
+            return operator(a[a > 0], b[a > 0], 2.0, -1.0)
+
+    program = c.attempt(DATA, torch.export.export, Selected(), (a, b))
+    if program is not None:
+        c.value(DATA, c.attempt(DATA, program.module(), a, b))
+
     other = torch.library.Library("c07_other", "DEF")
     other.define("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor")
     c.attempt("another name", c.function("my_add_backward"), "c07_other::my_add")
@@ -436,7 +447,7 @@ def collect_my_add_backward(c: Collect) -> None:
 def judge_my_add_backward(v: Verdict) -> None:
     slopes = [(case, case.arrays(v.rng) and v.rng.normal(size=case.shape).astype(case.dtype)) for case in SLOPES]
     Sum((3, 4)).arrays(v.rng)
-    exported = Sum((6, 4)).arrays(v.rng)
+    a, b = (array.astype(np.float64) for array in Sum((6, 4)).arrays(v.rng))
     with v.check("the fake promises what the kernel returns"):
         for case in FAKED:
             expect_fake(v, case)
@@ -454,14 +465,28 @@ def judge_my_add_backward(v: Verdict) -> None:
             )
     with v.check("a model with a dynamic size can be exported"):
         explain_fake(v, "the export")
-        a, b = (array.astype(np.float64) for array in exported)
         expect_close(
             result(v, "the export"), (2 * a - b).astype(np.float32), name="the exported program at another size"
         )
+    with v.check("a model with a size that is data can be exported"):
+        expect_no_guard(v, DATA)
+        explain_fake(v, DATA)
+        right = (2 * a - b)[a > 0].astype(np.float32)
+        expect_close(result(v, DATA), right, name="my_add(a[a > 0], b[a > 0], 2, -1), exported")
     with v.check("the backward gives both gradients"):
         for case, weight in slopes:
             with about(case.title):
                 expect_gradients(v, case, weight)
+
+
+def expect_no_guard(v: Verdict, title: str) -> None:
+    """Say what an export that stops at an unknown size means."""
+    error = v.error(title)
+    if error and ("data-dependent" in error.message or "DataDependent" in error.type):
+        raise Wrong(
+            f"{title} stops: {error.message.splitlines()[0]} The fake compares whole shapes, or decides with `if`; how many rows "
+            "a[a > 0] has is known when the program runs. torch._check(m == n, …) for each size of a and b makes it a condition then."
+        )
 
 
 def explain_fake(v: Verdict, title: str) -> None:
