@@ -242,7 +242,7 @@ axes.spines[["top", "right"]].set_visible(False)
 LIMITS = r"""
 #include <chrono>
 #include "oplab_kernel.h"
-#include "simd.h"
+#include "matrix_tile.h"
 
 template <typename Work>
 double best_seconds(int times, const Work& work) {
@@ -304,7 +304,7 @@ print("both limits are measured:", bool(bandwidth > 0.1 and peak > 0.1))
 # %% [markdown]
 # The loop over the chains is compiled several times, on x86 for SSE, AVX2 and AVX-512: the processor's instructions that compute 4, 8
 # or 16 floats at once (on AArch64 for NEON: 4). `chosen_simd` finds the widest set that the processor
-# has when it runs, and `run_vectorised` calls that one (`csrc/ort_ops/simd.h`). The flags of the course name no processor, so
+# has when it runs, and `run_vectorised` calls that one (`csrc/common/simd.h`). The flags of the course name no processor, so
 # everything else is compiled for the oldest one. A library that you give away has to be built that way, too: `-march=native`
 # ends with an illegal instruction on somebody's machine.
 #
@@ -655,7 +655,8 @@ struct Wide {
 };
 """
 widths = (16, 32, 64)
-wides = compiled("wides", '#include "simd.h"\n', WIDTH, WIDE, operators={f"Wide{w}": f"Wide<{w}>" for w in widths})
+HEADERS = '#include "oplab_kernel.h"\n#include "matrix_tile.h"\n'
+wides = compiled("wides", HEADERS, WIDTH, WIDE, operators={f"Wide{w}": f"Wide<{w}>" for w in widths})
 
 # %% [markdown]
 # What the compiler makes of it is text that you can read: `g++ -S`. Below is the innermost loop of each width. On x86 it is compiled
@@ -706,8 +707,8 @@ plt.show()
 
 # %% [markdown]
 # Green is a multiply-add, red reads or writes the stack. An AVX2 register has 32 bytes. GCC splits each operation on 64 bytes in
-# two, but it keeps the *variable* in memory, where all six sums are read and written in each step. There are registers enough: twelve
-# of 16, and clang uses them. With 16 bytes the loop is as short as with 32, and each instruction does half of the work.
+# two, but it keeps the *variable* in memory, where all six sums are read and written in each step. There are registers enough:
+# twelve of the 16 would do. With 16 bytes the loop is as short as with 32, and each instruction does half of the work.
 #
 # So the width has to follow the set of instructions. Here are the times, for each set that your processor has. `OPLAB_SIMD` chooses
 # one when a session is made.
