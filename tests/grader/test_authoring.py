@@ -261,6 +261,33 @@ def test_lint_exits_1_and_names_what_is_wrong(root):
     assert oplab(root, "lint-course", "c05.nope").returncode == 2
 
 
+def test_repeat_finds_what_fails_now_and_then_and_says_how_to_see_it_again(root):
+    other = f"tests/alternatives/{S}/double__sum.py"
+    edit(other, "return x + x", "return x + x if x.flatten()[0] > 0 else x")(root)
+    done = oplab(root, "lint-course", "--repeat", "20")
+    assert done.returncode == 1
+    count = done.stdout.count("c05.double: alternative sum: expected passed, got failed")
+    assert 0 < count < 20 and "c05.double: solution" not in done.stdout
+    assert f"2 answers graded 20 times: {count} findings." in done.stdout
+    assert "40 of 40 runs" in done.stderr
+    command = re.search(r"oplab (lint-course c05\.double --answers right --seed \d+)", done.stdout)[1]
+    again = oplab(root, *command.split())
+    assert again.returncode == 1 and "alternative sum: expected passed, got failed" in again.stdout
+
+
+def test_a_solution_s_finding_is_repeated_by_check(root):
+    edit(f"solutions/{S}.py", "return 2 * x", "return 3 * x")(root)
+    done = oplab(root, "lint-course", "--answers", "right")
+    command = re.search(r"oplab (check c05\.double --track solutions --seed (\d+))", done.stdout)
+    again = oplab(root, *command[1].split())
+    assert again.returncode == 1 and f"Inputs: --seed {command[2]}" in again.stdout
+
+
+def test_seed_and_repeat_exclude_each_other(root):
+    assert oplab(root, "lint-course", "--repeat", "2", "--seed", "1").returncode == 2
+    assert oplab(root, "lint-course", "--answers", "strange").returncode == 2
+
+
 # new-exercise -----------------------------------------------------------------------------------------------------------------
 
 
