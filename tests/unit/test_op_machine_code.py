@@ -25,7 +25,7 @@ X86_64: dict[str, Set] = {
     "plain": ("run_plain", r"addp[sd]", 3 * 1 * 4),
 }
 AARCH64: dict[str, Set] = {
-    "neon": ("run_with_neon", r"fmla", 6 * 1 * 4),
+    "neon": ("run_with_neon", r"fmla", 4 * 1 * 4),
     "plain": ("run_plain", r"fadd", 3 * 1 * 4),
 }
 HERE = X86_64 if platform.machine() in ("x86_64", "AMD64") else AARCH64
