@@ -115,6 +115,13 @@ def test_an_address_or_a_path_is_refused(clean):
         assert "which differs by machine" in notebooks.problems(notebook)[0]
 
 
+def test_a_reference_answer_that_did_not_pass_is_refused(clean):
+    """A busy machine, or a file that was saved meanwhile: nbval would demand the same failure ever after."""
+    notebook = copy.deepcopy(clean)
+    code(notebook, 1).outputs[0].text = "! c10.attach_function  error  0/4 points\n    ✓ a valid model\n"
+    assert "the reference answer of c10.attach_function did not pass: error" in notebooks.problems(notebook)[0]
+
+
 def test_an_error_output_is_refused(clean):
     notebook = copy.deepcopy(clean)
     code(notebook, 1).outputs = [nbformat.v4.new_output("error", ename="KeyError", evalue="'x'", traceback=[])]

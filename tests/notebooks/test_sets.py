@@ -1,0 +1,42 @@
+"""``make test TEST_ARGS="notebooks --sets"``: the variables that it sets are obeyed, and the notebooks run once for each set."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import run_tests
+
+LOOK = """
+import json, torch
+from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
+print(json.dumps([torch.backends.cpu.get_cpu_capability(), [name for name in __cpu_dispatch__ if __cpu_features__[name]]]))
+"""
+
+
+@pytest.mark.parametrize("name", run_tests.older_sets())
+def test_libraries_keep_to_the_set(name):
+    env = {**os.environ, **run_tests.older_sets()[name]}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", LOOK], env=env, capture_output=True, text=True, check=True
+    )
+    aten, numpy = json.loads(done.stdout)
+    assert aten == {"avx2": "AVX2", "plain": "DEFAULT"}[name]
+    assert not any(feature.startswith("AVX512") or feature == "X86_V4" for feature in numpy)
+    assert name == "avx2" or numpy == []
+
+
+@pytest.mark.parametrize("chosen", [None, [], ["04", "10"]])
+def test_notebooks_run_once_for_each_set(chosen, monkeypatch):
+    seen = []
+    monkeypatch.setattr(run_tests, "run", lambda command, **variables: seen.append((command, variables)) or 0)
+    assert run_tests.notebooks(chosen) == 0
+    sets = [None, *run_tests.older_sets()] if chosen is not None else [None]
+    assert [variables.get("OPLAB_SIMD") for _, variables in seen] == sets
+    for command, _ in seen:
+        assert "--nbval-cell-timeout=600" in command
+        found = sum(word.endswith(".ipynb") for word in command)
+        assert found == 2 if chosen else found > 2
