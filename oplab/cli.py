@@ -405,13 +405,16 @@ def lint_course(
         raise OplabError("--seed and --repeat exclude each other.", "One seed gives the same inputs each time.")
     course = _course()
     chosen = {exercise.id for exercise in course.select(_split(ids))}
-    findings = [finding for finding in lint.lint(course) if not ids or lint.concerns(course, finding, chosen)]
-    for finding in findings:
-        print(finding)
     kinds = () if fast else lint.KINDS[answers]
-    trials = [trial for trial in lint.trials(course) if trial.exercise.id in chosen and trial.kind in kinds]
-    if trials:
-        findings += _graded(course, trials, jobs, repeat, seed)
+    try:
+        findings = [finding for finding in lint.lint(course) if not ids or lint.concerns(course, finding, chosen)]
+        for finding in findings:
+            print(finding)
+        trials = [trial for trial in lint.trials(course) if trial.exercise.id in chosen and trial.kind in kinds]
+        if trials:
+            findings += _graded(course, trials, jobs, repeat, seed)
+    except KeyboardInterrupt:
+        raise Stopped from None
     times = f" {repeat} times" if repeat > 1 else ""
     looked = f"{len(chosen)} exercises, {len(lint.RULES)} rules, {len(trials)} answers graded{times}"
     print(f"{looked}: {f'{len(findings)} findings' if findings else 'all as promised'}.")
@@ -448,7 +451,7 @@ def _graded(course: Course, trials: Sequence[Any], jobs: int, repeat: int, seed:
             found = lint.run(course, trials, jobs, done, repeat, seed)
     except KeyboardInterrupt:
         print(f"\n{ended} of {total} runs, {bad} findings.", file=sys.stderr)
-        raise Stopped from None
+        raise
     if repeat == 1:
         for finding in found:
             print(finding)
