@@ -51,9 +51,9 @@ class Peer:
         Make  # make(threads) -> a callable without arguments. Its result: one array or several, of numpy, torch or ORT
     )
     target: float | None = None  # how many times as long as ours it has to take, at least
-    plain: float | None = None  # instead, where a kernel has faster sets and the processor has none of them
     check: Check | None = None  # instead of the case's own, for example a limit that computes something else
     rung: bool = False  # a slower version of our own, for the picture of the ladder: no peer in the table
+    plain: float | None = None  # instead of target, where a kernel has faster sets and the processor has none of them
 
 
 @dataclass(frozen=True)
