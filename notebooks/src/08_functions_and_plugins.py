@@ -764,7 +764,7 @@ def scan(seed, count):
     box[np.arange(count), rng.integers(0, 3, count)] = rng.choice([-0.4, 0.4], count)
     floor = np.column_stack([rng.uniform(-1.2, 2.6, count), rng.uniform(-1, 1, count), np.zeros(count)])
     points = np.concatenate([ball, box + [1.6, 0, 0.4], floor])
-    points = (points * 256).round() / 256  # squared distances are exact: no near ties
+    points = (points * 256).round() / 256  # squared distances are exact, so there are no near ties
     return torch.from_numpy(points.astype(np.float32))
 
 
