@@ -833,8 +833,11 @@ for (name, *ours), (_, *course) in zip(derivatives(trained), derivatives(torch.o
 
 # %%
 layer = torch.nn.Linear(4, 4)
-with torch.autocast("cpu", dtype=torch.bfloat16), raises(RuntimeError, "but found BFloat16"):
-    trained(layer(a), b)
+try:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        trained(layer(a), b)
+except RuntimeError as error:
+    print(str(error).split(", ")[-1])
 torch.library.register_autocast("lab07_trained::my_add", "cpu", torch.float32)
 with torch.autocast("cpu", dtype=torch.bfloat16):
     y = trained(layer(a), b)
