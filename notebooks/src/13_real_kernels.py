@@ -828,14 +828,14 @@ with raises(Fail, "Type (tensor(double)) of output arg (z) of node () does not m
 # | an error is not reported | a status from here is ignored: `Compute` has to check anyway |
 # | a crash before ONNX Runtime 1.24 | an input has the name "": the runtime itself reads through a null pointer (not shown here) |
 #
-# The cure goes to the C API under the helper: size -1 **and** the name, the type of the input, and silence where a dimension is not
-# known. That is `oplab::Shapes` in the course's header; a kernel has a static `InferShapes`.
+# The fix calls the C API under the helper: size -1 **and** the name, and the type of the input. A dimension that is not known gets a
+# name that no other dimension has, so the rank is kept. That is `oplab::Shapes` in the course's header; a kernel has a static
+# `InferShapes`.
 
 # %%
 quote(
-    "if (!dim.is_known()) return;",
     "sizes.push_back(dim.name.empty() ? dim.size : -1);",
-    "names.push_back(dim.name.c_str());",
+    "texts.push_back(dim.is_known() ? dim.name : fresh_name());",
 )
 
 # %%
@@ -857,9 +857,16 @@ struct CopyOp : oplab::Op<Copy<T>> {
 };
 """
 names_kept = compiled("names_kept", SHAPES, operators=both)
+
+
+def shown(shape):
+    """A fresh name is another one in each session."""
+    return ["a fresh name" if str(size).startswith("unknown_") else size for size in shape]
+
+
 for dtype in ("float32", "float64"):
-    print(dtype, [inferred(names_kept, size, dtype) for size in ([2, 3], ["n", 3], [None, 3])])
-print("Add behind it:", inferred(names_kept, [None, 3], behind="Add", other=[5, 3]))
+    print(dtype, [shown(inferred(names_kept, size, dtype)) for size in ([2, 3], ["n", 3], [None, 3])])
+print("Add after it:", shown(inferred(names_kept, [None, 3], behind="Add", other=[5, 3])))
 
 # %% [markdown]
 # ## 8. CPU or CUDA
