@@ -13,14 +13,15 @@
 
 // In a job, products are added up with fused multiply-add where the set has it: twice the speed, and one rounding less. The rest
 // of the library is compiled without, so that a sum has the same bits on every processor. GCC takes the option from the function
-// that a job is inlined into, clang from the block that the sum is written in.
+// that a job is inlined into, clang from the block that the sum is written in. GCC 11 would also join two blocks of sums, which are
+// more than there are registers.
 #if defined(__clang__)
 #define OPLAB_JOB
 #define OPLAB_PLAIN_JOB
 #define OPLAB_FUSED_SUMS _Pragma("clang fp contract(fast)")
 #else
-#define OPLAB_JOB [[gnu::optimize("fp-contract=fast", "no-trapping-math")]]
-#define OPLAB_PLAIN_JOB [[gnu::optimize("no-trapping-math")]]
+#define OPLAB_JOB [[gnu::optimize("fp-contract=fast", "no-trapping-math", "no-loop-unroll-and-jam")]]
+#define OPLAB_PLAIN_JOB [[gnu::optimize("no-trapping-math", "no-loop-unroll-and-jam")]]
 #define OPLAB_FUSED_SUMS
 #endif
 

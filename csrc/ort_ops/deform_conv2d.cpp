@@ -309,7 +309,7 @@ struct Tile {
       const bool inside = (y > -1) & (y < bottom) & (x > -1) & (x < end);
       at.y[pixel] = inside ? y : T(-2);
       at.x[pixel] = inside ? x : T(-2);
-      at.mask[pixel] = (y == y) & (x == x) ? T(1) : std::numeric_limits<T>::quiet_NaN();
+      at.mask[pixel] = ((y == y) & (x == x)) ? T(1) : std::numeric_limits<T>::quiet_NaN();
     }
     const auto height = static_cast<uint64_t>(call.height), width = static_cast<uint64_t>(call.width);
     const int64_t channels = call.channels, line = call.width * channels, outside = in.outside;
@@ -324,10 +324,10 @@ struct Tile {
       const int64_t first = image + row * line + column * channels;
       const bool top = static_cast<uint64_t>(row) < height, bottom = static_cast<uint64_t>(row + 1) < height;
       const bool left = static_cast<uint64_t>(column) < width, right = static_cast<uint64_t>(column + 1) < width;
-      at.corner[0][pixel] = top & left ? first : outside;
-      at.corner[1][pixel] = top & right ? first + channels : outside;
-      at.corner[2][pixel] = bottom & left ? first + line : outside;
-      at.corner[3][pixel] = bottom & right ? first + line + channels : outside;
+      at.corner[0][pixel] = (top & left) ? first : outside;
+      at.corner[1][pixel] = (top & right) ? first + channels : outside;
+      at.corner[2][pixel] = (bottom & left) ? first + line : outside;
+      at.corner[3][pixel] = (bottom & right) ? first + line + channels : outside;
     }
     if (!in.mask) return;
     const T* mask = in.mask + plane * call.out_pixels + part.first;

@@ -59,11 +59,15 @@ struct Product {
       }
     }
     for (int64_t k = 0; k < terms; ++k) {
+      // The next panels' weights, which may be in memory. It is a loop of its own, and SSE2 does without, because GCC 11 would
+      // keep sums on the stack.
+      if constexpr (simd != Simd::plain) {
+        for (int p = 0; p < panels; ++p) __builtin_prefetch(weights + at((panels + p) * terms + k, 0), 0, 2);
+      }
       for (int p = 0; p < panels; ++p) {
         for (int part = 0; part < kParts; ++part) {
           std::memcpy(&weight[p][part], weights + at(p * terms + k, part), sizeof(V));
         }
-        __builtin_prefetch(weights + at((panels + p) * terms + k, 0), 0, 2);  // the next panels', which may be in memory
       }
       for (int r = 0; r < rows; ++r) {
         for (int p = 0; p < panels; ++p) {

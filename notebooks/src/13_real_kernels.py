@@ -822,7 +822,7 @@ with raises(Fail, "Type (tensor(double)) of output arg (z) of node () does not m
 # | what you see | because |
 # |---|---|
 # | names are lost | the helper writes -2 as the size of a symbolic dimension; the runtime refuses it, and nobody reads the status |
-# | size -1 | -1 without a name is taken as a size; only a name that is new for each node would leave it open |
+# | size -1 | -1 without a name is taken as a size; only a name that is new for each node leaves it open |
 # | float | the third argument of `SetOutputShape`; passing `T` does not help: of all kernels with one name the **first** is asked |
 # | a scalar looks unknown | both have no dimensions |
 # | an error is not reported | a status from here is ignored: `Compute` has to check anyway |
@@ -1118,7 +1118,7 @@ with raises(Exception, "Pick: scale must have one value."):
 # - The orders of section 6 find results that depend on the order, and the addresses find memory that rows share. Neither looks into a
 #   library that your rows call: it was compiled without the instrumentation.
 # - "The same bits" holds on one machine. Another compiler or processor may fuse `a * b + c` into one rounding.
-# - `InferShapes` sees shapes, not values. An output whose size depends on data (`NonZero`) stays unknown.
+# - `InferShapes` sees shapes, not values. A size that depends on data (`NonZero`) stays unknown; the rank need not.
 # - `Op` has no optional outputs and no variadic ones; section 4 shows how to do them by hand.
 # - The crashes were seen with ONNX Runtime 1.31.1 and headers 1.21. When one of these cells no longer fails, the runtime has learnt
 #   something, and this chapter has to.

@@ -80,7 +80,7 @@ def host_path() -> Path:
 
 
 def compile_exercise(
-    source: Path, kind: Kind, *, sanitize: bool | Sanitizer = False, cache: Path | None = None, timeout: float = 90.0
+    source: Path, kind: Kind, *, sanitize: bool | Sanitizer = False, cache: Path | None = None, timeout: float = 300.0
 ) -> Path:
     """The shared library made from a one-file C++ exercise; compiled once for each content.
 
@@ -146,7 +146,7 @@ def compile_driver(source: Path, sanitizer: Sanitizer) -> Path:
         with _scratch(folder) as scratch:
             made = scratch / program.name
             command = [*how.compile_command(compiler, sanitize=sanitizer), str(source.resolve()), "-o", str(made)]
-            _must_succeed(run([*command, "-pthread", "-ldl"], timeout=300.0, cwd=scratch), source, 300.0)
+            _must_succeed(run([*command, "-pthread", "-ldl"], timeout=1800.0, cwd=scratch), source, 1800.0)
             os.replace(made, program)
     return program
 
@@ -258,7 +258,7 @@ def build_all(*, say=print) -> bool:
         return True
 
 
-def _build_product(product: _Product, compiler: Compiler, folder: Path, timeout: float = 300.0) -> str:
+def _build_product(product: _Product, compiler: Compiler, folder: Path, timeout: float = 1800.0) -> str:
     """Compiles one folder of ``csrc`` and puts what is made in its place. Returns how, for the reader."""
     cmake = _cmake() if product.cmake else None
     with _scratch(folder) as scratch:
@@ -304,7 +304,7 @@ def _compile(
     *,
     sanitize: bool | Sanitizer = False,
     archive: Path | None = None,
-    timeout: float = 300.0,
+    timeout: float = 1800.0,
 ) -> str:
     """Compiles sources to one file: one call for one source, else a call for each and one to link. Returns what they printed.
 

@@ -54,7 +54,7 @@ class Extension:
     fresh: bool
 
 
-def build_extensions(folders: Sequence[Path], *, cache: Path | None = None, timeout: float = 300.0) -> list[Extension]:
+def build_extensions(folders: Sequence[Path], *, cache: Path | None = None, timeout: float = 1800.0) -> list[Extension]:
     """Build several folders at the same time, each once for its content.
 
     Args:
