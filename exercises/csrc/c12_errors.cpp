@@ -3,14 +3,19 @@
 // Everything else is refused with a status of the code ORT_INVALID_ARGUMENT. Its sentence begins with "AddBias: " and names
 // - x or bias, with its whole shape such as [2, 3, 4], where the rank is not 2 or not 1;
 // - both shapes, where the lengths do not fit;
-// - scale, when the session is made, where the model gives it another type than float, or a value that is not finite and above 0
-//   (then: that value).
-// An exception must not leave Create or ComputeV2: C calls them.
+// - scale, when the session is made: if it is not a float attribute, or if it is not a finite number above 0. In the second case
+//   the sentence contains the value.
+// From Create the code does not reach the caller: ONNX Runtime reports RUNTIME_EXCEPTION in its place.
+// An exception must not leave Create or ComputeV2, which are called through a C interface.
 #include <onnxruntime_cxx_api.h>
 
 #include <cmath>
-#include <optional>
+#include <exception>
+#include <memory>
+#include <new>
 #include <sstream>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -25,8 +30,9 @@ OrtStatus* Create(const OrtKernelInfo* info, Kernel& kernel) noexcept;  // sets 
 #error "c12.errors is not written yet"
 
 struct AddBias : Ort::CustomOpBase<AddBias, Kernel, true> {  // true: with status, so Create…V2 and ComputeV2
-  OrtStatus* CreateKernelV2(const OrtApi&, const OrtKernelInfo* info, void** made) const noexcept {
-    auto kernel = std::make_unique<Kernel>();
+  OrtStatus* CreateKernelV2(const OrtApi& api, const OrtKernelInfo* info, void** made) const noexcept {
+    std::unique_ptr<Kernel> kernel{new (std::nothrow) Kernel};
+    if (!kernel) return api.CreateStatus(ORT_FAIL, "AddBias: no memory for a kernel");
     if (OrtStatus* failed = Create(info, *kernel)) return failed;
     *made = kernel.release();
     return nullptr;
@@ -54,5 +60,7 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
     return api->AddCustomOpDomain(options, domain);
   } catch (const std::exception& error) {
     return api->CreateStatus(ORT_FAIL, error.what());
+  } catch (...) {
+    return api->CreateStatus(ORT_FAIL, "an unknown C++ exception while kernels were registered");
   }
 }

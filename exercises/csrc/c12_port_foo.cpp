@@ -6,7 +6,7 @@
 //
 // An attribute that is missing or of another type is refused when the session is made, with a sentence that names it. Shapes
 // that differ are a status of the code ORT_INVALID_ARGUMENT, not an exception, with a sentence that names both, such as
-// [2, 3] and [3]. The old kernel, which does neither:
+// [2, 3] and [3]. The old kernel throws for a bad attribute and never compares the shapes:
 //
 //   struct FooKernel {
 //     FooKernel(Ort::CustomOpApi ort, const OrtKernelInfo* info) : ort_(ort) {
@@ -33,6 +33,10 @@
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
 
 #include <cmath>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
 
 // TODO c12.port_foo: the kernel, an operator that exists from version 2 on, and the entry point
 #error "c12.port_foo is not written yet"

@@ -55,16 +55,19 @@ quiet_exports()
 # %% [markdown]
 # ### What each section uses
 #
-# The C++ of this chapter stands in texts, and `compiled` makes a library of one. What chapter 12 explained is written once,
-# here: the entry point, the domain `lesson`, `CreateKernelV2`, and the `noexcept` and `try` around what C calls. A kernel of this
-# chapter is a `compute` that may throw.
+# The C++ of this chapter is in Python strings, with `noexcept` and `try` around each function that ONNX Runtime calls;
+# `compiled` makes a library of it. What chapter 12 explained is written once, here: the entry point, the domain `lesson`, and
+# `CreateKernelV2`. A kernel of this chapter is a `compute` that may throw. A user's mistake is an `Ort::Exception` with the code
+# `ORT_INVALID_ARGUMENT`; ONNX Runtime's own exceptions keep their code, and all others become `ORT_RUNTIME_EXCEPTION`.
 
 # %%
 HEAD = r"""
 #include <onnxruntime_cxx_api.h>
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <new>
+#include <stdexcept>
 #include <vector>
 using Type = ONNXTensorElementDataType;
 constexpr Type FLOAT = ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, DOUBLE = ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE;
@@ -76,8 +79,12 @@ struct Guarded : Kernel {
     try {
       Kernel::compute(Ort::KernelContext(context));
       return nullptr;
+    } catch (const Ort::Exception& error) {
+      return Ort::GetApi().CreateStatus(error.GetOrtErrorCode(), error.what());
     } catch (const std::exception& error) {
-      return Ort::GetApi().CreateStatus(ORT_INVALID_ARGUMENT, error.what());
+      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+    } catch (...) {
+      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, "an unknown C++ exception in a kernel");
     }
   }
 };
@@ -107,6 +114,8 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
     return api->AddCustomOpDomain(options, domain);
   } catch (const std::exception& error) {
     return api->CreateStatus(ORT_FAIL, error.what());
+  } catch (...) {
+    return api->CreateStatus(ORT_FAIL, "an unknown C++ exception while kernels were registered");
   }
 }
 """
@@ -170,14 +179,15 @@ struct PickKernel {
     const float* from = x.GetTensorData<float>();
     const int64_t* places = at.GetTensorData<int64_t>();
     float* y = context.GetOutput(0, info.GetShape()).GetTensorMutableData<float>();
-    int32_t* outside = context.GetOutput(1, {1}).GetTensorMutableData<int32_t>();
     const float scale = scale_of(context);
-    *outside = 0;
-    for (size_t i = 0; i < info.GetElementCount(); ++i) {
+    const size_t length = info.GetElementCount();
+    int32_t count = 0;
+    for (size_t i = 0; i < length; ++i) {
       const bool inside = places[i] >= 0 && places[i] < size;
       y[i] = inside ? scale * from[places[i]] : 0;
-      *outside += !inside;
+      count += !inside;
     }
+    *context.GetOutput(1, {1}).GetTensorMutableData<int32_t>() = count;
   }
   static float scale_of(const Ort::KernelContext& context) { %s }
 };
@@ -223,8 +233,8 @@ y, outside = run(two_inputs, model_of("Pick", ["x", "at"], ["y", "outside"], dty
 print("y", y.tolist(), y.dtype, "  outside", outside.tolist(), outside.dtype)
 
 # %% [markdown]
-# `at` may have any shape, because the loop ends at the number of elements. Had it ended at `shape[0]`, half of the table below
-# would be memory that nothing was written to, and a scalar, which has no `shape[0]`, would end the process.
+# `at` may have any shape, because the loop ends at the number of elements. If it ended at `shape[0]`, half of the first output
+# below would never be written. For a scalar, `shape[0]` does not exist, and reading it is undefined behaviour.
 
 # %%
 any_shape = model_of("Pick", ["x", "at"], ["y", "outside"], dtypes, {"at": None, "y": None})
@@ -410,14 +420,16 @@ table(rows, heads, [2.3, 1.1, 1.5, 1.1, 1.5], bad)
 # %%
 ASKED = r"""
     if (context.GetInputCount() <= 2 || context.GetInput(2) == nullptr) return 1;
-    if (context.GetInput(2).GetTensorTypeAndShapeInfo().GetElementCount() != 1) throw std::runtime_error("Pick: scale has one value.");
+    if (context.GetInput(2).GetTensorTypeAndShapeInfo().GetElementCount() != 1) {
+      throw Ort::Exception("Pick: scale must have one value.", ORT_INVALID_ARGUMENT);
+    }
     return *context.GetInput(2).GetTensorData<float>();
 """
 fixed = compiled("fixed", HEAD, KERNEL % ASKED, OPERATOR % (3, BY_INDEX + OPTIONAL), operators=["PickOp"])
 for way in ways:
     print(f"{way:9}", apart(fixed, pick(way)))
 assert run(fixed, pick('named ""'), feeds)[0].tolist() == [30, 10, 0]
-with raises(InvalidArgument, "Pick: scale has one value."):
+with raises(InvalidArgument, "Pick: scale must have one value."):
     run(fixed, pick("given"), feeds | {"scale": np.ones(0, np.float32)})
 
 # %% [markdown]
@@ -487,9 +499,9 @@ OPTIONAL_OUTPUT = r"""
   }
 """
 ASKS_FIRST = (KERNEL % ASKED).replace(
-    "int32_t* outside = context.GetOutput(1, {1}).GetTensorMutableData<int32_t>();",
+    "*context.GetOutput(1, {1}).GetTensorMutableData<int32_t>() = count;",
     """Ort::UnownedValue second = context.GetOutput(1, {1});
-    int32_t nowhere, *outside = second == nullptr ? &nowhere : second.GetTensorMutableData<int32_t>();""",
+    if (second != nullptr) *second.GetTensorMutableData<int32_t>() = count;""",
 )
 methods = BY_INDEX + OPTIONAL + OPTIONAL_OUTPUT
 outputs = compiled("outputs", HEAD, ASKS_FIRST, OPERATOR % (3, methods), operators=["PickOp"])
@@ -568,7 +580,7 @@ struct Rows {
 struct AlikeKernel {
   static void compute(const Ort::KernelContext& context) {
     const std::vector<int64_t> shape = context.GetInput(0).GetTensorTypeAndShapeInfo().GetShape();
-    if (shape.size() != 2) throw std::runtime_error("Alike: x must have two dimensions.");
+    if (shape.size() != 2) throw Ort::Exception("Alike: x must have two dimensions.", ORT_INVALID_ARGUMENT);
     double* total = context.GetOutput(1, {1}).GetTensorMutableData<double>();
     float* y = context.GetOutput(0, shape).GetTensorMutableData<float>();
     std::vector<double> sums(shape[0]);
@@ -691,16 +703,16 @@ for threads in (2, 4):
 # %% [markdown]
 # ### One buffer, two rows
 #
-# One thing no order shows: memory that rows **share** while they work. One after the other, each row finds it as it left it. So the
-# grader compiles `parallel` with ThreadSanitizer's instrumentation as well, which calls a function for each access to memory, lets two
-# threads take turns at the rows, and compares their addresses. Here `gap` is static, so all rows have the same one:
+# No order shows memory that rows **share** while they work: when rows run one after the other, each finds the value that it wrote
+# itself. So the grader also compiles `parallel` with ThreadSanitizer's instrumentation, which reports each memory access. It then
+# lets two threads take turns at the rows and compares the addresses. Here `gap` is static, so all rows share it:
 
 # %%
 from oplab.checks.schedules import SHARES, WatchedSession
 
 
 def shared_memory(name, row):
-    """Two rows that use the same memory, one of them to write; None where there are none."""
+    """Two rows that use the same memory, with at least one write; None if there are none."""
     compiled(name, HEAD, ROWS % row, operators=["AlikeOp"])
     library = compile_exercise(lab.build / f"{name}.cpp", "ort", sanitize="pieces")
     watched = WatchedSession(alike_model.SerializeToString(), library, lab.fresh("watched"))
@@ -716,6 +728,8 @@ for name, row in {"static_gap": static_gap, "first_try": FIRST_TRY, "fixed_rows"
     print(f"{name:11}", shared_memory(name, row))
 
 # %% [markdown]
+# Every order gives the same total for `static_gap`; only the addresses reveal the race. A local variable fixes it.
+#
 # And what the threads bring. Each point is the fastest of 25 interleaved runs, relative to one thread. Beyond the number of cores
 # there is nothing to gain. The curve is a measurement of the machine that made this notebook, and other programs on it bend the
 # curve. The title says how many programs wanted a core when it began: where that is more than there are cores, the curve shows
@@ -822,7 +836,7 @@ with raises(Fail, "Type (tensor(double)) of output arg (z) of node () does not m
 # | what you see | because |
 # |---|---|
 # | names are lost | the helper writes -2 as the size of a symbolic dimension; the runtime refuses it, and nobody reads the status |
-# | size -1 | -1 without a name is taken as a size; only a name that is new for each node leaves it open |
+# | size -1 | -1 without a name is taken as a size; only a name that no other dimension has leaves it unknown |
 # | float | the third argument of `SetOutputShape`; passing `T` does not help: of all kernels with one name the **first** is asked |
 # | a scalar looks unknown | both have no dimensions |
 # | an error is not reported | a status from here is ignored: `Compute` has to check anyway |
@@ -860,7 +874,7 @@ names_kept = compiled("names_kept", SHAPES, operators=both)
 
 
 def shown(shape):
-    """A fresh name is another one in each session."""
+    """Fresh names differ in each session, so they are not printed."""
     return ["a fresh name" if str(size).startswith("unknown_") else size for size in shape]
 
 
@@ -904,7 +918,8 @@ struct TwiceKernel {
     float* y = context.GetOutput(0, info.GetShape()).GetTensorMutableData<float>();
 #ifdef __CUDACC__  // x and y are addresses on the device: only a kernel there may read them
     if (size == 0) return;  // a grid of no blocks is an error
-    twice<<<(size + 255) / 256, 256, 0, static_cast<cudaStream_t>(context.GetGPUComputeStream())>>>(x, y, size);
+    const auto blocks = static_cast<unsigned>((size + 255) / 256);
+    twice<<<blocks, 256, 0, static_cast<cudaStream_t>(context.GetGPUComputeStream())>>>(x, y, size);
     const cudaError_t error = cudaGetLastError();  // of the launch; the work itself goes on
     if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
 #else
@@ -1038,9 +1053,8 @@ def dynamo(inputs):
 
 
 # %%
-lattice = [
-    torch.randint(256, (count, 3), generator=generator) / 256 for count in (60, 25)
-]  # squared distances are exact
+# multiples of 1/256: squared distances are exact, so both sides break ties alike
+lattice = [torch.randint(256, (count, 3), generator=generator) / 256 for count in (60, 25)]
 fresh = {"xyz": lattice[0], "offset": torch.tensor([35, 60])}
 fresh |= {"new_xyz": lattice[1], "new_offset": torch.tensor([5, 25])}
 models = {}
@@ -1089,12 +1103,14 @@ struct Pick {
   Ort::Status Compute(const Tensor<float>& x, const Tensor<int64_t>& at, std::optional<const Tensor<float>*> scale,
                       Tensor<float>& y, Tensor<int32_t>& outside) {
     if (scale && (*scale)->NumberOfElement() != 1) oplab::refuse("scale must have one value.");
-    const float factor = scale ? *(*scale)->Data() : 1, *from = x.Data();
-    const int64_t *places = at.Data(), size = x.NumberOfElement();
+    const float factor = scale ? *(*scale)->Data() : 1;
+    const float* from = x.Data();
+    const int64_t* places = at.Data();
+    const int64_t size = x.NumberOfElement(), length = at.NumberOfElement();
     float* to = y.Allocate(at.Shape());
     int32_t* count = outside.Allocate({1});
     *count = 0;
-    for (int64_t i = 0; i < at.NumberOfElement(); ++i) {
+    for (int64_t i = 0; i < length; ++i) {
       const bool inside = places[i] >= 0 && places[i] < size;
       to[i] = inside ? factor * from[places[i]] : 0;
       *count += !inside;
@@ -1109,16 +1125,16 @@ struct PickOp : oplab::Op<Pick> {
 whole = compiled("whole", WHOLE, operators=["PickOp"])
 for way in ways:
     print(f"{way:9}", [out.tolist() for out in run(whole, pick(way), feeds)])
-with raises(Exception, "Pick: scale must have one value."):
+with raises(InvalidArgument, "Pick: scale must have one value."):
     run(whole, pick("given"), feeds | {"scale": np.ones(2, np.float32)})
 
 # %% [markdown]
 # ## 11. Limits
 #
-# - The orders of section 6 find results that depend on the order, and the addresses find memory that rows share. Neither looks into a
-#   library that your rows call: it was compiled without the instrumentation.
+# - The check of orders finds results that depend on the order; the check of addresses finds memory that rows share. The second does
+#   not see accesses inside a library that your rows call, because that library is not instrumented.
 # - "The same bits" holds on one machine. Another compiler or processor may fuse `a * b + c` into one rounding.
-# - `InferShapes` sees shapes, not values. A size that depends on data (`NonZero`) stays unknown; the rank need not.
+# - `InferShapes` sees shapes, not values. A size that depends on data (`NonZero`) stays unknown, but its rank can be known.
 # - `Op` has no optional outputs and no variadic ones; section 4 shows how to do them by hand.
 # - The crashes were seen with ONNX Runtime 1.31.1 and headers 1.21. When one of these cells no longer fails, the runtime has learnt
 #   something, and this chapter has to.

@@ -3,14 +3,19 @@
 // Everything else is refused with a status of the code ORT_INVALID_ARGUMENT. Its sentence begins with "AddBias: " and names
 // - x or bias, with its whole shape such as [2, 3, 4], where the rank is not 2 or not 1;
 // - both shapes, where the lengths do not fit;
-// - scale, when the session is made, where the model gives it another type than float, or a value that is not finite and above 0
-//   (then: that value).
-// An exception must not leave Create or ComputeV2: C calls them.
+// - scale, when the session is made: if it is not a float attribute, or if it is not a finite number above 0. In the second case
+//   the sentence contains the value.
+// From Create the code does not reach the caller: ONNX Runtime reports RUNTIME_EXCEPTION in its place.
+// An exception must not leave Create or ComputeV2, which are called through a C interface.
 #include <onnxruntime_cxx_api.h>
 
 #include <cmath>
-#include <optional>
+#include <exception>
+#include <memory>
+#include <new>
 #include <sstream>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -38,22 +43,26 @@ std::string text_of(const std::vector<int64_t>& shape) {
 
 OrtStatus* Create(const OrtKernelInfo* info, Kernel& kernel) noexcept {
   const OrtApi& api = Ort::GetApi();
-  if (const Ort::Status failed{api.KernelInfoGetAttribute_float(info, "scale", &kernel.scale)}; !failed.IsOK()) {
-    // ONNX Runtime says "missing" and "of another type" with one code. Whoever asks for the other types can tell.
-    int64_t whole;
-    size_t size = 0;
-    if (Ort::Status{api.KernelInfoGetAttribute_int64(info, "scale", &whole)}.IsOK() ||
-        Ort::Status{api.KernelInfoGetAttribute_string(info, "scale", nullptr, &size)}.IsOK() ||
-        Ort::Status{api.KernelInfoGetAttributeArray_float(info, "scale", nullptr, &size)}.IsOK() ||
-        Ort::Status{api.KernelInfoGetAttributeArray_int64(info, "scale", nullptr, &size)}.IsOK()) {
-      return invalid("the attribute scale must be a float.");
+  try {
+    if (const Ort::Status failed{api.KernelInfoGetAttribute_float(info, "scale", &kernel.scale)}; !failed.IsOK()) {
+      // ONNX Runtime says "missing" and "of another type" with one code. Asking for the other types tells the two apart.
+      int64_t whole;
+      size_t size = 0;
+      if (Ort::Status{api.KernelInfoGetAttribute_int64(info, "scale", &whole)}.IsOK() ||
+          Ort::Status{api.KernelInfoGetAttribute_string(info, "scale", nullptr, &size)}.IsOK() ||
+          Ort::Status{api.KernelInfoGetAttributeArray_float(info, "scale", nullptr, &size)}.IsOK() ||
+          Ort::Status{api.KernelInfoGetAttributeArray_int64(info, "scale", nullptr, &size)}.IsOK()) {
+        return invalid("the attribute scale must be a float.");
+      }
+      kernel.scale = 1.0f;
     }
-    kernel.scale = 1.0f;
+    if (!std::isfinite(kernel.scale) || kernel.scale <= 0) {
+      return invalid("the attribute scale must be finite and above 0, but it is ", kernel.scale, ".");
+    }
+    return nullptr;
+  } catch (...) {
+    return api.CreateStatus(ORT_FAIL, "AddBias: no memory for a sentence");
   }
-  if (!std::isfinite(kernel.scale) || kernel.scale <= 0) {
-    return invalid("the attribute scale must be finite and above 0, but it is ", kernel.scale, ".");
-  }
-  return nullptr;
 }
 
 OrtStatus* Kernel::ComputeV2(OrtKernelContext* raw) noexcept {
@@ -74,15 +83,20 @@ OrtStatus* Kernel::ComputeV2(OrtKernelContext* raw) noexcept {
       for (int64_t column = 0; column < shape[1]; ++column) *py++ = *px++ + scale * pb[column];
     }
     return nullptr;
+  } catch (const Ort::Exception& error) {  // ONNX Runtime's own: it has a code
+    return Ort::GetApi().CreateStatus(error.GetOrtErrorCode(), error.what());
   } catch (const std::exception& error) {
     return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+  } catch (...) {
+    return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, "AddBias: an unknown C++ exception");
   }
 }
 // END
 
 struct AddBias : Ort::CustomOpBase<AddBias, Kernel, true> {  // true: with status, so Create…V2 and ComputeV2
-  OrtStatus* CreateKernelV2(const OrtApi&, const OrtKernelInfo* info, void** made) const noexcept {
-    auto kernel = std::make_unique<Kernel>();
+  OrtStatus* CreateKernelV2(const OrtApi& api, const OrtKernelInfo* info, void** made) const noexcept {
+    std::unique_ptr<Kernel> kernel{new (std::nothrow) Kernel};
+    if (!kernel) return api.CreateStatus(ORT_FAIL, "AddBias: no memory for a kernel");
     if (OrtStatus* failed = Create(info, *kernel)) return failed;
     *made = kernel.release();
     return nullptr;
@@ -110,5 +124,7 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
     return api->AddCustomOpDomain(options, domain);
   } catch (const std::exception& error) {
     return api->CreateStatus(ORT_FAIL, error.what());
+  } catch (...) {
+    return api->CreateStatus(ORT_FAIL, "an unknown C++ exception while kernels were registered");
   }
 }

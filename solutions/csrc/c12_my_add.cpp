@@ -3,11 +3,18 @@
 //   domain c12, version 1:   MyAdd(a, b; alpha = 3.0, beta = 2.0) -> y = alpha*a + beta*b
 //
 // a, b and y are float and have the same shape: any number of dimensions, also none, and sizes of 0. alpha and beta are
-// float attributes, and a model may leave out either one or both. Use CustomOpBase or the lite API, as you like.
+// float attributes, and a model may leave out either one or both. Use CustomOpBase or the lite API, as you like. A constructor
+// of the lite API can only throw: ONNX Runtime 1.31 then refuses the session, but nothing promises that it does.
 //
-// An attribute of another type is refused when the session is made, with a sentence that names it. Shapes that differ are a
-// status of the code ORT_INVALID_ARGUMENT, not an exception, with a sentence that names both, such as [2, 3] and [3].
+// An attribute of another type is refused when the session is made, with a sentence that names it. (ONNX Runtime then
+// reports RUNTIME_EXCEPTION, whatever the code of your status is.) Shapes that differ are a status of the code
+// ORT_INVALID_ARGUMENT, not an exception, with a sentence that names both, such as [2, 3] and [3].
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
 
 // ANSWER c12.my_add: the kernel with its attributes, the operator, and the function that ONNX Runtime looks for
 namespace {
@@ -43,7 +50,7 @@ OrtStatus* read(const OrtKernelInfo* info, const char* name, float& value) {
 }
 
 struct Kernel {
-  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {  // C calls it: no exception may leave
+  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {  // called through a C interface: no exception may leave
     try {
       const Ort::KernelContext context{raw};
       const Ort::ConstValue a = context.GetInput(0), b = context.GetInput(1);
@@ -56,8 +63,12 @@ struct Kernel {
       const size_t size = info.GetElementCount();
       for (size_t i = 0; i < size; ++i) py[i] = alpha * pa[i] + beta * pb[i];
       return nullptr;
+    } catch (const Ort::Exception& error) {  // ONNX Runtime's own: it has a code
+      return Ort::GetApi().CreateStatus(error.GetOrtErrorCode(), error.what());
     } catch (const std::exception& error) {
       return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+    } catch (...) {
+      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, "MyAdd: an unknown C++ exception");
     }
   }
 
@@ -65,12 +76,16 @@ struct Kernel {
 };
 
 struct MyAdd : Ort::CustomOpBase<MyAdd, Kernel, true> {  // true: with status, so CreateKernelV2 and ComputeV2
-  OrtStatus* CreateKernelV2(const OrtApi&, const OrtKernelInfo* info, void** made) const noexcept {
-    auto kernel = std::make_unique<Kernel>();
-    if (OrtStatus* failed = read(info, "alpha", kernel->alpha)) return failed;
-    if (OrtStatus* failed = read(info, "beta", kernel->beta)) return failed;
-    *made = kernel.release();
-    return nullptr;
+  OrtStatus* CreateKernelV2(const OrtApi& api, const OrtKernelInfo* info, void** made) const noexcept {
+    try {
+      auto kernel = std::make_unique<Kernel>();
+      if (OrtStatus* failed = read(info, "alpha", kernel->alpha)) return failed;
+      if (OrtStatus* failed = read(info, "beta", kernel->beta)) return failed;
+      *made = kernel.release();
+      return nullptr;
+    } catch (...) {
+      return api.CreateStatus(ORT_FAIL, "MyAdd: no memory for a kernel");
+    }
   }
   const char* GetName() const { return "MyAdd"; }
   size_t GetInputTypeCount() const { return 2; }
@@ -95,6 +110,8 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
     return api->AddCustomOpDomain(options, domain);
   } catch (const std::exception& error) {
     return api->CreateStatus(ORT_FAIL, error.what());
+  } catch (...) {
+    return api->CreateStatus(ORT_FAIL, "an unknown C++ exception while kernels were registered");
   }
 }
 // END

@@ -2,8 +2,12 @@
 #include <onnxruntime_cxx_api.h>
 
 #include <cmath>
-#include <optional>
+#include <exception>
+#include <memory>
+#include <new>
 #include <sstream>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -30,22 +34,26 @@ std::string text_of(const std::vector<int64_t>& shape) {
 
 OrtStatus* Create(const OrtKernelInfo* info, Kernel& kernel) noexcept {
   const OrtApi& api = Ort::GetApi();
-  if (const Ort::Status failed{api.KernelInfoGetAttribute_float(info, "scale", &kernel.scale)}; !failed.IsOK()) {
-    // ONNX Runtime says "missing" and "of another type" with one code. Whoever asks for the other types can tell.
-    int64_t whole;
-    size_t size = 0;
-    if (Ort::Status{api.KernelInfoGetAttribute_int64(info, "scale", &whole)}.IsOK() ||
-        Ort::Status{api.KernelInfoGetAttribute_string(info, "scale", nullptr, &size)}.IsOK() ||
-        Ort::Status{api.KernelInfoGetAttributeArray_float(info, "scale", nullptr, &size)}.IsOK() ||
-        Ort::Status{api.KernelInfoGetAttributeArray_int64(info, "scale", nullptr, &size)}.IsOK()) {
-      return invalid("the attribute scale must be a float.");
+  try {
+    if (const Ort::Status failed{api.KernelInfoGetAttribute_float(info, "scale", &kernel.scale)}; !failed.IsOK()) {
+      // ONNX Runtime says "missing" and "of another type" with one code. Asking for the other types tells the two apart.
+      int64_t whole;
+      size_t size = 0;
+      if (Ort::Status{api.KernelInfoGetAttribute_int64(info, "scale", &whole)}.IsOK() ||
+          Ort::Status{api.KernelInfoGetAttribute_string(info, "scale", nullptr, &size)}.IsOK() ||
+          Ort::Status{api.KernelInfoGetAttributeArray_float(info, "scale", nullptr, &size)}.IsOK() ||
+          Ort::Status{api.KernelInfoGetAttributeArray_int64(info, "scale", nullptr, &size)}.IsOK()) {
+        return invalid("the attribute scale must be a float.");
+      }
+      kernel.scale = 1.0f;
     }
-    kernel.scale = 1.0f;
+    if (!std::isfinite(kernel.scale) || kernel.scale <= 0) {
+      return invalid("the attribute scale must be finite and above 0, but it is ", kernel.scale, ".");
+    }
+    return nullptr;
+  } catch (...) {
+    return api.CreateStatus(ORT_FAIL, "AddBias: no memory for a sentence");
   }
-  if (!std::isfinite(kernel.scale) || kernel.scale <= 0) {
-    return invalid("the attribute scale must be finite and above 0, but it is ", kernel.scale, ".");
-  }
-  return nullptr;
 }
 
 OrtStatus* Kernel::ComputeV2(OrtKernelContext* raw) noexcept {
@@ -66,14 +74,19 @@ OrtStatus* Kernel::ComputeV2(OrtKernelContext* raw) noexcept {
       for (int64_t column = 0; column < shape[1]; ++column) *py++ = *px++ + scale * pb[column];
     }
     return nullptr;
+  } catch (const Ort::Exception& error) {  // ONNX Runtime's own: it has a code
+    return Ort::GetApi().CreateStatus(error.GetOrtErrorCode(), error.what());
   } catch (const std::exception& error) {
     return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+  } catch (...) {
+    return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, "AddBias: an unknown C++ exception");
   }
 }
 
 struct AddBias : Ort::CustomOpBase<AddBias, Kernel, true> {  // true: with status, so Create…V2 and ComputeV2
-  OrtStatus* CreateKernelV2(const OrtApi&, const OrtKernelInfo* info, void** made) const noexcept {
-    auto kernel = std::make_unique<Kernel>();
+  OrtStatus* CreateKernelV2(const OrtApi& api, const OrtKernelInfo* info, void** made) const noexcept {
+    std::unique_ptr<Kernel> kernel{new (std::nothrow) Kernel};
+    if (!kernel) return api.CreateStatus(ORT_FAIL, "AddBias: no memory for a kernel");
     if (OrtStatus* failed = Create(info, *kernel)) return failed;
     *made = kernel.release();
     return nullptr;
@@ -101,5 +114,7 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
     return api->AddCustomOpDomain(options, domain);
   } catch (const std::exception& error) {
     return api->CreateStatus(ORT_FAIL, error.what());
+  } catch (...) {
+    return api->CreateStatus(ORT_FAIL, "an unknown C++ exception while kernels were registered");
   }
 }

@@ -1,6 +1,11 @@
 // says: alpha is the int 2: the session was made, and only its run was refused
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
 
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
 namespace {
 
 OrtStatus* invalid(const std::string& sentence) {
@@ -34,10 +39,10 @@ OrtStatus* read(const OrtKernelInfo* info, const char* name, float& value) {
 }
 
 struct Kernel {
-  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {  // C calls it: no exception may leave
-    if (!failed.IsOK()) return invalid(failed.GetErrorMessage());
+  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {  // called through a C interface: no exception may leave
     try {
       const Ort::KernelContext context{raw};
+      if (!failed.IsOK()) return invalid(failed.GetErrorMessage());
       const Ort::ConstValue a = context.GetInput(0), b = context.GetInput(1);
       const Ort::TensorTypeAndShapeInfo info = a.GetTensorTypeAndShapeInfo();
       const std::vector<int64_t> shape = info.GetShape(), other = b.GetTensorTypeAndShapeInfo().GetShape();
@@ -48,8 +53,12 @@ struct Kernel {
       const size_t size = info.GetElementCount();
       for (size_t i = 0; i < size; ++i) py[i] = alpha * pa[i] + beta * pb[i];
       return nullptr;
+    } catch (const Ort::Exception& error) {  // ONNX Runtime's own: it has a code
+      return Ort::GetApi().CreateStatus(error.GetOrtErrorCode(), error.what());
     } catch (const std::exception& error) {
       return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+    } catch (...) {
+      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, "MyAdd: an unknown C++ exception");
     }
   }
 
@@ -58,12 +67,16 @@ struct Kernel {
 };
 
 struct MyAdd : Ort::CustomOpBase<MyAdd, Kernel, true> {  // true: with status, so CreateKernelV2 and ComputeV2
-  OrtStatus* CreateKernelV2(const OrtApi&, const OrtKernelInfo* info, void** made) const noexcept {
-    auto kernel = std::make_unique<Kernel>();
-    kernel->failed = Ort::Status{read(info, "alpha", kernel->alpha)};
-    if (kernel->failed.IsOK()) kernel->failed = Ort::Status{read(info, "beta", kernel->beta)};
-    *made = kernel.release();
-    return nullptr;
+  OrtStatus* CreateKernelV2(const OrtApi& api, const OrtKernelInfo* info, void** made) const noexcept {
+    try {
+      auto kernel = std::make_unique<Kernel>();
+      kernel->failed = Ort::Status{read(info, "alpha", kernel->alpha)};
+      if (kernel->failed.IsOK()) kernel->failed = Ort::Status{read(info, "beta", kernel->beta)};
+      *made = kernel.release();
+      return nullptr;
+    } catch (...) {
+      return api.CreateStatus(ORT_FAIL, "MyAdd: no memory for a kernel");
+    }
   }
   const char* GetName() const { return "MyAdd"; }
   size_t GetInputTypeCount() const { return 2; }
@@ -88,5 +101,7 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
     return api->AddCustomOpDomain(options, domain);
   } catch (const std::exception& error) {
     return api->CreateStatus(ORT_FAIL, error.what());
+  } catch (...) {
+    return api->CreateStatus(ORT_FAIL, "an unknown C++ exception while kernels were registered");
   }
 }

@@ -1,6 +1,11 @@
 // says: it has no operator MyAdd in the domain c12
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
 
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
 namespace {
 
 OrtStatus* invalid(const std::string& sentence) {
@@ -34,7 +39,7 @@ OrtStatus* read(const OrtKernelInfo* info, const char* name, float& value) {
 }
 
 struct Kernel {
-  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {  // C calls it: no exception may leave
+  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {  // called through a C interface: no exception may leave
     try {
       const Ort::KernelContext context{raw};
       const Ort::ConstValue a = context.GetInput(0), b = context.GetInput(1);
@@ -47,8 +52,12 @@ struct Kernel {
       const size_t size = info.GetElementCount();
       for (size_t i = 0; i < size; ++i) py[i] = alpha * pa[i] + beta * pb[i];
       return nullptr;
+    } catch (const Ort::Exception& error) {  // ONNX Runtime's own: it has a code
+      return Ort::GetApi().CreateStatus(error.GetOrtErrorCode(), error.what());
     } catch (const std::exception& error) {
       return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+    } catch (...) {
+      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, "MyAdd: an unknown C++ exception");
     }
   }
 
@@ -56,12 +65,16 @@ struct Kernel {
 };
 
 struct MyAdd : Ort::CustomOpBase<MyAdd, Kernel, true> {  // true: with status, so CreateKernelV2 and ComputeV2
-  OrtStatus* CreateKernelV2(const OrtApi&, const OrtKernelInfo* info, void** made) const noexcept {
-    auto kernel = std::make_unique<Kernel>();
-    if (OrtStatus* failed = read(info, "alpha", kernel->alpha)) return failed;
-    if (OrtStatus* failed = read(info, "beta", kernel->beta)) return failed;
-    *made = kernel.release();
-    return nullptr;
+  OrtStatus* CreateKernelV2(const OrtApi& api, const OrtKernelInfo* info, void** made) const noexcept {
+    try {
+      auto kernel = std::make_unique<Kernel>();
+      if (OrtStatus* failed = read(info, "alpha", kernel->alpha)) return failed;
+      if (OrtStatus* failed = read(info, "beta", kernel->beta)) return failed;
+      *made = kernel.release();
+      return nullptr;
+    } catch (...) {
+      return api.CreateStatus(ORT_FAIL, "MyAdd: no memory for a kernel");
+    }
   }
   const char* GetName() const { return "MyAdd"; }
   size_t GetInputTypeCount() const { return 2; }
@@ -86,5 +99,7 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
     return api->AddCustomOpDomain(options, domain);
   } catch (const std::exception& error) {
     return api->CreateStatus(ORT_FAIL, error.what());
+  } catch (...) {
+    return api->CreateStatus(ORT_FAIL, "an unknown C++ exception while kernels were registered");
   }
 }

@@ -2,6 +2,10 @@
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
 
 #include <cmath>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -16,7 +20,7 @@ std::string text_of(const std::vector<int64_t>& shape) {
 }
 
 struct FooKernel {
-  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {  // C calls it: no exception may leave
+  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {  // called through a C interface: no exception may leave
     try {
       const Ort::KernelContext context{raw};
       const Ort::ConstValue input1 = context.GetInput(0), input2 = context.GetInput(1);
@@ -31,8 +35,12 @@ struct FooKernel {
       const size_t size = info.GetElementCount();
       for (size_t i = 0; i < size; ++i) y[i] = x1[i] + x2[i];
       return nullptr;
+    } catch (const Ort::Exception& error) {  // ONNX Runtime's own: it has a code
+      return Ort::GetApi().CreateStatus(error.GetOrtErrorCode(), error.what());
     } catch (const std::exception& error) {
       return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+    } catch (...) {
+      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, "Foo: an unknown C++ exception");
     }
   }
 
@@ -43,14 +51,19 @@ struct FooKernel {
 struct FooOp : Ort::CustomOpBase<FooOp, FooKernel, true> {  // true: with status, so CreateKernelV2 and ComputeV2
   FooOp() { start_ver_ = 2; }
   OrtStatus* CreateKernelV2(const OrtApi& api, const OrtKernelInfo* info, void** made) const noexcept {
-    auto kernel = std::make_unique<FooKernel>();
-    // Both are required: "missing" and "of another type" need not be told apart. ONNX Runtime's own words name no attribute.
-    const Ort::Status first{api.KernelInfoGetAttribute_float(info, "attr1", &kernel->attr1)};
-    if (!first.IsOK()) return invalid("the attribute attr1 must be a float: " + first.GetErrorMessage());
-    const Ort::Status second{api.KernelInfoGetAttribute_int64(info, "attr2", &kernel->attr2)};
-    if (!second.IsOK()) return invalid("the attribute attr2 must be an int: " + second.GetErrorMessage());
-    *made = kernel.release();
-    return nullptr;
+    try {
+      auto kernel = std::make_unique<FooKernel>();
+      // Both are required, so "missing" and "of another type" need not be told apart. For a wrong type, ONNX Runtime's message
+      // does not name the attribute.
+      const Ort::Status first{api.KernelInfoGetAttribute_float(info, "attr1", &kernel->attr1)};
+      if (!first.IsOK()) return invalid("the attribute attr1 must be a float: " + first.GetErrorMessage());
+      const Ort::Status second{api.KernelInfoGetAttribute_int64(info, "attr2", &kernel->attr2)};
+      if (!second.IsOK()) return invalid("the attribute attr2 must be an int: " + second.GetErrorMessage());
+      *made = kernel.release();
+      return nullptr;
+    } catch (...) {
+      return api.CreateStatus(ORT_FAIL, "Foo: no memory for a kernel");
+    }
   }
   const char* GetName() const { return "Foo"; }
   size_t GetInputTypeCount() const { return 2; }
@@ -75,5 +88,7 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
     return api->AddCustomOpDomain(options, domain);
   } catch (const std::exception& error) {
     return api->CreateStatus(ORT_FAIL, error.what());
+  } catch (...) {
+    return api->CreateStatus(ORT_FAIL, "an unknown C++ exception while kernels were registered");
   }
 }

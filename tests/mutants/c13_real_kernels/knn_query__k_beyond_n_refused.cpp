@@ -2,13 +2,24 @@
 // c13.knn_query: lab::KNNQuery(xyz float[n, 3], offset int64[b], new_xyz? float[m, 3], new_offset? int64[b]; nsample int)
 //                -> idx int32[m, nsample], dist float[m, nsample]
 //
-// The nsample nearest points of xyz for each point of new_xyz, nearest first, ties to the lower index. offset[i] is the number
-// of points in the batches 0 to i; a point has neighbours in its own batch only. Where a batch has fewer than nsample points,
-// idx is -1 and dist is 0. Without new_xyz and new_offset the points look for neighbours among themselves; one of the two
-// alone is refused. Refused too: offsets that fall, that do not end at the number of points, or that name another number of
-// batches than each other, and points that are NaN or infinite, with a sentence that names the point. nsample has no default and
-// is at least 1; the constructor refuses the rest.
+// The nsample nearest points of xyz for each point of new_xyz, nearest first, ties to the lower index. idx counts from the first
+// point of xyz, over all batches; dist is the Euclidean distance. Compare the squared distances: those of the grader are exact in
+// float and in double. offset[i] is the number of points in the batches 0 to i; a point has neighbours in its own batch only. Where
+// a batch has fewer than nsample points, idx is -1 and dist is 0. Without new_xyz and new_offset the points look for neighbours
+// among themselves.
+//
+// A status with a sentence for the caller refuses
+// - one of new_xyz and new_offset without the other;
+// - an xyz whose shape is not [n, 3], a new_xyz whose shape is not [m, 3], offsets that do not have one dimension;
+// - offsets that fall, that do not end at the number of points, or that have another length than each other;
+// - points that are NaN or infinite: name the input, and the index of the point in it.
+// nsample has no default and is at least 1; the constructor refuses the rest. oplab::refuse makes the status, with the code
+// ORT_INVALID_ARGUMENT. The grader does not look at the code or at the words.
+#include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "oplab_kernel.h"
 

@@ -4,6 +4,9 @@
 // y[r] = (x[r - 1] + 2 x[r] + x[r + 1]) / 4, where row 0 stands for the row above it and row h - 1 for the row below it.
 // total is the sum of y: each row in double from left to right, then the rows from top to bottom, so that every number of
 // threads gives the same bits. The rows are computed through ParallelFor.
+#include <algorithm>
+#include <vector>
+
 #include "oplab_kernel.h"
 
 namespace {
