@@ -8,15 +8,16 @@ from oplab import todo
 
 
 def my_add_backward(name: str) -> None:
-    """Give a compiled operator what PyTorch needs beside its kernel: a fake and a backward.
+    """Give a compiled operator what PyTorch needs in addition to its kernel: a fake and a backward.
 
     Args:
         name: the operator, for example ``"oplab::my_add"``. Its schema is
             ``(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor``, and its kernel computes alpha*a + beta*b.
 
-    The kernel takes float32 and float64 of any layout and returns a new contiguous tensor of the same shape and dtype; two
-    tensors of different shapes are an error. The fake promises exactly that, for any shape, also where a size is data (the rows
-    of a[a > 0], say); the backward gives the gradients of a and b and leaves the gradient that it gets as it is.
+    The kernel takes float32 and float64 of any layout and returns a new contiguous tensor of the same shape and dtype. Different
+    shapes or dtypes of a and b are an error, in the fake as in the kernel. The fake promises exactly that, for any shape, also
+    where a size depends on the data (the length of `a[a > 0]`, for example). The backward gives the gradients of a and b and does
+    not change the gradient that it gets.
     """
 
     # ANSWER c07.my_add_backward: register a fake and a backward for the operator `name`

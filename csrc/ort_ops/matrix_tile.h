@@ -13,6 +13,8 @@ constexpr int64_t kPanel = 64 / sizeof(T);
 //   samples   [rows][stride], of which the first `terms` of each row count
 //   weights   [panels][terms][kPanel]
 //   sums      [panels][tile][kPanel]
+// `tile` is a multiple of 4, and samples and sums have room for `tile` rows: the last block may read and write up to three rows after
+// `rows`. Set unused samples to 0.
 template <typename T, Simd simd, int stride, int tile>
 struct Product {
   using V = typename Vector<T, simd>::type;

@@ -518,7 +518,7 @@ fails_to_build("'aplha' was not declared", compiled, "lab07_typo", typo)
 # %%
 halved = compiled("lab07_float", STABLE.replace("double alpha, double beta", "float alpha, float beta"))
 print("largest value with `float alpha`:", halved(a, b).abs().max().item())
-assert not halved(a, b).any() and torch.ops.lab07.my_add(a, b).all()
+assert not halved(a, b).any() and torch.ops.lab07.my_add(a, b).any()
 
 # %% [markdown]
 # ### Checks first
@@ -541,11 +541,8 @@ with raises(RuntimeError, "a and b must have the same shape"):
 # `a.scalar_type() == torch::headeronly::ScalarType::Double`.
 
 # %%
-try:
+with raises(RuntimeError, "expected scalar type torch::headeronly::ScalarType::Float but found Double"):
     checked(a.double(), b.double())
-except RuntimeError as error:
-    print(str(error).split(", ")[-1])
-    assert "expected scalar type torch::headeronly::ScalarType::Float but found Double" in str(error)
 
 # %% [markdown]
 # ### The same for a GPU
@@ -566,22 +563,24 @@ extension = CUDAExtension(
 setup(name="my_add", ext_modules=[extension], cmdclass={"build_ext": BuildExtension})
 """
 CUDA = """\
-__global__ void sum(const float* a, const float* b, float* y, long n, float alpha, float beta) {
-  const long i = blockIdx.x * static_cast<long>(blockDim.x) + threadIdx.x;
+#include <cstdint>
+
+__global__ void sum(const float* a, const float* b, float* y, int64_t n, float alpha, float beta) {
+  const int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x;
   if (i < n) y[i] = alpha * a[i] + beta * b[i];
 }
 
-// The pointers lie on the GPU. my_add.cpp calls this and registers it for the key CUDA.
-extern "C" int my_add_cuda(const float* a, const float* b, float* y, long n, float alpha, float beta, void* stream) {
+// The pointers are on the GPU. my_add.cpp calls this and registers it for the key CUDA.
+extern "C" int my_add_cuda(const float* a, const float* b, float* y, int64_t n, float alpha, float beta, void* stream) {
   if (n) sum<<<(n + 255) / 256, 256, 0, static_cast<cudaStream_t>(stream)>>>(a, b, y, n, alpha, beta);
   return cudaGetLastError();
 }
 """
 
 # %% [markdown]
-# The launch names a **stream**, PyTorch's current one. Without it the kernel goes to CUDA's default stream, beside the operators
-# that make its inputs and read its result, and nobody waits for the other. In C++ `torch::stable::accelerator` has it:
-# `getCurrentStream(device).nativeHandle()`, and `DeviceGuard` chooses the tensors' device where there are two.
+# The launch names a **stream**, PyTorch's current one. Without it, the kernel runs on CUDA's default stream. Where the current stream
+# is a different one, the kernel may start before its inputs are ready. In C++, `torch::stable::accelerator` has both:
+# `getCurrentStream(device).nativeHandle()` is the stream, and `DeviceGuard` chooses the tensors' device where there are two.
 #
 # Without nvcc the next cell does nothing; with it the CUDA source has to compile, and where there is a GPU it has to compute.
 # The picture says which of the three this machine is.
@@ -602,7 +601,7 @@ def on_a_gpu():
     if not torch.cuda.is_available():
         return "nvcc compiled the CUDA source; there is no GPU to run it"
     library, (x, z) = ctypes.CDLL(folder / "my_add_cuda.so"), (a.cuda(), b.cuda())
-    y, numbers = torch.empty_like(x), (ctypes.c_long(x.numel()), ctypes.c_float(3), ctypes.c_float(2))
+    y, numbers = torch.empty_like(x), (ctypes.c_int64(x.numel()), ctypes.c_float(3), ctypes.c_float(2))
     torch.cuda.synchronize()
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -704,9 +703,9 @@ with raises(Exception, "a and b must have the same shape"):
     torch.export.export(Call(checked), (a, b[:2]))
 
 # %% [markdown]
-# Why are the shapes compared size by size? Some sizes are data: how many values `a[a > 0]` has, only a run can tell. While it is
-# exported, such a size is a symbol without a value. `a.shape == b.shape` asks for an answer at once. `torch._check(m == n, …)`
-# makes the comparison a condition of the program, to be checked when it runs.
+# Why compare size by size? Some sizes depend on the data: the length of `a[a > 0]` is known only at run time. During export it is a
+# symbol without a value. `a.shape == b.shape` needs a yes or no at once; `torch._check(m == n, …)` records the comparison as a
+# condition, which is checked when the program runs.
 
 # %%
 whole = compiled("lab07_whole", CHECKED)
@@ -727,7 +726,7 @@ with redirect_stderr(io.StringIO()), raises(Exception, "Could not guard on data-
     torch.export.export(selected(whole), (a, b))  # it also writes the program so far
 program = torch.export.export(selected(checked), (a, b)).module()
 print("as many positive values:", torch.equal(program(a, a), 5 * a[a > 0]))
-with raises(RuntimeError, "Runtime assertion failed for expression Eq(u0, u1)"):
+with raises(RuntimeError, "Runtime assertion failed"):
     program(a, -a.abs())
 
 # %% [markdown]
@@ -788,10 +787,13 @@ print(torch.autograd.gradcheck(lambda a, b: torch.ops.oplab.my_add(a, b, 0.5, -3
 # %% [markdown]
 # ### What `register_autograd` covers
 #
-# `backward` of a `backward` as well, because yours is made of PyTorch's operators. Not `torch.func`: `grad` raises, and `jvp`, which
-# goes forward, returns **zeros without an error** (PyTorch 2.15, issue 168393). `vmap` calls the kernel in a loop and warns. The
-# course's operators are registered in another way: an `autograd.Function` with `setup_context`, `backward`, `jvp` and `vmap`, on two
-# keys of the dispatcher (`_register_derivatives` in `oplab/ops.py`).
+# It covers second derivatives, because `backward` is made of PyTorch's own operators. It does not cover `torch.func` (PyTorch 2.15):
+# `grad` raises, and `jvp`, which goes forward, returns **zeros without an error** (issue 168393). `vmap` falls back to a loop over the
+# kernel, with a warning.
+#
+# The course's operators are registered in another way: an `autograd.Function` with `setup_context`, `backward`, `jvp` and `vmap`, on
+# two keys of the dispatcher (`_register_derivatives` in `oplab/ops.py`). That uses private parts of PyTorch and is tested with one
+# version only. Use `register_autograd` unless you need `torch.func`.
 
 
 # %%
@@ -829,15 +831,13 @@ for (name, *ours), (_, *course) in zip(derivatives(trained), derivatives(torch.o
 # ### Autocast
 #
 # Inside `torch.autocast` a layer returns bfloat16, and it meets tensors in float32. PyTorch casts for its own operators, not for
-# yours. `register_autocast` takes one dtype, to which all floating-point inputs are cast; the gradients come back in their own.
+# yours. `register_autocast` takes one dtype. Floating-point inputs on that device are cast to it, except float64, which is left alone;
+# each gradient comes back in its input's dtype.
 
 # %%
 layer = torch.nn.Linear(4, 4)
-try:
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        trained(layer(a), b)
-except RuntimeError as error:
-    print(str(error).split(", ")[-1])
+with raises(RuntimeError, "but found BFloat16"), torch.autocast("cpu", dtype=torch.bfloat16):
+    trained(layer(a), b)
 torch.library.register_autocast("lab07_trained::my_add", "cpu", torch.float32)
 with torch.autocast("cpu", dtype=torch.bfloat16):
     y = trained(layer(a), b)

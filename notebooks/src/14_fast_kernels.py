@@ -16,8 +16,8 @@
 # After this chapter you can
 #
 # - measure a kernel so that the number means something, and draw it beside the machine's limits and beside its peers;
-# - climb from a naive kernel to one that beats ONNX Runtime's own operator, one idea at a time: hoist, vectorise, choose the width of a
-#   vector, block, use threads;
+# - climb from a naive kernel to one that comes close to ONNX Runtime's own operator or beats it, one idea at a time: hoist, vectorise,
+#   choose the width of a vector, block, use threads;
 # - say when a plugin is not worth it.
 #
 # The models of this chapter are made by hand, one node each. No exporter takes part: a kernel runs the same whether the dynamo path or
@@ -27,9 +27,9 @@
 import os
 import platform
 import re
-import subprocess
 import time
 from functools import partial
+from unittest import mock
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,8 +42,8 @@ from scipy.spatial import cKDTree
 from oplab import lesson, ops, pictures, session
 from oplab.checks.schedules import ORDERS, ScheduledSession
 from oplab.timing import race, times_as_fast
+from oplab.toolchain import compiler
 from oplab.toolchain.build import compile_exercise
-from oplab.toolchain.compiler import find_compiler
 
 lab = lesson("14_fast_kernels")
 threads = min(2, os.cpu_count() or 1)
@@ -53,7 +53,7 @@ rng = np.random.default_rng(14)
 # %% [markdown]
 # ### What each section uses
 #
-# A rung of a ladder is one C++ function. A library registers several of them as operators of the domain `lesson`, and `compiled`
+# Most rungs of a ladder are one C++ function. A library registers several of them as operators of the domain `lesson`, and `compiled`
 # makes it. All of chapter 13's header is in use: `oplab_kernel.h`.
 
 # %%
@@ -255,18 +255,21 @@ double best_seconds(int times, const Work& work) {
   return best;
 }
 
-struct Chains {  // 12 independent chains of multiply and add, a register each, so that none waits for another
+struct Chains {  // independent chains of multiply and add, a register each, so that none waits for another
   template <oplab::Simd simd>
   [[gnu::always_inline]] static void run(const int64_t& steps, float* out) {
     OPLAB_FUSED_SUMS
     using Register = oplab::Vector<float, simd>;
-    typename Register::type sum[12] = {}, factor = typename Register::type{} + 0.5f;
+    constexpr int chains = oplab::Registers<simd>::count == 32 ? 24 : 12;  // 12 are too few for four multiply-adds at once
+    typename Register::type sum[chains], factor = typename Register::type{} + 1e-6f;
+    for (int r = 0; r < chains; ++r) sum[r] = factor * static_cast<float>(r + 1);  // GCC computes equal chains once
     for (int64_t i = 0; i < steps; ++i) {
-      for (int r = 0; r < 12; ++r) sum[r] = sum[r] * factor + factor;
+#pragma GCC unroll 24
+      for (int r = 0; r < chains; ++r) sum[r] += sum[r] * factor;
     }
-    for (int r = 1; r < 12; ++r) sum[0] += sum[r];
+    for (int r = 1; r < chains; ++r) sum[0] += sum[r];
     *out = sum[0][0];
-    *(out + 1) = 2.0f * 12 * Register::lanes;  // operations of one step
+    *(out + 1) = 2.0f * chains * Register::lanes;  // operations of one step
   }
 };
 
@@ -334,7 +337,7 @@ struct Vectorised {
 struct Parallel {
   static void run(OrtKernelContext* context, const Tensor<float>& a, const Tensor<float>& b, float* y, int64_t n) {
     const float *pa = a.Data(), *pb = b.Data();
-    oplab::parallel_for(context, n, 65536, [&](int64_t begin, int64_t end) {
+    oplab::parallel_for(context, n, 32768, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) y[i] = 3 * pa[i] + 2 * pb[i];
     });
   }
@@ -400,8 +403,8 @@ plt.show()
 # The last rungs stand near the red line. From there on no cleverness in the loop helps: the kernel waits for the memory. That is
 # also why rung 3 gains little over rung 2, and why threads gain less than their number. **Fusing** is what wins against the three
 # nodes: fewer bytes, not faster arithmetic. One trick is left: an ordinary store reads its line of the cache from memory first,
-# so 16 bytes move where 12 are counted. Stores that go past the cache (*non-temporal*) save that, and can pass the line. The
-# course's `MyAdd` uses them for a large y.
+# so 16 bytes move where 12 are counted. Stores that go past the cache (*non-temporal*) save that, and can pass the line. On
+# x86, the course's `MyAdd` uses them for a y of 16 MiB or more.
 #
 # ## 5. When a plugin is not worth it
 #
@@ -436,7 +439,7 @@ axes.spines[["top", "right"]].set_visible(False)
 # On the left all three are the same flat line.
 #
 # **Work that the runtime does well.** ONNX Runtime's matrix product has years of work in it. Three loops of your own are right, the
-# compiler vectorises the inner one, and they lose.
+# compiler vectorises the inner one, and they are usually slower.
 
 # %%
 MATMUL = r"""
@@ -476,9 +479,9 @@ print(f"⏱ ORT's own is {ahead:.1f} times as fast")
 #
 # ## 6. The ladder of a deformable convolution
 #
-# Here the answers are yes, yes and no: ONNX Runtime has had one since opset 19. You are going to beat it. A deformable convolution
-# looks for each output pixel and each of the kernel's nine places (*taps*) at a place of its own, between four pixels. The lesson's
-# version has one image, a 3×3 kernel, pad 1 and no mask.
+# Here the answers are yes, yes and no: ONNX Runtime has had one since opset 19. See how close you get on your processor. A deformable
+# convolution looks for each output pixel and each of the kernel's nine places (*taps*) at a place of its own, between four pixels. The
+# lesson's version has one image, a 3×3 kernel, pad 1 and no mask.
 
 # %%
 DEFORM = r"""
@@ -616,13 +619,14 @@ struct Vectorised {
 """
 
 # %% [markdown]
-# **Rung 4, the width of a vector.** Rung 3 left the vectors to the compiler. GCC and clang also let you write them: `vector_size(32)`
-# makes a type of eight floats that has `+` and `*`. Every width compiles on every processor and computes the same. Here is the heart of
-# the next rung, six sums that should stay in registers, as one source for three widths.
+# **Rung 4, the width of a vector.** Rung 3 left the vectors to the compiler, which was told nothing about your processor: on x86-64 it
+# uses 16 bytes. GCC and clang also let you write vectors yourself: `vector_size(32)` makes a type of eight floats that has `+` and `*`.
+# Every width compiles on every processor and computes the same. Here is the heart of the next rung, six sums that should stay in
+# registers, as one source for three widths.
 
 # %%
 WIDTH = r"""
-template <int bytes>  // of a vector; out[6][columns] = samples[terms][6], turned over, times weights[terms][columns]
+template <int bytes>  // of a vector; out[6][columns] = samples[terms][6], transposed, times weights[terms][columns]
 [[gnu::always_inline]] inline void add_up(const float* samples, const float* weights, int64_t terms, int64_t columns, float* out) {
   OPLAB_FUSED_SUMS
   typedef float V __attribute__((vector_size(bytes)));
@@ -659,8 +663,9 @@ HEADERS = '#include "oplab_kernel.h"\n#include "matrix_tile.h"\n'
 wides = compiled("wides", HEADERS, WIDTH, WIDE, operators={f"Wide{w}": f"Wide<{w}>" for w in widths})
 
 # %% [markdown]
-# What the compiler makes of it is text that you can read: `g++ -S`. Below is the innermost loop of each width. On x86 it is compiled
-# for AVX2, whatever your processor has (it is not run); elsewhere for your own processor.
+# What the compiler makes of it is text that you can read: `g++ -S`. Below is the innermost loop of each width. On x86-64 the loop is
+# compiled for AVX2, whatever your processor has, because it is only read and not run. Elsewhere it is compiled for the compiler's
+# default processor.
 
 # %%
 AVX2 = ["-mavx2", "-mfma"] if platform.machine() in ("x86_64", "AMD64") else []
@@ -672,9 +677,10 @@ def innermost(width):
     shown = f"void shown(const float* s, const float* w, int64_t n, float* out) {{ add_up<{width}>(s, w, n, {width // 4}, out); }}"
     source.write_text(f"#include <cstdint>\n#include <cstring>\n{WIDTH}{shown}\n")
     flags = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fno-omit-frame-pointer", "-DOPLAB_FUSED_SUMS=", *AVX2]
-    command = [*find_compiler().command, *flags, "-S", "-o", "-", str(source)]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    lines = [line.strip() for line in text.splitlines() if re.match(r"\t[a-z]|\S+:", line)]
+    made = source.with_suffix(".s")
+    done = compiler.run([*compiler.find_compiler().command, *flags, "-S", "-o", str(made), str(source)], timeout=120)
+    assert done.returncode == 0, done.log
+    lines = [line.strip() for line in made.read_text().splitlines() if re.match(r"\t[a-z]|\S+:", line)]
     labels = {line.split(":")[0]: place for place, line in enumerate(lines) if re.match(r"\S+:", line)}
     jumps = [(labels.get(line.split()[-1], place), place) for place, line in enumerate(lines)]
     loops = [lines[begin + 1 : end + 1] for begin, end in jumps if begin < end]
@@ -686,8 +692,9 @@ def touches_stack(line):
 
 
 loops = {width: innermost(width) for width in widths}
-if AVX2 and find_compiler().family == "gcc":
-    assert not any(map(touches_stack, loops[32])) and sum(map(touches_stack, loops[64])) > 12
+if AVX2 and compiler.find_compiler().family == "gcc":
+    assert not any(map(touches_stack, loops[32]))
+print(f"⏱ instructions with the stack in the loop for 64 bytes: {sum(map(touches_stack, loops[64]))}")
 
 # %%
 figure, panes = plt.subplots(1, 3, figsize=(10.6, 4.4), layout="constrained")
@@ -706,12 +713,13 @@ figure.suptitle("innermost loop, " + ("AVX2" if AVX2 else platform.machine()), s
 plt.show()
 
 # %% [markdown]
-# Green is a multiply-add, red reads or writes the stack. An AVX2 register has 32 bytes. GCC splits each operation on 64 bytes in
-# two, but it keeps the *variable* in memory, where all six sums are read and written in each step. There are registers enough:
-# twelve of the 16 would do. With 16 bytes the loop is as short as with 32, and each instruction does half of the work.
+# Green is a multiply-add, red reads or writes the stack. With GCC on x86-64: an AVX2 register has 32 bytes. GCC splits each operation
+# on 64 bytes in two but keeps the *variable* in memory, so all six sums are read and written in each step, although twelve of the 16
+# registers would hold them. The loop for 16 bytes is as short as the one for 32, and each instruction does half of the work. On AArch64
+# a register has 16 bytes, so the wider variants are the ones to watch. clang may keep both halves in registers.
 #
 # So the width has to follow the set of instructions. Here are the times, for each set that your processor has. `OPLAB_SIMD` chooses
-# one when a session is made.
+# one when a session is created.
 
 # %%
 tile_of = {"samples": rng.random((200, 200, 6), dtype=np.float32), "weights": rng.random((200, 32), dtype=np.float32)}
@@ -724,14 +732,13 @@ def wide(width):
     return runner(model_of([node], shapes, {"y": ("float32", [None] * 3)}), wides, count=1)
 
 
-asked, contestants = os.environ.get("OPLAB_SIMD", ""), {}
+contestants = {}
 for simd in ("plain", "neon", "avx2", "avx512"):
-    os.environ["OPLAB_SIMD"] = simd
     try:
-        contestants |= {(simd, width): wide(width) for width in widths}
+        with mock.patch.dict(os.environ, OPLAB_SIMD=simd):
+            contestants |= {(simd, width): wide(width) for width in widths}
     except Exception as error:  # a set that this processor does not have
         assert "OPLAB_SIMD" in str(error)
-os.environ["OPLAB_SIMD"] = asked
 print("equal:", all(np.allclose(run(tile_of), product, rtol=1e-4) for run in contestants.values()))
 wide_seconds = race(on(contestants, tile_of), rounds=15)
 
@@ -750,12 +757,14 @@ axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %% [markdown]
-# A job therefore learns its set as a template parameter, and `oplab::Vector<T, simd>` is the vector that fills one register of it.
+# The struct that `run_vectorised` calls gets the instruction set as a template parameter, `simd`; `oplab::Vector<T, simd>` is a vector
+# that fills one of its registers.
 #
 # **Rung 5, blocked.** Rung 3 reads all weights again for every pixel, and loads and stores a sum for each product. Take 48 pixels at
 # once, a *tile*. For one tap its samples are a matrix [48 × 64 channels] that stays in the cache, and `Product` of
 # `matrix_tile.h` multiplies some rows of it with 16 output channels as rung 4 does: the sums stay in registers, and one weight that is
-# loaded serves up to 12 pixels. The comment above `Product` says how the three matrices lie in memory.
+# loaded serves up to 12 pixels with AVX-512, 6 with AVX2, 4 with NEON and 3 with SSE2. The comment above `Product` describes how the
+# three matrices are laid out in memory.
 # **Rung 6, parallel.** A tile needs nothing of another tile.
 
 # %%
@@ -767,7 +776,7 @@ struct Tile {  // the pixels [first, first + pixels) in all output channels; wei
   [[gnu::always_inline]] static void run(const Task& t, const float* image, const float* weights, int64_t first,
                                          int64_t pixels, float* sums) {
     const int64_t panels = (t.o + kLanes - 1) / kLanes;
-    float samples[kPixels * kDepth] = {};
+    float samples[kPixels * kDepth] = {};  // rows that the last tile does not use are multiplied too
     std::fill_n(sums, panels * kPixels * kLanes, 0.0f);
     for (int64_t tap = 0; tap < 9; ++tap)
       for (int64_t c = 0; c < t.c; c += kDepth) {
@@ -811,8 +820,8 @@ deforms = compiled(
 )
 
 # %% [markdown]
-# Peers: ONNX Runtime's DeformConv, torchvision, and the course's `DeformConv2d`. Offsets of more than a pixel, so some places lie
-# outside.
+# Peers: ONNX Runtime's DeformConv, torchvision, and the course's `DeformConv2d`. Offsets of more than a pixel, so some places are
+# outside. Rung 4 has no bar in the picture below: it is the inner loop of rung 5, measured alone.
 
 # %%
 C, H = 64, 40
@@ -1013,10 +1022,10 @@ axes.tick_params(length=0)
 plt.show()
 
 # %% [markdown]
-# Four points are found, the green ones, and the circle through the worst of them leaves shell 1. So shell 2 has to be looked at, and
-# there it is: the orange point is nearer. The text below has
-# the cubic box alone; yours, in the exercise, has to work for every box. **Rung 5, parallel:** queries in the order of the voxels, so that
-# one query finds in the cache what the one before it has read.
+# The search has found the four green points. The circle through the farthest of them reaches beyond shell 1, so shell 2 has to be
+# searched too, and the orange point there is nearer. The code below handles the unit cube only; yours, in the exercise, has to work for
+# every box. **Rung 5, parallel:** queries in the order of the voxels, so that one query finds in the cache what the one before it has
+# read.
 
 # %%
 KNN_4_5 = r"""
@@ -1175,11 +1184,12 @@ for label, order in ORDERS.items():
 # %% [markdown]
 # ## 10. Limits
 #
-# - These are numbers of one machine, and of sizes that suit the lesson. On yours the order of two neighbouring bars can be another:
-#   what the lesson asserts are results, and never times.
+# - These are numbers of one machine, and of sizes that suit the lesson. On yours, two neighbouring bars can change places: the lesson
+#   asserts results, never times.
 # - The measured peak is the best of a simple loop. A processor that lowers its clock for wide vectors has more than one.
-# - Sums in another order are other bits. Rung 5 and rung 1 agree to rounding, not to the bit, and the fused multiply-add of
-#   AVX2 and NEON rounds once where SSE rounds twice. Threads change nothing; processors do.
+# - A sum in another order can differ in its last bits. In section 6, rungs 3 and 5 add in another order than rung 1: they agree to
+#   rounding, not to the bit. A fused multiply-add (AVX2, AVX-512, NEON) rounds once where SSE2 rounds twice. The number of threads
+#   changes nothing; the processor does.
 # - The grid of section 8 assumes points that fill a cube. `docs/operators.md` says what the course's kernel promises for the rest.
 #
 # ## 11. Exercises
@@ -1210,7 +1220,7 @@ lab.check("knn_grid")
 # ## What to read next
 #
 # - Chapter 15, when a fast model gives a wrong result; chapter 16, where your kernels go into a whole network.
-# - `csrc/ort_ops/deform_conv2d.cpp` and `matrix_tile.h`: rung 6 with groups, every attribute and every check. `csrc/common/knn_grid.h`
-#   and `knn_tree.h`: the search that cannot become quadratic.
+# - `csrc/ort_ops/deform_conv2d.cpp` and `matrix_tile.h`: rung 6 of section 6, with groups, every attribute and every check.
+#   `csrc/common/knn_grid.h` and `knn_tree.h`: the search that cannot become quadratic.
 # - S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model", 2009; J. McCalpin's STREAM benchmark.
 # - `oplab/checks/speed.py`: how the grader measured you.

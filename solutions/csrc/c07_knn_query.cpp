@@ -2,9 +2,10 @@
 //   xyz float32 (n, 3): points. offset int64 (b): batch i ends before the point offset[i], and the next one begins there.
 //   new_xyz (m, 3), new_offset (b): the queries, in as many batches; left out, the points themselves.
 //   idx int32 (m, nsample), dist float32 (m, nsample): for each query the nsample nearest points of the same batch,
-//   nearest first; of equally near ones the lower index first. Where a batch has fewer points: idx -1, dist 0.
-//   idx counts from the first point of xyz, in every batch; dist is the Euclidean distance.
-//   A point of xyz or new_xyz that is NaN or infinite is refused (STD_TORCH_CHECK), with a sentence that names the tensor and the point.
+//   nearest first, by dx*dx + dy*dy + dz*dz in float32; where two are equal, the lower index first. dist is the square root.
+//   Where a batch has fewer points: idx -1, dist 0. idx counts from the first point of xyz, in every batch.
+//   A point of xyz or new_xyz that is NaN or infinite is an error (STD_TORCH_CHECK). Let the message name the tensor and the point, for
+//   example: new_xyz must be finite, but its point 17 is not.
 //   new_empty(xyz, {m, nsample}, ScalarType::Int), in torch::stable, makes a tensor of another shape and dtype.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>

@@ -4,10 +4,11 @@
 // Y[n,o,i,j] = sum over channels c and taps t = (th, tw) of W[o,c,th,tw] * mask[n,t,i,j] * X[n,c] at the place
 //     y = i*stride - pad + th + offset[n,2t,i,j],   x = j*stride - pad + tw + offset[n,2t+1,i,j]
 // between pixels: bilinear, where each of the four pixels that lies outside of the image counts as 0. With -1 < y < 0 the row 0
-// still takes part. A place that is far outside or infinite gives 0, one that is NaN gives NaN. The bits do not depend on threads.
-// n may be 0.
+// still takes part. A place that is far outside or infinite gives 0. If y or x is NaN, the sample is NaN, even where the other one is
+// outside. The bits do not depend on threads. Of the sizes, only n may be 0.
 //
-// A right answer passes at any speed. All points: 0.6 times as fast as ONNX Runtime's own DeformConv on one thread, and several pieces.
+// A right answer passes at any speed. All points: 0.6 times as fast as ONNX Runtime's own DeformConv on one thread, and
+// `oplab::parallel_for` cuts a large input into more than one piece.
 #include <cmath>
 #include <limits>
 
@@ -123,7 +124,7 @@ struct DeformConv {
   DeformConv(const OrtApi*, const OrtKernelInfo* info)
       : stride(oplab::int_attribute(info, "stride", 1)), pad(oplab::int_attribute(info, "pad", 0)) {
     constexpr int64_t most = std::numeric_limits<int32_t>::max();  // so that no sum below can overflow
-    if (stride < 1 || stride > most || pad < 0 || pad > most) oplab::refuse("stride must be 1 or more and pad 0 or more, up to ", most, ".");
+    if (stride < 1 || stride > most || pad < 0 || pad > most) oplab::refuse("stride must be between 1 and ", most, ", and pad between 0 and ", most, ".");
   }
 
   Ort::Status Compute(OrtKernelContext* context, const Tensor<float>& x, const Tensor<float>& w, const Tensor<float>& offset,
