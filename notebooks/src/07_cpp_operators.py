@@ -540,9 +540,19 @@ with raises(RuntimeError, "a and b must have the same shape"):
 # `const_data_ptr<float>()` checks the dtype for you. For a second dtype write the loop as a template, and choose by
 # `a.scalar_type() == torch::headeronly::ScalarType::Double`.
 
+
 # %%
-with raises(RuntimeError, "expected scalar type torch::headeronly::ScalarType::Float but found Double"):
-    checked(a.double(), b.double())
+def refusal(operator, *inputs):
+    """What the RuntimeError of a call says, without the file of PyTorch's that it comes from."""
+    try:
+        operator(*inputs)
+    except RuntimeError as error:
+        return str(error).split(", ")[-1]
+    raise AssertionError("no RuntimeError was raised")
+
+
+print(refusal(checked, a.double(), b.double()))
+assert refusal(checked, a.double(), b.double()).endswith("ScalarType::Float but found Double")
 
 # %% [markdown]
 # ### The same for a GPU
@@ -836,8 +846,8 @@ for (name, *ours), (_, *course) in zip(derivatives(trained), derivatives(torch.o
 
 # %%
 layer = torch.nn.Linear(4, 4)
-with raises(RuntimeError, "but found BFloat16"), torch.autocast("cpu", dtype=torch.bfloat16):
-    trained(layer(a), b)
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    print(refusal(trained, layer(a), b))
 torch.library.register_autocast("lab07_trained::my_add", "cpu", torch.float32)
 with torch.autocast("cpu", dtype=torch.bfloat16):
     y = trained(layer(a), b)

@@ -363,7 +363,7 @@ for name, run in (rungs | peers).items():
     print(f"{name:22} equal: {np.allclose(np.asarray(run(ab)), expected)}")
 
 # %%
-add_seconds = race(on(rungs | peers, ab), rounds=9)
+add_seconds = race(on(rungs | peers, ab), rounds=7)
 hoisting = times_as_fast(add_seconds["Hoisted"], add_seconds["Naive"])
 print(f"⏱ hoisting alone makes it {hoisting:.1f} times as fast")
 
@@ -850,7 +850,7 @@ for name, run in (rungs | peers).items():
     print(f"{name:22} equal: {np.allclose(run(image), expected, atol=2e-3)}")
 
 # %%
-deform_seconds = race(on(rungs | peers, image), rounds=5)
+deform_seconds = race(on(rungs | peers, image), rounds=3)
 flops = (2 * C + 8) * 9 * C * H * H
 limit = ("the peak of the arithmetic", 1e-9 * flops / peak)
 gain = times_as_fast(deform_seconds["Hoisted"], deform_seconds["Naive"])
@@ -1121,7 +1121,7 @@ cloud = {"xyz": rng.random((6000, 3), dtype=np.float32)}
 expected = peers["scipy: cKDTree"](cloud)
 for name, run in (rungs | peers).items():
     print(f"{name:22} equal: {(run(cloud) == expected).mean() > 0.999}")
-knn_seconds = race(on(rungs | peers, cloud), rounds=6)
+knn_seconds = race(on(rungs | peers, cloud), rounds=4)
 gain = times_as_fast(knn_seconds["Grid"], knn_seconds["Naive"])
 print(f"⏱ the grid makes it {gain:.0f} times as fast")
 ladder(knn_seconds, peers, None, "8 nearest neighbours of 6 000 points")
