@@ -363,7 +363,7 @@ for name, run in (rungs | peers).items():
     print(f"{name:22} equal: {np.allclose(np.asarray(run(ab)), expected)}")
 
 # %%
-add_seconds = race(on(rungs | peers, ab), rounds=7)
+add_seconds = race(on(rungs | peers, ab), rounds=9)
 hoisting = times_as_fast(add_seconds["Hoisted"], add_seconds["Naive"])
 print(f"⏱ hoisting alone makes it {hoisting:.1f} times as fast")
 
@@ -850,7 +850,7 @@ for name, run in (rungs | peers).items():
     print(f"{name:22} equal: {np.allclose(run(image), expected, atol=2e-3)}")
 
 # %%
-deform_seconds = race(on(rungs | peers, image), rounds=3)
+deform_seconds = race(on(rungs | peers, image), rounds=4)
 flops = (2 * C + 8) * 9 * C * H * H
 limit = ("the peak of the arithmetic", 1e-9 * flops / peak)
 gain = times_as_fast(deform_seconds["Hoisted"], deform_seconds["Naive"])
