@@ -484,7 +484,7 @@ def expect_no_guard(v: Verdict, title: str) -> None:
     error = v.error(title)
     if error and ("data-dependent" in error.message or "DataDependent" in error.type):
         raise Wrong(
-            f"{title} stops: {error.message.splitlines()[0]} The fake compares whole shapes, or decides with `if`; how many rows "
+            f"{title} stops: {error.message.splitlines()[0]} The fake compares whole shapes, or decides with `if`; how many values "
             "a[a > 0] has is known when the program runs. torch._check(m == n, …) for each size of a and b makes it a condition then."
         )
 
