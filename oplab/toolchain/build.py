@@ -24,7 +24,7 @@ from typing import Literal
 
 from oplab import paths
 from oplab.errors import OplabError
-from oplab.toolchain.compiler import Compiler, Outcome, find_compiler, run
+from oplab.toolchain.compiler import OWN_SOURCES_TIMEOUT, Compiler, Outcome, find_compiler, run
 from oplab.toolchain.diagnostics import BuildFailed, build_failed, shown
 from oplab.toolchain.headers import find as find_headers
 from oplab.toolchain.recipes import (
@@ -146,7 +146,11 @@ def compile_driver(source: Path, sanitizer: Sanitizer) -> Path:
         with _scratch(folder) as scratch:
             made = scratch / program.name
             command = [*how.compile_command(compiler, sanitize=sanitizer), str(source.resolve()), "-o", str(made)]
-            _must_succeed(run([*command, "-pthread", "-ldl"], timeout=1800.0, cwd=scratch), source, 1800.0)
+            _must_succeed(
+                run([*command, "-pthread", "-ldl"], timeout=OWN_SOURCES_TIMEOUT, cwd=scratch),
+                source,
+                OWN_SOURCES_TIMEOUT,
+            )
             os.replace(made, program)
     return program
 
@@ -258,7 +262,7 @@ def build_all(*, say=print) -> bool:
         return True
 
 
-def _build_product(product: _Product, compiler: Compiler, folder: Path, timeout: float = 1800.0) -> str:
+def _build_product(product: _Product, compiler: Compiler, folder: Path, timeout: float = OWN_SOURCES_TIMEOUT) -> str:
     """Compiles one folder of ``csrc`` and puts what is made in its place. Returns how, for the reader."""
     cmake = _cmake() if product.cmake else None
     with _scratch(folder) as scratch:
@@ -304,7 +308,7 @@ def _compile(
     *,
     sanitize: bool | Sanitizer = False,
     archive: Path | None = None,
-    timeout: float = 1800.0,
+    timeout: float = OWN_SOURCES_TIMEOUT,
 ) -> str:
     """Compiles sources to one file: one call for one source, else a call for each and one to link. Returns what they printed.
 

@@ -22,6 +22,8 @@ INSTALL = (
 # The first releases whose C++20 is complete enough for PyTorch's stable headers.
 OLDEST = {"gcc": (11, "g++"), "clang": (14, "clang++"), "apple": (15, "Apple clang")}
 
+# Seconds for the course's own sources: only a compiler that hangs reaches it. A busy machine takes minutes.
+OWN_SOURCES_TIMEOUT = 1800.0
 # A runaway template must not take the machine with it. Shells that do not know -v go on without the limit.
 _MEMORY_KB = 8 * 1024 * 1024
 _LIMITED = ["/bin/sh", "-c", f'ulimit -v {_MEMORY_KB} 2>/dev/null; exec "$@"', "sh"]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from oplab import paths
 from oplab.errors import OplabError
-from oplab.toolchain.compiler import find_compiler, run
+from oplab.toolchain.compiler import OWN_SOURCES_TIMEOUT, find_compiler, run
 from oplab.toolchain.diagnostics import build_failed
 from oplab.toolchain.recipes import SUFFIX
 
@@ -54,7 +54,9 @@ class Extension:
     fresh: bool
 
 
-def build_extensions(folders: Sequence[Path], *, cache: Path | None = None, timeout: float = 1800.0) -> list[Extension]:
+def build_extensions(
+    folders: Sequence[Path], *, cache: Path | None = None, timeout: float = OWN_SOURCES_TIMEOUT
+) -> list[Extension]:
     """Build several folders at the same time, each once for its content.
 
     Args:
