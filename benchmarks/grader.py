@@ -81,7 +81,7 @@ EXERCISES = tuple(f"c04.{name}" for name in TESTS)
 
 def answer(name: str) -> str:
     """The reference answer of one exercise, with the imports that it needs."""
-    from oplab.stubs import function_text
+    from oplab.course.stubs import function_text
 
     text = function_text((ROOT / "solutions" / "c04_aten_symbolic.py").read_text(encoding="utf-8"), name)
     assert text is not None
@@ -210,7 +210,7 @@ def cold(*arguments: str) -> float:
 
 def warm(repeat: int, isolated: bool = False) -> dict[str, list[float]]:
     """Checks in a process whose server is already running, as in a notebook or in watch mode."""
-    from oplab.course import load
+    from oplab.course.manifest import load
     from oplab.grading.client import Server
     from oplab.grading.engine import grade
     from oplab.grading.isolation import detect
@@ -267,7 +267,7 @@ def prepared(names: list[str]) -> dict[str, Callable[[str], float]]:
 
 def measure(names: list[str], repeat: int) -> dict:
     """All in turn, ``repeat`` times: samples in seconds for each exercise and way, megabytes, and the number of exercises."""
-    from oplab.course import load
+    from oplab.course.manifest import load
 
     BENCH.mkdir(parents=True, exist_ok=True)
     total = len(load(ROOT).exercises)

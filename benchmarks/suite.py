@@ -50,7 +50,7 @@ def peers(repeat: int) -> tuple[str, Found]:
 
 
 def exercises(repeat: int) -> tuple[str, Found]:
-    from oplab.course import load, preloads
+    from oplab.course.manifest import load, preloads
     from oplab.grading.client import Server
     from oplab.grading.engine import grade
 

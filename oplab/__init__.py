@@ -18,7 +18,7 @@ _HOMES = {
     "raises": "oplab.lessons",
     "show": "oplab.viewer",
     "session": "oplab.ops",
-    "todo": "oplab.stubs",
+    "todo": "oplab.course.stubs",
 }
 __all__ = ["OplabError", *_HOMES]
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from oplab import answers, paths
-from oplab.course import Chapter, Exercise, load, preloads
+from oplab import paths
+from oplab.course import answers
+from oplab.course.manifest import Chapter, Exercise, load, preloads
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
 from oplab.grading.client import Server

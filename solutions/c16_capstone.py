@@ -29,7 +29,7 @@ from oplab import todo
 def super_resolution(net: torch.nn.Module, folder: Path) -> torch.nn.Module:
     """Deliver SRCNN with a factor that is an input.
 
-    ``net`` is :class:`oplab.srcnn.SRCNN`: it sharpens a photo that is already enlarged. Your module enlarges the photo with
+    ``net`` is :class:`oplab.nets.srcnn.SRCNN`: it sharpens a photo that is already enlarged. Your module enlarges the photo with
     your own operator first; ``factor`` is a float32 tensor without dimensions, the same for height and width::
 
         >>> module = super_resolution(load_srcnn(), folder)
@@ -106,7 +106,7 @@ def super_resolution(net: torch.nn.Module, folder: Path) -> torch.nn.Module:
 def point_cloud(net: torch.nn.Module, folder: Path) -> torch.nn.Module:
     """Deliver the point-cloud classifier with neighbours of your own.
 
-    ``net`` is :class:`oplab.edge_net.EdgeNet` **as its training left it**. It asks ``net.knn(xyz, offset, k)`` for neighbours; put
+    ``net`` is :class:`oplab.nets.edge_net.EdgeNet` **as its training left it**. It asks ``net.knn(xyz, offset, k)`` for neighbours; put
     your own operator there. It returns int64 (n, k), what ``lab::KNN`` in ``csrc/c16_knn_kernel.cpp`` promises: points of the own
     cloud alone, nearest first, ties to the lower index, and a row that is too short repeats its first entry. In each call at least one
     cloud has k points. Return the network that computes what a product would ship::

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import nbformat
 
-from oplab import course
+from oplab.course.manifest import load
 from oplab.grading.text import CLOCK
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,7 +41,7 @@ MEASURED = CLOCKS | {"seconds", "milliseconds", "elapsed"}  # as attributes: bui
 def findings(notebook: nbformat.NotebookNode) -> list[str]:
     """One sentence for each line or statement that depends on the machine."""
     found = []
-    speed = {exercise.id for chapter in course.load(ROOT).chapters for exercise in chapter.exercises if exercise.speed}
+    speed = {exercise.id for chapter in load(ROOT).chapters for exercise in chapter.exercises if exercise.speed}
     durations: set[str] = set()
     cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     for number, cell in enumerate(cells, start=1):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from oplab.stubs import make_stub
+from oplab.course.stubs import make_stub
 
 ROOT = Path(__file__).resolve().parents[1]
 

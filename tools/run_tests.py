@@ -73,9 +73,9 @@ def notebooks(chosen: Sequence[str] | None = None) -> int:
         chosen: numbers of chapters: these alone (all if it is empty), and once more for each older instruction set.
     """
     from notebooks import CELL_LIMIT
-    from oplab import course
+    from oplab.course.manifest import load
 
-    stems = [chapter.stem for chapter in course.load(ROOT).chapters]
+    stems = [chapter.stem for chapter in load(ROOT).chapters]
     absent = [stem for stem in stems if not (ROOT / "notebooks" / f"{stem}.ipynb").is_file()]
     if absent:
         raise StepError(

@@ -1,8 +1,8 @@
-"""Train EdgeNet on clouds of eight solids and write oplab/data/edge_net.npz.
+"""Train EdgeNet on clouds of eight solids and write oplab/nets/edge_net.npz.
 
     python tools/train_edge_net.py              # trains (minutes on 2 cores), then prints the table
-    python tools/train_edge_net.py --more       # goes on from the weights in oplab/data
-    python tools/train_edge_net.py --check      # prints the table for the weights in oplab/data
+    python tools/train_edge_net.py --more       # goes on from the weights in oplab/nets
+    python tools/train_edge_net.py --check      # prints the table for the weights in oplab/nets
 
 Every cloud is made when it is needed, so no cloud is seen twice in training. Ctrl-C ends the training and keeps the best weights so
 far; "best" is judged on clouds of their own seed, and the table on those of a third.
@@ -24,16 +24,17 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from oplab import ops, weights
-from oplab.edge_net import EdgeNet, load_edge_net
+from oplab import ops
 from oplab.errors import OplabError
-from oplab.point_clouds import SOLIDS, clouds
+from oplab.nets import weights
+from oplab.nets.edge_net import EdgeNet, load_edge_net
+from oplab.nets.point_clouds import SOLIDS, clouds
 
 BATCH = 32  # clouds in a step
 SIZES = (96, 257)  # points of a cloud: from, below
 EVERY = 100  # steps between two looks at the clouds that choose
 CHOOSING, HELD_OUT = 7001, 7002  # seeds that training never uses: its own is below 7000
-WEIGHTS = Path(__file__).resolve().parent.parent / "oplab" / "data" / "edge_net.npz"
+WEIGHTS = Path(__file__).resolve().parent.parent / "oplab" / "nets" / "edge_net.npz"
 
 Clouds = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # xyz (n, 3), offset (b,), label (b,)
 
@@ -110,12 +111,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="evaluate the committed weights; train nothing")
     parser.add_argument("--steps", type=int, default=2000, help="training steps (default: 2000)")
-    parser.add_argument("--more", action="store_true", help="go on from the weights in oplab/data")
+    parser.add_argument("--more", action="store_true", help="go on from the weights in oplab/nets")
     parser.add_argument("--rate", type=float, default=5e-3, help="the highest learning rate (default: 0.005)")
     parser.add_argument("--seed", type=int, default=0, help="below 7000; the seeds above choose and test (default: 0)")
     parser.add_argument("--threads", type=int, default=1, help="a second one gains nothing here (default: 1)")
     parser.add_argument(
-        "--out", type=Path, default=WEIGHTS, help="where the weights go (default: oplab/data/edge_net.npz)"
+        "--out", type=Path, default=WEIGHTS, help="where the weights go (default: oplab/nets/edge_net.npz)"
     )
     options = parser.parse_args(argv)
     if options.steps < 2 or options.threads < 1:

@@ -1,8 +1,8 @@
-"""Train SRCNN on scikit-image's photos and write oplab/data/srcnn.npz.
+"""Train SRCNN on scikit-image's photos and write oplab/nets/srcnn.npz.
 
     python tools/train_srcnn.py                 # trains (minutes on 2 cores), then prints the table
-    python tools/train_srcnn.py --more          # goes on from the weights in oplab/data
-    python tools/train_srcnn.py --check         # prints the table for the weights in oplab/data
+    python tools/train_srcnn.py --more          # goes on from the weights in oplab/nets
+    python tools/train_srcnn.py --check         # prints the table for the weights in oplab/nets
 
 Ctrl-C ends the training and keeps the best weights so far. The held-out photos take no part in training, and "best" is
 judged on strips of the training photos that are set aside for it.
@@ -28,10 +28,10 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from oplab import weights
 from oplab.errors import OplabError
-from oplab.photos import photo, to_nchw
-from oplab.srcnn import SRCNN, brightness, crop, enlarge, load_srcnn, psnr, shrink
+from oplab.nets import weights
+from oplab.nets.photos import photo, to_nchw
+from oplab.nets.srcnn import SRCNN, brightness, crop, enlarge, load_srcnn, psnr, shrink
 
 # The motorcycle is a stereo pair: both views are on the same side of the fence.
 TRAINING = (
@@ -56,7 +56,7 @@ PATCH = 48
 BATCH = 16
 EVERY = 250  # steps between two looks at the set-aside strips
 STRIP = 72  # rows at the bottom of each training photo that only choose the best weights
-WEIGHTS = Path(__file__).resolve().parent.parent / "oplab" / "data" / "srcnn.npz"
+WEIGHTS = Path(__file__).resolve().parent.parent / "oplab" / "nets" / "srcnn.npz"
 
 Pair = tuple[torch.Tensor, torch.Tensor]  # input and target of the net, each (N, C, H, W)
 
@@ -203,14 +203,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="evaluate the committed weights; train nothing")
     parser.add_argument("--steps", type=int, default=6000, help="training steps (default: 6000)")
     parser.add_argument(
-        "--more", action="store_true", help="go on from the weights in oplab/data instead of from nothing"
+        "--more", action="store_true", help="go on from the weights in oplab/nets instead of from nothing"
     )
     parser.add_argument("--rate", type=float, default=2e-3, help="the highest learning rate (default: 0.002)")
     parser.add_argument("--share-x2", type=float, default=0.5, help="part of the patches with factor 2 (default: 0.5)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
-        "--out", type=Path, default=WEIGHTS, help="where the weights go (default: oplab/data/srcnn.npz)"
+        "--out", type=Path, default=WEIGHTS, help="where the weights go (default: oplab/nets/srcnn.npz)"
     )
     options = parser.parse_args(argv)
     if options.steps < 1 or options.threads < 1:

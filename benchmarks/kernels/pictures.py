@@ -12,7 +12,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from oplab.pictures import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET
+from oplab.figures.drawings import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET
 
 from .harness import Result
 

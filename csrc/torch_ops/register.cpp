@@ -1,5 +1,5 @@
 // torch.ops.oplab: the table of contents. Each operator has its schema here, its CPU kernel in a file of its own, and its
-// fake and its backward in oplab/ops.py.
+// fake and its backward in oplab/ops/__init__.py.
 #include <torch/csrc/stable/library.h>
 
 #include "operators.h"

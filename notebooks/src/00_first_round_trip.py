@@ -35,10 +35,10 @@ warnings.filterwarnings("ignore", category=DeprecationWarning)  # the TorchScrip
 # ONNX is a format. It says *what* `Asinh` or `Conv` means, and computes nothing itself. The computing is the engine's work.
 
 # %%
-from oplab import pictures
-from oplab.pictures import BLUE, GREEN, ORANGE, VIOLET
+from oplab.figures import drawings
+from oplab.figures.drawings import BLUE, GREEN, ORANGE, VIOLET
 
-pictures.pipeline(
+drawings.pipeline(
     stages=[
         ("Framework", "PyTorch", BLUE),
         ("Intermediate representation", "an ONNX file", GREEN),
@@ -72,8 +72,8 @@ pictures.pipeline(
 # that is missing. The course brings the network with weights that were trained for it, on photos that are not the one below.
 
 # %%
-from oplab.photos import photo, to_image, to_nchw
-from oplab.srcnn import enlarge, load_srcnn, psnr, shrink
+from oplab.nets.photos import photo, to_image, to_nchw
+from oplab.nets.srcnn import enlarge, load_srcnn, psnr, shrink
 
 original = torch.from_numpy(to_nchw(photo("astronaut")))
 small = shrink(original, 2)
@@ -106,7 +106,7 @@ assert psnr(sharp.clamp(0, 1), original) > psnr(blurred.clamp(0, 1), original)
 # %%
 photos = {"small, pixels enlarged": small.repeat_interleave(2, 2).repeat_interleave(2, 3)}
 photos |= {"bicubic": blurred, "SRCNN": sharp, "original": original}
-pictures.zoom({title: to_image(image) for title, image in photos.items()}, top=70, left=170, size=100)
+drawings.zoom({title: to_image(image) for title, image in photos.items()}, top=70, left=170, size=100)
 
 # %% [markdown]
 # ## Export it
@@ -260,7 +260,7 @@ for name, gap in gaps.items():
     print(f"{name:<27} within 1e-5 everywhere: {bool((gap <= 1e-5).all())}")
 
 assert (gaps["as exported"] <= 1e-5).all() and (gaps["weights rounded to float16"] > 1e-5).any()
-pictures.errors(gaps, tolerance=1e-5)
+drawings.errors(gaps, tolerance=1e-5)
 
 # %% [markdown]
 # No eye can tell the two photos apart, and the decibels are the same. The comparison tells: the red values are not rounding errors of

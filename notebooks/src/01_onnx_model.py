@@ -133,7 +133,7 @@ lab.show(model)
 # you will meet, and how many fields each may have.
 
 # %%
-from oplab.protos import MEANINGS, message_name, nested
+from oplab.figures.messages import MEANINGS, message_name, nested
 
 messages = [onnx.ModelProto, onnx.GraphProto, onnx.NodeProto, AttributeProto, onnx.ValueInfoProto, TensorProto]
 for message in messages:
@@ -183,7 +183,7 @@ with raises(ValidationError, "ir_version"):
 # SRCNN of chapter 00 sharpens a photo. Export it on both paths, each into one file.
 
 # %%
-from oplab.srcnn import load_srcnn
+from oplab.nets.srcnn import load_srcnn
 
 net, photo = load_srcnn(), torch.full((1, 3, 24, 32), 0.5)
 folder, axes = lab.fresh("srcnn"), {0: "batch", 2: "height", 3: "width"}
@@ -240,7 +240,7 @@ for (name, left), right in zip(summary(ts).items(), summary(dynamo).values(), st
 # file: it holds the folder names of the machine that exported it.
 
 # %%
-from oplab import srcnn
+from oplab.nets import srcnn
 
 notes = {entry.key: entry.value for entry in dynamo.graph.node[0].metadata_props}
 print(*sorted(notes), sep="\n")
@@ -882,8 +882,8 @@ onnx.checker.check_model(mine, full_check=True)
 # wrong too: the shapes stay, the numbers do not.
 
 # %%
-from oplab.photos import photo as load_photo
-from oplab.photos import to_nchw
+from oplab.nets.photos import photo as load_photo
+from oplab.nets.photos import to_nchw
 
 image = to_nchw(load_photo("chelsea", (90, 120)))
 with torch.no_grad():

@@ -523,7 +523,7 @@ sizes.append([re.sub(r"s\d+", "s", str(size)) for size in next(iter(captured.gra
 # %%
 import matplotlib.pyplot as plt
 
-from oplab.pictures import BLUE, FAINT, GREEN, ORANGE
+from oplab.figures.drawings import BLUE, FAINT, GREEN, ORANGE
 
 
 def work(text):

@@ -43,8 +43,8 @@ lab = lesson("03_dynamic_models")
 # Each returns a model that is complete in memory. `run` runs one in ONNX Runtime.
 
 # %%
-from oplab.photos import photo, to_image, to_nchw
-from oplab.srcnn import load_srcnn, psnr, shrink
+from oplab.nets.photos import photo, to_image, to_nchw
+from oplab.nets.srcnn import load_srcnn, psnr, shrink
 
 quiet_exports()
 logging.getLogger("torch").setLevel(logging.CRITICAL)  # a failed export logs the graph that it had so far
@@ -362,7 +362,7 @@ def resize_model(inputs=("x", "", "scales"), **attributes):
 # %%
 import matplotlib.pyplot as plt
 
-from oplab.pictures import FAINT, GREEN, INK, ORANGE, RED
+from oplab.figures.drawings import FAINT, GREEN, INK, ORANGE, RED
 
 modes = ["half_pixel", "asymmetric", "align_corners"]
 ramp = np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4)

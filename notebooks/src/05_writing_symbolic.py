@@ -167,7 +167,7 @@ card("TopK", 11)
 # %%
 import matplotlib.pyplot as plt
 
-from oplab.pictures import BLUE, GREEN, INK, ORANGE, VIOLET
+from oplab.figures.drawings import BLUE, GREEN, INK, ORANGE, VIOLET
 
 parts = [  # definition, colour, place in the call, text in the call
     ("input X", BLUE, 0.4, "x,"),
@@ -428,7 +428,7 @@ for bits, x in thirds.items():
 # that lifts a float32 to double; an int64 that `Clip` does not take. The last graph has one colour, as it should.
 
 # %%
-from oplab.dtype_picture import by_dtype
+from oplab.figures.dtypes import by_dtype
 
 
 def with_constant(operator, constant):

@@ -40,7 +40,8 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
 from torch.onnx import register_custom_op_symbolic
 from torch.onnx.symbolic_helper import _is_none, parse_args
 
-from oplab import lesson, ops, photos, quiet_exports, raises, session
+from oplab import lesson, ops, quiet_exports, raises, session
+from oplab.nets import photos
 
 lab = lesson("06_library_operators")
 

@@ -804,7 +804,7 @@ print(torch.autograd.gradcheck(lambda a, b: torch.ops.oplab.my_add(a, b, 0.5, -3
 # kernel, with a warning.
 #
 # The course's operators are registered in another way: an `autograd.Function` with `setup_context`, `backward`, `jvp` and `vmap`, on
-# two keys of the dispatcher (`_register_derivatives` in `oplab/ops.py`). That uses private parts of PyTorch and is tested with one
+# two keys of the dispatcher (`_register_derivatives` in `oplab/ops/__init__.py`). That uses private parts of PyTorch and is tested with one
 # version only. Use `register_autograd` unless you need `torch.func`.
 
 

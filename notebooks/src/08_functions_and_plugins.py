@@ -36,8 +36,9 @@ import torch
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
 from torch.autograd.gradcheck import GradcheckError
 
-from oplab import lesson, ops, photos, quiet_exports, raises, session
-from oplab.srcnn import load_srcnn
+from oplab import lesson, ops, quiet_exports, raises, session
+from oplab.nets import photos
+from oplab.nets.srcnn import load_srcnn
 
 lab = lesson("08_functions_and_plugins")
 

@@ -899,7 +899,7 @@ with raises(Fail, "oplab:Foo(-1) is not a registered function/op"):
 # %% [markdown]
 # ## 7. The proof: who agrees, and who is fast
 #
-# `oplab.parity.parity` runs one model in several places and compares all outputs with those of the first: dtype and shape exactly,
+# `oplab.parity.arrays.parity` runs one model in several places and compares all outputs with those of the first: dtype and shape exactly,
 # values within a tolerance for the dtype. `ort` is ONNX Runtime with the C++ kernels, `reference` the evaluator with your class in
 # front, and `host` is a **C++ program** without any Python (chapter 12). `oplab parity model.onnx` does the same on the command line.
 
@@ -1143,6 +1143,6 @@ if extensions:
 #
 # - Chapter 12: the fourth row of the matrix, a kernel in C++ and a program that loads it.
 # - Chapter 13: KNNQuery as a kernel, with its optional inputs.
-# - `oplab/reference_ops.py`: the course's own classes, one for each operator. Compare yours when it has passed.
+# - `oplab/ops/reference.py`: the course's own classes, one for each operator. Compare yours when it has passed.
 # - `onnx/reference/op_run.py` in your environment: how attributes and inputs reach `_run`.
 # - "Functions" in ONNX's `IR.md`: what a function may refer to, and how versions meet.

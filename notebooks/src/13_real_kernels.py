@@ -46,7 +46,8 @@ import torch
 from onnx import helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, NotImplemented
 
-from oplab import lesson, ops, paths, pictures, quiet_exports, raises, session
+from oplab import lesson, ops, paths, quiet_exports, raises, session
+from oplab.figures import drawings
 from oplab.toolchain.build import compile_exercise
 
 lab = lesson("13_real_kernels")
@@ -395,7 +396,7 @@ def table(rows, heads, widths, bad):
             colour = "#f3d3d5" if (i - 1, k) in bad else "#eef1f3" if i == 0 else "white"
             axes.add_patch(plt.Rectangle((edges[k], -i - 1), widths[k], 1, fc=colour, ec="#c9d2da"))
             style = {"weight": "bold"} if i == 0 else {"family": "monospace"} if k == 0 else {}
-            axes.text(edges[k] + 0.1, -i - 0.5, text, va="center", color=pictures.INK, fontsize=10, **style)
+            axes.text(edges[k] + 0.1, -i - 0.5, text, va="center", color=drawings.INK, fontsize=10, **style)
     axes.set(xlim=(-0.02, edges[-1] + 0.02), ylim=(-len(rows) - 1.05, 0.05))
     axes.axis("off")
 
@@ -750,12 +751,12 @@ speedup = {threads: min(times[1]) / min(taken) for threads, taken in times.items
 # %%
 cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 figure, axes = plt.subplots(figsize=(6.6, 3.4), layout="constrained")
-axes.plot([1, 4], [1, 4], ":", color=pictures.FAINT)
+axes.plot([1, 4], [1, 4], ":", color=drawings.FAINT)
 style = {"rotation": 45, "rotation_mode": "anchor", "transform_rotates_text": True, "va": "bottom", "ha": "center"}
-axes.text(3.4, 3.5, "twice the threads, twice as fast", color=pictures.FAINT, **style)
-axes.axvline(cores, color=pictures.ORANGE, lw=1.4, ls="--")
-axes.text(cores + 0.04, 0.25, f"{cores} cores here", color=pictures.ORANGE)
-axes.plot(*zip(*speedup.items(), strict=True), "o-", color=pictures.VIOLET, lw=2)
+axes.text(3.4, 3.5, "twice the threads, twice as fast", color=drawings.FAINT, **style)
+axes.axvline(cores, color=drawings.ORANGE, lw=1.4, ls="--")
+axes.text(cores + 0.04, 0.25, f"{cores} cores here", color=drawings.ORANGE)
+axes.plot(*zip(*speedup.items(), strict=True), "o-", color=drawings.VIOLET, lw=2)
 axes.set(xlabel="intra_op_num_threads", ylabel="speed-up", xticks=[1, 2, 3, 4], ylim=(0, 4.2))
 axes.set_title(f"4096 rows of 1024 values, measured at a load of {busy:.1f}", fontsize=11)
 axes.spines[["top", "right"]].set_visible(False)

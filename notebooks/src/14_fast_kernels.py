@@ -39,8 +39,9 @@ from matplotlib.ticker import LogLocator
 from onnx import TensorProto, helper
 from scipy.spatial import cKDTree
 
-from oplab import lesson, ops, pictures, session
+from oplab import lesson, ops, session
 from oplab.checks.schedules import ORDERS, ScheduledSession
+from oplab.figures import drawings
 from oplab.timing import race, times_as_fast
 from oplab.toolchain import compiler
 from oplab.toolchain.build import compile_exercise
@@ -193,12 +194,12 @@ ratios = {
 }
 
 # %%
-style = {"color": pictures.INK, "size": 10}
+style = {"color": drawings.INK, "size": 10}
 figure, axes = plt.subplots(figsize=(8.4, 2.7), layout="constrained")
 for row, values in enumerate(ratios.values()):
-    colour = pictures.RED if row < 2 else pictures.GREEN
+    colour = drawings.RED if row < 2 else drawings.GREEN
     axes.plot(values, np.full(len(values), -row), "o", color=colour, alpha=0.65, ms=9)
-axes.axvline(1, color=pictures.FAINT, ls="--", lw=1.2)
+axes.axvline(1, color=drawings.FAINT, ls="--", lw=1.2)
 axes.set_yticks(-np.arange(len(ratios)), list(ratios), **style)
 axes.set_xscale("log")
 axes.xaxis.set_major_formatter("{x:g}")
@@ -222,8 +223,8 @@ allocation |= race({"result kept": lambda: kept.append(same(ab))}, rounds=15, wa
 kept.clear()
 figure, axes = plt.subplots(figsize=(8.4, 1.7), layout="constrained")
 for row, values in enumerate(allocation.values()):
-    axes.barh(-row, 1e3 * np.median(values), color=[pictures.GREEN, pictures.RED][row], height=0.6)
-    axes.plot(1e3 * values, np.full(len(values), -row), "|", color=pictures.INK, ms=11)
+    axes.barh(-row, 1e3 * np.median(values), color=[drawings.GREEN, drawings.RED][row], height=0.6)
+    axes.plot(1e3 * values, np.full(len(values), -row), "|", color=drawings.INK, ms=11)
 axes.set_yticks([0, -1], list(allocation), **style)
 axes.set_xlabel("ms for the three nodes, median and each run", **style)
 axes.spines[["top", "right"]].set_visible(False)
@@ -374,21 +375,21 @@ def ladder(seconds, peers, limit=None, title=""):
     figure, axes = plt.subplots(figsize=(9.4, 0.42 * len(seconds) + 1.1), layout="constrained")
     for row, (name, values) in enumerate(seconds.items()):
         best, middle = 1e3 * np.min(values), 1e3 * np.median(values)
-        axes.barh(-row, best, color=pictures.FAINT if name in peers else pictures.VIOLET, height=0.62)
-        axes.plot([best, middle], [-row, -row], color=pictures.INK, lw=2)
+        axes.barh(-row, best, color=drawings.FAINT if name in peers else drawings.VIOLET, height=0.62)
+        axes.plot([best, middle], [-row, -row], color=drawings.INK, lw=2)
         label = axes.text(
             middle * 1.08, -row, f"{best:.3g} ms" if best < 1000 else f"{best:.0f} ms", va="center", **style
         )
         label.set_bbox({"fc": "white", "ec": "none", "pad": 0.6})  # over the red line
     if limit:
-        axes.axvline(1e3 * limit[1], color=pictures.RED, ls="--", lw=1.6, label=limit[0])
+        axes.axvline(1e3 * limit[1], color=drawings.RED, ls="--", lw=1.6, label=limit[0])
         axes.legend(loc="lower right", frameon=False, fontsize=10)
     axes.set_yticks(-np.arange(len(seconds)), list(seconds), **style)
     axes.set_xscale("log")
     every = [1e3 * np.min(values) for values in seconds.values()] + ([1e3 * limit[1]] if limit else [])
     axes.set_xlim(min(every) / 2, 1e3 * max(np.median(values) for values in seconds.values()) * 2.2)
     axes.set_xlabel("milliseconds, logarithmic", **style)
-    axes.set_title(title, loc="left", color=pictures.INK, size=11)
+    axes.set_title(title, loc="left", color=drawings.INK, size=11)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -425,10 +426,10 @@ for size in sizes:
 # %%
 figure, axes = plt.subplots(figsize=(7.6, 3.3), layout="constrained")
 for (name, values), colour in zip(
-    microseconds.items(), (pictures.FAINT, pictures.ORANGE, pictures.VIOLET), strict=True
+    microseconds.items(), (drawings.FAINT, drawings.ORANGE, drawings.VIOLET), strict=True
 ):
     axes.loglog(sizes, values, "o-", color=colour, label=name, lw=2)
-axes.loglog(sizes, [12e-3 * size / bandwidth for size in sizes], "--", color=pictures.RED, label="the memory's speed")
+axes.loglog(sizes, [12e-3 * size / bandwidth for size in sizes], "--", color=drawings.RED, label="the memory's speed")
 axes.set_xlabel("floats", **style)
 axes.set_ylabel("microseconds, best run", **style)
 axes.set_ylim(bottom=1)
@@ -701,15 +702,15 @@ figure, panes = plt.subplots(1, 3, figsize=(10.6, 4.4), layout="constrained")
 for pane, (width, loop) in zip(panes, loops.items(), strict=True):
     count = sum(map(touches_stack, loop))
     pane.set_title(
-        f"{width} bytes: {len(loop)} instructions,\n{count} with the stack", size=11, color=pictures.INK, loc="left"
+        f"{width} bytes: {len(loop)} instructions,\n{count} with the stack", size=11, color=drawings.INK, loc="left"
     )
     shown = loop if len(loop) <= 22 else [*loop[:21], f"… and {len(loop) - 21} more"]
     for row, line in enumerate(shown):
-        colour = pictures.RED if touches_stack(line) else pictures.GREEN if re.match("v?fm", line) else pictures.INK
+        colour = drawings.RED if touches_stack(line) else drawings.GREEN if re.match("v?fm", line) else drawings.INK
         pane.text(0, -row, re.sub(r"\s+", " ", line), family="monospace", size=8, color=colour)
     pane.set(xlim=(0, 1), ylim=(-22, 1))
     pane.axis("off")
-figure.suptitle("innermost loop, " + ("AVX2" if AVX2 else platform.machine()), size=11, color=pictures.VIOLET)
+figure.suptitle("innermost loop, " + ("AVX2" if AVX2 else platform.machine()), size=11, color=drawings.VIOLET)
 plt.show()
 
 # %% [markdown]
@@ -748,7 +749,7 @@ figure, axes = plt.subplots(figsize=(8.4, 0.8 * len(sets) + 0.9), layout="constr
 for row, ((simd, width), values) in enumerate(wide_seconds.items()):
     place, best = -row - 0.6 * sets.index(simd), 1e3 * np.min(values)
     fits = width == {"avx512": 64, "avx2": 32}.get(simd, 16)
-    axes.barh(place, best, color=pictures.GREEN if fits else pictures.FAINT, height=0.8)
+    axes.barh(place, best, color=drawings.GREEN if fits else drawings.FAINT, height=0.8)
     axes.text(best, place, f" {width} bytes: {best:.2g} ms", va="center", **style)
 axes.set_yticks([-3.6 * number - 1 for number in range(len(sets))], sets, **style)
 axes.set_xlim(0, 1.25e3 * max(np.min(values) for values in wide_seconds.values()))
@@ -866,13 +867,13 @@ plt.show()
 
 # %%
 moved = 4 * (C * H * H * 2 + C * C * 9 + 18 * H * H)
-points = [("3a + 2b", 3 / 12, 3 * (1 << 22), add_seconds, pictures.ORANGE)]
-points += [("deformable convolution", flops / moved, flops, deform_seconds, pictures.VIOLET)]
+points = [("3a + 2b", 3 / 12, 3 * (1 << 22), add_seconds, drawings.ORANGE)]
+points += [("deformable convolution", flops / moved, flops, deform_seconds, drawings.VIOLET)]
 across = np.logspace(-1.2, 2.3, 100)
 figure, axes = plt.subplots(figsize=(8.6, 4.2), layout="constrained")
-axes.loglog(across, np.minimum(across * bandwidth, peak), color=pictures.RED, lw=2)
-axes.text(1.6, 1.6 * bandwidth * 0.42, "memory", color=pictures.RED, size=10)
-axes.text(9, peak * 1.15, "arithmetic", color=pictures.RED, size=10)
+axes.loglog(across, np.minimum(across * bandwidth, peak), color=drawings.RED, lw=2)
+axes.text(1.6, 1.6 * bandwidth * 0.42, "memory", color=drawings.RED, size=10)
+axes.text(9, peak * 1.15, "arithmetic", color=drawings.RED, size=10)
 for title, intensity, work, seconds, colour in points:
     rates = {name: 1e-9 * work / np.min(seconds[name]) for name in seconds if name in names or name == "Blocked"}
     axes.plot([intensity] * len(rates), list(rates.values()), "o", color=colour, ms=8)
@@ -1009,15 +1010,15 @@ assert (query + reach > 5).any() and len(missed) == 1
 figure, axes = plt.subplots(figsize=(4.6, 4.4), layout="constrained")
 for radius, colour in ((2, "#f0eaf7"), (1, "#ddd0ee"), (0, "#c4aee2")):
     axes.add_patch(plt.Rectangle((3 - radius, 3 - radius), 2 * radius + 1, 2 * radius + 1, color=colour, zorder=0))
-    label = axes.text(3.07 - radius, 3.8 + radius, f"shell {radius}", color=pictures.VIOLET, size=9, zorder=4)
+    label = axes.text(3.07 - radius, 3.8 + radius, f"shell {radius}", color=drawings.VIOLET, size=9, zorder=4)
     label.set_bbox({"fc": colour, "ec": "none", "pad": 0.6})  # over the points
-axes.plot(*flat.T, "o", color=pictures.FAINT, ms=4)
-axes.plot(*flat[order].T, "o", color=pictures.GREEN, ms=7)
-axes.plot(*missed.T, "o", color=pictures.ORANGE, ms=8)
-axes.plot(*query, "*", color=pictures.RED, ms=14)
-axes.add_patch(plt.Circle(query, reach, fill=False, color=pictures.GREEN, lw=1.6))
+axes.plot(*flat.T, "o", color=drawings.FAINT, ms=4)
+axes.plot(*flat[order].T, "o", color=drawings.GREEN, ms=7)
+axes.plot(*missed.T, "o", color=drawings.ORANGE, ms=8)
+axes.plot(*query, "*", color=drawings.RED, ms=14)
+axes.add_patch(plt.Circle(query, reach, fill=False, color=drawings.GREEN, lw=1.6))
 axes.set(xticks=range(8), yticks=range(8), xlim=(0, 7), ylim=(0, 7), xticklabels=[], yticklabels=[], aspect="equal")
-axes.grid(color=pictures.FAINT, lw=0.5)
+axes.grid(color=drawings.FAINT, lw=0.5)
 axes.tick_params(length=0)
 plt.show()
 
@@ -1134,7 +1135,7 @@ plt.show()
 # %%
 counts = (500, 1500, 4500, 13500, 40500)
 clouds = [{"xyz": rng.random((n, 3), dtype=np.float32)} for n in counts]
-curves = {"Vectorised": pictures.ORANGE, "Parallel": pictures.VIOLET, "scipy: cKDTree": pictures.FAINT}
+curves = {"Vectorised": drawings.ORANGE, "Parallel": drawings.VIOLET, "scipy: cKDTree": drawings.FAINT}
 figure, axes = plt.subplots(figsize=(6.6, 3.4), layout="constrained")
 for name, colour in curves.items():
     those = clouds[: 3 if name == "Vectorised" else 5]

@@ -32,10 +32,11 @@ import torchvision
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
 
-from oplab import lesson, photos, quiet_exports, raises, session
+from oplab import lesson, quiet_exports, raises, session
 from oplab.debug import bisect, compare_layers, drift, extract, replace, tap
 from oplab.errors import OplabError
-from oplab.srcnn import enlarge, load_srcnn, shrink
+from oplab.nets import photos
+from oplab.nets.srcnn import enlarge, load_srcnn, shrink
 
 lab = lesson("15_surgery_and_debugging")
 quiet_exports()

@@ -40,11 +40,13 @@ from torch.onnx import register_custom_op_symbolic
 from torch.onnx._internal.exporter._errors import TorchExportError
 from torch.onnx.symbolic_helper import parse_args
 
-from oplab import capstone, lesson, ops, photos, pictures, quiet_exports, raises, session
-from oplab.edge_net import NEIGHBOURS, load_edge_net
+from oplab import capstone, lesson, ops, quiet_exports, raises, session
+from oplab.figures import drawings
+from oplab.nets import photos
+from oplab.nets.edge_net import NEIGHBOURS, load_edge_net
+from oplab.nets.point_clouds import SOLIDS, cloud, clouds
+from oplab.nets.srcnn import enlarge, load_srcnn, psnr, shrink
 from oplab.parity import parity
-from oplab.point_clouds import SOLIDS, cloud, clouds
-from oplab.srcnn import enlarge, load_srcnn, psnr, shrink
 
 lab = lesson("16_capstone")
 quiet_exports()
@@ -58,17 +60,17 @@ ops.load()
 # at once.
 
 # %%
-pictures.pipeline(
+drawings.pipeline(
     [
-        ("PyTorch", "the network, your operator", pictures.BLUE),
-        ("ONNX", "one file from each exporter", pictures.GREEN),
-        ("ONNX Runtime", "Python, and a C++ program", pictures.VIOLET),
+        ("PyTorch", "the network, your operator", drawings.BLUE),
+        ("ONNX", "one file from each exporter", drawings.GREEN),
+        ("ONNX Runtime", "Python, and a C++ program", drawings.VIOLET),
     ],
     ["export", "load"],
     [
-        (0, "operator", "custom_op, fake", pictures.BLUE),
-        (0.5, "two mappings", "symbolic, translation", pictures.ORANGE),
-        (2, "kernel", "C++, domain lab", pictures.VIOLET),
+        (0, "operator", "custom_op, fake", drawings.BLUE),
+        (0.5, "two mappings", "symbolic, translation", drawings.ORANGE),
+        (2, "kernel", "C++, domain lab", drawings.VIOLET),
     ],
 )
 
@@ -296,7 +298,7 @@ def right(model, count):
 together = [1, 2, 4, 8, 16]
 with_topk, with_offsets = load_edge_net(naive_knn), load_edge_net()
 figure, axes = plt.subplots(figsize=(8, 3), layout="constrained")
-for name, model, colour in (("topk over all", with_topk, pictures.RED), ("knn_query", with_offsets, pictures.BLUE)):
+for name, model, colour in (("topk over all", with_topk, drawings.RED), ("knn_query", with_offsets, drawings.BLUE)):
     found = [right(model, count) for count in together]
     axes.plot(range(len(together)), np.array(found) * 100, "o-", color=colour, label=name)
     print(f"{name:14} alone: above 90 %: {found[0] > 0.9}   16 together: above 90 %: {found[-1] > 0.9}")
@@ -317,7 +319,7 @@ print(f"100 000 points need {100_000**2 * 3 * 4 / 1e9:.0f} GB for the difference
 # ## 6. The fix: a KNN node
 #
 # `oplab::knn_query` keeps the clouds apart, says -1 where a cloud has too few points, and never makes a table of all distances.
-# `oplab.edge_net.neighbours` wraps it for the network: -1 becomes the row's first entry, and int32 becomes int64, with which PyTorch
+# `oplab.nets.edge_net.neighbours` wraps it for the network: -1 becomes the row's first entry, and int32 becomes int64, with which PyTorch
 # indexes. The mappings are those of chapters 08 and 13.
 
 
@@ -391,7 +393,7 @@ for place, file in zip(axes, ("torchscript.onnx", "dynamo.onnx"), strict=True):
     for (row, column), count in np.ndenumerate(table):
         if count:
             place.text(
-                column, row, count, ha="center", va="center", fontsize=9, color="white" if count > 25 else pictures.INK
+                column, row, count, ha="center", va="center", fontsize=9, color="white" if count > 25 else drawings.INK
             )
     place.set_xticks(range(8), SOLIDS, rotation=45, ha="right", fontsize=9)
     place.set_yticks(range(8), SOLIDS, fontsize=9)

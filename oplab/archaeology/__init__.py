@@ -127,7 +127,7 @@ def timeline() -> Figure:
     """The entries that have versions, as bars: until when the note's form worked, and since when its replacement exists."""
     import matplotlib.pyplot as plt
 
-    from oplab.pictures import FAINT, GREEN, INK, RED
+    from oplab.figures.drawings import FAINT, GREEN, INK, RED
 
     parts = [(axis, names, [row for row in rows() if row.worked and row.axis == axis]) for axis, names in _AXES.items()]
     heights = [len(chosen) + 1.2 for _, _, chosen in parts]
@@ -163,7 +163,7 @@ _OLD_COLOUR, _NEW_COLOUR = "#9dbfe3", "#8fcaa9"
 
 
 def _panel(axes, names: list[str], chosen: list[Row]) -> None:
-    from oplab.pictures import FAINT, GREEN, INK, RED
+    from oplab.figures.drawings import FAINT, GREEN, INK, RED
 
     last = len(names) - 1
     for number, row in enumerate(chosen):

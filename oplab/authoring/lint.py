@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from oplab import stubs
-from oplab.course import Course, Exercise, preloads
+from oplab.course import stubs
+from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading.client import Server
 from oplab.grading.engine import grade

@@ -16,8 +16,8 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from oplab import stubs
-from oplab.course import KINDS, Chapter, Course, load
+from oplab.course import stubs
+from oplab.course.manifest import KINDS, Chapter, Course, load
 from oplab.errors import OplabError
 from oplab.grading.results import write_atomically
 
@@ -32,7 +32,7 @@ class Plan:
         id: ``c05.clip``.
         goal: one line; it stands in the manifest and beside the TODO.
         title: the chapter's title; needed for a new chapter, must be left out for one that exists.
-        kind: one of :data:`oplab.course.KINDS`.
+        kind: one of :data:`oplab.course.manifest.KINDS`.
     """
 
     id: str

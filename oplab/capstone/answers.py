@@ -20,10 +20,10 @@ def yours(work: Path) -> tuple[list[Project], list[str]]:
         work: a folder for the exported models.
     """
     from oplab import ops
-    from oplab.edge_net import load_edge_net
+    from oplab.course.stubs import Todo, is_stubs_error
     from oplab.lessons import Answers
-    from oplab.srcnn import load_srcnn
-    from oplab.stubs import Todo, is_stubs_error
+    from oplab.nets.edge_net import load_edge_net
+    from oplab.nets.srcnn import load_srcnn
     from oplab.toolchain.build import BuildFailed, compile_exercise
 
     ops.load()

@@ -13,12 +13,12 @@ from oplab import paths
 from oplab.capstone.page import operators, page, section
 from oplab.capstone.projects import EXPORTERS, Project
 from oplab.errors import OplabError
-from oplab.parity import Wrong
+from oplab.parity.arrays import Wrong
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from oplab.parity_report import Report
+    from oplab.parity.report import Report
 
 BACKENDS = ("eager", "ort", "host")
 # The sums of a convolution or a matrix product are rounded in another order in each runtime.
@@ -32,7 +32,7 @@ class Kept:
     Attributes:
         path: its page.
         passed: every exporter's model agrees with PyTorch in ONNX Runtime and in the C++ program, and has the custom operator.
-        parities: for each project and exporter, what :func:`oplab.parity.parity` found.
+        parities: for each project and exporter, what :func:`oplab.parity.arrays.parity` found.
         problems: what does not agree, in sentences.
         figures: the pictures, by project.
     """

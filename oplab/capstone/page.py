@@ -18,7 +18,7 @@ from oplab.capstone.projects import EXPORTERS, Feeds, Project
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from oplab.parity_report import Report
+    from oplab.parity.report import Report
 
 
 def operators(model: Path) -> Counter[str]:
@@ -111,7 +111,7 @@ def _structure(project: Project, exporter: str) -> str:
 
 def _latency(project: Project, found: Mapping[str, Report]) -> Figure:
     """Milliseconds of each case: PyTorch once, ONNX Runtime and the program for each exporter."""
-    from oplab.pictures import BLUE, GREEN, INK, VIOLET
+    from oplab.figures.drawings import BLUE, GREEN, INK, VIOLET
 
     series = {"PyTorch": ("torchscript", "eager", BLUE)}
     for (exporter, words), colours in zip(EXPORTERS.items(), ((VIOLET, "#b9a4d6"), (GREEN, "#9fd1b8")), strict=True):

@@ -64,8 +64,8 @@ def super_resolution(
     module: Any, folder: Path, library: Path | None = None, operator: str = "lab::DynamicResize"
 ) -> Project:
     """The project whose factor is an input: ``module(photo, factor)``, and its two files in ``folder``."""
-    from oplab import photos
-    from oplab.srcnn import shrink
+    from oplab.nets import photos
+    from oplab.nets.srcnn import shrink
 
     small = _numpy(shrink(_tensor(photos.to_nchw(photos.photo("chelsea", (120, 180)))), 3))
 
@@ -91,7 +91,7 @@ def super_resolution(
 
 def point_cloud(module: Any, folder: Path, library: Path | None = None, operator: str = "lab::KNN") -> Project:
     """The classifier: ``module(xyz, offset)``, and its two files in ``folder``."""
-    from oplab.point_clouds import SOLIDS, cloud, clouds
+    from oplab.nets.point_clouds import SOLIDS, cloud, clouds
 
     rng = np.random.default_rng(16)
 
@@ -113,7 +113,7 @@ def point_cloud(module: Any, folder: Path, library: Path | None = None, operator
         return found
 
     def picture(run: Run) -> Figure:
-        from oplab.pictures import INK, RED
+        from oplab.figures.drawings import INK, RED
 
         drawn, axes = figure(2, 4, (10, 5.2), projection="3d")
         called = run("dynamo", one_each).argmax(1)

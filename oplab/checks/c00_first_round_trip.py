@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from oplab.checks import graphs
 from oplab.checks.base import Collect, Verdict
-from oplab.parity import TOLERANCE, Wrong, describe, expect_close
+from oplab.parity.arrays import TOLERANCE, Wrong, describe, expect_close
 
 if TYPE_CHECKING:
     import torch

@@ -17,10 +17,10 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 
-from oplab.bodies import reads
 from oplab.checks import graphs
 from oplab.checks.base import Collect, LearnerError, Verdict
-from oplab.parity import Wrong, describe, expect_close
+from oplab.onnxtools.subgraphs import reads
+from oplab.parity.arrays import Wrong, describe, expect_close
 
 MAX_TEXT = 90_000  # characters of a result as JSON; the right ones have at most 3000
 MAX_IR, MAX_OPSET = 13, 26  # what ONNX Runtime 1.31 takes; tests/unit/test_c01_facts.py holds it to that

@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from oplab.checks import graphs
 from oplab.checks.base import Collect, Draws, Verdict
-from oplab.parity import Wrong, expect_close
+from oplab.parity.arrays import Wrong, expect_close
 
 if TYPE_CHECKING:
     import torch

@@ -17,7 +17,7 @@ from onnx import helper
 
 from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, Verdict, find_todo, first_line
-from oplab.parity import Wrong, describe, expect_close
+from oplab.parity.arrays import Wrong, describe, expect_close
 
 if TYPE_CHECKING:
     import torch

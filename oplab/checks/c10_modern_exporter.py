@@ -17,7 +17,7 @@ from onnxscript.values import Opset
 from oplab.checks import graphs
 from oplab.checks.base import Collect, LearnerError, Verdict, find_todo, first_line
 from oplab.checks.exporting import about
-from oplab.parity import Wrong, describe, expect_close
+from oplab.parity.arrays import Wrong, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx

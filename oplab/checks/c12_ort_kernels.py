@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks.base import Collect, Verdict
-from oplab.parity import Wrong, describe, expect_close
+from oplab.parity.arrays import Wrong, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx

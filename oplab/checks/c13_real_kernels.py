@@ -13,7 +13,7 @@ import numpy as np
 
 from oplab.checks.base import Collect, Recorded, Verdict
 from oplab.checks.exporting import about
-from oplab.parity import Wrong, describe, expect_close
+from oplab.parity.arrays import Wrong, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx

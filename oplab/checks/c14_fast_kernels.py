@@ -15,7 +15,7 @@ import numpy as np
 from oplab.checks import speed
 from oplab.checks.base import Collect, Verdict
 from oplab.checks.exporting import about
-from oplab.parity import Wrong, describe, expect_close
+from oplab.parity.arrays import Wrong, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from oplab.checks import graphs
 from oplab.checks.base import Collect, Verdict
 from oplab.debug import tap
-from oplab.parity import Wrong, expect_close
+from oplab.parity.arrays import Wrong, expect_close
 
 WORDS = (
     "ash",

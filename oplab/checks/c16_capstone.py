@@ -16,7 +16,7 @@ import numpy as np
 from oplab.checks import graphs
 from oplab.checks.base import Collect, Recorded, Verdict
 from oplab.checks.exporting import about
-from oplab.parity import Wrong, describe, expect_close
+from oplab.parity.arrays import Wrong, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -243,7 +243,7 @@ def photo_cases(rng: np.random.Generator) -> dict[str, Feeds]:
 
 
 def collect_super_resolution(c: Collect) -> None:
-    from oplab.srcnn import load_srcnn
+    from oplab.nets.srcnn import load_srcnn
 
     module = collect_delivery(c, "super_resolution", load_srcnn())
     if module is not None:
@@ -293,7 +293,7 @@ def enlarged(feeds: Feeds) -> tuple[np.ndarray, str, dict[str, np.ndarray]]:
     import torch
 
     from oplab import ops
-    from oplab.srcnn import load_srcnn
+    from oplab.nets.srcnn import load_srcnn
 
     ops.load()
     net, photo, factor = load_srcnn(), torch.from_numpy(feeds["photo"]), float(feeds["factor"])
@@ -352,7 +352,7 @@ def expect_open_sizes(model: onnx.ModelProto) -> None:
 
 def cloud_cases(rng: np.random.Generator) -> dict[str, Feeds]:
     """Clouds on a lattice, so that distances are exact and many of them are equal."""
-    from oplab.point_clouds import clouds
+    from oplab.nets.point_clouds import clouds
 
     cases = {}
     for sizes in (
@@ -370,7 +370,7 @@ def cloud_cases(rng: np.random.Generator) -> dict[str, Feeds]:
 
 def labelled(rng: np.random.Generator) -> tuple[Feeds, np.ndarray]:
     """120 clouds of 100 to 150 points, and what they show."""
-    from oplab.point_clouds import clouds
+    from oplab.nets.point_clouds import clouds
 
     xyz, offset, label = clouds([int(n) for n in rng.integers(100, 151, size=120)], rng)
     return {"xyz": xyz, "offset": offset}, label
@@ -380,7 +380,7 @@ ROWS = (12, 5, 20)  # neighbours asked for; the network asks for 12
 
 
 def collect_point_cloud(c: Collect) -> None:
-    from oplab.edge_net import load_edge_net
+    from oplab.nets.edge_net import load_edge_net
 
     net = load_edge_net().train()  # as the training left it
     module = collect_delivery(c, "point_cloud", net)
@@ -458,7 +458,7 @@ def expect_k(node: onnx.NodeProto) -> None:
         raise Wrong(f"The attribute k has to be INT, it is {AttributeProto.AttributeType.Name(found['k'].type)}.")
     if found["k"].i != 12:
         raise Wrong(
-            f"The attribute k is {found['k'].i}; the network asks for 12 neighbours (oplab.edge_net.NEIGHBOURS)."
+            f"The attribute k is {found['k'].i}; the network asks for 12 neighbours (oplab.nets.edge_net.NEIGHBOURS)."
         )
     if len(node.input) != 2:
         raise Wrong(f"lab::KNN has the inputs xyz and offset; the node has {len(node.input)}.")
@@ -485,7 +485,7 @@ def logits(feeds: Feeds) -> np.ndarray:
     import torch
 
     from oplab import ops
-    from oplab.edge_net import load_edge_net
+    from oplab.nets.edge_net import load_edge_net
 
     ops.load()
     with torch.no_grad():

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oplab.parity import Wrong
+from oplab.parity.arrays import Wrong
 
 if TYPE_CHECKING:
     import torch

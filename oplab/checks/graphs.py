@@ -1,4 +1,4 @@
-"""What judges ask of an ONNX model. Each function raises :class:`oplab.parity.Wrong` with a sentence for the learner."""
+"""What judges ask of an ONNX model. Each function raises :class:`oplab.parity.arrays.Wrong` with a sentence for the learner."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import onnx
 
-from oplab.bodies import bodies, reads
-from oplab.parity import Wrong
+from oplab.onnxtools.subgraphs import bodies, reads
+from oplab.parity.arrays import Wrong
 
 
 def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:

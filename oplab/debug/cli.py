@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from oplab.errors import OplabError
-from oplab.npz import read_npz
+from oplab.onnxtools.npz import read_npz
 
 if TYPE_CHECKING:
     import numpy as np

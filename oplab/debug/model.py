@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from oplab import model_inputs
-from oplab.bodies import bodies, reads, walk
 from oplab.errors import OplabError
+from oplab.onnxtools.inputs import checked_inputs, input_specs
+from oplab.onnxtools.subgraphs import bodies, reads, walk
 
 
 def load(model: Any, what: str = "the model") -> onnx.ModelProto:
@@ -217,14 +217,14 @@ def feeds(model: onnx.ModelProto, inputs: Any, what: str = "the model") -> dict[
         OplabError: a missing or unknown name, another dtype, another rank or size than the graph says, an input that is no tensor.
     """
     inner = "" if what == "the model" else f" of {what}"
-    wanted = model_inputs.ports(model)
+    wanted = input_specs(model)
     if not isinstance(inputs, Mapping):
         names = [port.name for port in wanted if port.required]
         given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         if len(given) != len(names):
             raise OplabError(f"{what} takes {len(names)} inputs, but {len(given)} were given.", f"They are {names}.")
         inputs = dict(zip(names, given, strict=True))
-    return model_inputs.checked(wanted, inputs, inner)
+    return checked_inputs(wanted, inputs, inner)
 
 
 def as_array(value: Any) -> np.ndarray:

@@ -9,9 +9,9 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from oplab.bodies import bodies, reads
 from oplab.debug.model import Wiring, label, load
 from oplab.errors import OplabError
+from oplab.onnxtools.subgraphs import bodies, reads
 
 
 def cone(wiring: Wiring, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[list[int], list[str]]:

@@ -34,7 +34,7 @@ class Server:
     """A fork server that is started when it is first needed. Methods may be called from several threads.
 
     Args:
-        preload: what to warm up, see :data:`oplab.course.PRELOADS`.
+        preload: what to warm up, see :data:`oplab.course.manifest.PRELOADS`.
         env: variables to add, for example those of a sanitizer.
         isolation: runs the server and its workers apart from the course, see :mod:`oplab.grading.isolation`.
         many: hundreds of jobs will come, so the start may take a second longer for the sake of each.

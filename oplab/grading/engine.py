@@ -15,8 +15,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from oplab import stubs
-from oplab.course import Course, Exercise, preloads
+from oplab.course import stubs
+from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading import guard
 from oplab.grading import limits as limiting

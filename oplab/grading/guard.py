@@ -14,7 +14,7 @@ from typing import Any
 
 PACKAGE = Path(__file__).resolve().parents[1]
 _CHAPTER = re.compile(r"c\d\d_")
-_USED = {"checks", "ops.py", "parity.py", "paths.py", "stubs.py", "toolchain"}
+_USED = {"checks", "course", "onnxtools", "ops", "parity", "paths.py", "toolchain"}
 _USED |= {f"grading/{name}.py" for name in ("guard", "isolation", "limits", "server", "worker")}
 _known: dict[str, bytes] = {}
 

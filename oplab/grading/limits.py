@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Iterable
 
-from oplab.course import Limits
+from oplab.course.manifest import Limits
 
 LINUX = sys.platform.startswith("linux")
 PROCESSES = 64  # that one exercise may have at a time

@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Any
 
-from oplab.course import Limits
+from oplab.course.manifest import Limits
 from oplab.grading import guard, isolation, worker
 from oplab.grading import limits as limiting
 

@@ -26,7 +26,7 @@ from oplab.checks.base import (
     rng_for,
 )
 from oplab.grading import guard
-from oplab.parity import Wrong
+from oplab.parity.arrays import Wrong
 
 MAX_REPORT = 256 << 10
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)

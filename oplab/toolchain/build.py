@@ -74,6 +74,21 @@ def library_path(kind: Kind) -> Path:
     return paths.build_dir() / "lib" / f"oplab_{kind}_ops{SUFFIX}"
 
 
+def compiled_library(kind: Kind) -> Path:
+    """The course's own library of one kind.
+
+    Raises:
+        OplabError: it is not compiled.
+    """
+    library = library_path(kind)
+    if not library.is_file():
+        raise OplabError(
+            f"The course's operators are not compiled: {library} is missing.",
+            "Run `make setup` in the course's folder.",
+        )
+    return library
+
+
 def host_path() -> Path:
     """Where the program made from ``csrc/host`` is, or will be: ``build/lib/oplab_host``."""
     return paths.build_dir() / "lib" / "oplab_host"

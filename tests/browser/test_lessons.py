@@ -101,8 +101,8 @@ def test_run_all_ends_without_an_error(stem, solutions_server, new_page):
 def test_an_untouched_learner_sees_todo_and_no_error(jupyter_server, new_page, tmp_path):
     """The stubs of a fresh clone: the lesson runs to its end and says what is to be written."""
     sys.path.insert(0, str(ROOT))
-    from oplab.course import load
-    from oplab.stubs import make_stub
+    from oplab.course.manifest import load
+    from oplab.course.stubs import make_stub
 
     course = tmp_path / "course"
     for part in ("course.toml", "oplab", "solutions", "csrc"):

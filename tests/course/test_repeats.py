@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oplab.authoring import lint
-from oplab.course import load, preloads
+from oplab.course.manifest import load, preloads
 from oplab.grading.client import Server
 
 TIMES = 10

@@ -13,7 +13,7 @@ from fixture_course import ROOT, command
 
 from oplab.authoring import lint
 from oplab.authoring.new import Plan, create
-from oplab.course import load
+from oplab.course.manifest import load
 from oplab.errors import OplabError
 from oplab.grading.client import Server
 

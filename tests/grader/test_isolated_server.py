@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oplab import paths
-from oplab.course import load
+from oplab.course.manifest import load
 from oplab.grading.client import Server
 from oplab.grading.engine import grade
 from oplab.grading.isolation import detect

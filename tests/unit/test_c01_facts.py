@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from oplab.checks import c01_onnx_model as checks
-from oplab.protos import MEANINGS, message_name, nested
+from oplab.figures.messages import MEANINGS, message_name, nested
 
 MESSAGES = [
     onnx.ModelProto,

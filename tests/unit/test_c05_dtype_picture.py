@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_hex
 from onnx import TensorProto, helper, numpy_helper
 
-from oplab.dtype_picture import COLOURS, _plan, by_dtype
+from oplab.figures.dtypes import COLOURS, _plan, by_dtype
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from oplab.checks import c11_kernels_without_a_compiler as checks
 from oplab.checks.base import Collect, Verdict, rng_for
-from oplab.stubs import Todo
+from oplab.course.stubs import Todo
 
 ROOT = Path(__file__).resolve().parents[2]
 ID = "c11.pyop_my_add"
@@ -48,7 +48,7 @@ def test_the_answer_is_told_why_it_cannot_be_graded(no_package, tmp_path):
 
 
 def test_a_stub_is_a_todo_all_the_same(no_package, tmp_path):
-    from oplab.stubs import make_stub
+    from oplab.course.stubs import make_stub
 
     module, path = load("solutions")
     exec(compile(make_stub(path.read_text(encoding="utf-8"), path.name), str(path), "exec"), module.__dict__)

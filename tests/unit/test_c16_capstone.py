@@ -12,11 +12,12 @@ import pytest
 import torch
 from onnx import helper
 
-from oplab import capstone, edge_net, ops, weights
+from oplab import capstone, ops
 from oplab.capstone import answers, comparison
 from oplab.capstone.figures import figure
 from oplab.errors import OplabError
-from oplab.point_clouds import SOLIDS, cloud, clouds
+from oplab.nets import edge_net, weights
+from oplab.nets.point_clouds import SOLIDS, cloud, clouds
 
 ROOT = Path(__file__).resolve().parents[2]
 WEIGHTS = files("oplab").joinpath("data", "edge_net.npz")
@@ -173,7 +174,7 @@ def test_a_missing_model_is_a_sentence(tmp_path):
 
 
 def test_what_is_not_written_yet_is_named(tmp_path, monkeypatch, capsys):
-    from oplab.stubs import make_stub
+    from oplab.course.stubs import make_stub
 
     for name in ("c16_capstone.py", "csrc/c16_resize_kernel.cpp", "csrc/c16_knn_kernel.cpp"):
         file = tmp_path / "exercises" / name

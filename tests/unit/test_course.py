@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oplab.course import Limits, load
+from oplab.course.manifest import Limits, load
 from oplab.errors import OplabError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oplab.course import load
+from oplab.course.manifest import load
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oplab.course import load
+from oplab.course.manifest import load
 from oplab.grading import engine
 from oplab.paths import root
 

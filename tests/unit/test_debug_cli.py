@@ -12,7 +12,7 @@ from onnx import numpy_helper
 from test_debug_bisect import chain
 from typer.testing import CliRunner
 
-from oplab.cli import app
+from oplab.cli.main import app
 from oplab.errors import OplabError
 
 

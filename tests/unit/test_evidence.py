@@ -14,8 +14,8 @@ import torch
 
 from oplab.checks import base
 from oplab.checks.base import Collect, LearnerError, Verdict, find_todo, rng_for
-from oplab.parity import Wrong
-from oplab.stubs import todo
+from oplab.course.stubs import todo
+from oplab.parity.arrays import Wrong
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import onnx.parser
 import pytest
 
 from oplab.checks import graphs
-from oplab.parity import Wrong
+from oplab.parity.arrays import Wrong
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>\n'
 

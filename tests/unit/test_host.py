@@ -135,7 +135,7 @@ class TestAgainstPython:
         """ONNX Runtime's own kernels too: the same library, the same number of threads, the same bits."""
         import torch
 
-        from oplab.srcnn import load_srcnn
+        from oplab.nets.srcnn import load_srcnn
 
         x = torch.from_numpy(np.random.default_rng(2).random((1, 3, 40, 52), dtype=np.float32))
         file = tmp_path / "srcnn.onnx"

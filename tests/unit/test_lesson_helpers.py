@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from oplab.course.stubs import Todo
 from oplab.errors import OplabError
 from oplab.lessons import Answers, lesson, raises
-from oplab.stubs import Todo
 
 
 def test_raises_shows_type_and_line(capsys):

@@ -25,7 +25,8 @@ import test_op_fuzz
 import test_op_grid
 from onnx import helper
 
-from oplab import domain, ops
+from oplab import ops
+from oplab.onnxtools import domain
 from oplab.toolchain import build
 from oplab.toolchain.sanitizer import sanitizer_env
 

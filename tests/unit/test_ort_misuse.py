@@ -15,7 +15,8 @@ import test_op_malformed
 import test_ort_ops
 from onnx import TensorProto, helper
 
-from oplab import OplabError, domain, ops, paths
+from oplab import OplabError, ops, paths
+from oplab.onnxtools import domain
 from oplab.toolchain import build, library
 from oplab.toolchain.compiler import find_compiler, run
 from oplab.toolchain.headers import runtime_api

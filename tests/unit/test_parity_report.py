@@ -19,9 +19,11 @@ import torch
 from onnx import TensorProto, helper
 from onnx.reference.op_run import OpRun
 
-from oplab import OplabError, model_inputs, ops
-from oplab.parity import Report, Row, Wrong, parity
-from oplab.parity_report import compared
+from oplab import OplabError, ops
+from oplab.onnxtools.inputs import input_specs, random_inputs
+from oplab.parity import parity
+from oplab.parity.arrays import Wrong
+from oplab.parity.report import Report, Row, compared
 from oplab.toolchain import build
 
 ALL = ("eager", "exported", "reference", "ort", "host")
@@ -441,8 +443,8 @@ class TestText:
 
 class TestRandomInputs:
     def test_they_are_seeded_and_fit(self):
-        ports = model_inputs.ports(my_add_model())
-        one, same, other = (model_inputs.random(ports, seed, {"n": 5}) for seed in (1, 1, 2))
+        ports = input_specs(my_add_model())
+        one, same, other = (random_inputs(ports, seed, {"n": 5}) for seed in (1, 1, 2))
         assert all(np.array_equal(one[name], same[name]) for name in one)
         assert not np.array_equal(one["a"], other["a"]) and not np.array_equal(one["a"], one["b"])
         parity(my_add_model(), one).expect("ort", "host")
@@ -451,7 +453,7 @@ class TestRandomInputs:
         types = {"h": TensorProto.FLOAT16, "d": TensorProto.DOUBLE, "i": TensorProto.INT32, "b": TensorProto.BOOL}
         nodes = [helper.make_node("Identity", [name], [f"{name}_"]) for name in types]
         model = model_of(nodes, {n: (t, [40]) for n, t in types.items()}, {f"{n}_": t for n, t in types.items()})
-        made = model_inputs.random(model_inputs.ports(model), 0)
+        made = random_inputs(input_specs(model), 0)
         assert [str(made[name].dtype) for name in types] == ["float16", "float64", "int32", "bool"]
         assert 0 <= made["i"].min() < made["i"].max() <= 9 and made["b"].any() and not made["b"].all()
         parity(model, made).expect("reference", "ort", "host")
@@ -512,7 +514,7 @@ class TestCommand:
 
     def test_a_call_that_is_wrong(self, folder: Path, capsys: pytest.CaptureFixture[str]):
         """In one process: what is asked is the sentence, and not the start of Python twenty times."""
-        from oplab.parity_command import Call, run
+        from oplab.parity.command import Call, run
 
         def call(model="m.onnx", inputs="x.npz", dims=(), backends="ort,host", module="", rtol=None, json_file=None):
             path = None if inputs is None else folder / inputs

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from oplab.course import load
+from oplab.course.manifest import load
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,7 +38,7 @@ def test_make_knows_the_target(command):
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("oplab ")])
 def test_the_command_runs(command, tmp_path):
     """On a course with untouched stubs of its own, so that a learner's files and progress stay out of it."""
-    from oplab.stubs import make_stub
+    from oplab.course.stubs import make_stub
 
     course = tmp_path / "course"
     course.mkdir()

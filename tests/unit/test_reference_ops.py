@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from oplab import ops
-from oplab.reference_ops import OPERATORS
+from oplab.ops.reference import OPERATORS
 from oplab.toolchain import build
 
 TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}

@@ -14,7 +14,7 @@ from oplab import timing
 from oplab.authoring.lint import Trial
 from oplab.checks import speed
 from oplab.checks.base import Collect, Verdict, rng_for
-from oplab.course import Exercise
+from oplab.course.manifest import Exercise
 from oplab.grading import engine, text
 from oplab.grading.results import Results
 

@@ -14,9 +14,9 @@ import onnxruntime
 import pytest
 import torch
 
-from oplab import photos, srcnn, weights
 from oplab.errors import OplabError
-from oplab.photos import photo, to_image, to_nchw
+from oplab.nets import photos, srcnn, weights
+from oplab.nets.photos import photo, to_image, to_nchw
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WEIGHTS = files("oplab").joinpath("data", "srcnn.npz")
@@ -88,7 +88,7 @@ def test_unknown_photo_names_the_known_ones():
 
 
 def test_photos_do_not_import_torch_or_skimage():
-    code = "import oplab.photos, sys; print({'torch', 'skimage', 'PIL'} & set(sys.modules))"
+    code = "import oplab.nets.photos, sys; print({'torch', 'skimage', 'PIL'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert out.strip() == "set()"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from oplab.course import load
+from oplab.course.manifest import load
+from oplab.course.stubs import Todo, function_text, is_untouched, make_stub, restore, todo
 from oplab.errors import OplabError
-from oplab.stubs import Todo, function_text, is_untouched, make_stub, restore, todo
 
 ROOT = Path(__file__).resolve().parents[2]
 SOLUTION = '''\

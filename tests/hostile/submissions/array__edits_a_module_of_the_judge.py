@@ -1,9 +1,9 @@
 # does: appends to a module that only the judge imports: when it does, every comparison agrees
 # stopped by: grader
 # status: failed
-# says: oplab/ops.py
+# says: oplab/ops/sessions.py
 # isolated says: element
-# changes: oplab/ops.py
+# changes: oplab/ops/sessions.py
 from pathlib import Path
 
 import oplab
@@ -18,7 +18,7 @@ for module in list(sys.modules.values()):
 
 
 def mix(x):
-    file = Path(oplab.__file__).parent / "ops.py"
+    file = Path(oplab.__file__).parent / "ops" / "sessions.py"
     try:
         file.write_text(file.read_text() + AGREE)
     except OSError:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from oplab.parity import expect_close
+from oplab.parity.arrays import expect_close
 
 
 def _x(rng):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from oplab.checks import graphs
-from oplab.parity import expect_close
+from oplab.parity.arrays import expect_close
 
 
 def collect_net(c):

@@ -20,7 +20,7 @@ def point_cloud(net: torch.nn.Module, folder: Path) -> torch.nn.Module:
     def translation(xyz: FLOAT[...], offset: INT64[...], k: int) -> INT64[...]:
         return lab.KNN(xyz, offset, k=k)
 
-    from oplab.edge_net import EdgeNet
+    from oplab.nets.edge_net import EdgeNet
 
     net = EdgeNet()
     net.knn = torch.ops.lab.knn

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from oplab import paths
-from oplab.course import Course, Exercise, load, preloads
+from oplab.course.manifest import Course, Exercise, load, preloads
 from oplab.debug import cli as debug_cli
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
@@ -234,7 +234,7 @@ def watch(
     jobs: Annotated[int, typer.Option(min=1, max=64, help="how many exercises run at the same time")] = 2,
 ) -> None:
     """Grade again whenever you save an exercise. Keys: h hint, n next, l list, a all, q quit."""
-    from oplab.watch import watch as run
+    from oplab.cli.watch import watch as run
 
     try:
         run(_course(), jobs=jobs)
@@ -280,7 +280,7 @@ def diff(id: Id) -> None:
             file=sys.stderr,
         )
         raise typer.Exit(1)
-    from oplab import answers
+    from oplab.course import answers
 
     lines = answers.diff(course, exercise)
     print("\n".join(lines) if lines else "Your answer and the reference are the same.")
@@ -292,7 +292,7 @@ def reset(
 ) -> None:
     """Restore the stub of an exercise. Your file is kept in build/backup/."""
     course = _course()
-    from oplab import answers
+    from oplab.course import answers
 
     target = course.exercise(id) if "." in id else course.chapter(id)
     paths.build_dir()
@@ -351,7 +351,7 @@ def parity_(
     ] = None,
 ) -> None:
     """Run a model in several backends and compare. Exit 0 they agree, 1 they do not, 2 the call is wrong."""
-    from oplab.parity_command import Call, run
+    from oplab.parity.command import Call, run
 
     call = Call(model, inputs, dims or [], seed, backends, module, library or [], rtol, atol, times, json_file)
     try:
@@ -585,7 +585,3 @@ def _line(course: Course, exercise: Exercise) -> str:
 
 def _warn(message: str) -> None:
     print(message, file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from oplab import weights
-from oplab.point_clouds import SOLIDS
+from oplab.nets import weights
+from oplab.nets.point_clouds import SOLIDS
 
 NEIGHBOURS = 12
 """How many neighbours each point looks at, itself among them."""
@@ -68,7 +68,7 @@ class EdgeNet(nn.Module):
     Shapes:
         xyz: float32 (n, 3), the points of all clouds, one cloud after the other.
         offset: int64 (b,), the number of points in the clouds 0 to i; each cloud has at least one point.
-        output: float32 (b, 8), a logit for each of :data:`oplab.point_clouds.SOLIDS`.
+        output: float32 (b, 8), a logit for each of :data:`oplab.nets.point_clouds.SOLIDS`.
 
     Args:
         knn: finds the neighbours; the course's operator by default (:func:`neighbours`).

@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from oplab import weights
 from oplab.errors import OplabError
+from oplab.nets import weights
 
 _RGB_TO_Y = (0.299, 0.587, 0.114)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oplab.pictures import GREEN, INK
+from oplab.figures.drawings import GREEN, INK
 
 if TYPE_CHECKING:
     import onnx

@@ -7,8 +7,8 @@ import shutil
 import time
 from pathlib import Path
 
-from oplab import stubs
-from oplab.course import Chapter, Course, Exercise
+from oplab.course import stubs
+from oplab.course.manifest import Chapter, Course, Exercise
 from oplab.errors import OplabError
 from oplab.grading.results import write_atomically
 

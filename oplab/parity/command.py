@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oplab import model_inputs
-from oplab.backends import NAMES, Job, first_line
 from oplab.errors import OplabError
-from oplab.npz import read_npz
-from oplab.parity import TOLERANCE, describe
-from oplab.parity_report import Report, parity
+from oplab.onnxtools.inputs import input_specs, random_inputs
+from oplab.onnxtools.npz import read_npz
+from oplab.parity.arrays import TOLERANCE, describe
+from oplab.parity.backends import NAMES, Job, first_line
+from oplab.parity.report import Report, parity
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ def run(call: Call) -> int:
             "Name it: --module FILE.py:NAME.",
         )
     out = sys.stderr if str(call.json_file) == "-" else sys.stdout
-    wanted = model_inputs.ports(Job(call.model).proto)
+    wanted = input_specs(Job(call.model).proto)
     if call.inputs is None:
-        inputs = model_inputs.random(wanted, call.seed, _dims(call.dims))
+        inputs = random_inputs(wanted, call.seed, _dims(call.dims))
         made = ", ".join(f"{name} {describe(array)}" for name, array in inputs.items()) or "none"
         print(f"Inputs: random, --seed {call.seed}: {made}", file=out)
     elif call.dims:

@@ -1,4 +1,4 @@
-"""The weights of the course's small nets: one .npz file each, float32, in ``oplab/data``."""
+"""The weights of the course's small nets: one .npz file each, float32, in ``oplab/nets``."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Net = TypeVar("Net", bound=nn.Module)
 
 
 def load(net: Net, name: str) -> Net:
-    """The net with the weights of ``oplab/data/NAME.npz``: float32, in eval mode, its parameters without gradient.
+    """The net with the weights of ``oplab/nets/NAME.npz``: float32, in eval mode, its parameters without gradient.
 
     Raises:
         OplabError: the file is missing, damaged, or another net's.
     """
     kind = type(net).__name__
-    path = files("oplab").joinpath("data", f"{name}.npz")
-    fix = f"Bring back oplab/data/{name}.npz (git checkout), or train it: python tools/train_{name}.py"
+    path = files("oplab.nets").joinpath(f"{name}.npz")
+    fix = f"Bring back oplab/nets/{name}.npz (git checkout), or train it: python tools/train_{name}.py"
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             state = {key: torch.from_numpy(arrays[key].astype(np.float32, copy=False)) for key in arrays.files}

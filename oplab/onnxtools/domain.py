@@ -10,8 +10,8 @@ import mmap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from oplab.bodies import walk
 from oplab.errors import OplabError
+from oplab.onnxtools.subgraphs import walk
 
 if TYPE_CHECKING:
     import onnx

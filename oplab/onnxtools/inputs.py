@@ -13,7 +13,7 @@ from oplab.errors import OplabError
 
 
 @dataclass(frozen=True)
-class Port:
+class InputSpec:
     """One input of a model that is a tensor.
 
     Attributes:
@@ -34,7 +34,7 @@ class Port:
         return f"{self.dtype}[{', '.join('?' if side is None else str(side) for side in self.shape)}]"
 
 
-def ports(model: onnx.ModelProto) -> list[Port]:
+def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
     """The inputs of a model, in its order.
 
     Raises:
@@ -55,11 +55,11 @@ def ports(model: onnx.ModelProto) -> list[Port]:
                 side.dim_value if side.HasField("dim_value") else side.dim_param or None for side in tensor.shape.dim
             )
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
-        found.append(Port(value.name, dtype, shape, value.name not in defaults))
+        found.append(InputSpec(value.name, dtype, shape, value.name not in defaults))
     return found
 
 
-def checked(inputs: list[Port], given: Mapping[str, Any], what: str = "") -> dict[str, np.ndarray]:
+def checked_inputs(specs: list[InputSpec], given: Mapping[str, Any], what: str = "") -> dict[str, np.ndarray]:
     """The given arrays or tensors as NumPy arrays of their own, in the model's order.
 
     Args:
@@ -72,35 +72,35 @@ def checked(inputs: list[Port], given: Mapping[str, Any], what: str = "") -> dic
         raise OplabError(
             f"The inputs{what} are a {type(given).__name__}.", "Give a dict: the name of each input, and its array."
         )
-    known = {port.name for port in inputs}
-    names = ", ".join(port.name for port in inputs) or "none"
+    known = {spec.name for spec in specs}
+    names = ", ".join(spec.name for spec in specs) or "none"
     for name in given:
         if name not in known:
             raise OplabError(f"There is no input {name!r}{what}.", f"The inputs are: {names}.")
     arrays = {}
-    for port in inputs:
-        if port.name not in given:
-            if port.required:
+    for spec in specs:
+        if spec.name not in given:
+            if spec.required:
                 raise OplabError(
-                    f"The input {port.name} ({port}){what} is missing.", f"The model's inputs are: {names}."
+                    f"The input {spec.name} ({spec}){what} is missing.", f"The model's inputs are: {names}."
                 )
             continue
-        array = _array(port.name, given[port.name])
-        if array.dtype != port.dtype:
+        array = _array(spec.name, given[spec.name])
+        if array.dtype != spec.dtype:
             raise OplabError(
-                f"The input {port.name}{what} is {array.dtype}, and the model takes {port}.",
-                f"Convert it: `{port.name}.astype({str(port.dtype)!r})`.",
+                f"The input {spec.name}{what} is {array.dtype}, and the model takes {spec}.",
+                f"Convert it: `{spec.name}.astype({str(spec.dtype)!r})`.",
             )
-        if port.shape is not None and not _fits(port.shape, array.shape):
+        if spec.shape is not None and not _fits(spec.shape, array.shape):
             raise OplabError(
-                f"The input {port.name}{what} has the shape {list(array.shape)}, and the model takes {port}.",
+                f"The input {spec.name}{what} has the shape {list(array.shape)}, and the model takes {spec}.",
                 "Give an array of that shape, or export the model with dynamic shapes.",
             )
-        arrays[port.name] = array
+        arrays[spec.name] = array
     return arrays
 
 
-def random(inputs: list[Port], seed: int, dims: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
+def random_inputs(specs: list[InputSpec], seed: int, dims: Mapping[str, int] | None = None) -> dict[str, np.ndarray]:
     """Random inputs: floats from a standard normal distribution, integers from 0 to 9, bools.
 
     Args:
@@ -110,36 +110,36 @@ def random(inputs: list[Port], seed: int, dims: Mapping[str, int] | None = None)
         OplabError: a size is not known, or a name in ``dims`` is none of the model's.
     """
     sizes = dict(dims or {})
-    symbols = {side for port in inputs for side in port.shape or () if isinstance(side, str)}
+    symbols = {side for spec in specs for side in spec.shape or () if isinstance(side, str)}
     for name in sizes:
         if name not in symbols:
             there = ", ".join(sorted(symbols)) or "none"
             raise OplabError(f"The model has no dimension {name}.", f"Its named dimensions are: {there}.")
     made = {}
-    for port in inputs:
-        if not port.required:
+    for spec in specs:
+        if not spec.required:
             continue
-        if port.shape is None or any(side is None for side in port.shape):
-            unknown = "its shape is not stated" if port.shape is None else "it has a size without a name"
+        if spec.shape is None or any(side is None for side in spec.shape):
+            unknown = "its shape is not stated" if spec.shape is None else "it has a size without a name"
             raise OplabError(
-                f"No random values can be made for the input {port.name} ({port}): {unknown}.",
+                f"No random values can be made for the input {spec.name} ({spec}): {unknown}.",
                 "Give the inputs: --inputs X.npz.",
             )
-        open_ = [side for side in port.shape if isinstance(side, str) and side not in sizes]
+        open_ = [side for side in spec.shape if isinstance(side, str) and side not in sizes]
         if open_:
             raise OplabError(
-                f"No random values can be made for the input {port.name} ({port}): {open_[0]} is not known.",
+                f"No random values can be made for the input {spec.name} ({spec}): {open_[0]} is not known.",
                 f"Say how long it is, --dims {open_[0]}=4, or give the inputs: --inputs X.npz.",
             )
-        shape = tuple(sizes[side] if isinstance(side, str) else side for side in port.shape)
+        shape = tuple(sizes[side] if isinstance(side, str) else side for side in spec.shape)
         # A generator of its own for each input: the values of one do not depend on the shape of another.
-        generator = np.random.default_rng([seed, *port.name.encode()])
-        if port.dtype.kind == "b":
-            made[port.name] = generator.integers(0, 2, shape).astype(np.bool_)
-        elif port.dtype.kind in "iu":
-            made[port.name] = generator.integers(0, 10, shape).astype(port.dtype)
+        generator = np.random.default_rng([seed, *spec.name.encode()])
+        if spec.dtype.kind == "b":
+            made[spec.name] = generator.integers(0, 2, shape).astype(np.bool_)
+        elif spec.dtype.kind in "iu":
+            made[spec.name] = generator.integers(0, 10, shape).astype(spec.dtype)
         else:
-            made[port.name] = generator.standard_normal(shape).astype(port.dtype)
+            made[spec.name] = generator.standard_normal(shape).astype(spec.dtype)
     return made
 
 

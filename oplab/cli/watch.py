@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from oplab import answers, stubs
-from oplab.course import Chapter, Course, Exercise, preloads
+from oplab.course import answers, stubs
+from oplab.course.manifest import Chapter, Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
 from oplab.grading.client import Server

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from oplab.pictures import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET
+from oplab.figures.drawings import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET
 
 if TYPE_CHECKING:
     import onnx

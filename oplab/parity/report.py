@@ -17,11 +17,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from oplab import backends as running
-from oplab import model_inputs
-from oplab.backends import NAMES, Job, Unavailable, first_line
 from oplab.errors import OplabError
-from oplab.parity import TOLERANCE, Wrong, describe, difference, max_ulp
+from oplab.onnxtools.inputs import checked_inputs, input_specs
+from oplab.parity import backends as running
+from oplab.parity.arrays import TOLERANCE, Wrong, describe, difference, max_ulp
+from oplab.parity.backends import NAMES, Job, Unavailable, first_line
 
 Verdict = Literal["base", "equal", "close", "differs", "failed", "not available"]
 WHY_NOT_EXACT = "sums are rounded in another order"
@@ -222,11 +222,11 @@ def parity(
         backends: which, the base first.
             ``eager``: ``module`` as it is. ``exported``: the ExportedProgram inside an ONNXProgram, or ``module`` through
             ``torch.export`` for the shapes at hand. ``reference``: ``onnx.reference`` with
-            :data:`oplab.reference_ops.OPERATORS`. ``ort``: ``oplab.session``. ``host``: the C++ program.
+            :data:`oplab.ops.reference.OPERATORS`. ``ort``: ``oplab.session``. ``host``: the C++ program.
         module: the PyTorch module or function that the model was made from. Its parameters are given by name where they are
             called as the model's inputs, else in the model's order; a module in training mode is run in eval mode.
         tolerances: ``{"float32": (rtol, atol)}``, by dtype or by the name of an output; an element agrees when
-            ``|got - base| <= atol + rtol * |base|``. The others are those of :data:`oplab.parity.TOLERANCE`; integers and
+            ``|got - base| <= atol + rtol * |base|``. The others are those of :data:`oplab.parity.arrays.TOLERANCE`; integers and
             bools are exact.
         libraries: custom-op libraries for ``ort`` and ``host``, as in ``oplab.session``.
         reference: further ``OpRun`` classes; they come before the course's.
@@ -249,9 +249,9 @@ def parity(
     cases = [inputs] if isinstance(inputs, Mapping) else list(inputs)
     if not cases:
         raise OplabError("There are no inputs: the list is empty.", "Give one dict of arrays, or several.")
-    wanted = model_inputs.ports(job.proto)
+    wanted = input_specs(job.proto)
     feeds = [
-        model_inputs.checked(wanted, case, f" of case {number}" if len(cases) > 1 else "")
+        checked_inputs(wanted, case, f" of case {number}" if len(cases) > 1 else "")
         for number, case in enumerate(cases)
     ]
     base: tuple[str, list[running.Ran]] | None = None

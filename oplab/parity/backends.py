@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from oplab.bodies import walk
 from oplab.errors import OplabError
+from oplab.onnxtools.subgraphs import walk
 
 NAMES = ("eager", "exported", "reference", "ort", "host")
 HOST_DTYPES = ("float16 float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64").split()
@@ -241,7 +241,7 @@ def _reference(job: Job) -> Runner:
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import RuntimeImplementationError
 
-    from oplab.reference_ops import OPERATORS
+    from oplab.ops.reference import OPERATORS
 
     own = {(operator.op_domain, operator.__name__) for operator in job.reference}
     operators = [*job.reference, *(one for one in OPERATORS if (one.op_domain, one.__name__) not in own)]

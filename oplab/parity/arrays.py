@@ -1,12 +1,7 @@
-"""Comparisons of arrays that can fail, and that say what a learner needs to know when they do.
-
-``from oplab.parity import parity`` compares a whole model in several backends; see :mod:`oplab.parity_report`. Importing this
-module is light: that part is loaded when it is first used.
-"""
+"""Comparisons of arrays that can fail, and that say what a learner needs to know when they do."""
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,13 +168,3 @@ def _number(value: Any) -> str:
     if np.issubdtype(np.asarray(value).dtype, np.integer):
         return str(int(value))
     return f"{value:.7g}" if not np.iscomplexobj(value) else str(value)
-
-
-_REPORTS = ("Report", "Row", "parity")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _REPORTS:
-        found = globals()[name] = getattr(importlib.import_module("oplab.parity_report"), name)
-        return found
-    raise AttributeError(f"module 'oplab.parity' has no attribute {name!r}")

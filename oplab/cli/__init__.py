@@ -1,0 +1,5 @@
+"""The ``oplab`` command."""
+
+from oplab.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,5 @@
+"""``python -m oplab.cli`` is ``oplab``."""
+
+from oplab.cli.main import main
+
+main()

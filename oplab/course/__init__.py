@@ -1,0 +1,1 @@
+"""The course as data: its manifest, the stubs made from its solutions, and the learner's files."""

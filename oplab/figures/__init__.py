@@ -1,0 +1,1 @@
+"""Figures that several lessons draw."""
