@@ -1581,9 +1581,9 @@ def _() -> str:
 
 @new("allclose")
 def _() -> str:
-    from oplab.parity.arrays import Wrong, expect_close
+    from oplab.parity.arrays import WrongAnswer, expect_close
 
-    return fails(Wrong, "expected", lambda: expect_close(np.ones((1, 5), np.float32), np.ones((6, 5))))
+    return fails(WrongAnswer, "expected", lambda: expect_close(np.ones((1, 5), np.float32), np.ones((6, 5))))
 
 
 # --- ONNX Runtime kernels in C++ --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from oplab import paths
 from oplab.capstone.page import operators, page, section
 from oplab.capstone.projects import EXPORTERS, Project
 from oplab.errors import OplabError
-from oplab.parity.arrays import Wrong
+from oplab.parity.arrays import WrongAnswer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +108,7 @@ def _problems(project: Project, found: Mapping[str, Report]) -> list[str]:
         where = f"{project.title}, {EXPORTERS[exporter]}: "
         try:
             report.expect(*BACKENDS)
-        except Wrong as error:
+        except WrongAnswer as error:
             problems.append(where + str(error))
         if getattr(project.module, "training", False) is True:
             problems.append(

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from oplab.course.stubs import Todo
-from oplab.parity.arrays import Wrong, describe
+from oplab.parity.arrays import WrongAnswer, describe
 
 MAX_ITEMS = 400
 MAX_JSON = 2 << 20
@@ -38,11 +38,11 @@ DIGEST = 8  # bytes
 _PLAIN_DTYPES = frozenset("?bBhHiIlLqQefdFD")
 
 
-class LearnerError(Wrong):
+class LearnerError(WrongAnswer):
     """The learner's code raised an exception; the message has its file and line."""
 
 
-class Disturbed(Exception):
+class EvidenceTampered(Exception):
     """The evidence is no longer what the collecting process wrote: something else was at work in its folder."""
 
 
@@ -160,9 +160,9 @@ class Collect:
         """
         found = getattr(self.module, name, None)
         if found is None:
-            raise Wrong(f"The function {name} is missing from {self.file_of_learner.name}.")
+            raise WrongAnswer(f"The function {name} is missing from {self.file_of_learner.name}.")
         if not callable(found):
-            raise Wrong(f"{name} in {self.file_of_learner.name} is a {type(found).__name__}, not a function.")
+            raise WrongAnswer(f"{name} in {self.file_of_learner.name} is a {type(found).__name__}, not a function.")
         return self._checked(name, found)
 
     def _checked(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -322,12 +322,12 @@ class Verdict:
 
     @contextmanager
     def check(self, name: str) -> Iterator[None]:
-        """One named check: it fails when the block raises :class:`Wrong`. Any other exception is the grader's own fault."""
+        """One named check: it fails when the block raises :class:`WrongAnswer`. Any other exception is the grader's own fault."""
         try:
             yield
         except LearnerError as error:
             self.results.append(CheckResult(name, False, str(error), raised=True))
-        except Wrong as error:
+        except WrongAnswer as error:
             self.results.append(CheckResult(name, False, str(error)))
         else:
             self.results.append(CheckResult(name, True, ""))
@@ -368,7 +368,7 @@ class Verdict:
         value = self.value(name)
         if type(value) is not np.ndarray:
             shown = "nothing (None)" if value is None else f"a {type(value).__name__}"
-            raise Wrong(f"{name}: expected a tensor, got {shown}.")
+            raise WrongAnswer(f"{name}: expected a tensor, got {shown}.")
         return value
 
     def value(self, name: str) -> Any:
@@ -379,13 +379,13 @@ class Verdict:
         """The recorded file under ``name``."""
         item = self._item(name)
         if item.get("kind") == "missing":
-            raise Wrong(f"{name}: the file {str(item.get('file'))[:200]} was not written.")
+            raise WrongAnswer(f"{name}: the file {str(item.get('file'))[:200]} was not written.")
         file = str(item.get("file", ""))
         if item.get("kind") != "file" or "/" in file or not file.endswith(".bin"):
-            raise Wrong(f"{name}: expected a file.")
+            raise WrongAnswer(f"{name}: expected a file.")
         data = self._read(file, MAX_FILE)
         if data is None:
-            raise Wrong(f"{name}: the file is missing or larger than {MAX_FILE >> 20} MB.")
+            raise WrongAnswer(f"{name}: the file is missing or larger than {MAX_FILE >> 20} MB.")
         return data
 
     def expect_same_inputs(self) -> None:
@@ -426,7 +426,7 @@ class Verdict:
         except OSError:
             pass
         if self._seals is not None and file in self._seals and (data is None or seal(data) != self._seals[file]):
-            raise Disturbed(f"{file} was changed after it was written.")
+            raise EvidenceTampered(f"{file} was changed after it was written.")
         return data
 
     def model(self, name: str) -> Any:
@@ -437,17 +437,17 @@ class Verdict:
 
     def _item(self, name: str) -> dict[str, Any]:
         if name not in self._items:
-            raise Wrong(f"{name}: there is no such result.")
+            raise WrongAnswer(f"{name}: there is no such result.")
         item = self._items[name]
         kind = item.get("kind")
         if kind == "error":
             error = self.error(name)
             where = f" ({error.where})" if error.where else ""
-            raise (LearnerError if error.where else Wrong)(f"{name}: {error.message}{where}")
+            raise (LearnerError if error.where else WrongAnswer)(f"{name}: {error.message}{where}")
         if kind == "large":
-            raise Wrong(f"{name}: {str(item.get('file'))[:100]} is too large to be graded.")
+            raise WrongAnswer(f"{name}: {str(item.get('file'))[:100]} is too large to be graded.")
         if kind == "strange":
-            raise Wrong(f"{name}: expected a tensor, a number or a text, got a {str(item.get('type'))[:100]}.")
+            raise WrongAnswer(f"{name}: expected a tensor, a number or a text, got a {str(item.get('type'))[:100]}.")
         return item
 
     def _decode(self, name: str, item: dict[str, Any]) -> Any:
@@ -473,10 +473,10 @@ class Verdict:
             if item.get("array") in self._arrays:
                 return self._arrays[item["array"]]
         if kind in ("large", "strange"):
-            raise Wrong(
+            raise WrongAnswer(
                 f"{name}: expected a tensor, a number or a text, got a {str(item.get('type', 'huge array'))[:100]}."
             )
-        raise Wrong(f"{name}: the evidence is not what was expected.")
+        raise WrongAnswer(f"{name}: the evidence is not what was expected.")
 
 
 def one_at_a_time() -> None:
@@ -500,24 +500,24 @@ def seal(data: bytes) -> str:
 
 def _items(data: bytes | None) -> dict[str, dict[str, Any]]:
     if data is None:
-        raise Wrong("The exercise's run left no evidence behind.")
+        raise WrongAnswer("The exercise's run left no evidence behind.")
     try:
         items = json.loads(data.decode("utf-8"))["items"]
     except (ValueError, KeyError, TypeError, RecursionError, UnicodeDecodeError):
-        raise Wrong("The evidence of the exercise's run cannot be read.") from None
+        raise WrongAnswer("The evidence of the exercise's run cannot be read.") from None
     if type(items) is not dict or len(items) > MAX_ITEMS or not all(type(item) is dict for item in items.values()):
-        raise Wrong("The evidence of the exercise's run cannot be read.")
+        raise WrongAnswer("The evidence of the exercise's run cannot be read.")
     return items
 
 
 def _arrays(data: bytes | None) -> dict[str, np.ndarray]:
     if data is None:
-        raise Wrong("The exercise's run left no arrays behind.")
+        raise WrongAnswer("The exercise's run left no arrays behind.")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
             if len(entries) > MAX_ITEMS * 64 or sum(entry.file_size for entry in entries) > MAX_ARRAYS + (1 << 20):
-                raise Wrong("The arrays of the exercise's run are too large.")
+                raise WrongAnswer("The arrays of the exercise's run are too large.")
             arrays = {}
             for entry in entries:
                 if not entry.filename.endswith(".npy"):
@@ -525,11 +525,11 @@ def _arrays(data: bytes | None) -> dict[str, np.ndarray]:
                 with archive.open(entry) as stream:
                     raw = stream.read(entry.file_size + 1)  # the stated size binds: a bomb states a small one
                 if len(raw) != entry.file_size:
-                    raise Wrong("The arrays of the exercise's run cannot be read.")
+                    raise WrongAnswer("The arrays of the exercise's run cannot be read.")
                 arrays[entry.filename[:-4]] = _load_npy(raw)
             return arrays
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, zlib.error, NotImplementedError, RuntimeError):
-        raise Wrong("The arrays of the exercise's run cannot be read.") from None
+        raise WrongAnswer("The arrays of the exercise's run cannot be read.") from None
 
 
 def _load_npy(raw: bytes) -> np.ndarray:

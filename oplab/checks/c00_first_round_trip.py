@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from oplab.checks import graphs
 from oplab.checks.base import Collect, Verdict
-from oplab.parity.arrays import TOLERANCE, Wrong, describe, expect_close
+from oplab.parity.arrays import TOLERANCE, WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import torch
@@ -77,7 +77,7 @@ def pack(path: Path, target: Path) -> None:
     for tensor in graphs.tensors(model):
         place = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
         if place is not None and not (path.parent / place).is_file():
-            raise Wrong(
+            raise WrongAnswer(
                 f"{path.name} looks for the weights of {tensor.name!r} in the file {place} beside it, and that is missing."
             )
     target.write_bytes(onnx.load(path).SerializeToString())
@@ -132,8 +132,8 @@ def judge_export(v: Verdict) -> None:
                 (got,) = graphs.run(model, {"input": x})
                 try:
                     expect_close(got, expected, name=f"the output for an input of {list(shape)}")
-                except Wrong as error:
-                    raise Wrong(f"{error}{weights_cause(model, net)}") from None
+                except WrongAnswer as error:
+                    raise WrongAnswer(f"{error}{weights_cause(model, net)}") from None
 
 
 def expect_own_names(model: onnx.ModelProto, axes: list[int]) -> None:
@@ -141,7 +141,7 @@ def expect_own_names(model: onnx.ModelProto, axes: list[int]) -> None:
     dims = model.graph.input[0].type.tensor_type.shape.dim
     names = [dims[axis].dim_param for axis in axes]
     if len(set(names) - {""}) < len([name for name in names if name]):
-        raise Wrong(
+        raise WrongAnswer(
             f"The dynamic axes of 'input' are named {names}. Axes of one name always have the same size, so this file "
             "promises square images only: give each axis a name of its own."
         )
@@ -151,7 +151,7 @@ def expect_inference(model: onnx.ModelProto) -> None:
     for node in graphs.nodes(model):
         training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
         if node.op_type == "Dropout" or (node.op_type == "BatchNormalization" and training):
-            raise Wrong(
+            raise WrongAnswer(
                 f"The graph has a {node.op_type} node for training: the model was exported in train mode. "
                 "The file is for inference, so the model has to be in eval mode."
             )
@@ -285,17 +285,17 @@ def judge_compare(v: Verdict) -> None:
             agrees, max_abs = answer(v, kind)
             if agrees is not (kind in AGREE):
                 wanted, came = ("agree", "do not") if kind in AGREE else ("do not agree", "do")
-                raise Wrong(f"Pair {kind!r}: the two {wanted}, the answer is that they {came}. {CAUSES[kind]}")
+                raise WrongAnswer(f"Pair {kind!r}: the two {wanted}, the answer is that they {came}. {CAUSES[kind]}")
             if kind in NOT_COMPARABLE:
                 if max_abs != math.inf:
-                    raise Wrong(
+                    raise WrongAnswer(
                         f"Pair {kind!r}: the two cannot be compared, so max_abs is inf; the answer is {max_abs:.3g}."
                     )
             else:
                 gap = float(np.abs(actual.astype(np.float64) - expected.astype(np.float64)).max())
                 noise = 2e-6 * max(1.0, float(np.abs(expected).max()))  # ORT and PyTorch may add in another order
                 if not abs(max_abs - gap) <= noise:
-                    raise Wrong(
+                    raise WrongAnswer(
                         f"Pair {kind!r}: the largest difference is {gap:.3g}, the answer is {max_abs:.3g}. {CAUSES[kind]}"
                     )
 
@@ -304,12 +304,12 @@ def answer(v: Verdict, kind: str) -> tuple[bool, float]:
     """The learner's ``(agrees, max_abs)`` for one pair."""
     value = v.value(kind)
     if type(value) is not list or len(value) != 2:
-        raise Wrong(f"Pair {kind!r}: expected two results, agrees and max_abs, got {_shown(value)}.")
+        raise WrongAnswer(f"Pair {kind!r}: expected two results, agrees and max_abs, got {_shown(value)}.")
     agrees, max_abs = value
     if type(agrees) is not bool:
-        raise Wrong(f"Pair {kind!r}: agrees has to be True or False, got {_shown(agrees)}.")
+        raise WrongAnswer(f"Pair {kind!r}: agrees has to be True or False, got {_shown(agrees)}.")
     if type(max_abs) not in (float, int):
-        raise Wrong(f"Pair {kind!r}: max_abs has to be one float, got {_shown(max_abs)}.")
+        raise WrongAnswer(f"Pair {kind!r}: max_abs has to be one float, got {_shown(max_abs)}.")
     return agrees, float(max_abs)
 
 
@@ -395,7 +395,7 @@ def judge_one_file(v: Verdict) -> None:
         with v.check(f"{name}: the same graph"):
             graphs.expect_valid(model)
             if graphs.ops(model) != graphs.ops(wanted):
-                raise Wrong(
+                raise WrongAnswer(
                     f"{name}: the source has the operators {dict(graphs.ops(wanted))}, the target {dict(graphs.ops(model))}."
                 )
             graphs.expect_opset(model, 20)
@@ -407,7 +407,7 @@ def judge_one_file(v: Verdict) -> None:
         with v.check(f"{name}: the source is untouched"):
             changed = v.value(f"{name}, source")
             if changed:
-                raise Wrong(
+                raise WrongAnswer(
                     f"{name}: the source has to stay as it is; {', '.join(map(str, changed))} was changed or deleted."
                 )
 
@@ -417,10 +417,10 @@ def expect_same_weights(model: onnx.ModelProto, wanted: onnx.ModelProto) -> None
     found = {tensor.name: tensor for tensor in model.graph.initializer}
     for tensor in wanted.graph.initializer:
         if tensor.name not in found:
-            raise Wrong(f"The initialiser {tensor.name!r} is missing; the target has {sorted(found) or 'none'}.")
+            raise WrongAnswer(f"The initialiser {tensor.name!r} is missing; the target has {sorted(found) or 'none'}.")
         right, got = numpy_helper.to_array(tensor), numpy_helper.to_array(found[tensor.name])
         if got.dtype != right.dtype or got.shape != right.shape:
-            raise Wrong(f"The weights of {tensor.name!r} were {describe(right)}, they are {describe(got)} now.")
+            raise WrongAnswer(f"The weights of {tensor.name!r} were {describe(right)}, they are {describe(got)} now.")
         if got.tobytes() != right.tobytes():
             gap = float(np.abs(got - right).max())
             close = (
@@ -428,6 +428,6 @@ def expect_same_weights(model: onnx.ModelProto, wanted: onnx.ModelProto) -> None
                 if gap < 100 * TOLERANCE["float16"][0]
                 else ""
             )
-            raise Wrong(
+            raise WrongAnswer(
                 f"The weights of {tensor.name!r} have changed, by up to {gap:.3g}; every bit has to stay.{close}"
             )

@@ -20,7 +20,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 from oplab.checks import graphs
 from oplab.checks.base import Collect, LearnerError, Verdict
 from oplab.onnxtools.subgraphs import reads
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 MAX_TEXT = 90_000  # characters of a result as JSON; the right ones have at most 3000
 MAX_IR, MAX_OPSET = 13, 26  # what ONNX Runtime 1.31 takes; tests/unit/test_c01_facts.py holds it to that
@@ -51,31 +51,31 @@ def returned(v: Verdict, name: str, wanted: str) -> None:
     if kind != wanted:
         cause = " Is there a return?" if kind == "NoneType" else ""
         cause = " Return the model itself, not its bytes." if kind == "bytes" and wanted == "ModelProto" else cause
-        raise Wrong(
+        raise WrongAnswer(
             f"{name}: expected a {wanted}, got {'None' if kind == 'NoneType' else f'something of type {kind}'}.{cause}"
         )
     if wanted != "ModelProto" and v.value(f"{name}: size") > MAX_TEXT:
-        raise Wrong(f"{name}: the {wanted} is much too long. Does a loop add the same entries again and again?")
+        raise WrongAnswer(f"{name}: the {wanted} is much too long. Does a loop add the same entries again and again?")
 
 
 def untouched(v: Verdict, name: str) -> None:
     """Demand that the model which the learner's function was given is as it was."""
     if v.value(f"{name}: changed"):
-        raise Wrong(f"{name}: the model that was given has changed. Work on a copy: `copy.CopyFrom(model)`.")
+        raise WrongAnswer(f"{name}: the model that was given has changed. Work on a copy: `copy.CopyFrom(model)`.")
 
 
 def expect_versions(model: onnx.ModelProto) -> None:
     """An IR version and an opset that ONNX Runtime takes."""
     if model.ir_version > MAX_IR:
-        raise Wrong(
+        raise WrongAnswer(
             f"The model says IR version {model.ir_version}, ONNX Runtime takes {MAX_IR} at most. make_model's default is the newest "
             "that the package onnx knows; `ir_version=` sets another."
         )
     found = graphs.opset(model)
     if found is None:
-        raise Wrong('The model imports no opset of ai.onnx: opset_import has no entry for the domain "".')
+        raise WrongAnswer('The model imports no opset of ai.onnx: opset_import has no entry for the domain "".')
     if found > MAX_OPSET:
-        raise Wrong(
+        raise WrongAnswer(
             f"The model imports opset {found}, ONNX Runtime takes {MAX_OPSET} at most. make_model's default is the newest that the "
             "package onnx knows; `opset_imports=` sets another."
         )
@@ -93,9 +93,11 @@ def expect_sorted(model: onnx.ModelProto) -> None:
     for node in model.graph.node:
         for name in sorted(set(reads(node)) - ready):
             if name not in made:
-                raise Wrong(f"The node {node.op_type} reads {name!r}, which nobody makes.")
+                raise WrongAnswer(f"The node {node.op_type} reads {name!r}, which nobody makes.")
             inside = "" if name in node.input else " One of its bodies reads it: that counts too."
-            raise Wrong(f"The node {node.op_type} stands before the node that makes {name!r}, which it reads.{inside}")
+            raise WrongAnswer(
+                f"The node {node.op_type} stands before the node that makes {name!r}, which it reads.{inside}"
+            )
         ready |= set(node.output)
 
 
@@ -147,7 +149,7 @@ def judge_build(v: Verdict) -> None:
             graphs.expect_ops(model, {"Mul": 1, "Add": 1})
             others = sorted(set(graphs.ops(model)) - {"Mul", "Add", "Constant"})
             if others:
-                raise Wrong(f"Expected one Mul and one Add, the graph also has {', '.join(others)}.")
+                raise WrongAnswer(f"Expected one Mul and one Add, the graph also has {', '.join(others)}.")
     if not v.ok:
         return
     with v.check("x and y have the dtype of a, and rank dynamic axes"):
@@ -175,15 +177,15 @@ def expect_ends(model: onnx.ModelProto, line: tuple) -> None:
             found = (
                 TensorProto.DataType.Name(kind.elem_type) if kind.elem_type in TensorProto.DataType.values() else "?"
             )
-            raise Wrong(f"{title}: {value.name!r} has the element type {found}, a and b are {dtype}.")
+            raise WrongAnswer(f"{title}: {value.name!r} has the element type {found}, a and b are {dtype}.")
         if not kind.HasField("shape") or len(kind.shape.dim) != rank:
             shape = f"{len(kind.shape.dim)} axes" if kind.HasField("shape") else "no shape"
             cause = " An empty list is rank 0; None is an unknown rank." if rank == 0 else ""
-            raise Wrong(f"{title}: {value.name!r} has {shape}, expected {rank} axes.{cause}")
+            raise WrongAnswer(f"{title}: {value.name!r} has {shape}, expected {rank} axes.{cause}")
     graphs.expect_dynamic(model, "x", range(rank))
     names = [dim.dim_param for dim in model.graph.input[0].type.tensor_type.shape.dim]
     if len(set(names)) < rank or "" in names:
-        raise Wrong(
+        raise WrongAnswer(
             f"{title}: the axes of 'x' are named {names}. Give each a name of its own: one name means one size."
         )
 
@@ -320,12 +322,12 @@ def expect_shapes(got: dict[str, Any], model: onnx.ModelProto, title: str) -> No
                 cause = "It is an initialiser: those have their dtype and dims in themselves, and no value_info."
             elif name in ends:
                 cause = "It is an input or output of the graph: those stand in lists of their own, not in value_info."
-            raise Wrong(f"{title}: {name!r} is missing, expected {text!r}. {cause}")
+            raise WrongAnswer(f"{title}: {name!r} is missing, expected {text!r}. {cause}")
         came = got[name]
         if type(came) is not str:
-            raise Wrong(f"{title}: {name!r} has {json.dumps(came)[:100]}, expected the text {text!r}.")
+            raise WrongAnswer(f"{title}: {name!r} has {json.dumps(came)[:100]}, expected the text {text!r}.")
         if _no_invented_names(came) != _no_invented_names(text):
-            raise Wrong(f"{title}: {name!r} is {text!r}, got {came[:100]!r}.{_why(text, came)}")
+            raise WrongAnswer(f"{title}: {name!r} is {text!r}, got {came[:100]!r}.{_why(text, came)}")
     extra = sorted(set(got) - set(right))
     if extra:
         inner = {
@@ -341,7 +343,7 @@ def expect_shapes(got: dict[str, Any], model: onnx.ModelProto, title: str) -> No
         cause = cause or " Nothing is known about it." * (
             extra[0] in {n for node in model.graph.node for n in node.output}
         )
-        raise Wrong(f"{title}: {extra[0]!r} should not be there, it has {str(got[extra[0]])[:100]!r}.{cause}")
+        raise WrongAnswer(f"{title}: {extra[0]!r} should not be there, it has {str(got[extra[0]])[:100]!r}.{cause}")
 
 
 def _no_invented_names(text: str) -> str:
@@ -555,8 +557,8 @@ def judge_repair(v: Verdict) -> None:
                         for value in model.graph.input
                     }
                     expect_close(graphs.run(got, feeds)[0], graphs.run(model, feeds)[0], name="the repaired model's y")
-            except Wrong as error:
-                raise error if str(error).startswith(title) else Wrong(f"{title}: {error}") from None
+            except WrongAnswer as error:
+                raise error if str(error).startswith(title) else WrongAnswer(f"{title}: {error}") from None
 
 
 def expect_imports(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
@@ -569,7 +571,7 @@ def expect_imports(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
     right[""] = min(right[""], MAX_OPSET)
     found = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in got.opset_import}
     if set(found) - set(right) or len(got.opset_import) != len(found):
-        raise Wrong(
+        raise WrongAnswer(
             f"The imports are {[(e.domain, e.version) for e in got.opset_import]}: one entry for each domain in use, and no more."
         )
     in_main = {node.domain for node in got.graph.node}
@@ -577,11 +579,11 @@ def expect_imports(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
         shown = domain or "ai.onnx"
         if domain not in found:
             cause = " Only a node inside a body uses it." if domain not in in_main else ""
-            raise Wrong(f"{shown} is used and not imported.{cause}")
+            raise WrongAnswer(f"{shown} is used and not imported.{cause}")
         if found[domain] != version:
             there = [entry.version for entry in broken.opset_import if entry.domain == domain]
             cause = " Nothing was wrong with it." if there == [version] else ""
-            raise Wrong(f"{shown} is imported with version {found[domain]}, expected {version}.{cause}")
+            raise WrongAnswer(f"{shown} is imported with version {found[domain]}, expected {version}.{cause}")
 
 
 def expect_versions_kept(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
@@ -589,14 +591,14 @@ def expect_versions_kept(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
     right = min(broken.ir_version, MAX_IR)
     if got.ir_version != right:
         cause = "It was too new." if broken.ir_version > MAX_IR else "Nothing was wrong with it."
-        raise Wrong(f"The IR version was {broken.ir_version}, expected {right}, got {got.ir_version}. {cause}")
+        raise WrongAnswer(f"The IR version was {broken.ir_version}, expected {right}, got {got.ir_version}. {cause}")
 
 
 def expect_all_nodes(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
     """No node is lost. Without one, names look misspelt that are not."""
     lost = sorted({node.name for node in model.graph.node} - {node.name for node in got.graph.node})
     if lost:
-        raise Wrong(
+        raise WrongAnswer(
             f"The model had {len(model.graph.node)} nodes, it has {len(got.graph.node)} now. Lost: {', '.join(lost)}. If your "
             'sorting keeps the nodes whose reads are all made: an empty name "" is no read, and a misspelt name is never made.'
         )
@@ -614,9 +616,11 @@ def expect_names(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
         by_body = name not in outputs and not any(name in node.input for node in got.graph.node)
         cause = " It is read inside a body." if by_body else ""
         cause = " It is an output of the graph." if name in outputs else cause
-        raise Wrong(f"{name!r} is read and nobody makes it. Made, and read by nobody: {sorted(made - read)}.{cause}")
+        raise WrongAnswer(
+            f"{name!r} is read and nobody makes it. Made, and read by nobody: {sorted(made - read)}.{cause}"
+        )
     if made - read:
-        raise Wrong(f"{min(made - read)!r} is made and read by nobody now.")
+        raise WrongAnswer(f"{min(made - read)!r} is made and read by nobody now.")
 
 
 def expect_nothing_else(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
@@ -633,12 +637,12 @@ def expect_nothing_else(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
     left, right = nodes(got), nodes(model)
     if len(got.graph.node) != len(model.graph.node) or set(left) != set(right):
         lost, new = sorted(set(right) - set(left)), sorted(set(left) - set(right))
-        raise Wrong(
+        raise WrongAnswer(
             f"The model had {len(model.graph.node)} nodes, it has {len(got.graph.node)} now. Lost: {lost}, new: {new}."
         )
     for name in right:
         if left[name] != right[name]:
-            raise Wrong(
+            raise WrongAnswer(
                 f"The node {name} has changed: its operator, domain, attributes with their bodies, and number of inputs have to "
                 'stay. An empty input name "" says that an optional input is left out.'
             )
@@ -649,14 +653,16 @@ def expect_nothing_else(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
                 (tuple(t.dims), t.data_type, numpy_helper.to_array(t).tobytes()) for t in of.graph.initializer
             )
         except Exception as error:
-            raise Wrong(f"An initialiser cannot be read: {error}") from None
+            raise WrongAnswer(f"An initialiser cannot be read: {error}") from None
 
     if tensors(got) != tensors(model):
-        raise Wrong("The initialisers have changed: every tensor has to stay as it was.")
+        raise WrongAnswer("The initialisers have changed: every tensor has to stay as it was.")
     left, right = _outside(got), _outside(model)
     changed = sorted(name for name in right.keys() | left.keys() if left.get(name) != right.get(name))
     if changed:
-        raise Wrong(f"{', '.join(changed)} of the model is not what it was. A copy with CopyFrom keeps every field.")
+        raise WrongAnswer(
+            f"{', '.join(changed)} of the model is not what it was. A copy with CopyFrom keeps every field."
+        )
 
 
 def _outside(model: onnx.ModelProto) -> dict[str, bytes]:
@@ -803,7 +809,7 @@ def expect_rows(got: list[Any], model: onnx.ModelProto, title: str) -> None:
     right = rows_of(model)
     for row in got:
         if type(row) is not list or len(row) != 6:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{title}: a row is (place, operator, version, attribute, type, value), got {json.dumps(row)[:120]}."
             )
         strange = [
@@ -814,18 +820,18 @@ def expect_rows(got: list[Any], model: onnx.ModelProto, title: str) -> None:
         ]
         if strange:
             cause = " A STRING is stored as bytes: decode it." if strange[0] == "bytes" else ""
-            raise Wrong(
+            raise WrongAnswer(
                 f"{title}: the row {json.dumps(row[:5])} holds something of type {strange[0]}: a value is plain Python.{cause}"
             )
     left = [tuple(row) for row in got]
     for row in right:
         match = next((other for other in left if same_row(other, row)), None)
         if match is None:
-            raise Wrong(f"{title}: the row {shown(row)} is missing.{why_row(row, left, right, model)}")
+            raise WrongAnswer(f"{title}: the row {shown(row)} is missing.{why_row(row, left, right, model)}")
         left.remove(match)
     if left:
         twice = " It is there twice." if any(same_row(left[0], row) for row in right) else ""
-        raise Wrong(f"{title}: the row {shown(left[0])} should not be there.{twice}")
+        raise WrongAnswer(f"{title}: the row {shown(left[0])} should not be there.{twice}")
 
 
 def same_row(left: tuple, right: tuple) -> bool:

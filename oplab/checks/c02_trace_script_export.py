@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from oplab.checks import graphs
 from oplab.checks.base import Collect, Draws, Verdict
-from oplab.parity.arrays import Wrong, expect_close
+from oplab.parity.arrays import WrongAnswer, expect_close
 
 if TYPE_CHECKING:
     import torch
@@ -182,12 +182,12 @@ def entries(v: Verdict, title: str, keys: list[str]) -> dict[str, Any]:
     """A dict that the learner's function returned, with exactly these keys."""
     value = v.value(title)
     if value == "None":
-        raise Wrong(f"{title}: expected a dict, got None. Is there a return?")
+        raise WrongAnswer(f"{title}: expected a dict, got None. Is there a return?")
     if type(value) is not list:
-        raise Wrong(f"{title}: expected a dict with the keys {keys}, got {value}.")
+        raise WrongAnswer(f"{title}: expected a dict with the keys {keys}, got {value}.")
     found = {str(entry[0]): entry[1] for entry in value}
     if sorted(found) != sorted(keys):
-        raise Wrong(f"{title}: expected a dict with the keys {keys}, got the keys {list(found)}.")
+        raise WrongAnswer(f"{title}: expected a dict with the keys {keys}, got the keys {list(found)}.")
     return found
 
 
@@ -196,23 +196,23 @@ def expect_kept(capture: str, title: str, want: Kept | str, got: Any, module: st
     name = CAPTURES[capture]
     if isinstance(want, str):
         if got is not None:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{title}: {name} raises {want} for this module, so {capture!r} has to be None; got {got}.{module}"
             )
         return
     if got is None:
-        raise Wrong(f"{title}: {name} captures this module, and {capture!r} is None.{module}")
+        raise WrongAnswer(f"{title}: {name} captures this module, and {capture!r} is None.{module}")
     fits = type(got) is list and len(got) == 2 and type(got[0]) is bool and type(got[1]) is list
     if not fits or not all(type(place) is int for place in got[1]):
-        raise Wrong(f"{title}: {capture!r} has to be None or a pair (bool, list of int); got {got}.{module}")
+        raise WrongAnswer(f"{title}: {capture!r} has to be None or a pair (bool, list of int); got {got}.{module}")
     decides, inputs = want
     if got[0] != decides:
-        raise Wrong(
+        raise WrongAnswer(
             f"{title}: {capture!r} says decides={got[0]}, and {name} gives decides={decides}."
             f"{_decides_cause(capture, title, decides)}{module}"
         )
     if got[1] != inputs:
-        raise Wrong(
+        raise WrongAnswer(
             f"{title}: {capture!r} says that the inputs {got[1]} are read; in the graph of {name} they are {inputs}."
             f"{_inputs_cause(capture, got[1], inputs)}{module}"
         )
@@ -276,7 +276,7 @@ def export(module: torch.nn.Module, x: torch.Tensor, path: Path) -> None:
 
     if not isinstance(module, torch.nn.Module):
         came = "None. Is there a return?" if module is None else f"a {type(module).__name__}."
-        raise Wrong(f"expected a torch.nn.Module, got {came}")
+        raise WrongAnswer(f"expected a torch.nn.Module, got {came}")
     try:
         with quiet():
             torch.onnx.export(
@@ -365,27 +365,27 @@ def expect_exported(v: Verdict, name: str) -> None:
         return
     where = f" ({error.where})" if error.where else ""
     if "data-dependent" in error.message:
-        raise Wrong(
+        raise WrongAnswer(
             f"torch.export stops at a Python decision on a tensor's value{where}. It has no number for it while it captures. "
             "torch.cond takes the condition as a tensor, and both ways as functions."
         )
     if "ScriptModule" in error.message:
-        raise Wrong(
+        raise WrongAnswer(
             f"A ScriptModule was returned{where}. Only the TorchScript path takes one; torch.export does not, "
             "and so neither does the dynamo path."
         )
     if "unbacked symbols" in error.message:
-        raise Wrong(
+        raise WrongAnswer(
             f"The condition reached torch.cond as a Python bool or number{where}. Leave it a tensor: no bool(), no .item()."
         )
-    raise Wrong(f"{error.message.removeprefix('Wrong: ')}{where}")
+    raise WrongAnswer(f"{error.message.removeprefix('Wrong: ')}{where}")
 
 
 def expect_both(model: onnx.ModelProto, reference: torch.nn.Module) -> None:
     """One If with a layer on either side, none outside, no Dropout, and the weights of the gate."""
     found = graphs.ops(model)
     if found["Dropout"]:
-        raise Wrong(
+        raise WrongAnswer(
             "The graph has a Dropout node: the module was exported in train mode, so every answer of the file is random. "
             "The gate arrives in train mode; return a module that is ready for inference."
         )
@@ -396,23 +396,25 @@ def expect_both(model: onnx.ModelProto, reference: torch.nn.Module) -> None:
             if layers > 1
             else "One way was taken at the export and is baked in; the other one is not in the file."
         )
-        raise Wrong(f"Expected one If node, the graph has none: {', '.join(sorted(found))}. {cause}")
+        raise WrongAnswer(f"Expected one If node, the graph has none: {', '.join(sorted(found))}. {cause}")
     graphs.expect_ops(model, {"If": 1})
     outside = [node.op_type for node in model.graph.node if node.op_type in ("Gemm", "MatMul")]
     if outside:
-        raise Wrong(
+        raise WrongAnswer(
             f"{len(outside)} of the layers stand outside the If node: they are computed for every input, whichever way it takes."
         )
     (node,) = (node for node in model.graph.node if node.op_type == "If")
     for body in (attribute.g for attribute in node.attribute):
         if not any(inner.op_type in ("Gemm", "MatMul") for inner in body.node):
             names = [inner.op_type for inner in body.node]
-            raise Wrong(f"{body.name} has no layer in it, only {names}: each way has to compute its own layer.")
+            raise WrongAnswer(f"{body.name} has no layer in it, only {names}: each way has to compute its own layer.")
     have = [numpy_helper.to_array(tensor) for tensor in graphs.tensors(model)]
     for name, tensor in reference.named_parameters():
         wanted = tensor.detach().numpy()
         if not any(array.shape in (wanted.shape, wanted.T.shape) and _same(array, wanted) for array in have):
-            raise Wrong(f"The file does not hold {name} of the gate that was given: the layers have other weights.")
+            raise WrongAnswer(
+                f"The file does not hold {name} of the gate that was given: the layers have other weights."
+            )
 
 
 def _same(array: np.ndarray, wanted: np.ndarray) -> bool:
@@ -539,7 +541,7 @@ def state(model: onnx.ModelProto, name: str) -> str:
         return "missing"
     try:
         graphs.expect_used(model, [name])
-    except Wrong:
+    except WrongAnswer:
         return "unused"
     return "used"
 
@@ -552,7 +554,7 @@ def judge_frozen(v: Verdict) -> None:
                 want, got = state(model, name), answer[name]
                 if got != want:
                     text = helper.printable_graph(model.graph)
-                    raise Wrong(
+                    raise WrongAnswer(
                         f"{title}: {name!r} is {want}, the answer says {got!r}.{_frozen_cause(model, name, want, got)}\n"
                         f"The graph, declared inputs {declared}:\n{textwrap.indent(text, '    ')}"
                     )

@@ -17,7 +17,7 @@ from onnx import helper
 
 from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, Verdict, find_todo, first_line
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import torch
@@ -56,7 +56,7 @@ def in_one_file(path: Path, target: Path) -> None:
     for tensor in graphs.tensors(model):
         place = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
         if place is not None and not (path.parent / place).is_file():
-            raise Wrong(f"{path.name} looks for weights in the file {place} beside it, and that is missing.")
+            raise WrongAnswer(f"{path.name} looks for weights in the file {place} beside it, and that is missing.")
     target.write_bytes(onnx.load(path).SerializeToString())
 
 
@@ -157,8 +157,8 @@ def judge_dynamic_batch(v: Verdict) -> None:
                 try:
                     (got,) = graphs.run(model, {"photo": photo, "gain": gain})
                     expect_close(got, expected, name=f"the output for a photo of {list(shape)}")
-                except Wrong as error:
-                    raise Wrong(
+                except WrongAnswer as error:
+                    raise WrongAnswer(
                         f"{error} The header promises this size, but the graph was exported from {list(example)}, and a size of that "
                         "moment stands in it as a constant."
                     ) from None
@@ -168,28 +168,28 @@ def expect_header(model: onnx.ModelProto, example: tuple[int, ...]) -> None:
     """Demand the names of :data:`AXES` in the header of ``photo``, the same batch in ``gain``, and three channels."""
     photo, gain = header(model, "photo"), header(model, "gain")
     if len(photo) != 4 or len(gain) != 1:
-        raise Wrong(f"The header says photo{photo} and gain{gain}; expected four axes and one.")
+        raise WrongAnswer(f"The header says photo{photo} and gain{gain}; expected four axes and one.")
     for axis, word in AXES.items():
         size = photo[axis]
         if isinstance(size, int):
-            raise Wrong(
+            raise WrongAnswer(
                 f"Input 'photo' has the shape {photo} in the header: axis {axis}, the {word}, is the number {size}, so only that size can "
                 f"be run.{_fixed(photo, gain, axis, example)}"
             )
         if word not in size.lower():
             made_up = " That is a name which the exporter made up." if size[:1] == "s" and size[1:].isdigit() else ""
-            raise Wrong(
+            raise WrongAnswer(
                 f"Input 'photo' has the shape {photo} in the header: axis {axis} is called {size!r}, expected a name that holds the word "
                 f"{word!r}.{made_up} Who reads the file learns from it what may change."
             )
     if photo[2] == photo[3]:
-        raise Wrong(f"Height and width are both called {photo[2]!r}: axes of one name always have the same size.")
+        raise WrongAnswer(f"Height and width are both called {photo[2]!r}: axes of one name always have the same size.")
     if photo[1] != 3:
-        raise Wrong(
+        raise WrongAnswer(
             f"Axis 1 of 'photo' is {photo[1]!r} in the header. The weights fit three channels only, so the header has to say 3."
         )
     if gain[0] != photo[0]:
-        raise Wrong(
+        raise WrongAnswer(
             f"The batch is {photo[0]!r} in 'photo' and {gain[0]!r} in 'gain'. There is one gain for each photo: the two axes need the "
             "same name."
         )
@@ -244,7 +244,7 @@ def expect_resized(got: np.ndarray, x: np.ndarray, factors: Factors, mode: str, 
     expected = reference(x, factors, mode)
     wanted, found = expected.shape, got.shape
     if found != wanted:
-        raise Wrong(
+        raise WrongAnswer(
             f"{name}: expected {describe(expected)}, got {describe(got)}.{_shape_cause(x.shape, factors, found) or hint}"
         )
     likely = {}
@@ -259,8 +259,8 @@ def expect_resized(got: np.ndarray, x: np.ndarray, factors: Factors, mode: str, 
     }
     try:
         expect_close(got, expected, name=name, likely=likely)
-    except Wrong as error:
-        raise Wrong(f"{error}{hint}") from None
+    except WrongAnswer as error:
+        raise WrongAnswer(f"{error}{hint}") from None
 
 
 def _shape_cause(shape: Sequence[int], factors: Factors, found: tuple[int, ...]) -> str:
@@ -287,15 +287,15 @@ def expect_resize(model: onnx.ModelProto, names: Sequence[str]) -> None:
     graphs.expect_ops(model, {"Resize": 1})
     foreign = sorted(name for name in graphs.ops(model) if "::" in name)
     if foreign:
-        raise Wrong(f"The graph has {', '.join(foreign)}: use operators of ONNX alone.")
+        raise WrongAnswer(f"The graph has {', '.join(foreign)}: use operators of ONNX alone.")
     inputs = [*resize_node(model).input, "", "", ""][:4]
     if inputs[3]:
-        raise Wrong(
+        raise WrongAnswer(
             f"Resize reads {inputs[3]!r} as its fourth input, `sizes`: whole numbers, the height and width that come out. The factor "
             "belongs to the third one, `scales`."
         )
     if not inputs[2]:
-        raise Wrong(
+        raise WrongAnswer(
             "Resize has no third input, `scales`; the second one is `roi`. Its inputs are X, roi, scales, sizes."
         )
     graphs.expect_valid(model)
@@ -332,8 +332,8 @@ def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], exported: str) 
     """Run a model that was exported from ``exported``."""
     try:
         return graphs.run(model, feeds)
-    except Wrong as error:
-        raise Wrong(f"{error} (Exported from {exported}.)") from None
+    except WrongAnswer as error:
+        raise WrongAnswer(f"{error} (Exported from {exported}.)") from None
 
 
 def eager_title(shape: Sequence[int], factors: Factors) -> str:
@@ -385,7 +385,7 @@ def judge_tensor_scale_ts(v: Verdict) -> None:
         for opset in TS_OPSETS:
             error = v.error(f"opset {opset}")
             if error and "upsample_bicubic2d" in error.message:
-                raise Wrong(
+                raise WrongAnswer(
                     f"opset {opset}: {error.message} The exporter has a mapping for that operator, and it takes the scales as constants "
                     "only. Put the operator into an autograd.Function with a symbolic of its own."
                 )
@@ -409,10 +409,10 @@ def judge_tensor_scale_ts(v: Verdict) -> None:
 def _eager_ts(v: Verdict, title: str) -> np.ndarray:
     try:
         return v.array(title)
-    except Wrong as error:
+    except WrongAnswer as error:
         refused = v.error(f"opset {TS_OPSETS[0]}")
         if refused and "input of unsupported type" in refused.message:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{error} An autograd.Function is called with its method apply: NewInterpolate.apply(x, scales)."
             ) from None
         raise
@@ -506,7 +506,7 @@ def judge_tensor_scale_dynamo(v: Verdict) -> None:
     with v.check("returns a function and a table"):
         returned = v.value("returned")
         if returned != "a function and a dict":
-            raise Wrong(f"Expected (resize, table), a function and a dict, got {returned}.")
+            raise WrongAnswer(f"Expected (resize, table), a function and a dict, got {returned}.")
     if not v.ok:
         return
     with v.check("resizes in PyTorch"):
@@ -518,12 +518,12 @@ def judge_tensor_scale_dynamo(v: Verdict) -> None:
     with v.check("torch.library.opcheck passes"):
         error = v.error("opcheck")
         if error:
-            raise Wrong(f"{error.message}{_opcheck_cause(error.message)}")
+            raise WrongAnswer(f"{error.message}{_opcheck_cause(error.message)}")
     with v.check("one Resize that reads its scales from the graph input"):
         error = v.error("the exported model")
         if error:
             reason = error.message.removeprefix("ExportError: ")
-            raise Wrong(f"The export fails: {reason}{_export_cause(reason)}")
+            raise WrongAnswer(f"The export fails: {reason}{_export_cause(reason)}")
         model = v.model("the exported model")
         expect_resize(model, ["x", "factor"])
         graphs.expect_dynamic(model, "x", [0, 2, 3])
@@ -534,10 +534,10 @@ def judge_tensor_scale_dynamo(v: Verdict) -> None:
             feeds = {"x": images[number], "factor": np.array(factors[0], np.float32)}
             try:
                 got, total = run(model, feeds, "the factor 3")
-            except Wrong as error:
+            except WrongAnswer as error:
                 if "running Mul node" not in str(error):
                     raise
-                raise Wrong(
+                raise WrongAnswer(
                     f"{error} Resize has run; what follows it reckons with the sizes that the fake gives. Does the fake give height and "
                     "width an unknown size each?"
                 ) from None

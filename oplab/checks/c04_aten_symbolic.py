@@ -11,7 +11,7 @@ import numpy as np
 from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, Verdict
 from oplab.checks.exporting import about
-from oplab.parity.arrays import Wrong, describe, difference, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, difference, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -47,11 +47,11 @@ def exported(v: Verdict, name: str, opset: int, dtype: str, shapes: Sequence[tup
     title = title_of(opset, dtype, shapes)
     error = v.error(title)
     if error and error.type == "UnsupportedOperatorError":
-        raise Wrong(
+        raise WrongAnswer(
             f"{title}: the exporter finds no symbolic function for aten::{name}. {_why_not_found(v, name, opset)}"
         )
     if error and error.type == "TypeError" and "positional argument" in error.message:
-        raise Wrong(
+        raise WrongAnswer(
             f"{title}: {error.message.rstrip('.')}. The exporter calls a symbolic function with the graph context g and then "
             f"one argument for each argument in the schema of aten::{name}: {', '.join(['g', 'x', 'y'][: 1 + len(shapes)])}."
         )
@@ -80,22 +80,22 @@ def expect_valid(model: onnx.ModelProto) -> None:
     """onnx.checker, and what usually stands behind its refusal here."""
     try:
         graphs.expect_valid(model)
-    except Wrong as error:
+    except WrongAnswer as error:
         opset, reason = graphs.opset(model), str(error).rstrip(".")
         late = [
             f"{name} (since opset {version})" for name, version in _first_versions(model).items() if version > opset
         ]
         if late:
-            raise Wrong(f"{reason}. Opset {opset} does not have {', '.join(late)} yet.") from None
+            raise WrongAnswer(f"{reason}. Opset {opset} does not have {', '.join(late)} yet.") from None
         if "Equal" in str(error) and opset < 11:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{reason}. Equal takes float tensors only since opset 11; Cast to BOOL takes them at every opset."
             ) from None
         unknown = [name for name, version in _first_versions(model).items() if version == 0]
         if unknown:
             near = {other.lower(): other for other in _onnx_names()}.get(unknown[0].lower())
             hint = f" It is spelled {near}: names of operators are case-sensitive." if near else ""
-            raise Wrong(f"{reason}. ONNX has no operator {unknown[0]}, and g.op does not look.{hint}") from None
+            raise WrongAnswer(f"{reason}. ONNX has no operator {unknown[0]}, and g.op does not look.{hint}") from None
         raise
 
 
@@ -120,9 +120,9 @@ def run(model: onnx.ModelProto, shapes: Sequence[tuple[int, ...]], **feeds: np.n
     """Run a model that was exported from ``shapes``; say so when it fails or answers for that size only."""
     try:
         (got,) = graphs.run(model, {name: np.asarray(feed) for name, feed in feeds.items()})
-    except Wrong as error:
+    except WrongAnswer as error:
         if any(feed.shape != shape for feed, shape in zip(feeds.values(), shapes, strict=True)):
-            raise Wrong(f"{str(error).rstrip('.')}.{_baked(shapes)}") from None
+            raise WrongAnswer(f"{str(error).rstrip('.')}.{_baked(shapes)}") from None
         raise
     expected = np.broadcast_shapes(*(feed.shape for feed in feeds.values()))
     if got.shape != expected:
@@ -130,7 +130,7 @@ def run(model: onnx.ModelProto, shapes: Sequence[tuple[int, ...]], **feeds: np.n
         if expected == () and got.shape == (1,):
             cause = " A constant with one axis, such as torch.tensor([2.0]), gives its axis to the result; torch.tensor(2.0) has none."
         fed = " and ".join(describe(feed) for feed in feeds.values())
-        raise Wrong(f"The model turns {fed} into the shape {list(got.shape)}, expected {list(expected)}.{cause}")
+        raise WrongAnswer(f"The model turns {fed} into the shape {list(got.shape)}, expected {list(expected)}.{cause}")
     return got
 
 
@@ -146,7 +146,9 @@ def expect_dtype(got: np.ndarray, dtype: str) -> None:
             " A float64 constant that has axes, such as torch.tensor([2.0], dtype=torch.float64), lifts everything to double: "
             + ("leave the brackets out, then the exporter turns it into the dtype of x.")
         )
-        raise Wrong(f"The inputs are {dtype}, the result is {got.dtype}.{hint if str(got.dtype) == 'float64' else ''}")
+        raise WrongAnswer(
+            f"The inputs are {dtype}, the result is {got.dtype}.{hint if str(got.dtype) == 'float64' else ''}"
+        )
 
 
 def sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
@@ -165,14 +167,16 @@ def expect_only(model: onnx.ModelProto, name: str) -> None:
     graphs.expect_ops(model, {name: 1})
     others = sorted(set(graphs.ops(model)) - {name})
     if others:
-        raise Wrong(f"Expected {name} alone, the graph also has {', '.join(others)}.")
+        raise WrongAnswer(f"Expected {name} alone, the graph also has {', '.join(others)}.")
 
 
 def expect_standard(model: onnx.ModelProto) -> None:
     """Standard operators only: an exported custom operator has nothing to run it."""
     foreign = sorted(name for name in graphs.ops(model) if "::" in name)
     if foreign:
-        raise Wrong(f"The graph has {', '.join(foreign)}: use operators of ONNX alone, each is named without a domain.")
+        raise WrongAnswer(
+            f"The graph has {', '.join(foreign)}: use operators of ONNX alone, each is named without a domain."
+        )
 
 
 # --- asinh ---------------------------------------------------------------------------------------------------------
@@ -230,7 +234,7 @@ def judge_per_opset(v: Verdict) -> None:
                 with about(title_of(*case)):
                     models[title_of(*case)] = model = exported(v, "sinh", *case)
                     if "Sinh" in graphs.ops(model):
-                        raise Wrong(
+                        raise WrongAnswer(
                             "the graph has Sinh, which ONNX has only since opset 9. Below opset 9 the exporter's look-up goes up: "
                             f"it takes the nearest registration from {opset} to 9, so the one at 9 answers for opset {opset} too. "
                             f"Opset {opset} needs its own."
@@ -243,7 +247,7 @@ def judge_per_opset(v: Verdict) -> None:
                 with about(title_of(*case)):
                     models[title_of(*case)] = model = exported(v, "sinh", *case)
                     if "Sinh" not in graphs.ops(model):
-                        raise Wrong(
+                        raise WrongAnswer(
                             f"expected the native Sinh, the graph has {', '.join(sorted(graphs.ops(model)))}. From opset 9 on the look-up "
                             "goes down to the nearest registration, so one at 7 or 8 stays in use until a higher version is registered."
                         )
@@ -338,7 +342,7 @@ def expect_at_zero(got: np.ndarray, x: np.ndarray) -> None:
     if bad.any():
         value = got[bad].flat[0]
         cause = " The graph divides 0 by 0 there." if np.isnan(value) else ""
-        raise Wrong(f"sinc(0) is 1, got {value:g}.{cause}")
+        raise WrongAnswer(f"sinc(0) is 1, got {value:g}.{cause}")
 
 
 # --- hypot ---------------------------------------------------------------------------------------------------------
@@ -442,8 +446,8 @@ def _expect_hypot(model: onnx.ModelProto, case: Case, x: np.ndarray, y: np.ndarr
         )
     try:
         expect_close(got, exactly(np.hypot, x, y), name=name, rtol=_RTOL[dtype], atol=0.0)
-    except Wrong as error:
-        raise Wrong(f"{error} {cause}".strip()) from None
+    except WrongAnswer as error:
+        raise WrongAnswer(f"{error} {cause}".strip()) from None
 
 
 def _same(got: np.ndarray, other: np.ndarray) -> bool:

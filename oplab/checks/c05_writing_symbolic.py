@@ -12,7 +12,7 @@ import numpy as np
 from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, Verdict
 from oplab.checks.exporting import about
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -87,7 +87,7 @@ def exported(
         reason, where = error.message, f" ({error.where})" if error.where else ""
         cause = _why_not_exported(error.type, reason, arguments, len(outputs))
         if cause:
-            raise Wrong(f"{case.title}: {reason.split('  (Occurred')[0][:240].rstrip('.')}{where}. {cause}")
+            raise WrongAnswer(f"{case.title}: {reason.split('  (Occurred')[0][:240].rstrip('.')}{where}. {cause}")
     model = v.model(case.title)
     graphs.expect_opset(model, case.opset)
     graphs.expect_inputs(model, names)
@@ -106,19 +106,19 @@ def _expect_registered(v: Verdict, case: Case, operator: str) -> None:
     if any(int(entry.rsplit(" ", 1)[1]) <= case.opset for entry in mine):
         return
     if mine:
-        raise Wrong(
+        raise WrongAnswer(
             f"{case.title}: registered is {', '.join(mine)}. The version is the earliest opset that the function serves, "
             f"and it has to serve opset {case.opset}."
         )
     if found:
-        raise Wrong(
+        raise WrongAnswer(
             f"No mapping of {operator} is registered. Registered: {', '.join(found)}. The name has to be the operator's own, "
             f"with its namespace: {operator}."
         )
     own = (
         " What the export uses is PyTorch's own mapping." if operator.startswith("aten::log10") else ""
     )  # the others have none
-    raise Wrong(f"Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic.{own}")
+    raise WrongAnswer(f"Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic.{own}")
 
 
 def _why_not_exported(kind: str, reason: str, arguments: str, outputs: int) -> str:
@@ -154,8 +154,8 @@ def run(
     wanted = next(iter(feeds.values())).shape if shape is None else shape
     try:
         results = _run(model, feeds)
-    except Wrong as error:
-        raise Wrong(f"{str(error).rstrip('.')}.{_baked(case) if 'cannot run' in str(error) else ''}") from None
+    except WrongAnswer as error:
+        raise WrongAnswer(f"{str(error).rstrip('.')}.{_baked(case) if 'cannot run' in str(error) else ''}") from None
     for got in results:
         if got.shape != wanted:
             fed = describe(next(iter(feeds.values())))
@@ -164,7 +164,9 @@ def run(
                 cause = " A constant with an axis, such as torch.tensor([2.0]), gives its axis to the result; torch.tensor(2.0) has none."
             elif got.shape == case.shape:
                 cause = _baked(case)
-            raise Wrong(f"The model turns {fed} into the shape {list(got.shape)}, expected {list(wanted)}.{cause}")
+            raise WrongAnswer(
+                f"The model turns {fed} into the shape {list(got.shape)}, expected {list(wanted)}.{cause}"
+            )
     return results
 
 
@@ -184,11 +186,11 @@ def _run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarra
             cause = " The kernel takes float32 and float64; a float16 has to be cast before it."
         elif "is not a registered function/op" in reason:
             cause = " The operator is named oplab::MyAdd, case and domain included."
-        raise Wrong(f"ONNX Runtime with the course's kernels cannot load the model: {reason}{cause}") from None
+        raise WrongAnswer(f"ONNX Runtime with the course's kernels cannot load the model: {reason}{cause}") from None
     try:
         return made.run(None, feeds)
     except Exception as error:
-        raise Wrong(f"ONNX Runtime cannot run the model: {' '.join(str(error).split())[:400]}") from None
+        raise WrongAnswer(f"ONNX Runtime cannot run the model: {' '.join(str(error).split())[:400]}") from None
 
 
 def _baked(case: Case) -> str:
@@ -213,7 +215,7 @@ def expect_no_cast(model: onnx.ModelProto) -> None:
             "The exporter adds it, without a word, where x meets a float64 constant with axes, such as "
             + "torch.tensor([2.0], dtype=torch.float64). Without the brackets the constant takes the dtype of x."
         )
-    raise Wrong(f"The graph has a Cast to {name}, none is needed. {cause}")
+    raise WrongAnswer(f"The graph has a Cast to {name}, none is needed. {cause}")
 
 
 def expect_standard(model: onnx.ModelProto) -> None:
@@ -221,13 +223,13 @@ def expect_standard(model: onnx.ModelProto) -> None:
     _expect_translated(model)
     foreign = sorted(name for name in graphs.ops(model) if "::" in name)
     if foreign:
-        raise Wrong(f"The graph has {', '.join(foreign)}: this mapping is to use operators of ONNX alone.")
+        raise WrongAnswer(f"The graph has {', '.join(foreign)}: this mapping is to use operators of ONNX alone.")
 
 
 def _expect_translated(model: onnx.ModelProto) -> None:
     """A symbolic function that returns None leaves an operator of a library as it is, without an error."""
     if "oplab::my_add" in graphs.ops(model):
-        raise Wrong(
+        raise WrongAnswer(
             "The graph has the PyTorch operator oplab::my_add, untranslated: the symbolic function returned None, or it wrote a node "
             "of that name."
         )
@@ -237,26 +239,26 @@ def expect_valid(model: onnx.ModelProto) -> None:
     """onnx.checker with full shape inference, and what usually stands behind its refusal here."""
     try:
         graphs.expect_valid(model)
-    except Wrong as error:
+    except WrongAnswer as error:
         reason = str(error).rstrip(".")
         if "No Op registered for" in reason:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{reason}. g.op does not look whether ONNX has an operator of that name at opset {graphs.opset(model)}."
             ) from None
         if "Unrecognized attribute" in reason and "Clip" in reason:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{reason}. Clip has the attributes min and max up to opset 10; from opset 11 on they are inputs."
             ) from None
         if "schema(::Clip:6) has input size" in reason:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{reason}. Clip takes its bounds as inputs only since opset 11; before that they are attributes."
             ) from None
         if "Unrecognized attribute: axes" in reason and "Squeeze" in reason:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{reason}. From opset 13 on the axes of Squeeze are an input. Gather with an index without axes needs no Squeeze."
             ) from None
         if "inconsistent type" in reason:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{reason}. Inputs that share a type need constants of exactly that dtype: torch.tensor(number, dtype=x.type().dtype())."
             ) from None
         raise
@@ -361,7 +363,7 @@ def _expect_sum(
 
 def _expect_dtype(got: np.ndarray, dtype: str) -> None:
     if str(got.dtype) != dtype:
-        raise Wrong(f"The inputs are {dtype}, the result is {got.dtype}.")
+        raise WrongAnswer(f"The inputs are {dtype}, the result is {got.dtype}.")
 
 
 MY_ADD_DTYPES = ("float16", "float32", "float64")
@@ -442,26 +444,26 @@ def _expect_my_add_node(model: onnx.ModelProto, alpha: float, beta: float) -> No
     _expect_translated(model)
     found = graphs.ops(model)
     if "MyAdd" in found:
-        raise Wrong(
+        raise WrongAnswer(
             "The node is MyAdd of ONNX's own domain, which has no such operator: its name needs its domain, oplab::MyAdd."
         )
     graphs.expect_ops(model, {"oplab::MyAdd": 1})
     if graphs.opset(model, "oplab") is None:
-        raise Wrong("The model does not import the domain oplab.")
+        raise WrongAnswer("The model does not import the domain oplab.")
     (node,) = (node for node in graphs.nodes(model) if node.op_type == "MyAdd")
     if len(node.input) != 2:
-        raise Wrong(
+        raise WrongAnswer(
             f"MyAdd has {len(node.input)} inputs, expected 2: a and b. alpha and beta are attributes, written with the suffix _f."
         )
     for name, number in (("alpha", alpha), ("beta", beta)):
         wanted, held = float(np.float32(number)), attributes(node)
         if name not in held:
-            raise Wrong(
+            raise WrongAnswer(
                 f"MyAdd has no attribute {name}; it has {', '.join(sorted(held)) or 'none'}. The kernel would take its default."
             )
         kind, value = held[name]
         if kind != "FLOAT":
-            raise Wrong(
+            raise WrongAnswer(
                 f"The attribute {name} is of type {kind}, expected FLOAT: the suffix _f and a single Python float."
             )
         if value != wanted:
@@ -470,24 +472,28 @@ def _expect_my_add_node(model: onnx.ModelProto, alpha: float, beta: float) -> No
                 if value == int(number)
                 else " Other coefficients stand in the call: they arrive as the last two arguments."
             )
-            raise Wrong(f"The attribute {name} is {value:g}, the call says {number:g}.{cause}")
+            raise WrongAnswer(f"The attribute {name} is {value:g}, the call says {number:g}.{cause}")
 
 
 def _expect_casts(model: onnx.ModelProto, case: Case) -> None:
     casts = graphs.ops(model)["Cast"]
     others = sorted(set(graphs.ops(model)) - {"Cast", "oplab::MyAdd", "Constant", "Identity"})
     if others:
-        raise Wrong(f"Expected MyAdd alone, with Casts around it for float16; the graph also has {', '.join(others)}.")
+        raise WrongAnswer(
+            f"Expected MyAdd alone, with Casts around it for float16; the graph also has {', '.join(others)}."
+        )
     if case.dtype != "float16" and casts:
-        raise Wrong(f"The kernel takes {case.dtype} as it is, and the graph has {casts} × Cast.")
+        raise WrongAnswer(f"The kernel takes {case.dtype} as it is, and the graph has {casts} × Cast.")
     if case.dtype == "float16" and casts == 0:
-        raise Wrong("The kernel takes float32 and float64: a float16 has to be cast before it, and the result back.")
+        raise WrongAnswer(
+            "The kernel takes float32 and float64: a float16 has to be cast before it, and the result back."
+        )
     if case.dtype == "float16" and casts != 3:
-        raise Wrong(f"Expected 3 × Cast for float16 (a, b and the result), the graph has {casts}.")
+        raise WrongAnswer(f"Expected 3 × Cast for float16 (a, b and the result), the graph has {casts}.")
     if case.dtype == "float16":
         targets = [attributes(node)["to"][1] for node in graphs.nodes(model) if node.op_type == "Cast"]
         if targets[:2] == [11, 11]:
-            raise Wrong("The graph casts float16 to double; float32 holds every float16, and it is enough.")
+            raise WrongAnswer("The graph casts float16 to double; float32 holds every float16, and it is enough.")
 
 
 def _expect_typed(model: onnx.ModelProto) -> None:
@@ -497,12 +503,12 @@ def _expect_typed(model: onnx.ModelProto) -> None:
     kinds = [value.type.tensor_type.elem_type for value in model.graph.value_info if value.name == node.output[0]]
     kind = kinds[0] if kinds else 0
     if kind == 0:
-        raise Wrong(
+        raise WrongAnswer(
             "The type of MyAdd's output is unknown in the graph: ONNX has no rule for a foreign operator. Say it with setType, "
             "for example with the type() of an input of the node."
         )
     if kind != onnx.TensorProto.FLOAT:
-        raise Wrong(
+        raise WrongAnswer(
             f"The graph says that MyAdd's output is {onnx.TensorProto.DataType.Name(kind)}, but the node is fed FLOAT: "
             "setType has to take the type of what the node gets, not of what the function got."
         )
@@ -569,7 +575,7 @@ def judge_clip(v: Verdict) -> None:
                         graphs.expect_ops(model, {"Clip": 1})
                         others = sorted(set(graphs.ops(model)) - {"Clip", "Constant", "Identity"})
                         if others:
-                            raise Wrong(
+                            raise WrongAnswer(
                                 f"Expected Clip and its constants alone, the graph also has {', '.join(others)}."
                             )
                         _expect_bounds(model, case)
@@ -594,31 +600,31 @@ def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
         given = node.input[place] if place < len(node.input) else ""
         if case.opset < 11:
             if given:
-                raise Wrong(
+                raise WrongAnswer(
                     f"{name} is an input of Clip; up to opset 10 it is an attribute. g.opset is the opset of the export."
                 )
             if number is None:
                 if name in held:
-                    raise Wrong(f"{name} is None and has to be left out; the graph has {name}={held[name][1]}.")
+                    raise WrongAnswer(f"{name} is None and has to be left out; the graph has {name}={held[name][1]}.")
                 continue
             if name not in held:
-                raise Wrong(
+                raise WrongAnswer(
                     f"Clip has no attribute {name}; it has {', '.join(held) or 'none'}. Up to opset 10 the bounds are min and max."
                 )
             if held[name][0] != "FLOAT" or held[name][1] != number:
-                raise Wrong(
+                raise WrongAnswer(
                     f"The attribute {name} is {held[name][0]} {held[name][1]}, expected FLOAT {float(number):g}."
                 )
             continue
         if name in held:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{name} is an attribute of Clip. It has been one up to opset 10; from opset 11 on it is an input, and ONNX Runtime says "
                 f'"Unrecognized attribute: {name}".'
             )
         if number is None:
             if given:
                 shown = constant(model, given)
-                raise Wrong(f"{name} is None and has to be left out; the graph has an input for it: {shown}.")
+                raise WrongAnswer(f"{name} is None and has to be left out; the graph has an input for it: {shown}.")
             continue
         if not given:
             bound = "low" if name == "min" else "high"
@@ -627,20 +633,20 @@ def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
                 if number == 0
                 else ""
             )
-            raise Wrong(f"Clip has no input {name}; expected a constant {number}.{cause}")
+            raise WrongAnswer(f"Clip has no input {name}; expected a constant {number}.{cause}")
         tensor = constant(model, given)
         if tensor is None:
-            raise Wrong(f"The input {name} of Clip is computed in the graph, expected a Constant.")
+            raise WrongAnswer(f"The input {name} of Clip is computed in the graph, expected a Constant.")
         if str(tensor.dtype) != case.dtype:
             cause = "A Python int becomes an int64: " if tensor.dtype == np.int64 else ""
-            raise Wrong(
+            raise WrongAnswer(
                 f"{name} is {describe(tensor)} and x is {case.dtype}: Clip needs one dtype. {cause}The exporter mends the constants of "
                 f"Mul and Add, not those of Clip; {_NO_NUMBERS}."
             )
         if tensor.shape != ():
-            raise Wrong(f"{name} is {describe(tensor)}; a bound of Clip is a tensor without axes, expected [].")
+            raise WrongAnswer(f"{name} is {describe(tensor)}; a bound of Clip is a tensor without axes, expected [].")
         if tensor != number:
-            raise Wrong(f"{name} is {tensor} in the graph, expected {number}.")
+            raise WrongAnswer(f"{name} is {tensor} in the graph, expected {number}.")
 
 
 # --- dtypes --------------------------------------------------------------------------------------------------------
@@ -687,7 +693,7 @@ _LOG10_TOLERANCE = {"float16": (1e-2, 5e-3), "float32": (1e-5, 1e-5), "float64":
 def _expect_log10(model: onnx.ModelProto, case: Case, x: np.ndarray, name: str) -> None:
     (got,) = run(model, case, {"x": x})
     if str(got.dtype) != case.dtype:
-        raise Wrong(f"x is {case.dtype}, the result is {got.dtype}.")
+        raise WrongAnswer(f"x is {case.dtype}, the result is {got.dtype}.")
     with np.errstate(all="ignore"):
         wide = np.log(x.astype(np.float64))
         right = np.log10(x.astype(np.float64)).astype(x.dtype)
@@ -707,11 +713,11 @@ def _expect_log10(model: onnx.ModelProto, case: Case, x: np.ndarray, name: str) 
     rtol, atol = _LOG10_TOLERANCE[case.dtype]
     try:
         expect_close(got, right, name=name, rtol=rtol, atol=atol, likely=likely)
-    except Wrong as error:
+    except WrongAnswer as error:
         near = case.dtype == "float64" and np.allclose(got, right, rtol=1e-4, atol=1e-4, equal_nan=True)
         if not near or any(words in str(error) for words in likely):
             raise
-        raise Wrong(
+        raise WrongAnswer(
             f"{error} The numbers are nearly right: the constant has too few digits. math.log(10) has all."
         ) from None
 
@@ -797,7 +803,7 @@ def _expect_output_types(model: onnx.ModelProto, case: Case) -> None:
                 if "INT64" in (found, wanted) and case.dtype != "int64"
                 else ""
             )
-            raise Wrong(f"The output {value.name} is {found}, expected {wanted}.{cause}")
+            raise WrongAnswer(f"The output {value.name} is {found}, expected {wanted}.{cause}")
 
 
 def _expect_count(model: onnx.ModelProto) -> None:
@@ -805,7 +811,7 @@ def _expect_count(model: onnx.ModelProto) -> None:
         if node.op_type == "TopK" and len(node.input) > 1:
             count = constant(model, node.input[1])
             if count is not None and count.shape != (1,):
-                raise Wrong(
+                raise WrongAnswer(
                     f"K of TopK is {describe(count)}, expected int64[1]: torch.tensor([k]), in a Constant. (A torch tensor right among the "
                     "inputs of g.op loses its axes.)"
                 )
@@ -841,7 +847,7 @@ def _expect_kth(model: onnx.ModelProto, case: Case, size: tuple[int, ...], rng: 
             likely["The two outputs are swapped: values first, then indices."] = wanted[other].astype(result.dtype)
         expect_close(result, right.astype(result.dtype), name=f"{name} of {describe(x)}", likely=likely)
         if result.dtype != right.dtype:
-            raise Wrong(f"{name}: expected {right.dtype}, got {result.dtype}.")
+            raise WrongAnswer(f"{name}: expected {right.dtype}, got {result.dtype}.")
 
 
 def _gathered_at_0(shape: tuple[int, ...], dim: int, k: int) -> tuple[tuple[int, ...], ...]:
@@ -870,5 +876,7 @@ def run_kth(model: onnx.ModelProto, case: Case, x: np.ndarray, wanted: tuple[int
             cause = " These are all the k smallest; the last of them is wanted."
         elif dim % x.ndim and result.ndim and result.shape in _gathered_at_0(x.shape, dim % x.ndim, k):
             cause = " This is what Gather takes along axis 0, its default: give it axis_i as well."
-        raise Wrong(f"{name} of {describe(x)}: expected the shape {list(wanted)}, got {list(result.shape)}.{cause}")
+        raise WrongAnswer(
+            f"{name} of {describe(x)}: expected the shape {list(wanted)}, got {list(result.shape)}.{cause}"
+        )
     return got

@@ -12,7 +12,7 @@ import numpy as np
 from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, Recorded, Verdict
 from oplab.checks.exporting import about
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -53,7 +53,7 @@ def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
     return model
 
 
-def not_found(v: Verdict, title: str, name: str) -> Wrong:
+def not_found(v: Verdict, title: str, name: str) -> WrongAnswer:
     """Why the exporter has no symbolic function for ``name``: what the learner registered instead."""
     registered = [str(entry) for entry in v.value("registered")]
     if not registered:
@@ -64,13 +64,13 @@ def not_found(v: Verdict, title: str, name: str) -> Wrong:
         why = f"Registered: {', '.join(registered)}. The version is the earliest opset that a function serves."
     else:
         why = f"Registered: {', '.join(registered)}. The first argument is the name of the PyTorch operator, {name}."
-    return Wrong(f"{title}: the exporter finds no symbolic function for {name}. {why}")
+    return WrongAnswer(f"{title}: the exporter finds no symbolic function for {name}. {why}")
 
 
 def expect_replaced(model: onnx.ModelProto, name: str) -> None:
     """Demand that the PyTorch operator is no longer in the graph."""
     if name in graphs.ops(model):
-        raise Wrong(
+        raise WrongAnswer(
             f"The graph has {name}, PyTorch's own name, as a node. A symbolic function without a return leaves the operator as it "
             "is. If you wrote that name yourself: names of operators are case-sensitive."
         )
@@ -81,7 +81,7 @@ def explain(error: Recorded, title: str) -> None:
     cause = _why_it_failed(error.message)
     if cause:
         place = f" ({error.where})" if error.where else ""
-        raise Wrong(f"{title}: {error.message.rstrip('.')}.{place}{cause}")
+        raise WrongAnswer(f"{title}: {error.message.rstrip('.')}.{place}{cause}")
 
 
 def _why_it_failed(message: str) -> str:
@@ -118,7 +118,7 @@ def expect_alone(model: onnx.ModelProto, name: str) -> None:
     """Demand that beside this operator there are constants at most."""
     others = sorted(set(graphs.ops(model)) - {name, "Constant", "ConstantOfShape", "Identity"})
     if others:
-        raise Wrong(f"Expected {name} alone, the graph also has {', '.join(others)}.")
+        raise WrongAnswer(f"Expected {name} alone, the graph also has {', '.join(others)}.")
 
 
 def given(node: onnx.NodeProto) -> list[str]:
@@ -143,17 +143,19 @@ def expect_kind(node: onnx.NodeProto, name: str, kind: str, likely: str = "") ->
     found = next((entry for entry in node.attribute if entry.name == name), None)
     if found is None:
         has = ", ".join(entry.name for entry in node.attribute) or "none"
-        raise Wrong(f"The node {node.op_type} has no attribute {name}; it has {has}.")
+        raise WrongAnswer(f"The node {node.op_type} has no attribute {name}; it has {has}.")
     got = onnx.AttributeProto.AttributeType.Name(found.type)
     if got != kind:
-        raise Wrong(f"The attribute {name} of {node.op_type} has the type {got}, expected {kind}.{likely}")
+        raise WrongAnswer(f"The attribute {name} of {node.op_type} has the type {got}, expected {kind}.{likely}")
 
 
 def known_attributes(node: onnx.NodeProto, names: Sequence[str]) -> None:
     """Demand that the node has no attribute beside these."""
     foreign = sorted(entry.name for entry in node.attribute if entry.name not in names)
     if foreign:
-        raise Wrong(f"The node {node.op_type} has the attribute {foreign[0]}; the operator has {', '.join(names)}.")
+        raise WrongAnswer(
+            f"The node {node.op_type} has the attribute {foreign[0]}; the operator has {', '.join(names)}."
+        )
 
 
 # --- deform_conv ---------------------------------------------------------------------------------------------------
@@ -291,12 +293,12 @@ def expect_deform_tensors(model: onnx.ModelProto, case: Deform, names: list[str]
     found = graphs.ops(model)
     if case.target not in found:
         if case.target != "DeformConv" and "DeformConv" in found:
-            raise Wrong(
+            raise WrongAnswer(
                 f"the graph has ONNX's DeformConv, which opset {case.opset} does not have: it is new in 19. A registration "
                 "serves its own opset and all above, so the one for DeformConv is made at 19."
             )
         if case.target == "DeformConv" and "oplab::DeformConv2d" in found:
-            raise Wrong(
+            raise WrongAnswer(
                 "expected ONNX's own DeformConv, the graph has oplab::DeformConv2d. The registration for older opsets stays in "
                 "use until a higher version is registered."
             )
@@ -312,7 +314,7 @@ def expect_deform_tensors(model: onnx.ModelProto, case: Deform, names: list[str]
         expect_alone(model, case.target)
         return
     shown = f"The node's inputs are {inputs}, expected {expected} (DeformConv: X, W, offset, B, mask)."
-    raise Wrong(f"{shown}{_likely_inputs(inputs, expected, case)}")
+    raise WrongAnswer(f"{shown}{_likely_inputs(inputs, expected, case)}")
 
 
 def _likely_inputs(inputs: list[str], expected: list[str], case: Deform) -> str:
@@ -370,7 +372,7 @@ def expect_deform_attributes(model: onnx.ModelProto, case: Deform, window: Windo
             cause = " Height and width are swapped: ONNX counts the axes from the height on."
         elif (found["group"], found["offset_group"]) == (case.offset_groups, case.groups):
             cause = " group and offset_group are swapped."
-        raise Wrong(f"{name} is {got}, expected {value} for a convolution with {_words(window, case)}.{cause}")
+        raise WrongAnswer(f"{name} is {got}, expected {value} for a convolution with {_words(window, case)}.{cause}")
 
 
 def _words(window: Window, case: Deform) -> str:
@@ -532,7 +534,9 @@ def expect_grid_inputs(model: onnx.ModelProto, case: Points) -> None:
     """pos, size, start, end: a missing one has the empty name, or is left out at the end."""
     node = only_node(model, "oplab::Grid")
     if node.attribute:
-        raise Wrong(f"oplab::Grid has no attributes, the node has {node.attribute[0].name}: start and end are inputs.")
+        raise WrongAnswer(
+            f"oplab::Grid has no attributes, the node has {node.attribute[0].name}: start and end are inputs."
+        )
     inputs = given(node)
     expected = [name if name in case.names else "" for name in ("pos", "size", "start", "end")]
     while not expected[-1]:
@@ -561,7 +565,7 @@ def expect_grid_inputs(model: onnx.ModelProto, case: Points) -> None:
         )
     elif len(inputs) < len(expected):
         cause = f" {expected[-1]} is given in PyTorch and lost in ONNX."
-    raise Wrong(f"The node's inputs are {inputs}, expected {expected}.{cause}")
+    raise WrongAnswer(f"The node's inputs are {inputs}, expected {expected}.{cause}")
 
 
 def expect_int64(model: onnx.ModelProto) -> None:
@@ -570,7 +574,7 @@ def expect_int64(model: onnx.ModelProto) -> None:
 
     kind = model.graph.output[0].type.tensor_type.elem_type
     if kind != onnx.TensorProto.INT64:
-        raise Wrong(
+        raise WrongAnswer(
             f"The graph's output is declared {onnx.TensorProto.DataType.Name(kind)}, expected INT64, as PyTorch's result is. "
             "setType(pos.type()) would copy the dtype of pos."
         )
@@ -596,12 +600,12 @@ def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray
     try:
         session = ops.session(model, threads=1)
     except Exception as error:
-        raise Wrong(f"ONNX Runtime, with the kernels of oplab, cannot load the model: {_short(error)}") from None
+        raise WrongAnswer(f"ONNX Runtime, with the kernels of oplab, cannot load the model: {_short(error)}") from None
     try:
         return session.run(None, feeds)
     except Exception as error:
         shapes = ", ".join(f"{name} {describe(value)}" for name, value in feeds.items())
-        raise Wrong(f"ONNX Runtime cannot run the model on {shapes}: {_short(error)}") from None
+        raise WrongAnswer(f"ONNX Runtime cannot run the model on {shapes}: {_short(error)}") from None
 
 
 def _short(error: Exception) -> str:
@@ -659,7 +663,7 @@ def judge_foo(v: Verdict) -> None:
             with about(title):
                 error = v.error(title)
                 if error and error.type == "ConversionError":
-                    raise Wrong(
+                    raise WrongAnswer(
                         f"{title}: the dynamo path knows no mapping for oplab::foo_forward, and it does not ask yours: "
                         "a registered symbolic function serves the TorchScript path, dynamo=False."
                     )
@@ -672,7 +676,7 @@ def judge_foo(v: Verdict) -> None:
                 node = only_node(model, "oplab::Foo")
                 graphs.expect_inputs(model, ["input1", "input2"])
                 if list(node.input) != ["input1", "input2"]:
-                    raise Wrong(
+                    raise WrongAnswer(
                         f"The node's inputs are {list(node.input)}, expected ['input1', 'input2'].{_foo_inputs(node)}"
                     )
                 expect_alone(model, "oplab::Foo")
@@ -688,7 +692,7 @@ def judge_foo(v: Verdict) -> None:
             with about(title):
                 graphs.expect_opset(model, 13)
                 if graphs.opset(model, "oplab") != 2:
-                    raise Wrong(
+                    raise WrongAnswer(
                         f"The model imports version {graphs.opset(model, 'oplab')} of the domain oplab, expected 2. The exporter "
                         "writes 1 unless custom_opsets names the domain of the node; ONNX Runtime then finds no Foo."
                     )
@@ -725,9 +729,9 @@ def expect_foo_attributes(node: onnx.NodeProto, attr1: float, attr2: int) -> Non
             cause = ' The fraction is cut off: the letter "i" in parse_args turns a float into an int without a word.'
         elif found["attr1"] == attr2:
             cause = " attr1 and attr2 are swapped."
-        raise Wrong(f"attr1 is {found['attr1']:.7g}, expected {attr1}.{cause}{_written_down(cause)}")
+        raise WrongAnswer(f"attr1 is {found['attr1']:.7g}, expected {attr1}.{cause}{_written_down(cause)}")
     if found["attr2"] != attr2:
-        raise Wrong(f"attr2 is {found['attr2']}, expected {attr2}.{_written_down('')}")
+        raise WrongAnswer(f"attr2 is {found['attr2']}, expected {attr2}.{_written_down('')}")
 
 
 def _written_down(cause: str) -> str:

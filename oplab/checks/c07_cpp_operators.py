@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks.base import Collect, LearnerError, Verdict, one_at_a_time
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import torch
@@ -77,15 +77,15 @@ def _default(argument: Any) -> Any:
 def expect_registered(v: Verdict, full: str, arguments: list[list[Any]], returns: list[str]) -> None:
     """Demand the operator ``full`` with this schema: (name, type, default) of each argument, and the types of the results."""
     if v.value("refusal"):
-        raise Wrong(
+        raise WrongAnswer(
             f"PyTorch ends the process that loads the library: {v.value('refusal')} A registration is refused so: a schema with a "
             "fault in it, or the same name twice."
         )
     if v.error("library"):
-        raise Wrong(f"The library cannot be loaded: {v.error('library').message}.")
+        raise WrongAnswer(f"The library cannot be loaded: {v.error('library').message}.")
     if v.value("registered") != [full]:
         found = ", ".join(str(entry) for entry in v.value("registered")) or "nothing"
-        raise Wrong(
+        raise WrongAnswer(
             f"The library registers no {full}; it registers {found}. The namespace is the first argument of "
             "STABLE_TORCH_LIBRARY, the name stands at the beginning of the schema."
         )
@@ -95,9 +95,9 @@ def expect_registered(v: Verdict, full: str, arguments: list[list[Any]], returns
         types = [entry[:2] for entry in v.value("arguments")] == [entry[:2] for entry in arguments]
         if types and v.value("returns") == returns:
             hint = " The types fit, the defaults do not: a caller who leaves them out counts on them."
-        raise Wrong(f"The schema is {got}, expected {wanted}.{hint}")
+        raise WrongAnswer(f"The schema is {got}, expected {wanted}.{hint}")
     if v.value("aliases"):
-        raise Wrong(
+        raise WrongAnswer(
             "The schema says (with a letter or `!` in brackets) that an input is changed or returned: it must not be."
         )
 
@@ -148,8 +148,8 @@ def about(title: str) -> Iterator[None]:
         yield
     except LearnerError:
         raise
-    except Wrong as error:
-        raise Wrong(f"{title}: {error}") from None
+    except WrongAnswer as error:
+        raise WrongAnswer(f"{title}: {error}") from None
 
 
 def raised(message: str) -> str:
@@ -166,17 +166,17 @@ def result(v: Verdict, title: str) -> np.ndarray:
     """The tensor recorded under ``title``; an exception of the operator is told with its own words."""
     error = v.error(title)
     if error:
-        raise Wrong(raised(error.message))
+        raise WrongAnswer(raised(error.message))
     value = v.value(title)
     if type(value) is not np.ndarray:
-        raise Wrong(f"expected a tensor, got {type(value).__name__}.")
+        raise WrongAnswer(f"expected a tensor, got {type(value).__name__}.")
     return value
 
 
 def expect_refused(v: Verdict, title: str, why: str) -> None:
     """Demand that the call recorded under ``title`` raised an exception."""
     if v.error(title) is None:
-        raise Wrong(f"{title}: expected an error, and the operator returned {describe(v.value(title))}. {why}")
+        raise WrongAnswer(f"{title}: expected an error, and the operator returned {describe(v.value(title))}. {why}")
 
 
 # --- my_add --------------------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def judge_my_add(v: Verdict) -> None:
     with v.check("returns a tensor of its own"):
         for name, before in (("a", a), ("b", b)):
             if not np.array_equal(v.array(f"{name} afterwards"), before):
-                raise Wrong(
+                raise WrongAnswer(
                     f"{name} has other values after the call: a kernel reads its inputs and writes to a new tensor."
                 )
         for name, expected in (("a", a), ("b", b)):
@@ -295,7 +295,7 @@ def judge_my_add(v: Verdict) -> None:
             with about(call):
                 expect_close(result(v, f"equal to {name}"), expected)
                 if v.value(f"shared with {name}"):
-                    raise Wrong(
+                    raise WrongAnswer(
                         f"the result shares its memory with an input: where it equals {name}, it is {name}. Whoever changes the one "
                         "changes the other, and torch.compile relies on the schema, which says nothing of it."
                     )
@@ -336,7 +336,7 @@ def expect_sum(v: Verdict, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
         expect_close(got, right, rtol=1e-12, atol=1e-12, likely=likely)
     expect_close(got, right, likely=likely)
     if not v.value(f"{case.title} contiguous"):
-        raise Wrong(
+        raise WrongAnswer(
             "the values are right, and the result is not contiguous. empty_like keeps the strides of its model."
         )
 
@@ -454,12 +454,12 @@ def judge_my_add_backward(v: Verdict) -> None:
         error = v.error("another name") or v.error("its fake")
         if error:
             said = error.message.rstrip(".")
-            raise Wrong(
+            raise WrongAnswer(
                 f"my_add_backward('c07_other::my_add') did not serve that operator: {said}. The operator's name is the argument."
             )
     with v.check("the fake refuses two shapes"):
         if v.error("two shapes") is None:
-            raise Wrong(
+            raise WrongAnswer(
                 f"For a [2, 3] and b [3, 2] the fake promises {v.value('two shapes')}; the kernel raises an error. A model would be "
                 "exported that cannot run. torch._check(condition, lambda: message) says it."
             )
@@ -483,7 +483,7 @@ def expect_no_guard(v: Verdict, title: str) -> None:
     """Say what an export that stops at an unknown size means."""
     error = v.error(title)
     if error and ("data-dependent" in error.message or "DataDependent" in error.type):
-        raise Wrong(
+        raise WrongAnswer(
             f"{title} stops: {error.message.splitlines()[0]} The fake compares whole shapes, or decides with `if`; how many values "
             "a[a > 0] has is known when the program runs. torch._check(m == n, …) for each size of a and b makes it a condition then."
         )
@@ -499,11 +499,11 @@ def explain_fake(v: Verdict, title: str) -> None:
         or "no fake impl" in error.message
         or "Operator does not support" in error.message
     ):
-        raise Wrong(f"{title}: the operator has no fake. torch.library.register_fake(name) registers one.")
+        raise WrongAnswer(f"{title}: the operator has no fake. torch.library.register_fake(name) registers one.")
     if "Constraints violated" in error.message or "ConstraintViolation" in error.type or "specializ" in error.message:
-        raise Wrong(f"{title}: {error.message} The fake fixes a size that may change: take it from a.shape.")
+        raise WrongAnswer(f"{title}: {error.message} The fake fixes a size that may change: take it from a.shape.")
     place = f" ({error.where})" if error.where else ""
-    raise (LearnerError if error.where else Wrong)(f"{title}: {error.message}{place}")
+    raise (LearnerError if error.where else WrongAnswer)(f"{title}: {error.message}{place}")
 
 
 def expect_fake(v: Verdict, case: Faked) -> None:
@@ -511,23 +511,27 @@ def expect_fake(v: Verdict, case: Faked) -> None:
     explain_fake(v, case.title)
     got = v.value(case.title)
     if type(got) is not list or len(got) != 5:
-        raise Wrong(f"{case.title} returned {describe(got)}, expected a tensor. Does it end with a return?")
+        raise WrongAnswer(f"{case.title} returned {describe(got)}, expected a tensor. Does it end with a return?")
     shape, strides, dtype, device, shared = got
     if shape != list(case.shape):
-        raise Wrong(f"{case.title} has the shape {shape}, expected {list(case.shape)}: the result has the shape of a.")
+        raise WrongAnswer(
+            f"{case.title} has the shape {shape}, expected {list(case.shape)}: the result has the shape of a."
+        )
     if dtype != f"torch.{case.dtype}":
-        raise Wrong(f"{case.title} has the dtype {dtype}, expected torch.{case.dtype}: the result has the dtype of a.")
+        raise WrongAnswer(
+            f"{case.title} has the dtype {dtype}, expected torch.{case.dtype}: the result has the dtype of a."
+        )
     right = [int(np.prod([max(size, 1) for size in case.shape[i + 1 :]])) for i in range(len(case.shape))]
     if strides != right and 0 not in case.shape:
         kept = " empty_like keeps the strides of its model" if case.strides and strides != right else " The kernel"
-        raise Wrong(
+        raise WrongAnswer(
             f"{case.title} has the strides {strides}, expected {right}.{kept}; the kernel returns a contiguous tensor, and compiled "
             "code believes the fake."
         )
     if device != "cpu":
-        raise Wrong(f"{case.title} is on the device {device}, expected cpu: the result is where a is.")
+        raise WrongAnswer(f"{case.title} is on the device {device}, expected cpu: the result is where a is.")
     if shared:
-        raise Wrong(
+        raise WrongAnswer(
             f"{case.title} shares its memory with a: the kernel returns a new tensor, and the fake has to promise one."
         )
 
@@ -537,20 +541,20 @@ def expect_gradients(v: Verdict, case: Sum, weight: np.ndarray) -> None:
     alpha, beta = case.coefficients or (3.0, 2.0)
     error = v.error(case.title)
     if error and "incorrect number of gradients" in error.message:
-        raise Wrong(
+        raise WrongAnswer(
             f"{error.message} backward returns one entry for each argument of the schema, None for alpha and beta."
         )
     if error and error.where:
         raise LearnerError(f"{case.title}: {error.message} ({error.where})")
     if error:
-        raise Wrong(
+        raise WrongAnswer(
             f"{error.message}. PyTorch calls setup_context(ctx, inputs, output) after the kernel, and backward(ctx, grad) later."
         )
     for name, factor in (("a", alpha), ("b", beta)):
         title = f"{case.title}: the gradient of {name}"
         got = v.value(title)
         if got is None:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{name} has no gradient after backward(). Without torch.library.register_autograd PyTorch only warns, and the gradient "
                 "stays None; the same comes of a None in its place."
             )
@@ -569,7 +573,7 @@ def expect_gradients(v: Verdict, case: Sum, weight: np.ndarray) -> None:
             v.array(title), (factor * weight).astype(case.dtype), name=f"the gradient of {name}", likely=likely
         )
     if not np.array_equal(v.array(f"{case.title}: what came in"), weight):
-        raise Wrong(
+        raise WrongAnswer(
             "the incoming gradient has other values after backward(): it belongs to the caller. Write `alpha * grad`, not `grad *=`."
         )
 
@@ -731,13 +735,13 @@ def expect_neighbours(v: Verdict, case: Cloud, *arrays: np.ndarray) -> None:
     """Both results of one call."""
     error = v.error(case.title)
     if error:
-        raise Wrong(raised(error.message))
+        raise WrongAnswer(raised(error.message))
     idx, dist = neighbours(case.nsample, *arrays)
     got, length = result(v, f"idx: {case.title}"), result(v, f"dist: {case.title}")
     if got.dtype != idx.dtype:
         swapped = got.dtype == dist.dtype and length.dtype == idx.dtype
         cause = "idx comes first, then dist." if swapped else "The contract says int32; new_empty takes a dtype."
-        raise Wrong(f"idx: expected {describe(idx)}, got {describe(got)}. {cause}")
+        raise WrongAnswer(f"idx: expected {describe(idx)}, got {describe(got)}. {cause}")
     offset = arrays[1]
     starts = np.concatenate([[0], offset[:-1]])
     ends = arrays[3] if len(arrays) > 2 else offset
@@ -775,5 +779,5 @@ def expect_neighbours(v: Verdict, case: Cloud, *arrays: np.ndarray) -> None:
     padded = idx < 0
     squared = (dist.astype(np.float64) ** 2).astype(np.float32)
     if padded.any() and length.shape == dist.shape and np.any(length[padded] != 0):
-        raise Wrong(f"dist is {float(length[padded][0]):.3g} where idx is -1, expected 0.")
+        raise WrongAnswer(f"dist is {float(length[padded][0]):.3g} where idx is -1, expected 0.")
     expect_close(length, dist, name="dist", likely={"The distances are squared.": squared})

@@ -11,7 +11,7 @@ import numpy as np
 from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, Recorded, Verdict, one_at_a_time
 from oplab.checks.exporting import about
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -33,7 +33,7 @@ def the_function(c: Collect, name: str) -> type[torch.autograd.Function]:
         return made
     shown = f"the class {made.__name__}" if isinstance(made, type) else f"a {type(made).__name__}"
     hint = " Return the class itself; the grader calls its apply." if callable(made) else ""
-    raise Wrong(f"{name} returned {shown}, expected a subclass of torch.autograd.Function.{hint}")
+    raise WrongAnswer(f"{name} returned {shown}, expected a subclass of torch.autograd.Function.{hint}")
 
 
 def exported(v: Verdict, title: str, names: Sequence[str], opset: int, outputs: Sequence[str]) -> onnx.ModelProto:
@@ -84,7 +84,7 @@ def explain(error: Recorded, title: str) -> None:
     for words, cause in causes.items():
         if words in error.message:
             place = f" ({error.where})" if error.where else ""
-            raise Wrong(f"{title}: {error.message.rstrip('.')}.{place}{cause}")
+            raise WrongAnswer(f"{title}: {error.message.rstrip('.')}.{place}{cause}")
 
 
 def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
@@ -96,12 +96,14 @@ def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
         listed = ", ".join(f"{count} × {kind}" for kind, count in sorted(found.items())) or "no nodes"
         shown = f"Expected one node oplab::{name}; the graph has {listed}."
         if foreign:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{shown} {foreign[0]} is another operator: domain and name, capitals included, have to be the kernel's."
             )
         if standard == [name]:
-            raise Wrong(f"{shown} Without oplab:: in front the name belongs to ONNX's own domain, which has no {name}.")
-        raise Wrong(
+            raise WrongAnswer(
+                f"{shown} Without oplab:: in front the name belongs to ONNX's own domain, which has no {name}."
+            )
+        raise WrongAnswer(
             f"{shown} These are ONNX's own operators: either symbolic composed them, or the class has no symbolic and forward was "
             "traced."
         )
@@ -113,7 +115,7 @@ def expect_alone(model: onnx.ModelProto, name: str) -> None:
     """Demand that beside this operator there are constants at most."""
     others = sorted(set(graphs.ops(model)) - {f"oplab::{name}", "Constant", "Identity"})
     if others:
-        raise Wrong(f"Expected oplab::{name} alone, the graph also has {', '.join(others)}.")
+        raise WrongAnswer(f"Expected oplab::{name} alone, the graph also has {', '.join(others)}.")
 
 
 def given(node: onnx.NodeProto) -> list[str]:
@@ -132,20 +134,20 @@ def expect_attributes(node: onnx.NodeProto, wanted: Mapping[str, tuple[str, floa
     for name, (kind, _) in wanted.items():
         if name not in held:
             has = ", ".join(sorted(held)) or "none"
-            raise Wrong(
+            raise WrongAnswer(
                 f"{node.op_type} has no attribute {name}; it has {has}. Its name in g.op carries the suffix of its type: "
                 f"{name}_{'f' if kind == 'FLOAT' else 'i'}=…."
             )
         got = onnx.AttributeProto.AttributeType.Name(held[name].type)
         if got != kind:
             suffix = {"FLOAT": "_f", "INT": "_i"}[kind]
-            raise Wrong(
+            raise WrongAnswer(
                 f"The attribute {name} of {node.op_type} has the type {got}, expected {kind}: the suffix is {suffix}, for one number."
             )
     foreign = sorted(set(held) - set(wanted))
     if foreign:
         has = ", ".join(wanted) or "none"
-        raise Wrong(f"{node.op_type} has the attribute {foreign[0]}; the operator's attributes: {has}.")
+        raise WrongAnswer(f"{node.op_type} has the attribute {foreign[0]}; the operator's attributes: {has}.")
     values = {name: float(onnx.helper.get_attribute_value(entry)) for name, entry in held.items()}
     right = {name: float(np.float32(value)) for name, (_, value) in wanted.items()}
     for name in wanted:
@@ -156,7 +158,7 @@ def expect_attributes(node: onnx.NodeProto, wanted: Mapping[str, tuple[str, floa
                 cause = f" {name} and {swapped[0]} are swapped."
             elif values[name] == int(right[name]):
                 cause = " The fraction is cut off."
-            raise Wrong(
+            raise WrongAnswer(
                 f"The attribute {name} is {values[name]:g}, expected {right[name]:g}, the number of this call.{cause}"
             )
 
@@ -178,16 +180,16 @@ def expect_declared(model: onnx.ModelProto, index: int, dtype: str, sizes: Seque
     kind, found = declared(model, index)
     each = " Each of the two outputs needs it: one without a type takes the other's with it."
     if kind != dtype:
-        raise Wrong(
+        raise WrongAnswer(
             f"The graph declares {name} as {kind}, expected {dtype}. with_dtype changes it: "
             f"setType(x.type().with_dtype(torch.{'int32' if dtype == 'INT32' else 'float32'}))."
         )
     if found is None or len(found) != len(sizes):
-        raise Wrong(f"The graph declares {name} with the shape {found}, expected {len(sizes)} axes.")
+        raise WrongAnswer(f"The graph declares {name} with the shape {found}, expected {len(sizes)} axes.")
     for axis, (size, wanted) in enumerate(zip(found, sizes, strict=True)):
         if wanted is not None and size != wanted:
             lost = isinstance(size, str)
-            raise Wrong(
+            raise WrongAnswer(
                 f"The graph declares {name} as {found}: axis {axis} is "
                 + (
                     f"unknown, and {wanted} is known at export. The shape was lost: ONNX has no rule for a foreign node, so setType has "
@@ -197,7 +199,7 @@ def expect_declared(model: onnx.ModelProto, index: int, dtype: str, sizes: Seque
                 )
             )
         if wanted is None and not isinstance(size, str):
-            raise Wrong(
+            raise WrongAnswer(
                 f"The graph declares {name} as {found}: axis {axis} is the number {size}, which is true for the example only. A size that "
                 "is not known at export is None in with_sizes."
             )
@@ -210,13 +212,13 @@ def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndar
     try:
         session = ops.session(model, threads=1)
     except Exception as error:
-        raise Wrong(f"ONNX Runtime, with the kernels of oplab, cannot load the model: {_short(error)}") from None
+        raise WrongAnswer(f"ONNX Runtime, with the kernels of oplab, cannot load the model: {_short(error)}") from None
     wanted = {value.name for value in session.get_inputs()}
     try:
         return session.run(None, {name: value for name, value in feeds.items() if name in wanted})
     except Exception as error:
         shapes = ", ".join(f"{name} {describe(value)}" for name, value in feeds.items())
-        raise Wrong(f"ONNX Runtime cannot run the model on {shapes}: {_short(error)}") from None
+        raise WrongAnswer(f"ONNX Runtime cannot run the model on {shapes}: {_short(error)}") from None
 
 
 def _short(error: Exception) -> str:
@@ -230,7 +232,7 @@ def returned(v: Verdict, title: str, count: int) -> list[np.ndarray]:
     values = value if isinstance(value, list) else [value]
     if len(values) != count or not all(isinstance(entry, np.ndarray) for entry in values):
         shown = ", ".join("None" if entry is None else describe(entry) for entry in values)
-        raise Wrong(f"{title}: expected {count} tensor{'s' * (count != 1)}, got {shown}.")
+        raise WrongAnswer(f"{title}: expected {count} tensor{'s' * (count != 1)}, got {shown}.")
     return values
 
 
@@ -336,7 +338,9 @@ def judge_my_add_function(v: Verdict) -> None:
                 models[title] = model = exported(v, title, ["a", "b"], case.opset, ["out"])
                 node = only_node(model, "MyAdd")
                 if list(node.input) != ["a", "b"]:
-                    raise Wrong(f"The node's inputs are {list(node.input)}, expected ['a', 'b'].{_sum_inputs(node)}")
+                    raise WrongAnswer(
+                        f"The node's inputs are {list(node.input)}, expected ['a', 'b'].{_sum_inputs(node)}"
+                    )
                 expect_attributes(node, {"alpha": ("FLOAT", alpha), "beta": ("FLOAT", beta)})
                 expect_alone(model, "MyAdd")
     if len(models) < len(drawn) or not v.results[-1].passed:
@@ -376,13 +380,15 @@ def expect_gradients(v: Verdict, case: Sum, numbers: tuple[float, float], upstre
         elif "does not require grad" in error.message:
             cause = " What forward returned is cut off from its inputs."
         if cause:
-            raise Wrong(f"{title}: {error.message.rstrip('.')}.{cause}")
+            raise WrongAnswer(f"{title}: {error.message.rstrip('.')}.{cause}")
     found = v.value(title)
     found = found if isinstance(found, list) else [found]
     right = dict(zip("ab", numbers, strict=True))
     for name, got in zip(wanted, found, strict=True):
         if not isinstance(got, np.ndarray):
-            raise Wrong(f"{title}: backward gave no gradient for {name}; it is {right[name]} times what comes in.")
+            raise WrongAnswer(
+                f"{title}: backward gave no gradient for {name}; it is {right[name]} times what comes in."
+            )
         other, coefficient = right["b" if name == "a" else "a"], "alpha" if name == "a" else "beta"
         likely = {
             f"The coefficient is missing: it is {coefficient} times what backward gets.": upstream,
@@ -493,7 +499,7 @@ def judge_dynamic_resize_plugin(v: Verdict) -> None:
                 models[case.title] = model = exported(v, case.title, ["x", "scales"], case.opset, ["out"])
                 node = only_node(model, "DynamicResize")
                 if list(node.input) != ["x", "scales"]:
-                    raise Wrong(
+                    raise WrongAnswer(
                         f"The node's inputs are {list(node.input)}, expected ['x', 'scales'].{_resize_inputs(node)}"
                     )
                 expect_attributes(node, {})
@@ -541,7 +547,7 @@ def expect_resized(got: np.ndarray, x: np.ndarray, pair_of: tuple[float, float],
             cause = " The sizes are those of torch.nn.functional.interpolate: it multiplies in float64, ONNX and dynamic_resize in float32."
         elif "half" in behind:
             cause = " The height of the example stands in the graph as a number."
-        raise Wrong(f"expected the shape {list(right.shape)}, got {list(got.shape)}.{cause}")
+        raise WrongAnswer(f"expected the shape {list(right.shape)}, got {list(got.shape)}.{cause}")
     tolerance = 1e-3 if "InstanceNorm2d" in behind else 5e-5
     likely = {} if behind else {SIZED: bicubic_by_hand(x, pair_of, by_size=True)}
     expect_close(got, right.astype(np.float32), name="the result", rtol=0, atol=tolerance, likely=likely)
@@ -553,7 +559,7 @@ def expect_open_sizes(model: onnx.ModelProto, case: Resized) -> None:
     if found is not None and len(found) == 4 and isinstance(found[1], int):
         same = found[2:] == ["h", "w"] if case.dynamic else tuple(size for size in found[2:]) == tuple(EXPORTED_AT[2:])
         if same:
-            raise Wrong(
+            raise WrongAnswer(
                 f"The graph declares the output as {found}: as high and wide as the input, which is wrong at every factor but 1. "
                 "x.type() is the type of x; with_sizes makes another of it."
             )
@@ -699,7 +705,7 @@ def judge_knn_plugin(v: Verdict) -> None:
                 expect_query_inputs(node, case)
                 expect_attributes(node, {"nsample": ("INT", case.nsample)})
                 if list(node.output) != ["idx", "dist"]:
-                    raise Wrong(f"The node's outputs are {list(node.output)}, expected ['idx', 'dist'].")
+                    raise WrongAnswer(f"The node's outputs are {list(node.output)}, expected ['idx', 'dist'].")
                 expect_alone(model, "KNNQuery")
     if len(models) < len(QUERIES) or not v.results[-1].passed:
         return
@@ -760,7 +766,7 @@ def expect_query_inputs(node: onnx.NodeProto, case: Query) -> None:
         cause = " The inputs are known by their places: xyz, offset, new_xyz, new_offset."
     elif len(inputs) < len(expected):
         cause = f" {next(name for name in expected if name not in inputs)} is given in PyTorch and lost in ONNX."
-    raise Wrong(f"The node's inputs are {inputs}, expected {expected}.{cause}")
+    raise WrongAnswer(f"The node's inputs are {inputs}, expected {expected}.{cause}")
 
 
 def expect_neighbours(idx: np.ndarray, dist: np.ndarray, case: Query, arrays: Mapping[str, np.ndarray]) -> None:

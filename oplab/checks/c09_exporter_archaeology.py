@@ -13,7 +13,7 @@ import numpy as np
 from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, LearnerError, Recorded, Verdict
 from oplab.checks.exporting import about
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -80,13 +80,13 @@ def _ported(v: Verdict, title: str, name: str, opset: int, shape: tuple[int, ...
     if error and error.type == "UnsupportedOperatorError":
         registered = [str(entry) for entry in v.value("registered")]
         shown = f"Registered: {', '.join(registered)}." if registered else "Nothing is registered."
-        raise Wrong(
+        raise WrongAnswer(
             f"{title}: the exporter finds no symbolic function for {name}. {shown} What counts is the full name, with the namespace "
             f"of the torch operator, and a version that is not above opset {opset}."
         )
     if error and "torch._C.Value" in error.message:
         where = f" ({error.where})" if error.where else ""
-        raise Wrong(
+        raise WrongAnswer(
             f"{title}: {error.message}{where}. A number of the schema reaches the mapping as a value of the graph: parse_args makes "
             "a Python number of it."
         )
@@ -102,7 +102,7 @@ def _only(model: onnx.ModelProto, name: str) -> None:
     graphs.expect_ops(model, {name: 1})
     others = sorted(set(graphs.ops(model)) - {name, "Constant"})
     if others:
-        raise Wrong(f"Expected {name} alone, the graph also has {', '.join(others)}.")
+        raise WrongAnswer(f"Expected {name} alone, the graph also has {', '.join(others)}.")
 
 
 def judge_port_register_op(v: Verdict) -> None:
@@ -130,8 +130,8 @@ def judge_port_register_op(v: Verdict) -> None:
             try:
                 model = v.model(title)
                 expect_valid(model)
-            except Wrong as error:
-                raise Wrong(
+            except WrongAnswer as error:
+                raise WrongAnswer(
                     f"{title}: the export writes a model that is not valid: {str(error).rstrip('.')}. "
                     "Below opset 9 the look-up goes up, so the registration at 9 answers here too. Register a function at 8 that refuses."
                 ) from None
@@ -303,14 +303,14 @@ def _expect_called(v: Verdict, title: str, names: list[str]) -> None:
             if error
             else "The export went well all the same, because the exporter replaced each Function by what its forward did."
         )
-        raise Wrong(
+        raise WrongAnswer(
             f"No handler was called, expected calls for {', '.join(names)}. {how} "
             f"Registered: {', '.join(registered) or 'nothing'}. {_why_nobody_asked(registered, bool(error))}"
         )
     if error:
         where = f" ({error.where})" if error.where else ""
         raise LearnerError(f"{error.message}{where}.{_why_it_raised(error)}")
-    raise Wrong(f"The handler was called for {', '.join(calls)}, expected {', '.join(names)}.")
+    raise WrongAnswer(f"The handler was called for {', '.join(calls)}, expected {', '.join(names)}.")
 
 
 def _why_nobody_asked(registered: list[str], failed: bool) -> str:
@@ -348,7 +348,7 @@ def _expect_returned(v: Verdict, title: str) -> None:
     """Demand that a handler that was called gave a value back."""
     error = v.error(title)
     if error and v.value(f"{title}: calls") and "Couldn't export Python operator" in error.message:
-        raise Wrong(
+        raise WrongAnswer(
             f"{title}: {error.message}. The handler was called and returned nothing, so the Function is still there: it has to "
             "return the value that g.op made."
         )
@@ -362,20 +362,20 @@ def _expect_chain(model: onnx.ModelProto, steps: Sequence[tuple[str, tuple[float
     graphs.expect_dynamic(model, "x", [0])
     axis = model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
     if axis != "batch":
-        raise Wrong(f"The first axis of x is named {axis!r}, expected 'batch'.")
+        raise WrongAnswer(f"The first axis of x is named {axis!r}, expected 'batch'.")
     wanted = [_NODES[name] for name, _ in steps]
     found = [f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in model.graph.node]
     found = [name for name in found if name != "Constant"]
     if found != wanted:
-        raise Wrong(f"Expected the nodes {', '.join(wanted)}, the graph has {', '.join(found)}.")
+        raise WrongAnswer(f"Expected the nodes {', '.join(wanted)}, the graph has {', '.join(found)}.")
     factors = [arguments[0] for name, arguments in steps if name == "MyScale"]
     for node, factor in zip((node for node in model.graph.node if node.op_type == "Scale"), factors, strict=True):
         _expect_factor(node, factor)
     if "relics::Scale" in wanted and graphs.opset(model, "relics") is None:
-        raise Wrong("The model does not import the domain relics.")
+        raise WrongAnswer("The model does not import the domain relics.")
     for node in model.graph.node:
         if node.op_type == "Clip" and node.attribute:
-            raise Wrong(
+            raise WrongAnswer(
                 f"Clip has the attribute {node.attribute[0].name!r}. Since opset 11 its bounds are inputs; "
                 "`min_f` was right up to opset 10."
             )
@@ -387,15 +387,17 @@ def _expect_factor(node: onnx.NodeProto, factor: float) -> None:
 
     found = {entry.name: entry for entry in node.attribute}
     if "factor" not in found or len(node.input) != 1:
-        raise Wrong(
+        raise WrongAnswer(
             f"relics::Scale has {len(node.input)} inputs and the attributes {sorted(found) or 'none'}, expected one input and the "
             "attribute factor."
         )
     if found["factor"].type != onnx.AttributeProto.FLOAT:
         kind = onnx.AttributeProto.AttributeType.Name(found["factor"].type)
-        raise Wrong(f"The attribute factor of relics::Scale is {kind}, expected FLOAT: the suffix of its name decides.")
+        raise WrongAnswer(
+            f"The attribute factor of relics::Scale is {kind}, expected FLOAT: the suffix of its name decides."
+        )
     if abs(found["factor"].f - factor) > 1e-6:
-        raise Wrong(f"The attribute factor of relics::Scale is {found['factor'].f:g}, expected {factor:g}.")
+        raise WrongAnswer(f"The attribute factor of relics::Scale is {found['factor'].f:g}, expected {factor:g}.")
 
 
 def _expect_shapes(model: onnx.ModelProto) -> None:
@@ -404,12 +406,12 @@ def _expect_shapes(model: onnx.ModelProto) -> None:
         if len(dims) != 2:
             continue  # a constant
         if dims[0].HasField("dim_value"):
-            raise Wrong(
+            raise WrongAnswer(
                 f"{value.name!r} has a fixed first axis of {dims[0].dim_value}, the size of the example, although x is dynamic. The "
                 "original node's output has the traced sizes; the type of the handler's own input args[0] keeps the axis."
             )
         if not dims[1].HasField("dim_value"):
-            raise Wrong(
+            raise WrongAnswer(
                 f"{value.name!r} has lost its shape: axis 1 is {dims[1].dim_param!r} instead of {WIDTH}. Shape inference knows "
                 "nothing about relics::Scale, so the handler has to set the type of its output."
             )
@@ -418,13 +420,13 @@ def _expect_shapes(model: onnx.ModelProto) -> None:
 def _expect_counts(returned: Any, names: list[str]) -> None:
     wanted = [[name, names.count(name)] for name in sorted(set(names))]
     if type(returned) is not list or not all(type(pair) is list and len(pair) == 2 for pair in returned):
-        raise Wrong(f"Expected a dict of counts by name, got {_shown(returned)}.")
+        raise WrongAnswer(f"Expected a dict of counts by name, got {_shown(returned)}.")
     if returned != wanted:
         more = ""
         counts = dict((str(name), count) for name, count in returned)
         if all(type(counts.get(name)) is int and counts[name] >= count for name, count in wanted):
             more = " Calls of earlier exports are counted too."
-        raise Wrong(f"Expected the calls {dict(map(tuple, wanted))}, got {counts}.{more}")
+        raise WrongAnswer(f"Expected the calls {dict(map(tuple, wanted))}, got {counts}.{more}")
 
 
 def _shown(value: Any) -> str:
@@ -434,12 +436,12 @@ def _shown(value: Any) -> str:
 def _expect_refused(v: Verdict) -> None:
     error = v.error("unknown")
     if error is None:
-        raise Wrong(
+        raise WrongAnswer(
             "A model with MySwish was exported, although no mapping for it was asked for: where the handler does not know a Function, "
             "nothing may be written."
         )
     if "MySwish" not in error.message:
-        raise Wrong(
+        raise WrongAnswer(
             f"A model with MySwish ends in {error.message}. The exception has to name the Function. A handler that returns None leaves the "
             "node to the exporter, which says something else."
         )
@@ -470,7 +472,9 @@ def reference(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
         evaluator = ReferenceEvaluator(model, new_ops=[Scale, ATen, *(named(name) for name in _ATEN)])
         return evaluator.run(None, {"x": x})[0]
     except Exception as error:
-        raise Wrong(f"The model cannot be run on {describe(x)}: {type(error).__name__}: {str(error)[:300]}") from None
+        raise WrongAnswer(
+            f"The model cannot be run on {describe(x)}: {type(error).__name__}: {str(error)[:300]}"
+        ) from None
 
 
 _ATEN: dict[str, Callable[..., np.ndarray]] = {
@@ -484,7 +488,7 @@ _ATEN: dict[str, Callable[..., np.ndarray]] = {
 
 def _aten(operator: str, *inputs: np.ndarray) -> np.ndarray:
     if operator not in _ATEN:
-        raise Wrong(f"the node's operator is {operator!r}")
+        raise WrongAnswer(f"the node's operator is {operator!r}")
     return np.asarray(_ATEN[operator](*inputs), np.float32)
 
 
@@ -575,7 +579,7 @@ def judge_export_modes(v: Verdict) -> None:
         error = v.error("other")
         if error is None or error.type != "ValueError" or "something" not in error.message:
             shown = error.message if error else "no exception"
-            raise Wrong(f"leave='something': expected a ValueError that names the word, got {shown}.")
+            raise WrongAnswer(f"leave='something': expected a ValueError that names the word, got {shown}.")
 
 
 def _wanted(name: str, leave: str) -> list[str]:
@@ -588,7 +592,7 @@ def _expect_error(v: Verdict, title: str, names: list[str]) -> None:
     if error is None:
         found = sorted(graphs.ops(v.model(title)))
         cause = " That is the dynamo path, which ignores the mode." if "Asinh" in found else ""
-        raise Wrong(
+        raise WrongAnswer(
             f"{', '.join(names)} has no mapping at opset 13, and the exporter's error was expected; none came, and the file has "
             f"{', '.join(found)}.{cause}"
         )
@@ -599,7 +603,7 @@ def _expect_error(v: Verdict, title: str, names: list[str]) -> None:
             if "OperatorExportTypes" in error.message
             else ""
         )
-        raise Wrong(f"Expected the exporter's UnsupportedOperatorError, got {error.message}{where}{cause}")
+        raise WrongAnswer(f"Expected the exporter's UnsupportedOperatorError, got {error.message}{where}{cause}")
 
 
 def _expect_mode(v: Verdict, title: str, name: str, leave: str) -> onnx.ModelProto:
@@ -616,23 +620,23 @@ def _expect_mode(v: Verdict, title: str, name: str, leave: str) -> onnx.ModelPro
     if leave == "everything":
         plain = sorted(set(found) - foreign)
         if plain:
-            raise Wrong(f"Every operator was to stay an ATen node, but {', '.join(plain)} was converted.")
+            raise WrongAnswer(f"Every operator was to stay an ATen node, but {', '.join(plain)} was converted.")
         own = {}
     lost = sorted(key for key in own if found.get(key, 0) != own[key])
     if lost:
-        raise Wrong(
+        raise WrongAnswer(
             f"{', '.join(lost)} has a mapping and was to be converted; the graph has {', '.join(sorted(found))}. "
             "Another mode converts what it can and leaves only the rest."
         )
     if not wanted:
         if foreign:
-            raise Wrong(f"Nothing was to be left, but the graph has {', '.join(sorted(foreign))}.")
+            raise WrongAnswer(f"Nothing was to be left, but the graph has {', '.join(sorted(foreign))}.")
         return model
     by_name = leave == "unmapped by name"
     right = {f"org.pytorch.aten::{entry}" for entry in wanted} if by_name else {"org.pytorch.aten::ATen"}
     if foreign != right:
         why = "nodes named after their operators" if by_name else "ATen nodes with the operator as an attribute"
-        raise Wrong(
+        raise WrongAnswer(
             f"Expected {why} ({', '.join(sorted(right))}), the graph has {', '.join(sorted(found)) or 'no nodes'}."
         )
     return model
@@ -640,9 +644,9 @@ def _expect_mode(v: Verdict, title: str, name: str, leave: str) -> onnx.ModelPro
 
 def _expect_list(returned: Any, kind: str, wanted: list[str]) -> None:
     if type(returned) is not list:
-        raise Wrong(f"Expected a list of names, got {'nothing (None)' if kind == 'NoneType' else f'a {kind}'}.")
+        raise WrongAnswer(f"Expected a list of names, got {'nothing (None)' if kind == 'NoneType' else f'a {kind}'}.")
     if not all(type(entry) is str for entry in returned):
-        raise Wrong("Expected a list of names; it holds something else than texts.")
+        raise WrongAnswer("Expected a list of names; it holds something else than texts.")
     if returned == wanted:
         return
     cause = ""
@@ -658,4 +662,4 @@ def _expect_list(returned: Any, kind: str, wanted: list[str]) -> None:
         cause = " An empty overload_name stands for no overload: no point then."
     elif set(wanted) < set(returned):
         cause = f" {', '.join(sorted(set(returned) - set(wanted)))} is ONNX's own: every runtime has it."
-    raise Wrong(f"Expected {wanted}, got {returned}.{cause}")
+    raise WrongAnswer(f"Expected {wanted}, got {returned}.{cause}")

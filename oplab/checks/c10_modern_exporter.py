@@ -17,7 +17,7 @@ from onnxscript.values import Opset
 from oplab.checks import graphs
 from oplab.checks.base import Collect, LearnerError, Verdict, find_todo, first_line
 from oplab.checks.exporting import about
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -94,7 +94,7 @@ def expect_exported(v: Verdict, title: str, operator: str) -> onnx.ModelProto:
         cause = export_cause(error.message, [str(key) for key in v.value("keys")], operator)
         reason = error.message.removeprefix("ExportError: ").rstrip(".")
         where = f" ({error.where})" if error.where else ""
-        raise (LearnerError if error.where and not cause else Wrong)(f"{title}: {reason}{where}.{cause}")
+        raise (LearnerError if error.where and not cause else WrongAnswer)(f"{title}: {reason}{where}.{cause}")
     return v.model(title)
 
 
@@ -182,7 +182,7 @@ def judge_translate_hypot(v: Verdict) -> None:
     models: dict[str, onnx.ModelProto] = {}
     with v.check("torch.hypot exports with the table"):
         if v.value("table") != "dict":
-            raise Wrong(f"Expected a dict, the table, got {v.value('table')}.")
+            raise WrongAnswer(f"Expected a dict, the table, got {v.value('table')}.")
         for title in HYPOTS:
             models[title] = expect_exported(v, title, "aten.hypot.default")
     if not v.ok:
@@ -192,7 +192,7 @@ def judge_translate_hypot(v: Verdict) -> None:
             with about(title):
                 foreign = [name for name in graphs.ops(model) if "::" in name]
                 if foreign:
-                    raise Wrong(
+                    raise WrongAnswer(
                         f"Expected ONNX's own operators, the graph has {foreign[0]}: no runtime has a kernel for it."
                     )
                 graphs.expect_inputs(model, ["a", "b"])
@@ -218,10 +218,10 @@ def expect_hypot(model: onnx.ModelProto, title: str, feeds: dict[str, np.ndarray
     with about(title):
         try:
             (got,) = graphs.run(model, feeds)
-        except Wrong as error:
+        except WrongAnswer as error:
             mixed = "bound to different types" in str(error)
             hint = " A number in a translation is float32, whatever the inputs are: CastLike." if mixed else ""
-            raise Wrong(f"{error}{hint}") from None
+            raise WrongAnswer(f"{error}{hint}") from None
         a, b = (feeds[name] for name in "ab")
         right = np.hypot(a, b)
         with np.errstate(all="ignore"):
@@ -235,14 +235,14 @@ def expect_hypot(model: onnx.ModelProto, title: str, feeds: dict[str, np.ndarray
             nan = np.isnan(got).any() if got.dtype.kind == "f" else False
         try:
             expect_close(got, right, name=f"hypot of {describe(a)} and {describe(b)}", atol=0.0, likely=wrong)
-        except Wrong as error:
+        except WrongAnswer as error:
             hint = ""
             if nan and "squares" not in str(error):
                 hint = (
                     " Where is 0 / 0 or infinity / infinity in it? (A divisor plus 1e-12 does not help: the exporter's optimiser takes "
                     "what is not above 1e-8 for 0.)"
                 )
-            raise Wrong(f"{error}{hint}") from None
+            raise WrongAnswer(f"{error}{hint}") from None
 
 
 # --- translate_my_add ----------------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def record_pair(c: Collect, result: Any) -> bool:
 
 def expect_pair(v: Verdict, name: str) -> None:
     if v.value("returned") != "a function and a dict":
-        raise Wrong(f"Expected ({name}, table), a function and a dict, got {v.value('returned')}.")
+        raise WrongAnswer(f"Expected ({name}, table), a function and a dict, got {v.value('returned')}.")
 
 
 def pair(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> list[np.ndarray]:
@@ -349,7 +349,7 @@ def judge_translate_my_add(v: Verdict) -> None:
             title = f"{call.title} in PyTorch"
             got = v.array(title)
             if got.size and not got.any():
-                raise Wrong(
+                raise WrongAnswer(
                     f"{title}: zeros came. torch.onnx.ops.symbolic is a node for an export, and computes nothing in PyTorch: ask "
                     "torch.onnx.is_in_onnx_export() first."
                 )
@@ -384,7 +384,9 @@ def judge_translate_my_add(v: Verdict) -> None:
                         (got,) = ops.session(models[call.title], threads=1).run(None, {"a": a, "b": b})
                     except Exception as error:
                         text = " ".join(str(error).split())[:400]
-                        raise Wrong(f"ONNX Runtime with the course's kernels, a and b {describe(a)}: {text}") from None
+                        raise WrongAnswer(
+                            f"ONNX Runtime with the course's kernels, a and b {describe(a)}: {text}"
+                        ) from None
                     right = np.maximum(call.apply(a, b), 0)
                     expect_close(got, right, name=f"relu(my_add) of {describe(a)} in ONNX Runtime")
 
@@ -410,16 +412,16 @@ def expect_my_add(model: onnx.ModelProto) -> None:
             else ""
         )
         listed = ", ".join(sorted(found))
-        raise Wrong(f"Expected one oplab::MyAdd, the graph has {listed}.{hint}")
+        raise WrongAnswer(f"Expected one oplab::MyAdd, the graph has {listed}.{hint}")
     if model.functions:
-        raise Wrong("The file holds model-local functions; here a kernel does the work.")
+        raise WrongAnswer("The file holds model-local functions; here a kernel does the work.")
     graphs.expect_inputs(model, ["a", "b"])
     node = next(node for node in model.graph.node if node.op_type == "MyAdd")
     if list(node.input) != ["a", "b"]:
         swapped = (
             " They are swapped." if list(node.input) == ["b", "a"] else " alpha and beta are attributes, not inputs."
         )
-        raise Wrong(f"The node's inputs are {list(node.input)}, expected ['a', 'b'].{swapped}")
+        raise WrongAnswer(f"The node's inputs are {list(node.input)}, expected ['a', 'b'].{swapped}")
     graphs.expect_dynamic(model, "a", [0])
 
 
@@ -430,16 +432,16 @@ def expect_numbers(model: onnx.ModelProto, call: Call) -> None:
     found = {entry.name: entry for entry in node.attribute}
     foreign = sorted(set(found) - {"alpha", "beta"})
     if foreign:
-        raise Wrong(f"The node has the attribute {foreign[0]!r}; the operator has alpha and beta.")
+        raise WrongAnswer(f"The node has the attribute {foreign[0]!r}; the operator has alpha and beta.")
     for (name, wanted), default in zip(zip(("alpha", "beta"), call.numbers(), strict=True), (3.0, 2.0), strict=True):
         if name not in found and wanted != default:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{name} is {wanted} in the model and has no attribute, so the kernel takes its default {default}. A number that the "
                 "translation has no parameter for is dropped without a word."
             )
         if name in found and found[name].type != onnx.AttributeProto.FLOAT:
             kind = onnx.AttributeProto.AttributeType.Name(found[name].type)
-            raise Wrong(f"The attribute {name} has the type {kind}, expected FLOAT: its parameter is a float.")
+            raise WrongAnswer(f"The attribute {name} has the type {kind}, expected FLOAT: its parameter is a float.")
         if name in found and found[name].f != np.float32(wanted):
             swapped = (
                 " alpha and beta are swapped." if found[name].f == np.float32(sum(call.numbers()) - wanted) else ""
@@ -449,7 +451,7 @@ def expect_numbers(model: onnx.ModelProto, call: Call) -> None:
                 if found[name].f == default and not swapped
                 else ""
             )
-            raise Wrong(f"{name} is {found[name].f:g}, expected {wanted:g}.{swapped}{fixed}")
+            raise WrongAnswer(f"{name} is {found[name].f:g}, expected {wanted:g}.{swapped}{fixed}")
 
 
 # --- data_dependent_shape ------------------------------------------------------------------------------------------
@@ -560,7 +562,7 @@ def judge_data_dependent_shape(v: Verdict) -> None:
     with v.check("torch.library.opcheck passes"):
         error = v.error("opcheck")
         if error:
-            raise Wrong(f"{error.message}{fake_cause(error.message)}")
+            raise WrongAnswer(f"{error.message}{fake_cause(error.message)}")
     models: dict[str, onnx.ModelProto] = {}
     with v.check("exports as one operator, to standard ones"):
         for title in examples:
@@ -569,7 +571,7 @@ def judge_data_dependent_shape(v: Verdict) -> None:
                 expect_one_operator(v.value(f"{title}: operators"))
                 foreign = [name for name in graphs.ops(models[title]) if "::" in name]
                 if foreign:
-                    raise Wrong(f"Expected ONNX's own operators, the graph has {foreign[0]}.")
+                    raise WrongAnswer(f"Expected ONNX's own operators, the graph has {foreign[0]}.")
                 graphs.expect_inputs(models[title], ["points"])
                 graphs.expect_used(models[title], ["points"])
                 graphs.expect_dynamic(models[title], "points", [0])
@@ -581,11 +583,11 @@ def judge_data_dependent_shape(v: Verdict) -> None:
                 name = f"ONNX Runtime, {title}, points {describe(points)}"
                 try:
                     centres, counts, follows = graphs.run(model, {"points": points})
-                except Wrong as error:
+                except WrongAnswer as error:
                     hint = ""
                     if "broadcast" in str(error).lower():
                         hint = " What follows reckons with the sizes that the fake gives: both outputs have one unknown size, m."
-                    raise Wrong(f"{title}: {error}{hint}") from None
+                    raise WrongAnswer(f"{title}: {error}{hint}") from None
                 expect_pooled((centres, counts), points, size, name)
                 right = pool(points, size)[1]
                 expect_close(follows, np.arange(len(right)) * right, name=f"{name}: arange(m) * counts")
@@ -597,7 +599,7 @@ def judge_data_dependent_shape(v: Verdict) -> None:
                     first = value.type.tensor_type.shape.dim[0]
                     if first.HasField("dim_value") or first.dim_param == "n":
                         shown = first.dim_value if first.HasField("dim_value") else first.dim_param
-                        raise Wrong(
+                        raise WrongAnswer(
                             f"The file says that {value.name} has {shown} rows. How many there are is data: new_dynamic_size()."
                         )
 
@@ -605,7 +607,7 @@ def judge_data_dependent_shape(v: Verdict) -> None:
 def two(value: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     if type(value) is not list or len(value) != 2 or any(type(part) is not np.ndarray for part in value):
         shown = [type(part).__name__ for part in value] if type(value) is list else type(value).__name__
-        raise Wrong(f"{name}: expected two tensors, got {shown}.")
+        raise WrongAnswer(f"{name}: expected two tensors, got {shown}.")
     return value[0], value[1]
 
 
@@ -613,7 +615,7 @@ def expect_pooled(got: tuple[np.ndarray, np.ndarray], points: np.ndarray, size: 
     centres, counts = pool(points, size)
     toward_zero, nearest = pool(points, size, np.trunc), pool(points, size, np.round)
     if got[1].dtype != np.int64:
-        raise Wrong(f"{name}: the counts are {describe(got[1])}, expected int64.")
+        raise WrongAnswer(f"{name}: the counts are {describe(got[1])}, expected int64.")
     causes = {}
     if len(got[0]) != len(centres):
         for cause, other in (
@@ -624,14 +626,14 @@ def expect_pooled(got: tuple[np.ndarray, np.ndarray], points: np.ndarray, size: 
             ("Cells are counted with floor; these are rounded to the nearest.", nearest),
         ):
             if len(other[0]) == len(got[0]) and np.allclose(other[0], got[0], atol=1e-4):
-                raise Wrong(f"{name}: expected {len(centres)} cells, got {len(got[0])}. {cause}")
-        raise Wrong(f"{name}: expected {len(centres)} cells, got {len(got[0])}.")
+                raise WrongAnswer(f"{name}: expected {len(centres)} cells, got {len(got[0])}. {cause}")
+        raise WrongAnswer(f"{name}: expected {len(centres)} cells, got {len(got[0])}.")
     with np.errstate(all="ignore"):
         causes["This is the sum of a cell's points, not their mean."] = centres * counts[:, None].astype(np.float32)
     if got[0].shape == centres.shape and len(centres) > 1 and not np.allclose(got[0], centres, atol=1e-4):
         order = np.lexsort(got[0].T[::-1]), np.lexsort(centres.T[::-1])
         if np.allclose(got[0][order[0]], centres[order[1]], atol=1e-4):
-            raise Wrong(
+            raise WrongAnswer(
                 f"{name}: the right points in another order. The cells are sorted by their indices, first coordinate first."
             )
         last = [points[np.flatnonzero((np.floor(points / size) == np.floor(row / size)).all(1))[-1]] for row in centres]
@@ -647,7 +649,7 @@ def expect_one_operator(found: Any) -> None:
     listed = [str(name) for name in found] if type(found) is list else []
     own = [name for name in listed if not name.startswith(("aten.", "prims.", "<", "_operator"))]
     if len(own) != 1:
-        raise Wrong(
+        raise WrongAnswer(
             f"The exporter saw {len(own)} operators of yours and traced {', '.join(listed[:6])} …. voxel_pool is to be one operator, "
             "so that the translation decides what stands for it: torch.library.custom_op."
         )
@@ -785,7 +787,7 @@ def judge_attach_function(v: Verdict) -> None:
             explain_attach(v, title)
             files = v.value(f"{title}: files")
             if any(str(name).endswith(".data") for name in files):
-                raise Wrong(
+                raise WrongAnswer(
                     f"{title}: beside the model there is {next(name for name in files if str(name).endswith('.data'))}. Expected one "
                     "file: external_data=False."
                 )
@@ -799,15 +801,15 @@ def judge_attach_function(v: Verdict) -> None:
             with about(title):
                 try:
                     graphs.expect_valid(model)
-                except Wrong as error:
+                except WrongAnswer as error:
                     old = (
                         " A function imports the opset that the model imports."
                         if "not compatible with" in str(error)
                         else ""
                     )
-                    raise Wrong(f"{error}{old}") from None
+                    raise WrongAnswer(f"{error}{old}") from None
                 if graphs.opset(model, "oplab") != 1:
-                    raise Wrong(
+                    raise WrongAnswer(
                         f"Expected version 1 of the domain oplab, the model imports {graphs.opset(model, 'oplab')}."
                     )
     if not v.ok:
@@ -830,17 +832,19 @@ def judge_attach_function(v: Verdict) -> None:
         for title, hint in FAULTS.items():
             error, files = v.error(title), v.value(f"{title}: files")
             if error is None and files:
-                raise Wrong(
+                raise WrongAnswer(
                     f"{title}: the file differs from PyTorch and was shipped without a word. A verification that fails does not fail an "
                     f"export, and verify=True prints ❌ and goes on: assert on the VerificationInfo.{hint}"
                 )
             if error is None:
-                raise Wrong(f"{title}: nothing was written, and nothing was raised. Expected an AssertionError.")
+                raise WrongAnswer(f"{title}: nothing was written, and nothing was raised. Expected an AssertionError.")
             if error.type != "AssertionError":
                 where = f" ({error.where})" if error.where else ""
-                raise Wrong(f"{title}: expected an AssertionError, got {error.message}{where}")
+                raise WrongAnswer(f"{title}: expected an AssertionError, got {error.message}{where}")
             if files:
-                raise Wrong(f"{title}: an AssertionError came, but {files[0]} had been written before. Verify first.")
+                raise WrongAnswer(
+                    f"{title}: an AssertionError came, but {files[0]} had been written before. Verify first."
+                )
 
 
 def explain_attach(v: Verdict, title: str) -> None:
@@ -857,7 +861,7 @@ def explain_attach(v: Verdict, title: str) -> None:
         cause = " This table is right, and the program is not PyTorch's. What differs here is the attached function, or the tolerance."
     where = f" ({error.where})" if error.where else ""
     reason = error.message.removeprefix("ExportError: ").rstrip(".")
-    raise (Wrong if cause else LearnerError)(f"{title}: {reason}{where}.{cause}")
+    raise (WrongAnswer if cause else LearnerError)(f"{title}: {reason}{where}.{cause}")
 
 
 def expect_function(model: onnx.ModelProto, count: int) -> None:
@@ -865,11 +869,15 @@ def expect_function(model: onnx.ModelProto, count: int) -> None:
     if len(nodes) != count:
         listed = ", ".join(sorted({node.op_type for node in model.graph.node}))
         inlined = " A function that is there before the optimiser runs is inlined: attach it afterwards." * (not nodes)
-        raise Wrong(f"Expected {count} × oplab::MyAdd in the graph, found {len(nodes)}; it has {listed}.{inlined}")
+        raise WrongAnswer(
+            f"Expected {count} × oplab::MyAdd in the graph, found {len(nodes)}; it has {listed}.{inlined}"
+        )
     functions = [(function.domain, function.name) for function in model.functions]
     if ("oplab", "MyAdd") not in functions:
         has = ", ".join("::".join(names) for names in functions) or "none"
-        raise Wrong(f"The file has no function oplab::MyAdd; it has {has}. Stock ONNX Runtime cannot run the nodes.")
+        raise WrongAnswer(
+            f"The file has no function oplab::MyAdd; it has {has}. Stock ONNX Runtime cannot run the nodes."
+        )
 
 
 def expect_run(
@@ -882,12 +890,12 @@ def expect_run(
 ) -> None:
     names = [value.name for value in model.graph.input]
     if len(names) != 2:
-        raise Wrong(f"{title}: expected two graph inputs, got {names}.")
+        raise WrongAnswer(f"{title}: expected two graph inputs, got {names}.")
     try:
         (got,) = graphs.run(model, dict(zip(names, (a, b), strict=True)), "Stock ONNX Runtime")
-    except Wrong as error:
+    except WrongAnswer as error:
         mixed = "bound to different types" in str(error) or "does not match expected type" in str(error)
         hint = " A number in the function is float32: CastLike gives it the dtype of an input." if mixed else ""
-        raise Wrong(f"{title}: {error}{hint}") from None
+        raise WrongAnswer(f"{title}: {error}{hint}") from None
     tolerance = {"rtol": 1e-3, "atol": 1e-3} if a.dtype == np.float32 else {}
     expect_close(got, right, name=f"{title}: the output for {describe(a)}", likely=dict(causes), **tolerance)

@@ -14,7 +14,7 @@ import numpy as np
 from oplab.checks import graphs
 from oplab.checks.base import Collect, LearnerError, Verdict
 from oplab.checks.exporting import about
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -49,7 +49,7 @@ def rethrow(v: Verdict, name: str, causes: Mapping[str, str]) -> None:
     if error:
         place = f" ({error.where})" if error.where else ""
         why = next((f" {cause}" for words, cause in causes.items() if words in error.message), "")
-        raise (LearnerError if error.where else Wrong)(f"{name}: {error.message.rstrip('.')}.{place}{why}")
+        raise (LearnerError if error.where else WrongAnswer)(f"{name}: {error.message.rstrip('.')}.{place}{why}")
 
 
 def answer(c: Collect, name: str, function: str, *args: Any) -> tuple[Any] | None:
@@ -179,20 +179,20 @@ def expect_found(v: Verdict) -> None:
     """The class has the two names by which the evaluator looks it up."""
     kind = v.value("kind")
     if not v.value("is a class"):
-        raise Wrong(
+        raise WrongAnswer(
             f"Expected a class, got an object of type {kind}. Return the class itself: the evaluator makes one object for each node."
         )
     if not v.value("is an OpRun"):
-        raise Wrong(f"The class {kind} has to inherit from onnx.reference.op_run.OpRun.")
+        raise WrongAnswer(f"The class {kind} has to inherit from onnx.reference.op_run.OpRun.")
     domain = v.value("domain")
     if domain != "oplab":
         shown = repr(domain) if domain else "'' (it was not set)"
-        raise Wrong(
+        raise WrongAnswer(
             f"The class serves the domain {shown}, the nodes are of the domain 'oplab'. The evaluator looks a class up by its "
             "attribute op_domain and its own name."
         )
     if kind != "KNNQuery":
-        raise Wrong(
+        raise WrongAnswer(
             f"The class is called {kind}. The evaluator finds it by its name, which is the node's type: KNNQuery."
         )
 
@@ -217,9 +217,9 @@ def expect_neighbours(v: Verdict, query: Query, feeds: Mapping[str, np.ndarray])
     idx, dist = neighbours(feeds, query.nsample)
     for name, got in zip(("idx", "dist"), results, strict=True):
         if type(got) is not np.ndarray:
-            raise Wrong(f"{name}: expected an array, got a {type(got).__name__}.")
+            raise WrongAnswer(f"{name}: expected an array, got a {type(got).__name__}.")
     if describe(results[0]) == describe(dist) and describe(results[1]) == describe(idx):
-        raise Wrong("The two outputs are swapped: idx comes first, then dist.")
+        raise WrongAnswer("The two outputs are swapped: idx comes first, then dist.")
     variants = wrong_neighbours(feeds, query.nsample)
     right = "The values are right and the type is not: idx is int32 and dist float32, whatever NumPy computes in."
     expect_close(
@@ -444,7 +444,7 @@ def judge_pyop_my_add(v: Verdict) -> None:
     with v.check("onnxruntime_extensions is there"):
         python = str(v.value("no package for"))[:10]
         if python:
-            raise Wrong(NO_PACKAGE.format(python=python))
+            raise WrongAnswer(NO_PACKAGE.format(python=python))
     if not v.ok:
         return
     coefficients = draw_coefficients(v.rng, short=True)
@@ -470,7 +470,7 @@ def judge_pyop_my_add(v: Verdict) -> None:
         )
         kind = v.value("a kernel's result")
         if kind:
-            raise Wrong(
+            raise WrongAnswer(
                 f"A kernel returned a {kind}; it has to return an array. In a session this would end the process."
             )
     if not v.ok:
@@ -495,7 +495,7 @@ def expect_model(v: Verdict, name: str) -> None:
     """The function returned a ModelProto; the name of what it returned is recorded under ``name``."""
     kind = v.value(name)
     if kind != "ModelProto":
-        raise Wrong(f"Expected a ModelProto, got a {kind}. The function returns the model.")
+        raise WrongAnswer(f"Expected a ModelProto, got a {kind}. The function returns the model.")
 
 
 def expect_sum(
@@ -534,28 +534,28 @@ def expect_renamed(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
     graphs.expect_inputs(after, [value.name for value in before.graph.input])
     graphs.expect_outputs(after, [value.name for value in before.graph.output])
     if len(after.graph.node) != len(before.graph.node):
-        raise Wrong(
+        raise WrongAnswer(
             f"The graph had {len(before.graph.node)} nodes and has {len(after.graph.node)}: each MyAdd becomes one node of {CONTRIB}."
         )
     for old, new in zip(before.graph.node, after.graph.node, strict=True):
         if list(old.input) != list(new.input) or list(old.output) != list(new.output):
-            raise Wrong(
+            raise WrongAnswer(
                 f"The node {old.name} reads {list(old.input)} and writes {list(old.output)}; now it reads {list(new.input)} and "
                 f"writes {list(new.output)}."
             )
         if old.domain != "oplab" and (old.domain, old.op_type) != (new.domain, new.op_type):
-            raise Wrong(f"The node {old.name} is no MyAdd, and became {new.domain or 'ai.onnx'}::{new.op_type}.")
+            raise WrongAnswer(f"The node {old.name} is no MyAdd, and became {new.domain or 'ai.onnx'}::{new.op_type}.")
         if old.domain == "oplab" and new.domain == "oplab":
-            raise Wrong(
+            raise WrongAnswer(
                 f"The node {old.name} is still oplab::{new.op_type}. Kernels that onnx_op declares live in {CONTRIB} only: "
                 "a node reaches them with that domain."
             )
         if old.domain == "oplab" and new.domain != CONTRIB:
-            raise Wrong(
+            raise WrongAnswer(
                 f"The node {old.name} is now {new.domain or 'ai.onnx'}::{new.op_type}, expected a node of {CONTRIB}."
             )
     if graphs.opset(after, CONTRIB) is None:
-        raise Wrong(
+        raise WrongAnswer(
             f"The model does not import {CONTRIB}: opset_import needs an entry for every domain that a node uses. ONNX Runtime "
             "takes the model all the same; onnx.checker and other runtimes do not."
         )
@@ -676,13 +676,13 @@ def expect_function(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
             if gone > 0
             else "Nodes or their attributes were changed: leave the graph as it is, defaults belong into the function."
         )
-        raise Wrong(why)
+        raise WrongAnswer(why)
     missing = [name for name in kept if name not in found]
     if missing:
-        raise Wrong(f"The model had the function {missing[0]}, and lost it. Add yours to model.functions.")
+        raise WrongAnswer(f"The model had the function {missing[0]}, and lost it. Add yours to model.functions.")
     if found.count("oplab::MyAdd") != 1:
         shown = ", ".join(name for name in found if name not in kept) or "none"
-        raise Wrong(
+        raise WrongAnswer(
             f"Expected one new function, oplab::MyAdd; found {shown}. A function is found by its domain and its name, which are "
             "those of the node."
         )
@@ -693,17 +693,17 @@ def expect_imports(model: onnx.ModelProto) -> None:
     have = {entry.domain if entry.domain != "ai.onnx" else "": entry.version for entry in function.opset_import}
     for node in function.node:
         if (node.domain if node.domain != "ai.onnx" else "") not in have:
-            raise Wrong(
+            raise WrongAnswer(
                 f"The function uses {node.op_type} of the domain {node.domain or 'ai.onnx'} and does not import it. A function has an "
                 "opset_import of its own, beside the model's."
             )
     if graphs.opset(model, "oplab") is None:
-        raise Wrong(
+        raise WrongAnswer(
             "The model does not import oplab, the domain of its MyAdd nodes: opset_import needs an entry for it."
         )
     version = graphs.opset(model)
     if have.get("", version) != version:
-        raise Wrong(
+        raise WrongAnswer(
             f"The function imports version {have['']} of ONNX's operators, the model version {version}. onnx.checker wants the operators "
             "of both to be compatible: take the model's version."
         )
@@ -717,33 +717,33 @@ def expect_attributes(function: onnx.FunctionProto) -> None:
     referred = {entry.ref_attr_name for node in function.node for entry in node.attribute if entry.ref_attr_name}
     for name, value in (("alpha", 3.0), ("beta", 2.0)):
         if name in defaults and name in function.attribute:
-            raise Wrong(
+            raise WrongAnswer(
                 f"The function declares {name} twice, in attributes= and in attribute_protos=. ONNX allows one of the two: what has a "
                 "default stands in attribute_protos= alone."
             )
         if name not in defaults and name in function.attribute:
-            raise Wrong(
+            raise WrongAnswer(
                 f"The function declares {name} as an attribute without a default, so a node that leaves it out cannot run. "
                 "Defaults are attribute_protos of make_function."
             )
         if name not in defaults:
-            raise Wrong(
+            raise WrongAnswer(
                 f"The function does not declare the attribute {name}. Its attributes are "
                 f"{', '.join([*defaults, *function.attribute]) or 'none'}."
             )
         if name not in referred:
             others = sorted(referred - set(defaults))
             instead = f" It refers to {others[0]}, which is no attribute of the function." if others else ""
-            raise Wrong(
+            raise WrongAnswer(
                 f"Nothing in the function refers to the attribute {name}: its value is baked in or lost.{instead} Inside a function an "
                 "attribute of a node takes the caller's value through ref_attr_name."
             )
         entry = defaults[name]
         kind = onnx.AttributeProto.AttributeType.Name(entry.type)
         if kind != "FLOAT":
-            raise Wrong(f"The default of {name} has the type {kind}, expected FLOAT.")
+            raise WrongAnswer(f"The default of {name} has the type {kind}, expected FLOAT.")
         if entry.f != value:
-            raise Wrong(f"The default of {name} is {entry.f:g}, expected {value:g}.")
+            raise WrongAnswer(f"The default of {name} is {entry.f:g}, expected {value:g}.")
 
 
 def expect_dtype_free(model: onnx.ModelProto) -> None:
@@ -766,4 +766,4 @@ def expect_dtype_free(model: onnx.ModelProto) -> None:
             )
         elif "instead is null" in text:
             why = " The function's output may have a name that none of its nodes writes."
-        raise Wrong(f"{type(error).__name__}: {text}.{why}") from None
+        raise WrongAnswer(f"{type(error).__name__}: {text}.{why}") from None

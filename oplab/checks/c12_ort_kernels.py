@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks.base import Collect, Verdict
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -208,7 +208,7 @@ def outcome(v: Verdict, op: str, case: Case) -> tuple[str, str]:
     if state == "ok":
         return state, says
     if state == "SIGABRT" and says:
-        raise Wrong(
+        raise WrongAnswer(
             f"{case.title}: a C++ exception ({says}) tried to leave a function that C calls. Nobody can catch it there: std::terminate "
             "ended the process (SIGABRT). Catch it inside and return a status, or do not throw."
         )
@@ -216,19 +216,21 @@ def outcome(v: Verdict, op: str, case: Case) -> tuple[str, str]:
     if state.startswith("SIG") or state == "exit":
         how = {"SIGSEGV": "SIGSEGV, a segmentation fault", "exit": "by calling exit"}.get(state, state)
         where, look = _STAGES.get(during, _STAGES["run"])
-        raise Wrong(
+        raise WrongAnswer(
             f"{case.title}: {where}, the process ended ({how}). {look} `oplab check c12.{exercise_of(op)} --sanitize` finds the line."
         )
     if during == "register":
-        raise Wrong(f"{case.title}: the library cannot be registered: {_short(says)}")
+        raise WrongAnswer(f"{case.title}: the library cannot be registered: {_short(says)}")
     if "is not a registered function/op" in says:
         raise _unknown(op, case)
     if "type inference failed" in says or re.search(r"put parameter \(.*\) of operator .* is invalid", says):
-        raise Wrong(
+        raise WrongAnswer(
             f"{case.title}: the operator is not declared for float tensors, or not with these inputs: {_short(says)}"
         )
     if "has input size" in says or "has output size" in says:
-        raise Wrong(f"{case.title}: the operator is declared with another number of inputs or outputs: {_short(says)}")
+        raise WrongAnswer(
+            f"{case.title}: the operator is declared with another number of inputs or outputs: {_short(says)}"
+        )
     return state, says
 
 
@@ -237,9 +239,9 @@ def exercise_of(op: str) -> str:
     return {"MyAdd": "my_add", "AddBias": "errors", "Foo": "port_foo"}[op]
 
 
-def _unknown(op: str, case: Case) -> Wrong:
+def _unknown(op: str, case: Case) -> WrongAnswer:
     version = f" in version {case.version} of the domain" if case.version != 1 else ""
-    return Wrong(
+    return WrongAnswer(
         f"{case.title}: the library loads, and it has no operator {op} in the domain {DOMAIN}{version}. Compare three things with the "
         f"exercise's first lines: the op's name (GetName, or the first argument of CreateLiteCustomOp), the name of the "
         "Ort::CustomOpDomain (capitals count in both), and the op's start version. Is the op added to the domain, and the "
@@ -252,7 +254,7 @@ def result(v: Verdict, op: str, case: Case) -> np.ndarray:
     state, says = outcome(v, op, case)
     if state != "ok":
         if found := re.search(r"has shape (\{.*?\}) but the computed output shape for this run is (\{.*?\})", says):
-            raise Wrong(
+            raise WrongAnswer(
                 f"{case.title}: the kernel asks for an output of the shape {found[2]}, expected {found[1]}, which is the shape of the "
                 "first input. A shape that is written down fits one model only."
             )
@@ -262,17 +264,19 @@ def result(v: Verdict, op: str, case: Case) -> np.ndarray:
                 why = "A model may leave it out, and then the default counts."
             else:
                 why = f"The attributes of {op} are {' and '.join(given)}."
-            raise Wrong(f"{case.title}: {_short(says)} {why}")
+            raise WrongAnswer(f"{case.title}: {_short(says)} {why}")
         if "name and type don't match" in says and op == "Foo":
-            raise Wrong(f"{case.title}: {_short(says)} (attr1 is a float attribute, attr2 an int, int64_t in C++)")
+            raise WrongAnswer(
+                f"{case.title}: {_short(says)} (attr1 is a float attribute, attr2 an int, int64_t in C++)"
+            )
         if str(v.value(f"{case.title}: during")) == "run":
             given = " and ".join(str(list(shape)) for shape in case.shapes)
-            raise Wrong(f"{case.title}: inputs of {given} are right, and the kernel refuses them: {_short(says)}")
-        raise Wrong(f"{case.title}: {_short(says)}")
+            raise WrongAnswer(f"{case.title}: inputs of {given} are right, and the kernel refuses them: {_short(says)}")
+        raise WrongAnswer(f"{case.title}: {_short(says)}")
     beside = v.value(f"{case.title}: beside")
     y = v.array(f"{case.title}: y")
     if type(beside) is not int or beside:
-        raise Wrong(
+        raise WrongAnswer(
             f"{case.title}: the kernel writes {beside} elements outside of its output, which has {y.size}. The loop must end at the number "
             "of elements of this run."
         )
@@ -285,12 +289,12 @@ def expect_result(v: Verdict, op: str, case: Case, expected: np.ndarray, likely:
     if y.dtype == expected.dtype and y.shape == expected.shape:
         left = int((y == UNTOUCHED).sum())
         if left:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{case.title}: the kernel left {left} of {y.size} elements of {describe(y)} unwritten. The loop must run over "
                 "all elements of this run."
             )
         if np.isnan(y).any() and not np.isnan(expected).any():
-            raise Wrong(
+            raise WrongAnswer(
                 f"{case.title}: {int(np.isnan(y).sum())} of {y.size} elements are NaN: the kernel reads outside of its inputs, where the "
                 "grader puts NaN, or it computes with something that was never set."
             )
@@ -327,24 +331,24 @@ def expect_refused(
         shapes = " and ".join(str(list(shape)) for shape in case.shapes)
         y = describe(v.array(f"{case.title}: y"))
         why = _why_refused(op, case)
-        raise Wrong(f"{case.title}: the kernel ran and gave {y} for {' and '.join(names)} of {shapes}.{why}")
+        raise WrongAnswer(f"{case.title}: the kernel ran and gave {y} for {' and '.join(names)} of {shapes}.{why}")
     short = _short(says)
     if "unknown exception" in says:
-        raise Wrong(
+        raise WrongAnswer(
             f"{case.title}: an exception that is no std::exception left the kernel, and its text is lost ({short}). Return a status."
         )
     if case.wrong and str(v.value(f"{case.title}: during")) == "run":
-        raise Wrong(f"{case.title}: the session was made, and only its run was refused: {short}")
+        raise WrongAnswer(f"{case.title}: the session was made, and only its run was refused: {short}")
     if not case.wrong and state != "InvalidArgument":
-        raise Wrong(
+        raise WrongAnswer(
             f"{case.title}: expected a status of the code ORT_INVALID_ARGUMENT, got {state}: {short} An exception that leaves the kernel, "
             "and a status of another code, arrive like this."
         )
     if not short.startswith(prefix):
-        raise Wrong(f"{case.title}: the sentence has to begin with {prefix!r}, got: {short}")
+        raise WrongAnswer(f"{case.title}: the sentence has to begin with {prefix!r}, got: {short}")
     missing = [word for word in words if not _names(short.removeprefix(prefix), word)]
     if missing:
-        raise Wrong(f"{case.title}: the sentence does not name {' and '.join(missing)}: {short}")
+        raise WrongAnswer(f"{case.title}: the sentence does not name {' and '.join(missing)}: {short}")
 
 
 def _why_refused(op: str, case: Case) -> str:
@@ -586,7 +590,7 @@ def judge_port_foo(v: Verdict) -> None:
     with v.check("not in version 1 of the domain"):
         case = PORT_FOO[-1]
         if str(v.value(case.title)) == "ok":
-            raise Wrong(
+            raise WrongAnswer(
                 "A model that imports version 1 of c12 finds Foo and runs. The op has to say that it exists from version 2 on: "
                 "start_ver_ of CustomOpBase, or the start version that CreateLiteCustomOp takes."
             )

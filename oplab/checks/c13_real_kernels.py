@@ -13,7 +13,7 @@ import numpy as np
 
 from oplab.checks.base import Collect, Recorded, Verdict
 from oplab.checks.exporting import about
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -71,10 +71,10 @@ def outputs(v: Verdict, title: str, count: int) -> list[np.ndarray]:
     """
     error = v.error(title)
     if error:
-        raise Wrong(f"ONNX Runtime says: {error.message}{_cause(error)}")
+        raise WrongAnswer(f"ONNX Runtime says: {error.message}{_cause(error)}")
     found = v.value(title)
     if type(found) is not list or len(found) != count or not all(type(entry) is np.ndarray for entry in found):
-        raise Wrong(f"Expected {count} arrays, got something else.")
+        raise WrongAnswer(f"Expected {count} arrays, got something else.")
     return found
 
 
@@ -102,9 +102,9 @@ def expect_refusal(v: Verdict, title: str, what: str, likely: str = "") -> None:
     """Demand that a run ended with a sentence; ``what`` is wrong with its inputs."""
     error = v.error(title)
     if error is None:
-        raise Wrong(f"{what}: expected an error status with a sentence, but Compute gave a result.{likely}")
+        raise WrongAnswer(f"{what}: expected an error status with a sentence, but Compute gave a result.{likely}")
     if len(error.message) < 20:
-        raise Wrong(f"{what}: the status has no sentence ({error.message!r}): say what is wrong.")
+        raise WrongAnswer(f"{what}: the status has no sentence ({error.message!r}): say what is wrong.")
 
 
 # --- grid ----------------------------------------------------------------------------------------------------------
@@ -586,17 +586,19 @@ def judge_parallel(v: Verdict) -> None:
     with v.check("the rows go through ParallelFor"):
         error = v.error("scheduler")
         if error:
-            raise Wrong(f"In ONNX Runtime's C library the kernel fails: {error.message}")
+            raise WrongAnswer(f"In ONNX Runtime's C library the kernel fails: {error.message}")
         for label in ORDERS:
             if v.error(label):
-                raise Wrong(f"Pieces {label}: {v.error(label).message}")
+                raise WrongAnswer(f"Pieces {label}: {v.error(label).message}")
         expect_pieces(v.value(f"{next(iter(ORDERS))}: pieces"))
     if not v.ok:
         return
     with v.check("every order of the pieces gives the same bits"):
         for label in ORDERS:
             if np.isnan(outputs(v, label, 2)[1]).any():
-                raise Wrong("total is added to what its memory held before: an output is not 0 at first, so set it.")
+                raise WrongAnswer(
+                    "total is added to what its memory held before: an output is not 0 at first, so set it."
+                )
             expect_same(outputs(v, label, 2), found["serial"], f"With the pieces called {label}")
     if not v.ok:
         return
@@ -615,12 +617,12 @@ def judge_parallel(v: Verdict) -> None:
 def expect_pieces(pieces: object) -> None:
     """Demand that work was handed over, in more than one piece."""
     if type(pieces) is not int or pieces == 0:
-        raise Wrong(
+        raise WrongAnswer(
             f"ParallelFor was never called for an image of {TALL[0]} rows: all of the work is done by one thread. (Threads of "
             "your own would compete with ONNX Runtime's, and ignore intra_op_num_threads.)"
         )
     if pieces < 2:
-        raise Wrong(
+        raise WrongAnswer(
             f"ParallelFor got 1 piece for an image of {TALL[0]} rows, so only one thread has work. Cut it finer."
         )
 
@@ -630,11 +632,11 @@ def expect_apart(conflict: object) -> None:
     if conflict is None:
         return
     if type(conflict) is not list or len(conflict) != 5:
-        raise Wrong("Expected what two pieces share, got something else.")
+        raise WrongAnswer("Expected what two pieces share, got something else.")
     first, second, first_writes, second_writes, where = conflict
     what = f"the same element of {where}" if where else "the same memory, a variable or a buffer that all pieces share"
     both = "both write" if first_writes and second_writes else "one of them writes it, the other reads it"
-    raise Wrong(
+    raise WrongAnswer(
         f"Pieces {first} and {second} use {what}: {both}. One after the other they give the right result; on two threads at once each "
         "overwrites what the other has not read yet. Give each piece its own, inside of the function that ParallelFor calls."
     )
@@ -695,7 +697,7 @@ def expect_total(found: list[np.ndarray], x: np.ndarray) -> None:
     likely = {cause: wrong for cause, wrong in likely.items() if y.size and not np.allclose(wrong, expected)}
     expect_close(total, expected, name="total", rtol=1e-5, atol=1e-4, likely=likely)
     if y.size and not np.array_equal(total, expected, equal_nan=True):
-        raise Wrong(
+        raise WrongAnswer(
             f"total is {float(total[0])!r}, expected {float(expected[0])!r}: near, but not the same bits. The rows are summed in "
             "double from left to right, then added from top to bottom. A float in between rounds, and another order rounds elsewhere."
         )
@@ -706,11 +708,11 @@ def expect_same(got: list[np.ndarray], serial: list[np.ndarray], what: str) -> N
     (y, total), (y_serial, total_serial) = got, serial
     if not np.array_equal(y, y_serial):
         row = int(np.argwhere((y != y_serial).any(1))[0, 0])
-        raise Wrong(
+        raise WrongAnswer(
             f"{what}, row {row} of y is another than with one thread. Its piece reads or writes what belongs to another piece."
         )
     if not np.array_equal(total, total_serial):
-        raise Wrong(
+        raise WrongAnswer(
             f"{what}, total is {total[0]:.17g}, with one thread it is {total_serial[0]:.17g}. The pieces add to one variable: a data "
             "race, and with a lock or an atomic still a sum in another order, which a double rounds in another way. Give each row a "
             "place of its own, and add the places up after ParallelFor."

@@ -15,7 +15,7 @@ import numpy as np
 from oplab.checks import speed
 from oplab.checks.base import Collect, Verdict
 from oplab.checks.exporting import about
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -70,7 +70,7 @@ def judge_refused(v: Verdict, titles: Iterable[str]) -> None:
     with v.check("attributes and shapes that do not fit get a status"):
         for title in titles:
             if v.error(f"refused: {title}") is None:
-                raise Wrong(
+                raise WrongAnswer(
                     f"{title}: expected an error status and a sentence, from the constructor or from Compute, but there was a result."
                 )
 
@@ -103,10 +103,10 @@ def outputs(v: Verdict, title: str, count: int = 1) -> list[np.ndarray]:
         cause = ""
         if "is not a registered function/op" in error.message:
             cause = " The library has no such operator in the domain lab: keep the stub's last lines."
-        raise Wrong(f"ONNX Runtime says: {error.message}{cause}")
+        raise WrongAnswer(f"ONNX Runtime says: {error.message}{cause}")
     found = v.value(title)
     if type(found) is not list or len(found) != count or not all(type(entry) is np.ndarray for entry in found):
-        raise Wrong(f"Expected {count} arrays, got something else.")
+        raise WrongAnswer(f"Expected {count} arrays, got something else.")
     return found
 
 
@@ -121,13 +121,13 @@ def judge_schedules(v: Verdict, count: int) -> int:
     pieces = 0
     with v.check("every number of threads and every order of the pieces gives the same bits"):
         if v.error("scheduler"):
-            raise Wrong(f"In ONNX Runtime's C library the kernel fails: {v.error('scheduler').message}")
+            raise WrongAnswer(f"In ONNX Runtime's C library the kernel fails: {v.error('scheduler').message}")
         first = outputs(v, "1 threads", count)
         for label in [*(f"{threads} threads" for threads in THREADS[1:]), *ORDERS]:
             for mine, serial in zip(outputs(v, label, count), first, strict=True):
                 if mine.shape != serial.shape or not np.array_equal(mine, serial, equal_nan=mine.dtype.kind == "f"):
                     how = f"With {label}" if "threads" in label else f"With the pieces called {label}"
-                    raise Wrong(
+                    raise WrongAnswer(
                         f"{how}, the result is not the one of a single thread. A piece uses what another piece has written or left "
                         "behind: give each piece its own scratch memory, and let it write only its own part of the output."
                     )
@@ -470,13 +470,13 @@ def expect_deformed(got: np.ndarray, window: Window, feeds: Feeds) -> None:
     try:
         expect_close(got, expected, name="Y", rtol=1e-4, atol=tolerance)
         return
-    except Wrong as error:
+    except WrongAnswer as error:
         if got.shape != expected.shape or got.dtype != expected.dtype:
             raise
         wrong = str(error)
     for cause, options in KNOWN_DEFORMED.items():  # only now: each is a convolution of its own
         if np.allclose(got, deformed(window, feeds, **options), rtol=1e-3, atol=10 * tolerance, equal_nan=True):
-            raise Wrong(f"{wrong} {cause}")
+            raise WrongAnswer(f"{wrong} {cause}")
     good = np.isclose(got, expected, rtol=1e-3, atol=10 * tolerance, equal_nan=True)
     pixels = good.all(axis=(0, 1)).ravel()  # right in every image and every channel
     if (good | np.isnan(expected)).all():
@@ -490,7 +490,7 @@ def expect_deformed(got: np.ndarray, window: Window, feeds: Feeds) -> None:
         wrong += " The first image is right and a later one is not: X, offset, mask and Y each have a part of their own for each image."
     elif pixels[0] and pixels[np.argmin(pixels) :].mean() < 0.2:
         wrong += " The first pixels are right and the last ones are not: the last tile has fewer pixels than the others, and counts, too."
-    raise Wrong(wrong)
+    raise WrongAnswer(wrong)
 
 
 KNOWN_DEFORMED: dict[str, dict[str, object]] = {
@@ -782,7 +782,7 @@ def expect_near(given: list[np.ndarray], xyz: np.ndarray, k: int) -> None:
         or idx.max() >= len(xyz)
         or (np.diff(np.sort(idx, 1), axis=1) == 0).any()
     ):
-        raise Wrong("idx: expected k different indices of points in each row.")
+        raise WrongAnswer("idx: expected k different indices of points in each row.")
     far = np.sqrt(((xyz[idx].astype(np.float64) - xyz[:, None]) ** 2).sum(2)).astype(np.float32)
     expect_close(far, expected, name="the distances to the points in idx", rtol=1e-4, atol=1e-5)
 

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from oplab.checks import graphs
 from oplab.checks.base import Collect, Verdict
 from oplab.debug import tap
-from oplab.parity.arrays import Wrong, expect_close
+from oplab.parity.arrays import WrongAnswer, expect_close
 
 WORDS = (
     "ash",
@@ -65,9 +65,9 @@ def _returned(v: Verdict, name: str) -> onnx.ModelProto:
     kind = v.value(f"{name}: type")
     if kind != "ModelProto":
         shown = "None. Is there a return?" if kind == "NoneType" else f"something of type {kind}."
-        raise Wrong(f"{name}: expected a ModelProto, got {shown}")
+        raise WrongAnswer(f"{name}: expected a ModelProto, got {shown}")
     if v.value(f"{name}: changed"):
-        raise Wrong(f"{name}: the model that was given has changed. Work on a copy: `copy.CopyFrom(model)`.")
+        raise WrongAnswer(f"{name}: the model that was given has changed. Work on a copy: `copy.CopyFrom(model)`.")
     return v.model(name)
 
 
@@ -93,7 +93,7 @@ def _run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], what: str) -> 
         return ops.session(model, threads=1).run(None, dict(feeds))
     except Exception as error:
         text = " ".join(str(error).split())
-        raise Wrong(f"{what}: ONNX Runtime with the course's kernels says: {text[:400]}") from None
+        raise WrongAnswer(f"{what}: ONNX Runtime with the course's kernels says: {text[:400]}") from None
 
 
 def _imports(model: onnx.ModelProto) -> dict[str, int]:
@@ -113,7 +113,7 @@ def _expect_sorted(model: onnx.ModelProto, what: str) -> None:
                 why = (
                     "which a later node makes: sort the nodes" if name in made else "which nothing in this model makes"
                 )
-                raise Wrong(f"{what}: the node {node.name or node.op_type} reads {name!r}, {why}.")
+                raise WrongAnswer(f"{what}: the node {node.name or node.op_type} reads {name!r}, {why}.")
         known |= set(node.output)
 
 
@@ -219,7 +219,7 @@ def judge_extract(v: Verdict) -> None:
     with v.check("keeps versions, and has types"):
         for name, part in parts.items():
             if _imports(part) != _imports(model) or part.ir_version != model.ir_version:
-                raise Wrong(
+                raise WrongAnswer(
                     f"{name}: expected IR version {model.ir_version} and the imports {_imports(model)}, got {part.ir_version} and "
                     f"{_imports(part)}."
                 )
@@ -248,7 +248,7 @@ def _expect_ends(name: str, part: onnx.ModelProto, inputs: list[str], outputs: l
             lost = (
                 " An input that is not needed stays an input." if what == "inputs" and set(found) < set(wanted) else ""
             )
-            raise Wrong(f"{name}: expected the graph {what} {wanted}, got {found}.{same or lost}")
+            raise WrongAnswer(f"{name}: expected the graph {what} {wanted}, got {found}.{same or lost}")
 
 
 def _expect_nodes(
@@ -260,14 +260,14 @@ def _expect_nodes(
     extra = [node.name for node in part.graph.node if node.SerializeToString() not in expected]
     lacking = [node.name for node in wanted if node.SerializeToString() not in found]
     if lacking:
-        raise Wrong(f"{name}: {outputs} need the node {lacking[0]}, and the part does not have it as it was.")
+        raise WrongAnswer(f"{name}: {outputs} need the node {lacking[0]}, and the part does not have it as it was.")
     if extra:
-        raise Wrong(
+        raise WrongAnswer(
             f"{name}: the part has the node {extra[0]}, which lies in front of its inputs or which no output needs: {len(found)} nodes "
             f"instead of {len(expected)}."
         )
     if found != expected:
-        raise Wrong(
+        raise WrongAnswer(
             f"{name}: the nodes stand in another order, or twice: {_names(part.graph.node)}, expected {_names(wanted)}."
         )
 
@@ -279,11 +279,13 @@ def _expect_initialisers(
     wanted = {tensor.name: tensor.SerializeToString() for tensor in model.graph.initializer if tensor.name in read}
     found = {tensor.name: tensor.SerializeToString() for tensor in part.graph.initializer}
     if set(found) - set(wanted):
-        raise Wrong(f"{name}: the initialiser {sorted(set(found) - set(wanted))[0]!r} is read by no node of the part.")
+        raise WrongAnswer(
+            f"{name}: the initialiser {sorted(set(found) - set(wanted))[0]!r} is read by no node of the part."
+        )
     if set(wanted) - set(found):
-        raise Wrong(f"{name}: the initialiser {sorted(set(wanted) - set(found))[0]!r} is missing.")
+        raise WrongAnswer(f"{name}: the initialiser {sorted(set(wanted) - set(found))[0]!r} is missing.")
     if found != wanted:
-        raise Wrong(f"{name}: an initialiser has changed.")
+        raise WrongAnswer(f"{name}: an initialiser has changed.")
 
 
 def _expect_types(name: str, part: onnx.ModelProto) -> None:
@@ -293,7 +295,7 @@ def _expect_types(name: str, part: onnx.ModelProto) -> None:
         wide = 2 if "_" in value.name else 4
         if kind.elem_type != TensorProto.FLOAT or shape != ["n", wide]:
             shown = f"{helper.tensor_dtype_to_np_dtype(kind.elem_type)}{shape}" if kind.elem_type else "no type"
-            raise Wrong(
+            raise WrongAnswer(
                 f"{name}: {value.name!r} has {shown}, expected float32['n', {wide}]. Shape inference, value_info, inputs and outputs know "
                 "the types."
             )
@@ -304,14 +306,14 @@ def _expect_refusal(v: Verdict, name: str, cut: tuple[list[str], list[str]], mis
     call = f"extract(model, {cut[0]}, {cut[1]})"
     if error is None:
         kind = v.value(f"{name}: type")
-        raise Wrong(
+        raise WrongAnswer(
             f"{name}: {call} also needs the graph input {missing[0]!r}, but no error was raised: a {kind} came back."
         )
     if error.type != "ValueError":
-        raise Wrong(f"{name}: {call} has to raise a ValueError that names {missing}, got {error.message}")
+        raise WrongAnswer(f"{name}: {call} has to raise a ValueError that names {missing}, got {error.message}")
     unnamed = [entry for entry in missing if entry not in error.message]
     if unnamed:
-        raise Wrong(f"{name}: the message of the ValueError does not contain {unnamed[0]!r}: {error.message}")
+        raise WrongAnswer(f"{name}: the message of the ValueError does not contain {unnamed[0]!r}: {error.message}")
 
 
 # --- find_the_bug
@@ -452,7 +454,7 @@ def judge_find_the_bug(v: Verdict) -> None:
                     if type(answer) is str and answer in bug.errors
                     else ""
                 )
-                raise Wrong(
+                raise WrongAnswer(
                     f"{bug.title}: expected the name of a node, for example {nodes[0].name!r}, got {shown}{cause}"
                 )
     if not v.ok:
@@ -464,7 +466,7 @@ def judge_find_the_bug(v: Verdict) -> None:
         for bug in bugs:
             calls = v.value(f"{bug.title}: calls")
             if type(calls) is not int or calls > CALLS:
-                raise Wrong(f"{bug.title}: {calls} calls of compare, {CALLS} are allowed.")
+                raise WrongAnswer(f"{bug.title}: {calls} calls of compare, {CALLS} are allowed.")
 
 
 def _expect_node(bug: _Bug, answer: str) -> None:
@@ -476,12 +478,12 @@ def _expect_node(bug: _Bug, answer: str) -> None:
     error = errors[given.output[0]]
     if error <= ROUNDING:
         after = " It stands in front of the fault." if nodes.index(given) < bug.place else " It lies in another branch."
-        raise Wrong(
+        raise WrongAnswer(
             f"{name}: the result of {answer} is right (error {error:.1e}).{after} The first wrong node is {expected.name}."
         )
     spoilt = next(entry for entry in given.input if not errors.get(entry, 0.0) <= ROUNDING)
     nan = " An error of NaN is wrong, too, and `nan > 1e-3` is False." if any(map(math.isnan, errors.values())) else ""
-    raise Wrong(
+    raise WrongAnswer(
         f"{name}: {answer} is wrong, but so is {spoilt!r}, which it reads. The first wrong node is {expected.name}.{nan} "
         "Ask for all values that are still needed after a node: the fault may lie in a branch that one value alone does not show."
     )
@@ -620,7 +622,7 @@ def judge_replace_subgraph(v: Verdict) -> None:
                 ("outputs", _names(model.graph.output), _names(got.graph.output)),
             ):
                 if wanted != came:
-                    raise Wrong(f"{name}: expected the graph {what} {wanted}, got {came}.")
+                    raise WrongAnswer(f"{name}: expected the graph {what} {wanted}, got {came}.")
             found[name] = got
     with v.check("replaces the groups that can go, and no others"):
         for name, got in found.items():
@@ -634,7 +636,7 @@ def judge_replace_subgraph(v: Verdict) -> None:
             wanted = _imports(models[name]) | ({"oplab": 1} if uses else {})
             if _imports(got) != wanted or len(got.opset_import) != len(wanted):
                 listed = [(entry.domain, entry.version) for entry in got.opset_import]
-                raise Wrong(f"{name}: expected the imports {wanted}, got {listed}.")
+                raise WrongAnswer(f"{name}: expected the imports {wanted}, got {listed}.")
     with v.check("nothing is left of what is gone"):
         for name, got in found.items():
             _expect_clean(name, got)
@@ -662,7 +664,7 @@ def _expect_groups(name: str, model: onnx.ModelProto, got: onnx.ModelProto) -> N
         node = after.get(result)
         if node is None or (node.domain, node.op_type) != ("oplab", "MyAdd"):
             who = "nobody" if node is None else f"a node {node.domain or 'ai.onnx'}::{node.op_type}"
-            raise Wrong(
+            raise WrongAnswer(
                 f"{name}: {result!r} is {p:.4g} * {a} + {q:.4g} * {b}, a group that can go, but {who} makes it."
             )
         attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
@@ -680,20 +682,24 @@ def _expect_groups(name: str, model: onnx.ModelProto, got: onnx.ModelProto) -> N
         )
         if not close:
             shown = " + ".join(f"{factor:.4g} * {value}" for value, factor in pair)
-            raise Wrong(f"{name}: {result!r} is {p:.4g} * {a} + {q:.4g} * {b}, but the new node computes {shown}.")
+            raise WrongAnswer(
+                f"{name}: {result!r} is {p:.4g} * {a} + {q:.4g} * {b}, but the new node computes {shown}."
+            )
     for result, node in after.items():
         if node.op_type == "MyAdd" and result not in groups and before.get(result) != node:
-            raise Wrong(f"{name}: {result!r} must not be made by a MyAdd: {_why_not(model, result)}.")
+            raise WrongAnswer(f"{name}: {result!r} must not be made by a MyAdd: {_why_not(model, result)}.")
     products = {entry for result in groups for entry in before[result].input}
     for result, node in before.items():
         if result not in groups and result not in products and after.get(result) != node:
-            raise Wrong(
+            raise WrongAnswer(
                 f"{name}: the node {node.name}, which belongs to no group that can go, is missing or was changed."
             )
         if result in products and result in after:
-            raise Wrong(f"{name}: the product {result!r} is still there, although nobody reads it now.")
+            raise WrongAnswer(f"{name}: the product {result!r} is still there, although nobody reads it now.")
     if len(got.graph.node) != len(model.graph.node) - 2 * len(groups):
-        raise Wrong(f"{name}: expected {len(model.graph.node) - 2 * len(groups)} nodes, got {len(got.graph.node)}.")
+        raise WrongAnswer(
+            f"{name}: expected {len(model.graph.node) - 2 * len(groups)} nodes, got {len(got.graph.node)}."
+        )
 
 
 def _why_not(model: onnx.ModelProto, result: str) -> str:
@@ -714,8 +720,8 @@ def _expect_clean(name: str, got: onnx.ModelProto) -> None:
     read = {entry for node in got.graph.node for entry in node.input} | set(_names(got.graph.output))
     for tensor in got.graph.initializer:
         if tensor.name not in read:
-            raise Wrong(f"{name}: the initialiser {tensor.name!r} is still in the file, and nobody reads it.")
+            raise WrongAnswer(f"{name}: the initialiser {tensor.name!r} is still in the file, and nobody reads it.")
     values = {entry for node in got.graph.node for entry in node.output} | set(_names(got.graph.input)) | read
     for value in got.graph.value_info:
         if value.name not in values:
-            raise Wrong(f"{name}: value_info still speaks of {value.name!r}, which nobody makes any more.")
+            raise WrongAnswer(f"{name}: value_info still speaks of {value.name!r}, which nobody makes any more.")

@@ -16,7 +16,7 @@ import numpy as np
 from oplab.checks import graphs
 from oplab.checks.base import Collect, Recorded, Verdict
 from oplab.checks.exporting import about
-from oplab.parity.arrays import Wrong, describe, expect_close
+from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -84,11 +84,11 @@ def expect_module(v: Verdict) -> None:
     if error is not None:
         v.value("your function")  # raises, with the learner's line
     if not v.value("returned"):
-        raise Wrong("Expected the module that the two files were made from, got None: return it at the end.")
+        raise WrongAnswer("Expected the module that the two files were made from, got None: return it at the end.")
     if not v.value("callable"):
-        raise Wrong(f"Expected the module that the two files were made from, got a {v.value('returned')}.")
+        raise WrongAnswer(f"Expected the module that the two files were made from, got a {v.value('returned')}.")
     if v.value("training"):
-        raise Wrong(
+        raise WrongAnswer(
             "The returned module is in train mode: Dropout throws features away, and BatchNorm uses the numbers of the batch at hand. "
             "Call eval() before you export and before you compare."
         )
@@ -117,7 +117,7 @@ def expect_node(model: onnx.ModelProto, op: str, instead: Sequence[str]) -> onnx
         strange = [name for name in found if name.endswith(op)]
         if strange:
             domain = strange[0].removesuffix(op).removesuffix("::")
-            raise Wrong(
+            raise WrongAnswer(
                 f"Expected a node {wanted}, the graph has {strange[0]}: its domain is {domain or 'ai.onnx'!r}, not 'lab'."
             )
         other = next((name for name in [*instead, *found] if found[name] and (name in instead or "::" in name)), None)
@@ -126,28 +126,30 @@ def expect_node(model: onnx.ModelProto, op: str, instead: Sequence[str]) -> onnx
             if other
             else " What it computes stands there as ONNX's own operators, or as a constant."
         )
-        raise Wrong(f"Expected a node {wanted}, the graph has none.{hint}")
+        raise WrongAnswer(f"Expected a node {wanted}, the graph has none.{hint}")
     graphs.expect_ops(model, {wanted: 1})
     for name in instead:
         if found[name]:
-            raise Wrong(f"The graph has {found[name]} × {name} beside {wanted}: your operator alone does this work.")
+            raise WrongAnswer(
+                f"The graph has {found[name]} × {name} beside {wanted}: your operator alone does this work."
+            )
     version = graphs.opset(model, "lab")
     if version != 1:
-        raise Wrong(
+        raise WrongAnswer(
             f"Expected version 1 of the domain lab, the model imports {version or 'none'}: your kernel is in version 1."
         )
     strange = sorted({node.domain for node in graphs.nodes(model)} - {"", "ai.onnx", "lab"})
     if strange:
-        raise Wrong(
+        raise WrongAnswer(
             f"The graph has nodes of the domain {strange[0]!r}: a runtime that has your kernel alone cannot run them."
         )
     if found["Dropout"]:
-        raise Wrong(
+        raise WrongAnswer(
             f"The graph has {found['Dropout']} × Dropout: it was exported in train mode. Call eval() before the export."
         )
     for node in graphs.nodes(model):
         if node.op_type == "BatchNormalization" and any(a.name == "training_mode" and a.i for a in node.attribute):
-            raise Wrong(
+            raise WrongAnswer(
                 "BatchNormalization has training_mode = 1: it was exported in train mode. Call eval() before the export."
             )
     return next(node for node in graphs.nodes(model) if node.domain == "lab")
@@ -158,7 +160,7 @@ def expect_exporter(file: str, model: onnx.ModelProto) -> None:
     from_dynamo = any(node.metadata_props for node in graphs.nodes(model))
     if from_dynamo != (file == "dynamo.onnx"):
         is_from = "dynamo" if from_dynamo else "TorchScript"
-        raise Wrong(
+        raise WrongAnswer(
             f"{file} was written over the {is_from} path. Export once with dynamo=True and once with dynamo=False."
         )
 
@@ -182,7 +184,7 @@ def runnable(
     try:
         return oplab.session(made, threads=1)
     except Exception as error:
-        raise Wrong(f"ONNX Runtime cannot load the model: {_tidy(error)}{_loading(str(error))}") from None
+        raise WrongAnswer(f"ONNX Runtime cannot load the model: {_tidy(error)}{_loading(str(error))}") from None
 
 
 def expect_runs(session: Any, feeds: Feeds) -> np.ndarray:
@@ -190,7 +192,9 @@ def expect_runs(session: Any, feeds: Feeds) -> np.ndarray:
     try:
         return session.run(None, feeds)[0]
     except Exception as error:
-        raise Wrong(f"ONNX Runtime cannot run the model on {shapes}: {_tidy(error)}{_running(str(error))}") from None
+        raise WrongAnswer(
+            f"ONNX Runtime cannot run the model on {shapes}: {_tidy(error)}{_running(str(error))}"
+        ) from None
 
 
 def _loading(words: str) -> str:
@@ -335,13 +339,13 @@ def expect_open_sizes(model: onnx.ModelProto) -> None:
     dims = model.graph.output[0].type.tensor_type.shape.dim
     fixed = [dim.dim_value for dim in list(dims)[2:] if dim.HasField("dim_value")]
     if fixed:
-        raise Wrong(
+        raise WrongAnswer(
             f"The type of y promises a side of {fixed[0]} pixels. That was true at the factor of the export; the sides are data."
         )
     given = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
     same = [dim.dim_param for dim in list(dims)[2:] if dim.dim_param and dim.dim_param in given]
     if same:
-        raise Wrong(
+        raise WrongAnswer(
             f"The type of y promises a side of {same[0]!r}, that of photo. It is another one: your fake or your setType gives the "
             "result the sizes of x, and nobody knows them before the factor is there."
         )
@@ -442,7 +446,7 @@ def expect_opset(model: onnx.ModelProto) -> None:
         return
     for node in graphs.nodes(model):
         if node.op_type == "ScatterElements" and any(a.name == "reduction" and a.s == b"max" for a in node.attribute):
-            raise Wrong(
+            raise WrongAnswer(
                 f"The file is of opset {graphs.opset(model)} and has a ScatterElements with reduction = max. ONNX has that since "
                 "opset 18, and another runtime may refuse it: export with opset_version=18."
             )
@@ -453,15 +457,15 @@ def expect_k(node: onnx.NodeProto) -> None:
 
     found = {a.name: a for a in node.attribute}
     if set(found) != {"k"}:
-        raise Wrong(f"Expected the attribute k of lab::KNN, found {', '.join(sorted(found)) or 'none'}.")
+        raise WrongAnswer(f"Expected the attribute k of lab::KNN, found {', '.join(sorted(found)) or 'none'}.")
     if found["k"].type != AttributeProto.INT:
-        raise Wrong(f"The attribute k has to be INT, it is {AttributeProto.AttributeType.Name(found['k'].type)}.")
+        raise WrongAnswer(f"The attribute k has to be INT, it is {AttributeProto.AttributeType.Name(found['k'].type)}.")
     if found["k"].i != 12:
-        raise Wrong(
+        raise WrongAnswer(
             f"The attribute k is {found['k'].i}; the network asks for 12 neighbours (oplab.nets.edge_net.NEIGHBOURS)."
         )
     if len(node.input) != 2:
-        raise Wrong(f"lab::KNN has the inputs xyz and offset; the node has {len(node.input)}.")
+        raise WrongAnswer(f"lab::KNN has the inputs xyz and offset; the node has {len(node.input)}.")
 
 
 def knn_body() -> list[onnx.NodeProto]:
@@ -501,12 +505,16 @@ def baked(feeds: Feeds) -> dict[str, np.ndarray]:
 def expect_names(got: np.ndarray, expected: np.ndarray, label: np.ndarray) -> None:
     """Demand that the model calls the clouds what PyTorch calls them, and that it is right as often as the training said."""
     if got.shape != expected.shape:
-        raise Wrong(f"logits: expected {describe(expected)}, got {describe(got)}.")
+        raise WrongAnswer(f"logits: expected {describe(expected)}, got {describe(got)}.")
     same, right = float((got.argmax(1) == expected.argmax(1)).mean()), float((got.argmax(1) == label).mean())
     if same < 0.99:
-        raise Wrong(f"It calls {same:.0%} of the clouds what the network calls them in PyTorch; expected all of them.")
+        raise WrongAnswer(
+            f"It calls {same:.0%} of the clouds what the network calls them in PyTorch; expected all of them."
+        )
     if right < 0.88:
-        raise Wrong(f"It is right on {right:.0%} of the clouds; in PyTorch the network is right on more than 95 %.")
+        raise WrongAnswer(
+            f"It is right on {right:.0%} of the clouds; in PyTorch the network is right on more than 95 %."
+        )
 
 
 # --- the kernels -------------------------------------------------------------------------------------------------------------
@@ -541,7 +549,7 @@ def collect_runs(c: Collect, model: onnx.ModelProto, cases: Mapping[str, Feeds],
 def kernel_result(v: Verdict, title: str) -> np.ndarray:
     error = v.error("session") or v.error(title)
     if error:
-        raise Wrong(f"ONNX Runtime says: {error.message}{_kernel_cause(error)}")
+        raise WrongAnswer(f"ONNX Runtime says: {error.message}{_kernel_cause(error)}")
     return v.array(title)
 
 
@@ -559,9 +567,9 @@ def _kernel_cause(error: Recorded) -> str:
 def expect_refusal(v: Verdict, title: str, likely: str = "") -> None:
     error = v.error(title)
     if error is None:
-        raise Wrong(f"{title}: expected an error status with a sentence, but there was none. {likely}".strip())
+        raise WrongAnswer(f"{title}: expected an error status with a sentence, but there was none. {likely}".strip())
     if len(error.message) < 20:
-        raise Wrong(f"{title}: the status has no sentence ({error.message!r}): say what is wrong.")
+        raise WrongAnswer(f"{title}: the status has no sentence ({error.message!r}): say what is wrong.")
 
 
 # --- resize_kernel -----------------------------------------------------------------------------------------------------------

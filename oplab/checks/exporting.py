@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oplab.parity.arrays import Wrong
+from oplab.parity.arrays import WrongAnswer
 
 if TYPE_CHECKING:
     import torch
@@ -70,5 +70,5 @@ def about(title: str) -> Iterator[None]:
     """Puts in front of a message which export it is about."""
     try:
         yield
-    except Wrong as error:
+    except WrongAnswer as error:
         raise error if str(error).startswith(title) else type(error)(f"{title}: {error}") from None

@@ -1,4 +1,4 @@
-"""What judges ask of an ONNX model. Each function raises :class:`oplab.parity.arrays.Wrong` with a sentence for the learner."""
+"""What judges ask of an ONNX model. Each function raises :class:`oplab.parity.arrays.WrongAnswer` with a sentence for the learner."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from oplab.onnxtools.subgraphs import bodies, reads
-from oplab.parity.arrays import Wrong
+from oplab.parity.arrays import WrongAnswer
 
 
 def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:
@@ -17,13 +17,13 @@ def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:
     try:
         model = onnx.load_model_from_string(data)
     except Exception:
-        raise Wrong(f"{name}: these {len(data)} bytes are not an ONNX model.") from None
+        raise WrongAnswer(f"{name}: these {len(data)} bytes are not an ONNX model.") from None
     if not model.HasField("graph") or not model.graph.output:
-        raise Wrong(f"{name}: these {len(data)} bytes hold no ONNX graph with an output.")
+        raise WrongAnswer(f"{name}: these {len(data)} bytes hold no ONNX graph with an output.")
     for tensor in tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
             place = next((entry.value for entry in tensor.external_data if entry.key == "location"), "another file")
-            raise Wrong(
+            raise WrongAnswer(
                 f"{name}: the weights of {tensor.name!r} are not in the file but in {place!r}; "
                 "without that file the model cannot be loaded."
             )
@@ -79,7 +79,9 @@ def opset(model: onnx.ModelProto, domain: str = "") -> int | None:
 def expect_opset(model: onnx.ModelProto, version: int, domain: str = "") -> None:
     found = opset(model, domain)
     if found != version:
-        raise Wrong(f"Expected opset {version} of domain {domain or 'ai.onnx'}, the model imports {found or 'none'}.")
+        raise WrongAnswer(
+            f"Expected opset {version} of domain {domain or 'ai.onnx'}, the model imports {found or 'none'}."
+        )
 
 
 def expect_inputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
@@ -88,12 +90,12 @@ def expect_inputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
     found = [value.name for value in model.graph.input if value.name not in constants]
     missing = [name for name in names if name not in found]
     if missing and len(found) < len(names):
-        raise Wrong(
+        raise WrongAnswer(
             f"Expected the graph inputs {list(names)}, got {found}: {', '.join(missing)} is missing. "
             "A missing input was baked into the graph as a constant."
         )
     if found != list(names):
-        raise Wrong(f"Expected the graph inputs {list(names)}, got {found}.")
+        raise WrongAnswer(f"Expected the graph inputs {list(names)}, got {found}.")
 
 
 def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
@@ -107,7 +109,7 @@ def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
             waiting.extend(reads(makers[name]) if name in makers else ())
     for name in names:
         if name not in reached:
-            raise Wrong(
+            raise WrongAnswer(
                 f"No output depends on the graph input {name!r}: what was computed from it at export stands in the graph as a constant, "
                 f"or it was left out. The graph has {_list(ops(model))}."
             )
@@ -116,7 +118,7 @@ def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
 def expect_outputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
     found = [value.name for value in model.graph.output]
     if found != list(names):
-        raise Wrong(f"Expected the graph outputs {list(names)}, got {found}.")
+        raise WrongAnswer(f"Expected the graph outputs {list(names)}, got {found}.")
 
 
 def expect_ops(model: onnx.ModelProto, wanted: Mapping[str, int]) -> None:
@@ -129,7 +131,9 @@ def expect_ops(model: onnx.ModelProto, wanted: Mapping[str, int]) -> None:
             abroad = [other for other in found if other.endswith("::" + name)]
             if abroad:
                 hint = f" {abroad[0]} is an operator of another domain: ONNX's own are written without one."
-            raise Wrong(f"Expected {count} × {name} in the graph, found {found[name]}; it has {_list(found)}.{hint}")
+            raise WrongAnswer(
+                f"Expected {count} × {name} in the graph, found {found[name]}; it has {_list(found)}.{hint}"
+            )
 
 
 def expect_valid(model: onnx.ModelProto) -> None:
@@ -138,7 +142,7 @@ def expect_valid(model: onnx.ModelProto) -> None:
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:
         text = " ".join(str(error).split("\n\n")[0].split())
-        raise Wrong(f"onnx.checker rejects the model: {text[:400]}") from None
+        raise WrongAnswer(f"onnx.checker rejects the model: {text[:400]}") from None
 
 
 def expect_dynamic(model: onnx.ModelProto, name: str, axes: Sequence[int]) -> None:
@@ -149,11 +153,11 @@ def expect_dynamic(model: onnx.ModelProto, name: str, axes: Sequence[int]) -> No
             fixed = [axis for axis in axes if axis >= len(dims) or dims[axis].HasField("dim_value")]
             if fixed:
                 shape = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims]
-                raise Wrong(
+                raise WrongAnswer(
                     f"Input {name!r} has the shape {shape}: axis {fixed[0]} is fixed, so only that size can be run."
                 )
             return
-    raise Wrong(f"The graph has no input {name!r}.")
+    raise WrongAnswer(f"The graph has no input {name!r}.")
 
 
 def run(
@@ -171,12 +175,12 @@ def run(
     try:
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise Wrong(f"{what} cannot load the model: {_tidy(error)}") from None
+        raise WrongAnswer(f"{what} cannot load the model: {_tidy(error)}") from None
     try:
         return session.run(None, dict(feeds))
     except Exception as error:
         shapes = ", ".join(f"{name} {value.dtype}{list(value.shape)}" for name, value in feeds.items())
-        raise Wrong(f"{what} cannot run the model on {shapes}: {_tidy(error)}") from None
+        raise WrongAnswer(f"{what} cannot run the model on {shapes}: {_tidy(error)}") from None
 
 
 def _tidy(error: Exception) -> str:

@@ -21,9 +21,9 @@ from oplab.errors import OplabError
 from oplab.grading import guard
 from oplab.grading import limits as limiting
 from oplab.grading.client import Server, Tampered
-from oplab.grading.halves import without_judges
 from oplab.grading.isolation import detect
 from oplab.grading.results import Check, Outcome, Results
+from oplab.grading.split_check import without_judges
 from oplab.toolchain.findings import python_finding, sanitizer_finding
 from oplab.toolchain.recipes import Sanitizer
 

@@ -17,7 +17,7 @@ from typing import Any
 from oplab.checks.base import (
     Apart,
     Collect,
-    Disturbed,
+    EvidenceTampered,
     LearnerError,
     Verdict,
     find_todo,
@@ -26,7 +26,7 @@ from oplab.checks.base import (
     rng_for,
 )
 from oplab.grading import guard
-from oplab.parity.arrays import Wrong
+from oplab.parity.arrays import WrongAnswer
 
 MAX_REPORT = 256 << 10
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -74,9 +74,9 @@ def judge(job: dict[str, Any]) -> dict[str, Any]:
                 half(verdict)
             finally:  # whatever it found, it means nothing if the inputs were others
                 verdict.expect_same_inputs()
-    except Disturbed as error:
+    except EvidenceTampered as error:
         return {"outcome": "disturbed", "message": str(error)}
-    except Wrong as error:  # outside of a named check: evidence that cannot be read
+    except WrongAnswer as error:  # outside of a named check: evidence that cannot be read
         return {
             "outcome": "judged",
             "checks": [{"name": "evidence", "passed": False, "message": str(error), "raised": False}],
@@ -110,7 +110,7 @@ def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
             }
         if isinstance(error, LearnerError):
             return {"outcome": "error", "message": str(error)}
-        if isinstance(error, Wrong):
+        if isinstance(error, WrongAnswer):
             return {"outcome": "wrong", "message": str(error)}
         if isinstance(error, SyntaxError) and error.filename == job["file"]:
             quoted = f": {error.text.strip()}" if error.text else ""

@@ -15,7 +15,7 @@ TOLERANCE = {
 }
 
 
-class Wrong(AssertionError):
+class WrongAnswer(AssertionError):
     """An answer is not right. The message is written for the learner."""
 
 
@@ -136,14 +136,16 @@ def expect_close(
         Wrong: with what was expected, what came, and where.
     """
     if got.dtype != expected.dtype or got.shape != expected.shape:
-        raise Wrong(f"{name}: expected {describe(expected)}, got {describe(got)}.{_cause(got, likely, rtol, atol)}")
+        raise WrongAnswer(
+            f"{name}: expected {describe(expected)}, got {describe(got)}.{_cause(got, likely, rtol, atol)}"
+        )
     default = TOLERANCE.get(str(expected.dtype), (0.0, 0.0))
     rtol, atol = default[0] if rtol is None else rtol, default[1] if atol is None else atol
     found = difference(expected, got, rtol, atol)
     if found.bad:
         index = found.first
         at = f"at {list(index)} " if index else ""
-        raise Wrong(
+        raise WrongAnswer(
             f"{name}: {found.bad} of {found.total} elements differ; first {at}expected {_number(expected[index])}, "
             f"got {_number(got[index])}. Largest error {found.max_abs:.3g} absolute"
             f"{'' if np.isnan(found.max_rel) else f', {found.max_rel:.3g} relative'} "

@@ -20,7 +20,7 @@ import numpy as np
 from oplab.errors import OplabError
 from oplab.onnxtools.inputs import checked_inputs, input_specs
 from oplab.parity import backends as running
-from oplab.parity.arrays import TOLERANCE, Wrong, describe, difference, max_ulp
+from oplab.parity.arrays import TOLERANCE, WrongAnswer, describe, difference, max_ulp
 from oplab.parity.backends import NAMES, Job, Unavailable, first_line
 
 Verdict = Literal["base", "equal", "close", "differs", "failed", "not available"]
@@ -98,15 +98,15 @@ class Report:
         for name in backends:
             if name not in self.ran:
                 why = next((row.reason for row in self.rows if row.backend == name), "it was not asked for")
-                raise Wrong(f"{name} did not run: {why}.")
+                raise WrongAnswer(f"{name} did not run: {why}.")
         for row in self.rows:
             if row.verdict == "failed":
-                raise Wrong(f"{row.backend} failed{self._of(row)}: {row.reason}.")
+                raise WrongAnswer(f"{row.backend} failed{self._of(row)}: {row.reason}.")
             if row.verdict == "differs":
-                raise Wrong(f"{row.backend} and {self.base} differ in {row.output}{self._of(row)}: {row.reason}.")
+                raise WrongAnswer(f"{row.backend} and {self.base} differ in {row.output}{self._of(row)}: {row.reason}.")
         if len(self.ran) < 2:
             missing = "; ".join(f"{row.backend}: {row.reason}" for row in self.rows if row.backend not in self.ran)
-            raise Wrong(f"{self.summary()[:-1]} ({missing}).")
+            raise WrongAnswer(f"{self.summary()[:-1]} ({missing}).")
         return self
 
     def summary(self) -> str:

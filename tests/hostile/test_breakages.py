@@ -95,7 +95,7 @@ BREAKAGES = (
     Breakage(
         "split",
         "the learner's process does not hold the judge's code",
-        "grading/halves.py",
+        "grading/split_check.py",
         "    tree = ast.parse(text)\n    wanted",
         "    return text\n    tree = ast.parse(text)\n    wanted",
         "array__finds_judge_in_memory",

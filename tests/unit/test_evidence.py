@@ -15,7 +15,7 @@ import torch
 from oplab.checks import base
 from oplab.checks.base import Collect, LearnerError, Verdict, find_todo, rng_for
 from oplab.course.stubs import todo
-from oplab.parity.arrays import Wrong
+from oplab.parity.arrays import WrongAnswer
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ class Liar(np.ndarray):
 def test_other_types_are_named_not_trusted(value, collect, tmp_path):
     collect.value("y", value)
     collect.finish()
-    with pytest.raises(Wrong, match="got a"):
+    with pytest.raises(WrongAnswer, match="got a"):
         judge(tmp_path).array("y")
 
 
@@ -94,7 +94,7 @@ def test_an_exception_is_evidence_with_its_line(collect, tmp_path):
 def test_a_file_that_was_not_written_is_named(collect, tmp_path):
     collect.file("model", tmp_path / "scratch" / "m.onnx")
     collect.finish()
-    with pytest.raises(Wrong, match="m.onnx was not written"):
+    with pytest.raises(WrongAnswer, match="m.onnx was not written"):
         judge(tmp_path).bytes("model")
 
 
@@ -137,20 +137,20 @@ class Bomb:
 )
 def test_forged_arrays_are_refused(data, tmp_path):
     verdict = evidence(tmp_path, {"y": {"kind": "array", "array": "a0"}}, data)
-    with pytest.raises(Wrong):
+    with pytest.raises(WrongAnswer):
         verdict.array("y")
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr(base, "MAX_ARRAYS", 1 << 20)
     verdict = evidence(tmp_path, {"y": {"kind": "array", "array": "a0"}}, archive("a0.npy", bytes(8 << 20)))
-    with pytest.raises(Wrong, match="too large"):
+    with pytest.raises(WrongAnswer, match="too large"):
         verdict.array("y")
 
 
 @pytest.mark.parametrize("items", [3, [], {"y": 3}, {str(i): {} for i in range(1000)}])
 def test_forged_items_are_refused(items, tmp_path):
-    with pytest.raises(Wrong):
+    with pytest.raises(WrongAnswer):
         evidence(tmp_path, items).value("y")
 
 
@@ -174,7 +174,7 @@ def test_forged_paths_and_kinds_are_refused(item, tmp_path):
     stream = io.BytesIO()
     np.savez(stream)
     verdict = evidence(folder, {"y": item}, stream.getvalue())
-    with pytest.raises(Wrong):
+    with pytest.raises(WrongAnswer):
         verdict.bytes("y") if item["kind"] == "file" else verdict.value("y")
 
 

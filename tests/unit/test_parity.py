@@ -8,13 +8,13 @@ import sys
 import numpy as np
 import pytest
 
-from oplab.parity.arrays import Wrong, difference, expect_close, max_ulp
+from oplab.parity.arrays import WrongAnswer, difference, expect_close, max_ulp
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
 
 def wrong(got, expected, **options):
-    with pytest.raises(Wrong) as caught:
+    with pytest.raises(WrongAnswer) as caught:
         expect_close(got, expected, **options)
     return str(caught.value)
 
@@ -88,7 +88,7 @@ def test_half_precision_has_its_own_tolerance():
 def test_the_relative_error_is_told_of_values_that_are_not_nearly_zero():
     expected = np.array([1e-17, 2.0], np.float64)
     assert difference(expected, np.array([0.5, 2.5]), 1e-6, 1e-6).max_rel == 0.25
-    with pytest.raises(Wrong, match=r"Largest error 0\.5 absolute \(allowed"):
+    with pytest.raises(WrongAnswer, match=r"Largest error 0\.5 absolute \(allowed"):
         expect_close(np.array([0.5]), np.array([0.0]), name="y")
 
 

@@ -22,7 +22,7 @@ from onnx.reference.op_run import OpRun
 from oplab import OplabError, ops
 from oplab.onnxtools.inputs import input_specs, random_inputs
 from oplab.parity import parity
-from oplab.parity.arrays import Wrong
+from oplab.parity.arrays import WrongAnswer
 from oplab.parity.report import Report, Row, compared
 from oplab.toolchain import build
 
@@ -205,7 +205,7 @@ class TestDisagreement:
         }
         assert report.summary() == "reference, ort and host do not agree with eager."
         with pytest.raises(
-            Wrong, match=r"^reference and eager differ in y: 12 of 12 elements differ, first at \[0, 0\]"
+            WrongAnswer, match=r"^reference and eager differ in y: 12 of 12 elements differ, first at \[0, 0\]"
         ):
             report.expect()
 
@@ -227,7 +227,7 @@ class TestDisagreement:
         report = parity(my_add_model(), pair(), ["eager", "ort", "host"], module=broken)
         assert (report.rows[0].verdict, report.base, report.passed) == ("failed", "ort", False)
         assert report.rows[0].reason == "KeyError: 'no such weight'"
-        with pytest.raises(Wrong, match="eager failed: KeyError: 'no such weight'."):
+        with pytest.raises(WrongAnswer, match="eager failed: KeyError: 'no such weight'."):
             report.expect()
 
     def test_a_model_that_onnx_runtime_refuses(self):
@@ -244,7 +244,7 @@ class TestDisagreement:
             return my_add(a, b) + (len(a) > 2)
 
         report = parity(my_add_model(), [pair(2), pair(3)], ["ort", "eager"], module=breaks)
-        with pytest.raises(Wrong, match="eager and ort differ in y of case 1"):
+        with pytest.raises(WrongAnswer, match="eager and ort differ in y of case 1"):
             report.expect()
 
 
@@ -319,16 +319,16 @@ class TestUnavailable:
         report = parity(my_add_model(), pair(), ["eager", "ort"])
         assert not report.passed and report.ran == ("ort",)
         assert report.summary() == "Nothing was compared: ort alone ran."
-        with pytest.raises(Wrong, match=r"ort alone ran \(eager: no PyTorch module"):
+        with pytest.raises(WrongAnswer, match=r"ort alone ran \(eager: no PyTorch module"):
             report.expect()
         assert "Nothing was compared: no backend ran." in parity(my_add_model(), pair(), ["eager"]).text()
 
     def test_a_backend_that_is_demanded(self):
         report = parity(my_add_model(), pair(), ["eager", "reference", "ort"])
         report.expect("ort")
-        with pytest.raises(Wrong, match="eager did not run: no PyTorch module"):
+        with pytest.raises(WrongAnswer, match="eager did not run: no PyTorch module"):
             report.expect("ort", "eager")
-        with pytest.raises(Wrong, match="host did not run: it was not asked for"):
+        with pytest.raises(WrongAnswer, match="host did not run: it was not asked for"):
             report.expect("host")
 
 
