@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hostile_course import ROOT, HostileCourse, attacks
-from test_catalogue import judge
 
 from oplab.grading import isolation
+from tests.support import ROOT
+from tests.support.hostile_course import HostileCourse, attacks, judge
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the attacks need Linux")
 ATTACKS = {attack.name: attack for attack in attacks()}
