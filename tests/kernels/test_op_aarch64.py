@@ -273,7 +273,7 @@ def test_a_set_of_another_processor(machine: Machine, model):
     env = {**os.environ, "OPLAB_SIMD": "avx2"}
     done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
-    assert "OPLAB_SIMD is avx2, which is not a set of instructions of this build." in done.stderr
+    assert "OPLAB_SIMD is avx2, which is not an instruction set of this build." in done.stderr
     assert "one of: neon, plain." in done.stderr and done.stdout == ""
 
 

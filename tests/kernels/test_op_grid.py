@@ -167,16 +167,16 @@ REFUSED = {
     ),
     "start and end swapped": (
         bad(start=[20, 20, 20], end=[0, 0, 0]),
-        "end must not lie a cell or more below start, but along dimension 0 start is 20, end is 0 and size is 1.",
+        "end must not be a cell or more below start, but along dimension 0 start is 20, end is 0 and size is 1.",
     ),
     "end below the points": (
         bad(end=[0, 0, 0]),
-        "end must not lie a cell or more below start, but along dimension 1 start is 1 (the least of pos), end is 0 and "
+        "end must not be a cell or more below start, but along dimension 1 start is 1 (the minimum of pos), end is 0 and "
         "size is 1.",
     ),
     "start above the points": (
         bad(start=[0, 0, 99]),
-        "end must not lie a cell or more below start, but along dimension 2 start is 99, end is 11 (the greatest of "
+        "end must not be a cell or more below start, but along dimension 2 start is 99, end is 11 (the maximum of "
         "pos) and size is 1.",
     ),
     "one side has too many cells": (

@@ -104,7 +104,7 @@ def test_a_set_that_there_is_not(monkeypatch):
     monkeypatch.setenv("OPLAB_SIMD", "avx1024")
     feed, attributes = deform.make_feed()
     with pytest.raises(
-        Exception, match="OPLAB_SIMD is avx1024, which is not a set of instructions of this build"
+        Exception, match="OPLAB_SIMD is avx1024, which is not an instruction set of this build"
     ) as caught:
         deform.ours(feed, **attributes)
     assert re.search(r"Unset it, or set it to one of: .*plain\.", str(caught.value))

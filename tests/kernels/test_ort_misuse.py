@@ -197,7 +197,7 @@ class TestAttributes:
         wrong = onnx.numpy_helper.from_array(np.ones(1, np.float32))
         right = {"attr1": 1.0, "attr2": 1, "nsample": 3}
         source = "\n".join(path.read_text() for path in (paths.root() / "csrc/ort_ops").glob("*.cpp"))
-        assert f'{{"{name}"' in source
+        assert f'(domain, "{name}"' in source
         for attribute in domain.ATTRIBUTES[name]:
             given = {key: right[key] for key in domain.ATTRIBUTES[name] if key in right} | {attribute: wrong}
             with pytest.raises(Exception, match=f"{name}: the attribute {attribute} must be"):
@@ -205,9 +205,9 @@ class TestAttributes:
 
     def test_the_table_holds_every_kernel(self):
         source = "\n".join(path.read_text() for path in (paths.root() / "csrc/ort_ops").glob("*.cpp"))
-        found = dict(re.findall(r'static const Op<\w+<float\b[^>]*>> \w+\{"(\w+)"(?:, (\d+))?\}', source))
-        assert set(found) == set(domain.ATTRIBUTES)
-        assert max(int(since or 1) for since in found.values()) == max(domain.VERSIONS)
+        kernels = dict(re.findall(r'add_for<\w+, float, double>\(domain, "(\w+)"(?:, (\d+))?\)', source))
+        assert set(kernels) == set(domain.ATTRIBUTES)
+        assert max(int(since or 1) for since in kernels.values()) == max(domain.VERSIONS)
 
 
 def one_node(name: str, **attributes):
