@@ -98,5 +98,3 @@ class Results:
 
     def write(self, path: Path) -> None:
         write_atomically(path, json.dumps(self.as_dict(), indent=1) + "\n")
-
-
