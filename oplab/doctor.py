@@ -1,4 +1,4 @@
-"""``oplab doctor``: the versions in use, and what is missing with the command that mends it.
+"""``oplab doctor``: the versions in use, and what is missing with the command that fixes it.
 
 It works in an environment where hardly anything is installed: nothing but the standard library is imported at the top,
 and torch is asked in a process of its own, which may crash.
@@ -37,7 +37,7 @@ class Row:
         name: what was looked at.
         value: what was found, or why it is not there.
         ok: True: it is there. False: it is needed and missing. None: it is optional and missing.
-        fix: the command or sentence that mends it; empty where nothing is to be mended.
+        fix: the command or sentence that fixes it; empty where nothing is missing.
     """
 
     name: str
@@ -318,7 +318,7 @@ def main() -> int:
     missing = [row.name for row in rows if row.ok is False]
     print()
     if missing:
-        print(f"Missing: {', '.join(missing)}. The lines with -> say what mends it.")
+        print(f"Missing: {', '.join(missing)}. The lines with -> show how to fix it.")
         return 1
     print("All that the course needs is there.")
     return 0

@@ -54,6 +54,7 @@ class EdgeConv(nn.Module):
         self.norm = nn.BatchNorm1d(outputs)
 
     def forward(self, x: torch.Tensor, idx: torch.Tensor) -> torch.Tensor:
+        """Features (n, inputs) and neighbours (n, k), int64, to features (n, outputs)."""
         here = x[:, None, :].expand(-1, idx.shape[1], -1)
         edges = torch.cat([here, x[idx] - here], dim=2)  # (n, k, 2 * inputs)
         return torch.relu(self.norm(self.edge(edges).amax(dim=1)))

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from oplab.errors import OplabError
+from oplab.onnxtools import loading
 from oplab.onnxtools.subgraphs import walk
 
 NAMES = ("eager", "exported", "reference", "ort", "host")
@@ -66,24 +66,16 @@ class Job:
 
     @cached_property
     def source(self) -> str | bytes:
-        from oplab import ops
-
-        return ops.model_source(self.model)
+        return loading.source(self.model)
 
     @cached_property
     def proto(self) -> onnx.ModelProto:
         """The model without weights that lie in other files.
 
         Raises:
-            OplabError: the file is no ONNX model.
+            OplabError: the file is not an ONNX model.
         """
-        try:
-            if isinstance(self.source, str):
-                return onnx.load(self.source, load_external_data=False)
-            return onnx.load_from_string(self.source)
-        except Exception as error:
-            name = self.source if isinstance(self.source, str) else "What was given"
-            raise OplabError(f"{name} is no ONNX model: {first_line(error)}.", "Export it again.") from None
+        return loading.load(self.source, "The given model", weights=False)
 
     @cached_property
     def outputs(self) -> list[str]:
@@ -245,7 +237,7 @@ def _reference(job: Job) -> Runner:
 
     own = {(operator.op_domain, operator.__name__) for operator in job.reference}
     operators = [*job.reference, *(one for one in OPERATORS if (one.op_domain, one.__name__) not in own)]
-    proto = onnx.load(job.source) if isinstance(job.source, str) else job.proto
+    proto = loading.load(job.source) if isinstance(job.source, str) else job.proto
     try:
         evaluator = ReferenceEvaluator(proto, new_ops=operators)
     except (NotImplementedError, RuntimeImplementationError) as error:

@@ -151,4 +151,5 @@ def _checked(command: tuple[str, ...], macros: dict[str, str]) -> Compiler:
 
 
 def is_macos() -> bool:
+    """True on macOS, where shared libraries and the linker's flags differ."""
     return sys.platform == "darwin"

@@ -1,4 +1,4 @@
-"""A compiler's or linker's output, cut down to the one error that a reader has to mend."""
+"""A compiler's or linker's output, cut down to the one error that a reader has to fix."""
 
 from __future__ import annotations
 

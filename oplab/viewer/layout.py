@@ -93,7 +93,14 @@ def place(
 
 
 def layers(n: int, edges: list[tuple[int, int]]) -> list[int]:
-    """The layer of each of ``n`` boxes: as high as its inputs allow, or near its consumers where that is shorter."""
+    """The layer of each of ``n`` boxes: as high as its inputs allow, or near its consumers where that is shorter.
+
+    Args:
+        edges: pairs of numbers of boxes, from the upper to the lower one.
+
+    Raises:
+        ValueError: the edges form a cycle.
+    """
     out: list[list[int]] = [[] for _ in range(n)]
     degree = [0] * n
     for a, b in edges:

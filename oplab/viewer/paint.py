@@ -84,6 +84,7 @@ def text_width(text: str, size: float, bold: bool = False) -> float:
 
 
 def mono_width(text: str, size: float = ROW_SIZE) -> float:
+    """The width of a text in the monospaced font, in SVG units; characters of East Asian scripts count twice."""
     return sum(2 if ord(c) > 0x2E80 else 1 for c in text) * size * 0.61
 
 

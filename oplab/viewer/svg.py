@@ -52,6 +52,7 @@ def _headed(panel: Drawing, name: str, facts: str) -> Drawing:
 
 
 def heading(model: Model, title: str) -> tuple[str, str]:
+    """The title, and the facts that follow it: ``12 nodes · opset 20 · IR 10``."""
     count = model.count
     facts = [f"{count:,} node" + ("" if count == 1 else "s"), *model.facts]
     return title, " · ".join(facts)

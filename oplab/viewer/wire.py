@@ -83,6 +83,7 @@ def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
 
 
 def encode_varint(value: int) -> bytes:
+    """A non-negative number as protobuf writes it: seven bits a byte, the lowest first."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

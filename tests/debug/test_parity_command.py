@@ -83,7 +83,7 @@ class TestCommand:
 
         for change, sentence in (
             ({"model": "gone.onnx"}, "There is no model"),
-            ({"model": "x.npz"}, "is no ONNX model"),
+            ({"model": "x.npz"}, "is not an ONNX model"),
             ({"inputs": "gone.npz"}, "There is no file"),
             ({"inputs": "x.npy"}, "holds one array without a name"),
             ({"inputs": "text.npz"}, "cannot be read as .npz"),

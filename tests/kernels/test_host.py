@@ -18,6 +18,7 @@ from onnx import TensorProto, helper
 
 from oplab import ops
 from oplab.toolchain import build, recipes
+from oplab.toolchain.compile import link_runtime
 from oplab.toolchain.compiler import find_compiler, run
 from oplab.toolchain.sanitizer import sanitizer_env
 from tests.support import foo, grid, my_add
@@ -364,8 +365,8 @@ class TestBuild:
         assert os.readlink(build.host_path().parent / names[0]) == str(runtime)
         (tmp_path / names[0]).symlink_to("/nowhere/libonnxruntime.so.1")
         (tmp_path / names[1]).write_text("a file in its place")
-        build._link_runtime(tmp_path)
-        build._link_runtime(tmp_path)
+        link_runtime(tmp_path)
+        link_runtime(tmp_path)
         assert {entry.name: os.readlink(entry) for entry in tmp_path.iterdir()} == dict.fromkeys(names, str(runtime))
 
     def test_it_runs_wherever_it_is_copied_with_a_link_beside_it(self, tmp_path: Path):

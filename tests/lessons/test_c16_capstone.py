@@ -21,7 +21,7 @@ from oplab.nets.point_clouds import SOLIDS, cloud, clouds
 from tests.support import ROOT
 from tests.support.cpp import library
 
-WEIGHTS = files("oplab").joinpath("data", "edge_net.npz")
+WEIGHTS = files("oplab").joinpath("nets", "edge_net.npz")
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ def test_a_python_that_is_too_old(version: tuple[int, int, int], tmp_path: Path)
     done = run_as(version, str(tmp_path))
     assert done.returncode == 2
     said = f"Set-up stopped: Python 3.11 or newer is needed; this is Python {'.'.join(map(str, version))}"
-    assert said in done.stderr and "To mend it: install one" in done.stderr and "Traceback" not in done.stderr
+    assert said in done.stderr and "To fix it: install one" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_python_that_is_too_new(tmp_path: Path) -> None:

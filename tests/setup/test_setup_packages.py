@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import setup_engine as engine
 import setup_packages as packages
+import setup_pip as pip
 import setup_steps as setup
 
 LOCK = """\
@@ -80,8 +81,8 @@ def step(tmp_path: Path, empty_venv: Path, index: Path, monkeypatch: pytest.Monk
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_INDEX_URL", index.as_uri())
-    monkeypatch.setattr(setup, "ROOM_CUDA", 1 << 20)
-    monkeypatch.setattr(setup, "ROOM_PLAIN", 1 << 20)
+    monkeypatch.setattr(pip, "ROOM_CUDA", 1 << 20)
+    monkeypatch.setattr(pip, "ROOM_PLAIN", 1 << 20)
     (tmp_path / "requirements.lock").write_text(LOCK)
     (tmp_path / "build" / "setup").mkdir(parents=True)
     shutil.copytree(empty_venv, tmp_path / ".venv", symlinks=True)
@@ -167,7 +168,7 @@ def test_a_package_that_the_index_lacks_is_named(step: setup.PackagesStep) -> No
 
 
 def test_too_little_room_is_said_before_the_download(step: setup.PackagesStep, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(setup, "ROOM_CUDA", 1 << 60)
+    monkeypatch.setattr(pip, "ROOM_CUDA", 1 << 60)
     with pytest.raises(engine.SetupError, match="the disk is too full: the packages need"):
         run(step)
     assert have(step) == {}
@@ -200,7 +201,7 @@ def test_a_missing_lock(step: setup.PackagesStep) -> None:
     ],
 )
 def test_pip_s_failures_are_sentences(output: str, words: str) -> None:
-    error = setup.failure_of(output, "pip failed")
+    error = pip.failure_of(output, "pip failed")
     assert words in error.message and error.fix
 
 
@@ -216,7 +217,7 @@ def test_a_half_made_environment_is_made_anew(tmp_path: Path, monkeypatch: pytes
 
     step = python_step()
     engine.run_steps([step], step.context.console)
-    assert "is incomplete or was moved: it is made anew" in step.context.console.stream.getvalue()
+    assert "is incomplete or was moved: it is created again" in step.context.console.stream.getvalue()
     assert python_step().done() and list(step.env.sites()[0].glob("pip-*.dist-info/RECORD"))
 
     moved = tmp_path / "moved"

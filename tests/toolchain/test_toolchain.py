@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from oplab import OplabError, paths
-from oplab.toolchain import build, compiler, recipes
+from oplab.toolchain import build, cache, compiler, recipes
+from oplab.toolchain import compile as compiling
 from oplab.toolchain.build import BuildFailed, compile_exercise
 from oplab.toolchain.headers import ort_include
 from tests.support import ROOT, run_python
@@ -130,7 +131,7 @@ class TestCache:
             made.append(command)
             return compiler.run(command, **more)
 
-        monkeypatch.setattr(build, "run", counting)
+        monkeypatch.setattr(compiling, "run", counting)
         return made
 
     def test_the_same_content_is_compiled_once(self, tmp_path: Path, calls: list):
@@ -150,7 +151,7 @@ class TestCache:
         how, cxx = recipes.recipe("ort"), compiler.find_compiler()
 
         def key(how=how, cxx=cxx, sanitize=False) -> str:
-            return build._key(cxx, how, [file], sanitize=sanitize)
+            return cache.key(cxx, how, [file], sanitize=sanitize)
 
         start = key()
         seen = {start}
@@ -175,10 +176,10 @@ class TestCache:
     def test_a_header_of_the_project_is_part_of_the_key(self, course: Path):
         source = course / "csrc" / "ort_ops" / "my_add.cpp"
         how, cxx = recipes.recipe("ort"), compiler.find_compiler()
-        before = build._key(cxx, how, [source], sanitize=False)
+        before = cache.key(cxx, how, [source], sanitize=False)
         header = course / "csrc" / "ort_ops" / "oplab_kernel.h"
         header.write_text(header.read_text() + "// changed\n")
-        assert build._key(cxx, how, [source], sanitize=False) != before
+        assert cache.key(cxx, how, [source], sanitize=False) != before
 
     def test_a_library_appears_whole(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """It is put in its place by one rename on the same disk, so nobody ever sees half of it."""
@@ -189,7 +190,7 @@ class TestCache:
             moved.append((Path(source), Path(target)))
             os.rename(source, target)
 
-        monkeypatch.setattr(build.os, "replace", watching)
+        monkeypatch.setattr(compiling.os, "replace", watching)
         library = compile_exercise(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache")
         assert [target for _, target in moved] == [library]
         assert moved[0][0].parent.parent == library.parent
@@ -213,12 +214,12 @@ print(compile_exercise(Path({str(file)!r}), "torch", cache=Path({str(tmp_path / 
         assert [file.name for file in (tmp_path / "cache").iterdir()] == [Path(said[0]).name]
 
     def test_the_oldest_go_when_there_are_too_many(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(build, "_KEEP", 3)
+        monkeypatch.setattr(cache, "KEEP", 3)
         for number in range(6):
             file = write(tmp_path, "", f"x{number}{recipes.SUFFIX}")
             os.utime(file, (time.time() - 90_000 - number,) * 2)
         recent = write(tmp_path, "", f"today{recipes.SUFFIX}")
-        build._trim(tmp_path)
+        cache.trim(tmp_path)
         assert {file.stem for file in tmp_path.iterdir()} == {"x0", "x1", recent.stem}
 
 
@@ -391,7 +392,7 @@ print([name for name in ("torch", "onnx", "onnxruntime", "numpy") if name in sys
         (small / "build").mkdir()
         (small / "build" / "lib").write_text("a file where a folder belongs")
         done = self.build()
-        assert done.returncode == 2 and "cannot be made" in done.stderr and "Traceback" not in done.stderr
+        assert done.returncode == 2 and "cannot be created" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_the_repo_s_root_is_used():
