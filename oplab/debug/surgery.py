@@ -112,17 +112,17 @@ def _types(
 def _asked_of_the_runtime(
     proto: onnx.ModelProto, names: Sequence[str], libraries: Sequence[str | os.PathLike[str]]
 ) -> dict[str, onnx.ValueInfoProto]:
-    from oplab import ops
-    from oplab.debug.tapping import first_line, tap
+    from oplab.debug.tapping import runtime_reason, tap
+    from oplab.ops.sessions import session as open_session
 
     tapped = tap(proto, names, libraries=libraries)
     try:
-        session = ops.session(tapped.model, libraries=libraries, optimize=False)
+        session = open_session(tapped.model, libraries=libraries, optimize=False)
     except OplabError:
         raise
     except Exception as error:
         raise OplabError(
-            f"The type of {names[0]!r} is not stated in the model, and ONNX Runtime does not load it: {first_line(error)}",
+            f"The type of {names[0]!r} is not stated in the model, and ONNX Runtime does not load it: {runtime_reason(error)}.",
             "Give the library of its custom operators: libraries=[…].",
         ) from None
     by_type = {

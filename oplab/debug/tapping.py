@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from oplab.debug.model import Wiring, feeds, load
-from oplab.errors import OplabError
+from oplab.errors import OplabError, first_line
 
 
 @dataclass
@@ -45,18 +45,18 @@ class Tap:
 
     def _run(self, wanted: list[str], given: dict[str, np.ndarray]) -> list[np.ndarray]:
         if self._session is None:
-            from oplab import ops
+            from oplab.ops.sessions import session
 
             try:
-                self._session = ops.session(self.model, libraries=self.libraries, optimize=False)
+                self._session = session(self.model, libraries=self.libraries, optimize=False)
             except OplabError:
                 raise
             except Exception as error:
-                raise OplabError(f"ONNX Runtime does not load {self.what}: {first_line(error)}") from None
+                raise OplabError(f"ONNX Runtime does not load {self.what}: {runtime_reason(error)}.") from None
         try:
             return self._session.run(wanted, given)
         except Exception as error:
-            raise OplabError(f"ONNX Runtime cannot run {self.what}: {first_line(error)}") from None
+            raise OplabError(f"ONNX Runtime cannot run {self.what}: {runtime_reason(error)}.") from None
 
 
 def tap(
@@ -95,8 +95,19 @@ def tap(
     return Tap(proto, chosen, libraries, what)
 
 
-def first_line(error: BaseException) -> str:
-    """What ONNX Runtime says, without its prefix and stack."""
-    text = str(error).strip().splitlines()
-    line = next((part for part in text if part.strip()), type(error).__name__)
-    return line.split("] : ")[-1].split(" : ", 2)[-1][:300] if "[ONNXRuntimeError]" in line else line[:300]
+def runtime_reason(error: BaseException) -> str:
+    """The first line of an error of ONNX Runtime, without its prefix ``[ONNXRuntimeError] : 1 : FAIL :`` and without a full stop."""
+    line = first_line(error)
+    return line.split("] : ")[-1].split(" : ", 2)[-1] if "[ONNXRuntimeError]" in line else line
+
+
+def range_text(array: np.ndarray) -> str:
+    """The range and mean of an array of any dtype and shape, in a few words; the first element where there is no range."""
+    if array.dtype.kind not in "biuf" or not array.size:
+        return "empty" if not array.size else str(array.reshape(-1)[0])
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    if not finite.size:
+        return f"none finite of {wide.size}"
+    odd = f", {wide.size - finite.size} not finite" if finite.size < wide.size else ""
+    return f"{finite.min():.4g} … {finite.max():.4g}, mean {finite.mean():.4g}{odd}"
