@@ -8,10 +8,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import fcntl
 import hashlib
 import json
-import os
 import queue
 import shutil
 import signal
@@ -22,6 +20,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # nothing is installed yet
+from oplab import files
 
 GIB = 1 << 30
 
@@ -70,20 +71,6 @@ def digest(*parts: object) -> str:
     return total.hexdigest()
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a file so that a reader, or a kill at any moment, finds the old content or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with open(partial, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def read_stamp(path: Path) -> dict[str, Any]:
     """What a finished step wrote; an empty dict when there is none or it is unreadable."""
     try:
@@ -94,7 +81,9 @@ def read_stamp(path: Path) -> dict[str, Any]:
 
 
 def write_stamp(path: Path, facts: Mapping[str, Any]) -> None:
-    write_atomically(path, json.dumps(facts, indent=1, sort_keys=True) + "\n")
+    """Writes the stamp of a finished step, and its folder where that is missing; raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_atomically(path, json.dumps(facts, indent=1, sort_keys=True) + "\n")
 
 
 # --------------------------------------------------------------------------------------------------------- progress
@@ -235,20 +224,13 @@ def run_child(
 @contextlib.contextmanager
 def only_one(path: Path, console: Console) -> Iterator[int]:
     """Holds the set-up's lock; waits, and says so, while another set-up has it. Yields its descriptor."""
+
+    def waiting(owner: str) -> None:
+        console.say(f"Another set-up of this folder is running (process {owner}). Waiting for it to end ...")
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
-            console.say(f"Another set-up of this folder is running (process {owner}). Waiting for it to end ...")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+    with files.lock(path, waiting) as handle:
         yield handle
-    finally:
-        os.close(handle)
 
 
 # ------------------------------------------------------------------------------------------------------------ steps

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from oplab import paths
 from oplab.capstone.page import operators, page, section
 from oplab.capstone.projects import EXPORTERS, Project
 from oplab.errors import OplabError
+from oplab.files import write_atomically
 from oplab.parity.arrays import WrongAnswer
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def write(projects: Sequence[Project], folder: Path | None = None, notes: Sequen
     home = _new_folder(folder or paths.build_dir() / "capstone")
     for project in projects:
         _keep_files(project, home)
-    _write(home / "report.html", page(sections, passed, problems, notes))
+    write_atomically(home / "report.html", page(sections, passed, problems, notes))
     return Kept(home / "report.html", passed, parities, tuple(problems), figures)
 
 
@@ -144,10 +144,3 @@ def _keep_files(project: Project, home: Path) -> None:
         shutil.copy2(project.file(exporter), folder)
     if project.library:
         shutil.copy2(project.library, folder / f"kernel{project.library.suffix}")
-
-
-def _write(path: Path, text: str) -> None:
-    """In one move: a reader sees the whole page or none."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)

@@ -14,6 +14,7 @@ import numpy as np
 
 from oplab.capstone.figures import figure, image
 from oplab.capstone.projects import EXPORTERS, Feeds, Project
+from oplab.onnxtools import loading
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,11 +23,9 @@ if TYPE_CHECKING:
 
 
 def operators(model: Path) -> Counter[str]:
-    import onnx
-
     from oplab.checks.graphs import ops
 
-    return ops(onnx.load(model))
+    return ops(loading.load(model))
 
 
 def section(project: Project, found: Mapping[str, Report], *, is_right: bool) -> tuple[str, tuple[Figure, ...]]:
@@ -79,12 +78,10 @@ def _shapes(feeds: Feeds) -> str:
 
 def _structure(project: Project, exporter: str) -> str:
     """A table of what the file has, and its graph."""
-    import onnx
-
     from oplab.viewer import show
 
     path = project.file(exporter)
-    model = onnx.load(path)
+    model = loading.load(path)
 
     def ports(values: Any) -> str:
         shown = []

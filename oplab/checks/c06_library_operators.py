@@ -12,6 +12,7 @@ import numpy as np
 from oplab.checks import exporting, graphs
 from oplab.checks.base import Collect, Recorded, Verdict
 from oplab.checks.exporting import about
+from oplab.onnxtools.names import node_type
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -110,8 +111,7 @@ def _why_it_failed(message: str) -> str:
 def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
     """The one node of type ``name`` (``domain::Type``, or a type of ONNX)."""
     graphs.expect_ops(model, {name: 1})
-    domain, _, kind = name.rpartition("::")
-    return next(node for node in model.graph.node if (node.domain or "", node.op_type) == (domain, kind))
+    return next(node for node in model.graph.node if node_type(node) == name)
 
 
 def expect_alone(model: onnx.ModelProto, name: str) -> None:

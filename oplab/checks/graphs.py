@@ -8,15 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import onnx
 
+from oplab.errors import OplabError
+from oplab.onnxtools import loading
+from oplab.onnxtools.names import node_type, normal_domain
 from oplab.onnxtools.subgraphs import bodies, reads
 from oplab.parity.arrays import WrongAnswer
 
 
 def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:
-    """An ONNX model that is complete in one file."""
+    """An ONNX model that is complete in one file. Always from bytes: an answer must not name a path of this machine."""
     try:
-        model = onnx.load_model_from_string(data)
-    except Exception:
+        model = loading.parse(data)
+    except OplabError:
         raise WrongAnswer(f"{name}: these {len(data)} bytes are not an ONNX model.") from None
     if not model.HasField("graph") or not model.graph.output:
         raise WrongAnswer(f"{name}: these {len(data)} bytes hold no ONNX graph with an output.")
@@ -65,15 +68,13 @@ def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 def ops(model: onnx.ModelProto) -> Counter[str]:
     """How often each operator is used; custom ones as ``domain::Type``."""
-    return Counter(
-        node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}" for node in nodes(model)
-    )
+    return Counter(map(node_type, nodes(model)))
 
 
 def opset(model: onnx.ModelProto, domain: str = "") -> int | None:
     """The version that the model imports of a domain, or None."""
-    same = ("", "ai.onnx") if domain in ("", "ai.onnx") else (domain,)
-    return next((entry.version for entry in model.opset_import if entry.domain in same), None)
+    wanted = normal_domain(domain)
+    return next((entry.version for entry in model.opset_import if normal_domain(entry.domain) == wanted), None)
 
 
 def expect_opset(model: onnx.ModelProto, version: int, domain: str = "") -> None:

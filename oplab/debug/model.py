@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import difflib
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
 from oplab.errors import OplabError
+from oplab.onnxtools import loading
 from oplab.onnxtools.inputs import checked_inputs, input_specs
+from oplab.onnxtools.names import node_type
 from oplab.onnxtools.subgraphs import bodies, reads, walk
 
 
@@ -30,74 +30,16 @@ def load(model: Any, what: str = "the model") -> onnx.ModelProto:
             a value made twice, nodes in a circle).
     """
     proto = onnx.ModelProto()
-    proto.CopyFrom(_read(model, what))
+    proto.CopyFrom(loading.load(model, what))
     if not proto.HasField("graph") or not proto.graph.output:
         raise OplabError(f"{what} holds no graph with an output.", "Export the model again.")
     Wiring(proto, what).check()
     return proto
 
 
-def _read(model: Any, what: str) -> onnx.ModelProto:
-    if isinstance(model, (str, os.PathLike)):
-        return _read_file(Path(model), what)
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return _parse(bytes(model), what)
-    if isinstance(model, onnx.ModelProto):
-        proto = model
-    elif hasattr(model, "model_proto"):  # an ONNXProgram
-        proto = model.model_proto
-    elif type(model).__module__.split(".")[0] == "onnx_ir":
-        import onnx_ir
-
-        proto = onnx_ir.to_proto(model)
-    else:
-        raise OplabError(
-            f"{what}: a model is a path, bytes, a ModelProto or an ONNXProgram, not {type(model).__name__}.",
-            "Export a torch module first: `torch.onnx.export(module, inputs, dynamo=True)`.",
-        )
-    absent = [tensor.name for tensor in proto.graph.initializer if tensor.data_location == tensor.EXTERNAL]
-    if absent:
-        raise OplabError(
-            f"{what} keeps {absent[0]!r} in a file beside the model, and does not say in which folder.",
-            "Give the path of the .onnx file instead.",
-        )
-    return proto
-
-
-def _read_file(path: Path, what: str) -> onnx.ModelProto:
-    if not path.is_file():
-        raise OplabError(f"There is no model {path}.", "Check the path; it is relative to the current folder.")
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise OplabError(f"{path} cannot be read: {error.strerror}.") from None
-    proto = _parse(data, path.name)
-    try:
-        onnx.load_external_data_for_model(proto, str(path.parent))
-    except Exception as error:  # onnx raises its own checker errors, OSError and ValueError here
-        where = next((entry.value for entry in _external(proto) if entry.key == "location"), "another file")
-        raise OplabError(
-            f"{path.name} keeps weights in {where!r}, which cannot be read ({str(error).splitlines()[0][:160]}).",
-            "Put that file beside the model, or export again with external_data=False.",
-        ) from None
-    return proto
-
-
-def _external(proto: onnx.ModelProto) -> Iterator[onnx.StringStringEntryProto]:
-    for tensor in proto.graph.initializer:
-        yield from tensor.external_data
-
-
-def _parse(data: bytes, what: str) -> onnx.ModelProto:
-    try:
-        return onnx.load_model_from_string(data)
-    except Exception:
-        raise OplabError(f"{what} is not an ONNX model ({len(data)} bytes).", "Export the model again.") from None
-
-
 def label(node: onnx.NodeProto, index: int) -> str:
     """How messages call a node: its type and its name, or its index if it has no name."""
-    kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
+    kind = node_type(node)
     return f"{kind} {node.name!r}" if node.name else f"{kind} (node {index})"
 
 

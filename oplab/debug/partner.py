@@ -10,6 +10,7 @@ import onnx
 from onnx import numpy_helper
 
 from oplab.debug.model import Wiring
+from oplab.onnxtools.names import node_type
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Partner:
             return []
         theirs = self.theirs.nodes[self.theirs.makers[there]]
         if (mine.op_type, mine.domain) != (theirs.op_type, theirs.domain):
-            return [f"It is {_kind(mine)}; in the reference {_kind(theirs)} makes this value."]
+            return [f"It is {node_type(mine)}; in the reference {node_type(theirs)} makes this value."]
         return [*_attributes(mine, theirs), *self._inputs(mine, theirs)]
 
     def _inputs(self, mine: onnx.NodeProto, theirs: onnx.NodeProto) -> Iterator[str]:
@@ -50,10 +51,6 @@ class Partner:
                     yield f"Its input {place} is {here!r}; in the reference it is {there!r}."
             elif bool(here) != bool(there):
                 yield f"Its input {place} is {here!r}; in the reference it is {there!r}."
-
-
-def _kind(node: onnx.NodeProto) -> str:
-    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
 
 
 def _attributes(mine: onnx.NodeProto, theirs: onnx.NodeProto) -> Iterator[str]:

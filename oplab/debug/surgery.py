@@ -11,6 +11,7 @@ from onnx import helper
 
 from oplab.debug.model import Wiring, label, load
 from oplab.errors import OplabError
+from oplab.onnxtools.names import STANDARD, normal_domain
 from oplab.onnxtools.subgraphs import bodies, reads
 
 
@@ -286,16 +287,16 @@ def _as_model(
         [onnx.ValueInfoProto(name=name) for name in node.output],
     )
     made = onnx.ModelProto(graph=graph)
-    if node.domain not in ("", "ai.onnx"):
+    if node.domain not in STANDARD:
         made.opset_import.append(helper.make_opsetid(node.domain, versions.get(node.domain, 1)))
     return made
 
 
 def _import_versions(proto: onnx.ModelProto, new: onnx.ModelProto) -> None:
-    there = {_domain(entry.domain): entry.version for entry in proto.opset_import}
+    there = {normal_domain(entry.domain): entry.version for entry in proto.opset_import}
     for entry in new.opset_import:
-        domain = _domain(entry.domain)
-        used = any(_domain(node.domain) == domain for node in new.graph.node)
+        domain = normal_domain(entry.domain)
+        used = any(normal_domain(node.domain) == domain for node in new.graph.node)
         if domain not in there:
             proto.opset_import.append(entry)
         elif there[domain] != entry.version and used:
@@ -304,10 +305,6 @@ def _import_versions(proto: onnx.ModelProto, new: onnx.ModelProto) -> None:
                 f"the replacement version {entry.version}.",
                 "Export both for the same opset, or convert one with onnx.version_converter.convert_version.",
             )
-
-
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
 
 
 def _names_for(wiring: Wiring, piece: Wiring, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from oplab.errors import OplabError
+from oplab.onnxtools import loading
 from oplab.onnxtools.subgraphs import walk
 
 if TYPE_CHECKING:
@@ -43,15 +44,9 @@ def check_model(source: str | bytes) -> None:
     """
     if not _names_the_domain(source):
         return
-    import onnx
-    from google.protobuf.message import DecodeError
-
     try:
-        if isinstance(source, bytes):
-            model = onnx.load_model_from_string(source)
-        else:
-            model = onnx.load_model(source, load_external_data=False)
-    except (DecodeError, ValueError):
+        model = loading.load(source, weights=False)
+    except OplabError:
         return
     for scope in (model, *model.functions):
         _check_versions(scope.opset_import)

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from oplab.errors import OplabError, first_line
+from oplab.errors import first_line
+from oplab.onnxtools import loading
 from oplab.onnxtools.subgraphs import walk
 
 NAMES = ("eager", "exported", "reference", "ort", "host")
@@ -72,24 +73,16 @@ class ModelUnderTest:
     @cached_property
     def source(self) -> str | bytes:
         """The path of the model, or its bytes."""
-        from oplab import ops
-
-        return ops.model_source(self.model)
+        return loading.source(self.model)
 
     @cached_property
     def proto(self) -> onnx.ModelProto:
-        """The model without weights that lie in other files.
+        """The model, without the weights that are in other files.
 
         Raises:
-            OplabError: the file is no ONNX model.
+            OplabError: the file is not an ONNX model.
         """
-        try:
-            if isinstance(self.source, str):
-                return onnx.load(self.source, load_external_data=False)
-            return onnx.load_from_string(self.source)
-        except Exception as error:
-            name = self.source if isinstance(self.source, str) else "What was given"
-            raise OplabError(f"{name} is no ONNX model: {first_line(error)}.", "Export it again.") from None
+        return loading.load(self.source, "The given model", weights=False)
 
     @cached_property
     def outputs(self) -> list[str]:
@@ -254,7 +247,7 @@ def _reference(tested: ModelUnderTest) -> Runner:
 
     own = {(operator.op_domain, operator.__name__) for operator in tested.reference}
     operators = [*tested.reference, *(one for one in OPERATORS if (one.op_domain, one.__name__) not in own)]
-    proto = onnx.load(tested.source) if isinstance(tested.source, str) else tested.proto
+    proto = loading.load(tested.source) if isinstance(tested.source, str) else tested.proto
     try:
         evaluator = ReferenceEvaluator(proto, new_ops=operators)
     except (NotImplementedError, RuntimeImplementationError) as error:

@@ -7,7 +7,6 @@ put in its place by one rename, so a build that is killed leaves what was there 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -22,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from oplab import paths
+from oplab import files, paths
 from oplab.errors import OplabError
 from oplab.toolchain.compiler import OWN_SOURCES_TIMEOUT, Compiler, Outcome, find_compiler, run
 from oplab.toolchain.diagnostics import BuildFailed, build_failed, shown
@@ -498,17 +497,12 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _lock(file: Path, say) -> Iterator[None]:
-    """One build at a time. The system frees the lock when its holder ends, however it ends."""
-    try:
-        handle = open(file, "w")
-    except OSError as error:
-        raise OplabError(f"{file} cannot be written: {error.strerror}.", "Make the folder writable.") from None
-    with handle:
+    """One build at a time."""
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("Another build is running; waiting for it to end.")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            stack.enter_context(files.lock(file, lambda _: say("Another build is running; waiting for it to end.")))
+        except OSError as error:
+            raise OplabError(f"{file} cannot be written: {error.strerror}.", "Make the folder writable.") from None
         yield
 
 

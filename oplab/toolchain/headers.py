@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -25,7 +24,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from oplab import paths
+from oplab import files, paths
 from oplab.errors import OplabError
 
 # What a kernel on the lite API includes, directly or not.
@@ -232,8 +231,7 @@ def _cached(cache: Path) -> Headers:
 def _fetched(cache: Path, route: str, fetch: Callable[[Path], str]) -> Headers:
     """Fetches headers into a folder beside the cache and renames it into place. One process at a time."""
     cache.parent.mkdir(parents=True, exist_ok=True)
-    with open(cache.parent / ".ort-headers.lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with files.lock(cache.parent / ".ort-headers.lock"):
         with contextlib.suppress(_No):
             return _cached(cache)  # another process fetched them while this one waited
         for left in cache.parent.glob(".ort-headers-*"):  # of a process that was killed

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from oplab.onnxtools.names import qualified
+
 MAX_PREVIEW = 6  # elements of a constant that are written out
-DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class Node:
 
     @property
     def title(self) -> str:
-        return self.op if self.domain in DEFAULT_DOMAINS else f"{self.domain}::{self.op}"
+        """The operator's type with its domain, for example ``oplab::MyAdd``; ``Relu`` for an operator of ONNX."""
+        return qualified(self.op, self.domain)
 
     def key(self) -> tuple:
         """What makes two nodes of two models the same kind of node."""

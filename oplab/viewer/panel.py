@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from oplab.onnxtools.names import STANDARD
 from oplab.viewer.graph import Graph, Node, Value, short_name, shorten
 from oplab.viewer.layout import Box, Layout, layers, place
 from oplab.viewer.paint import (
@@ -60,7 +61,7 @@ class Look:
 
 def domain_colours(graphs: Iterable[Graph]) -> dict[str, tuple[str, str]]:
     """A colour for each custom domain; the course's own is always the first."""
-    found = sorted({n.domain for g in graphs for n in g.nodes if n.domain not in ("", "ai.onnx")})
+    found = sorted({n.domain for g in graphs for n in g.nodes if n.domain not in STANDARD})
     found.sort(key=lambda d: d != "oplab")
     return {d: DOMAIN_COLOURS[i % len(DOMAIN_COLOURS)] for i, d in enumerate(found)}
 

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import stat
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from oplab.errors import OplabError
+from oplab.files import replacing
 
 FOLDER = "oplab-viewer"
 SUFFIXES = (".onnx", ".netron")
@@ -81,15 +81,9 @@ class Store:
             ) from None
 
     def _file(self, name: str, write: Callable[[BinaryIO], None]) -> None:
-        handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".new-")  # 0600
-        try:
-            with os.fdopen(handle, "wb") as file:
-                write(file)
-            os.replace(temporary, self.folder / name)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        # Not synced: after a power failure no kernel is left that showed it.
+        with replacing(self.folder / name, mode=0o600, sync=False) as file:
+            write(file)
 
     def _tidy(self, now: float) -> None:
         """Forget models that nobody has shown for long, or that do not fit any more."""

@@ -20,7 +20,7 @@ from oplab.nets import edge_net, weights
 from oplab.nets.point_clouds import SOLIDS, cloud, clouds
 
 ROOT = Path(__file__).resolve().parents[2]
-WEIGHTS = files("oplab").joinpath("data", "edge_net.npz")
+WEIGHTS = files("oplab").joinpath("nets", "edge_net.npz")
 
 
 @pytest.fixture(scope="module")

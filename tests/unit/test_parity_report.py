@@ -377,8 +377,8 @@ class TestWrongCalls:
         (tmp_path / "m.onnx").write_text("not a model")
         for model, sentence in (
             (tmp_path / "gone.onnx", "There is no model"),
-            (tmp_path / "m.onnx", "is no ONNX model"),
-            (b"\xff\xff\xff", "What was given is no ONNX model"),
+            (tmp_path / "m.onnx", "is not an ONNX model"),
+            (b"\xff\xff\xff", "The given model is not an ONNX model"),
             (3, "A model is a path"),
         ):
             with pytest.raises(OplabError, match=sentence):
@@ -523,7 +523,7 @@ class TestCommand:
 
         for change, sentence in (
             ({"model": "gone.onnx"}, "There is no model"),
-            ({"model": "x.npz"}, "is no ONNX model"),
+            ({"model": "x.npz"}, "is not an ONNX model"),
             ({"inputs": "gone.npz"}, "There is no file"),
             ({"inputs": "x.npy"}, "holds one array without a name"),
             ({"inputs": "text.npz"}, "cannot be read as .npz"),

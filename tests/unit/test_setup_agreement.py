@@ -119,7 +119,7 @@ def imported(path: Path) -> set[str]:
 
 
 # Imports that are tried and may fail, or that belong to an extra.
-OPTIONAL = {"torch_cluster", "tomli", "tensorrt"}
+OPTIONAL = {"torch_cluster", "tensorrt"}
 
 
 @pytest.mark.parametrize(

@@ -110,19 +110,6 @@ def test_digest_tells_contents_and_borders_apart(tmp_path: Path) -> None:
     assert engine.digest("a", path) == engine.digest("a", path)
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "stamp.json"
-    engine.write_atomically(path, "old")
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(engine.os, "replace", killed)
-    with pytest.raises(KeyboardInterrupt):
-        engine.write_atomically(path, "new")
-    assert path.read_text() == "old" and os.listdir(tmp_path) == ["stamp.json"]
-
-
 def start(tmp_path: Path, body: str) -> subprocess.Popen[str]:
     """A Python process with the engine at hand, in a session of its own; its lines arrive as they are printed."""
     script = tmp_path / f"script{time.monotonic_ns()}.py"

@@ -19,7 +19,7 @@ from oplab.nets import photos, srcnn, weights
 from oplab.nets.photos import photo, to_image, to_nchw
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-WEIGHTS = files("oplab").joinpath("data", "srcnn.npz")
+WEIGHTS = files("oplab").joinpath("nets", "srcnn.npz")
 
 
 def _trainer():
@@ -168,11 +168,10 @@ def test_committed_weights_beat_bicubic(net, trainer, name, factor):
 
 
 def test_damaged_and_missing_weights_are_a_sentence(tmp_path, monkeypatch):
-    (tmp_path / "data").mkdir()
     monkeypatch.setattr(weights, "files", lambda _: tmp_path)
     with pytest.raises(OplabError, match="missing"):
         srcnn.load_srcnn()
-    target = tmp_path / "data" / "srcnn.npz"
+    target = tmp_path / "srcnn.npz"
     target.write_bytes(WEIGHTS.read_bytes()[:1000])
     with pytest.raises(OplabError, match="cannot be read"):
         srcnn.load_srcnn()
