@@ -193,7 +193,11 @@ def _has_module(asked: list[str], module: str) -> None:
 
 
 def _inputs(model: Path, file: Path | None, sizes: dict[str, int], seed: int, out: Any) -> dict[str, Any]:
-    """The arrays of a file by name, or random ones, which are described on ``out``."""
+    """The arrays of a file by name, or random ones, which are described on ``out``.
+
+    Raises:
+        OplabError: there is a file and sizes, the file cannot be read, or a size is missing.
+    """
     from oplab.onnxtools.inputs import input_specs, random_inputs
     from oplab.onnxtools.npz import read_npz
     from oplab.parity.arrays import describe

@@ -23,7 +23,7 @@ import onnx
 
 from oplab.errors import first_line
 from oplab.onnxtools import loading
-from oplab.onnxtools.subgraphs import walk
+from oplab.onnxtools.subgraphs import every_node
 
 NAMES = ("eager", "exported", "reference", "ort", "host")
 HOST_DTYPES = ("float16 float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64").split()
@@ -92,7 +92,7 @@ class ModelUnderTest:
     @cached_property
     def uses_our_domain(self) -> bool:
         """Whether a node is of the domain ``oplab``, also in a subgraph or a function."""
-        return any(node.domain == "oplab" for node in _nodes(self.proto))
+        return any(node.domain == "oplab" for node in every_node(self.proto))
 
 
 def ready(name: str, tested: ModelUnderTest) -> Runner:
@@ -110,11 +110,6 @@ def ready(name: str, tested: ModelUnderTest) -> Runner:
         Exception: whatever the backend raises for a model that it refuses.
     """
     return {"eager": _eager, "exported": _exported, "reference": _reference, "ort": _ort, "host": _host}[name](tested)
-
-
-def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """All nodes, also those of subgraphs and of model-local functions."""
-    yield from walk([*model.graph.node, *(node for function in model.functions for node in function.node)])
 
 
 def _timed(tested: ModelUnderTest, run: Callable[[], list[np.ndarray]]) -> RunResult:

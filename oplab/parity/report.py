@@ -61,23 +61,23 @@ class Report:
 
     @property
     def ran(self) -> tuple[str, ...]:
-        """The backends that gave outputs for all inputs."""
+        """The backends that have outputs for all inputs."""
         out = [row.backend for row in self.rows if row.verdict in ("failed", "not available")]
         return tuple(dict.fromkeys(row.backend for row in self.rows if row.backend not in out))
 
     @property
     def passed(self) -> bool:
-        """Two backends or more ran, none failed, and all agree. One that cannot be used here does not count."""
+        """Whether two or more backends ran, none failed, and all agree. A backend that cannot be used does not count."""
         return len(self.ran) > 1 and not any(row.verdict in ("differs", "failed") for row in self.rows)
 
     def expect(self, *backends: str) -> Report:
-        """Demand that all agree, and return the report.
+        """Return the report if all backends agree.
 
         Args:
-            backends: these must have run; by default any two.
+            backends: the backends that must have run; by default any two.
 
         Raises:
-            Wrong: with the first row that does not agree, or the backends that are missing.
+            WrongAnswer: the message has the first row that does not agree, or the backends that are missing.
         """
         for name in backends:
             if name not in self.ran:
