@@ -1,4 +1,4 @@
-"""How a node differs from the node that stands for it in a reference."""
+"""How a node differs from its counterpart in a reference."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from oplab.onnxtools.names import node_type
 
 @dataclass(frozen=True)
 class Partner:
-    """Two graphs with the names that stand for each other: ``names`` leads from a value of ``mine`` to one of ``theirs``."""
+    """Two graphs whose values correspond.
+
+    Attributes:
+        mine, theirs: the graphs of the model and of the reference.
+        names: the reference's name of a value by the model's.
+    """
 
     mine: Wiring
     theirs: Wiring
     names: Mapping[str, str]
 
     def differences(self, node: int) -> list[str]:
-        """Sentences about the node at that place; none where it has no partner or does not differ."""
+        """Sentences about the node of that index; none if it has no counterpart or does not differ."""
         mine = self.mine.nodes[node]
         there = next((self.names[name] for name in mine.output if name in self.names), None)
         if there not in self.theirs.makers:

@@ -104,7 +104,7 @@ def test_a_value_in_a_loop_body_is_said_to_be_there():
         ],
         inputs=["x"],
     )
-    with pytest.raises(OplabError, match="lies in a body of If 'branch'"):
+    with pytest.raises(OplabError, match="is inside a body of If 'branch'"):
         tap(model, ["inner"])
     assert set(tap(model)(np.ones((1, 4), np.float32))) == {"total", "flag", "y"}
     part = extract(model, ["x"], ["y"])  # what the body takes from outside is counted
@@ -123,10 +123,10 @@ def test_models_that_are_none_are_said(tmp_path, model, inputs):
             tap(bad)
         assert words in str(error.value)
     model.graph.node[1].input[0] = "nobody"
-    with pytest.raises(OplabError, match="Relu 'relu' reads 'nobody', and nobody makes it"):
+    with pytest.raises(OplabError, match="Relu 'relu' reads 'nobody', and nothing computes it"):
         tap(model)
     model.graph.node[1].input[0] = "y"
-    with pytest.raises(OplabError, match="reads 'y', and Sub 'sub' makes it only later"):
+    with pytest.raises(OplabError, match="reads 'y', and Sub 'sub' computes it only later"):
         tap(model)
 
 
@@ -256,13 +256,13 @@ def test_replace_refuses_what_cannot_be(inputs):
         domains=[("", 20)],
     )
     relu = helper.make_node("Relu", ["p"], ["r"])
-    with pytest.raises(OplabError, match="also makes 'n', which the rest of the graph reads"):
+    with pytest.raises(OplabError, match="also computes 'n', which the rest of the graph reads"):
         replace(split, ["a"], ["m"], relu)
     with pytest.raises(OplabError, match="has 1 inputs, but 2 were named"):
         replace(split, ["a", "m"], ["y"], relu)
     with pytest.raises(OplabError, match="'y' cannot be computed .* 'a' .* is missing"):
         replace(split, ["m"], ["y"], relu)
-    with pytest.raises(OplabError, match="'a' is not made by a node"):
+    with pytest.raises(OplabError, match="'a' is not computed by a node"):
         replace(split, [], ["a"], helper.make_node("Constant", [], ["r"], value_float=1.0))
     older = model_of([helper.make_node("Relu", ["p"], ["r"])], inputs=["p"], outputs=["r"], domains=[("", 17)])
     with pytest.raises(OplabError, match="imports version 20 of the domain 'ai.onnx', the replacement version 17"):

@@ -75,11 +75,11 @@ class TestCommand:
 
     def test_a_call_that_is_wrong(self, folder: Path, capsys: pytest.CaptureFixture[str]):
         """In one process: what is asked is the sentence, and not the start of Python twenty times."""
-        from oplab.parity.command import Call, run
+        from oplab.cli.models import parity as command
 
         def call(model="m.onnx", inputs="x.npz", dims=(), backends="ort,host", module="", rtol=None, json_file=None):
             path = None if inputs is None else folder / inputs
-            run(Call(folder / model, path, list(dims), 0, backends, module, [], rtol, None, False, json_file))
+            command(folder / model, path, list(dims), 0, backends, module, rtol=rtol, json_file=json_file)
 
         for change, sentence in (
             ({"model": "gone.onnx"}, "There is no model"),

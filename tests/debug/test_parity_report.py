@@ -18,7 +18,8 @@ from oplab import OplabError
 from oplab.onnxtools.inputs import input_specs, random_inputs
 from oplab.parity import parity
 from oplab.parity.arrays import WrongAnswer
-from oplab.parity.report import Report, Row, compared
+from oplab.parity.comparison import compared
+from oplab.parity.report import BackendOutput, Report
 from oplab.toolchain import build
 from tests.support import grid
 from tests.support import my_add as operands
@@ -181,7 +182,7 @@ class TestDisagreement:
             report.expect()
 
     def test_dtype_shape_and_count(self):
-        def row(module) -> Row:
+        def row(module) -> BackendOutput:
             return parity(my_add_model(), pair(), ["ort", "eager"], module=module).rows[-1]
 
         double = row(lambda a, b: my_add(a, b).double())
@@ -382,7 +383,7 @@ class TestText:
 
         def shown(got, rtol=1e-5):
             verdict, reason, errors = compared(self.BASE.astype(got.dtype), got, rtol, rtol)
-            row = Row("ort", "y", 0, str(got.dtype), got.shape, *errors, True, verdict, reason)
+            row = BackendOutput("ort", "y", 0, str(got.dtype), got.shape, *errors, True, verdict, reason)
             return verdict, Report((row,), "eager", 1).text(errors=False).splitlines()[1].split()[-1]
 
         assert shown(self.BASE) == ("equal", "close")
@@ -405,7 +406,7 @@ class TestText:
         report = parity(my_add_model(), pair(), ["ort", "eager"], module=lambda a, b: my_add(a, b) / 0)
         data = json.loads(json.dumps(report.as_dict(), allow_nan=False))
         assert data["passed"] is False and data["base"] == "ort"
-        assert set(data["rows"][0]) == {field.name for field in dataclasses.fields(Row)}
+        assert set(data["rows"][0]) == {field.name for field in dataclasses.fields(BackendOutput)}
         assert data["rows"][1]["max_abs"] == "inf"
 
 

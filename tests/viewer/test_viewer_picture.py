@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from oplab.cli.models import show as command
 from oplab.errors import OplabError
-from oplab.viewer import cli_show, show
+from oplab.viewer import show
 from oplab.viewer.layout import Box, place
 from oplab.viewer.onnx_graph import from_onnx
 from oplab.viewer.panel import Look, _laid_out, domain_colours
@@ -266,20 +267,20 @@ def test_files_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture
 
     onnx.save(m.decomposed(), tmp_path / "a.onnx")
     onnx.save(m.custom(), tmp_path / "b.onnx")
-    cli_show([tmp_path / "a.onnx"], tmp_path / "one.svg")
+    command([tmp_path / "a.onnx"], tmp_path / "one.svg")
     ET.parse(tmp_path / "one.svg")
-    cli_show([tmp_path / "a.onnx", tmp_path / "b.onnx"], tmp_path / "two.html")
+    command([tmp_path / "a.onnx", tmp_path / "b.onnx"], tmp_path / "two.html")
     page = (tmp_path / "two.html").read_text()
     assert "3 nodes (2 Mul, 1 Add) replaced by 1 oplab::MyAdd" in page
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
     assert "3 nodes (2 Mul, 1 Add) replaced by 1 oplab::MyAdd" in capsys.readouterr().out
     for output, words in ((tmp_path / "x.pdf", "ends in .pdf"), (tmp_path / "no" / "x.svg", "cannot be written")):
         with pytest.raises(OplabError, match=words):
-            cli_show([tmp_path / "a.onnx"], output)
+            command([tmp_path / "a.onnx"], output)
     with pytest.raises(OplabError, match="no file"):
-        cli_show([tmp_path / "c.onnx"], tmp_path / "x.svg")
+        command([tmp_path / "c.onnx"], tmp_path / "x.svg")
     with pytest.raises(OplabError, match="3 models"):
-        cli_show(["a", "b", "c"], tmp_path / "x.svg")
+        command(["a", "b", "c"], tmp_path / "x.svg")
     assert not (tmp_path / "x.svg").exists()
 
 

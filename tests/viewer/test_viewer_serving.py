@@ -271,9 +271,8 @@ def test_show_on_the_command_line_serves_until_ctrl_c(tmp_path: Path) -> None:
     import onnx
 
     onnx.save(m.custom(), tmp_path / "model.onnx")
-    code = "import sys; from oplab.viewer import cli_show; cli_show(sys.argv[1:])"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "model.onnx")],
+        [sys.executable, "-m", "oplab.cli", "show", str(tmp_path / "model.onnx")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
