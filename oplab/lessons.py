@@ -21,7 +21,7 @@ from oplab.course.manifest import Chapter, Exercise, load, preloads
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
 from oplab.grading.client import Server
-from oplab.grading.engine import grade
+from oplab.grading.grader import grade
 from oplab.grading.text import outcome_lines
 
 _VERSIONS = ("torch", "onnx", "onnxruntime", "onnxscript")

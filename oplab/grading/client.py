@@ -1,9 +1,8 @@
-"""The other end of the fork server: starts it, hands it jobs, and starts it again if something has killed it."""
+"""The client of the fork server: starts it, sends it jobs, and starts it again when something has killed it."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import socket
@@ -18,16 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from oplab.errors import OplabError
-from oplab.grading import guard
+from oplab.grading import integrity, protocol
 from oplab.grading.isolation import Isolation
+from oplab.grading.protocol import LOST, Answer, Job
 
 START_LIMIT = 120.0
 # Not `-m`: that would put the current folder first on sys.path, where a learner's code could leave an onnx.py.
-_MAIN = "import sys; sys.path.append({root!r}); from oplab.grading.server import main; main()"
+_MAIN = "import sys; sys.path.append({root!r}); from oplab.grading.fork_server import main; main()"
 
 
-class Tampered(OplabError):
-    """The grader's own files changed after the server was first started, and now it would have to be started again from them."""
+class GraderTampered(OplabError):
+    """The grader's own files have changed since the server was first started, and it would have to start again from them."""
 
 
 class Server:
@@ -82,21 +82,26 @@ class Server:
                 self.work = Path(tempfile.mkdtemp(prefix="oplab-")).resolve()
             return self.work
 
-    def run(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Run one job and wait for its answer. An answer with ``{"lost": True}`` means that the job's supervisor was killed."""
+    def run(self, job: Job) -> Answer:
+        """Run one job and wait for its answer; ``answer.lost`` means that the job's supervisor was killed.
+
+        Raises:
+            OplabError: the server cannot start, or a message is malformed.
+            RuntimeError: the server is closed.
+        """
         mine = self._connection()
         if mine is None:
-            return {"lost": True}
-        answer: dict[str, Any] = {"lost": True}
+            return LOST
+        answer = LOST
         try:
             with contextlib.suppress(OSError):
-                mine.sendall(json.dumps(job).encode() + b"\n")
+                mine.sendall(protocol.encode(job))
             answer = _answer(mine)
             return answer
         finally:
             with self._lock:
                 self._open.discard(mine)
-                if answer.get("lost") or self._closed:
+                if answer.lost or self._closed:
                     mine.close()
                 else:
                     self._idle.append(mine)
@@ -147,14 +152,14 @@ class Server:
         if self._process is not None and self._process.poll() is None:
             return
         self._stop()
-        package = guard.digests()
+        package = integrity.digests()
         if self._package is None:
             self._package = package
         elif package != self._package:
             changed = sorted(
                 path for path in {*package, *self._package} if package.get(path) != self._package.get(path)
             )
-            raise Tampered(
+            raise GraderTampered(
                 f"The grader's own files changed while it ran ({', '.join(Path(path).name for path in changed[:5])}), "
                 "so nothing more is graded in this run.",
                 "`git diff oplab` shows what was changed; restore it and start again.",
@@ -242,14 +247,14 @@ def _alive(conn: socket.socket) -> bool:
     return False
 
 
-def _answer(conn: socket.socket) -> dict[str, Any]:
-    data = bytearray()
-    while not data.endswith(b"\n"):
+def _answer(conn: socket.socket) -> Answer:
+    line = bytearray()
+    while not line.endswith(b"\n"):
         try:
             part = conn.recv(1 << 16)
         except OSError:
             part = b""
         if not part:
-            return {"lost": True}
-        data += part
-    return json.loads(data)
+            return LOST
+        line += part
+    return protocol.decode(Answer, line)

@@ -39,6 +39,23 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", 
 
 
 @dataclass(frozen=True)
+class Confinement:
+    """What a worker needs to know to confine itself.
+
+    Attributes:
+        landlock: the kernel's Landlock version, 0 for none.
+        read: folders and files that it may read.
+        write: folders and files that it may write, besides its own.
+        no_network: whether it has to close the network itself.
+    """
+
+    landlock: int
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+    no_network: bool
+
+
+@dataclass(frozen=True)
 class Isolation:
     """How workers are kept apart from the course and the network.
 
@@ -58,6 +75,7 @@ class Isolation:
 
     @property
     def offered(self) -> bool:
+        """Whether this system isolates anything at all."""
         return bool(self.bubblewrap) or self.landlock > 0
 
     def sentence(self) -> str:
@@ -76,14 +94,14 @@ class Isolation:
             return list(command)
         return [*_bubblewrap(self.bubblewrap, self.roots, self.shown, work), "--", *command]
 
-    def for_worker(self) -> dict[str, Any]:
-        """What a worker has to know to confine itself, as plain JSON."""
-        return {
-            "landlock": self.landlock,
-            "read": ["/"] if self.bubblewrap else [*_SYSTEM, *self.shown],
-            "write": ["/dev", "/tmp"] if self.bubblewrap else ["/dev/null", "/dev/zero", "/dev/full"],
-            "no_network": self.network == "seccomp",
-        }
+    def for_worker(self) -> Confinement:
+        """How each worker has to confine itself, beyond the namespaces that it starts in."""
+        return Confinement(
+            landlock=self.landlock,
+            read=("/",) if self.bubblewrap else (*_SYSTEM, *self.shown),
+            write=("/dev", "/tmp") if self.bubblewrap else ("/dev/null", "/dev/zero", "/dev/full"),
+            no_network=self.network == "seccomp",
+        )
 
 
 def detect(course: Path, submission: Path) -> Isolation:
@@ -121,22 +139,25 @@ def shield() -> None:
         _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def confine(plan: dict[str, Any], own: Iterable[str]) -> None:
-    """For a worker under ``--isolate``: write to ``own`` only, read what ``plan`` names, use no network.
+def confine(plan: Confinement, own: Iterable[os.PathLike[str]]) -> None:
+    """For a worker under ``--isolate``: read and write only what is allowed, and use no network.
+
+    Args:
+        plan: what it may read and write.
+        own: its own folders, which it may write to as well.
 
     Raises:
         OSError: the kernel refused, although it offered; the worker must not run then.
     """
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    abi = int(plan["landlock"])
-    if abi:
-        handled = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
-        rules = _Ruleset(fs=handled, net=3 if abi >= 4 else 0)
-        for paths, allowed in ((plan["read"], _READ), (plan["write"], handled), (own, handled)):
+    if plan.landlock:
+        handled = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(plan.landlock, 16)) - 1
+        rules = _Ruleset(fs=handled, net=3 if plan.landlock >= 4 else 0)
+        for paths, allowed in ((plan.read, _READ), (plan.write, handled), (map(str, own), handled)):
             for path in paths:
                 rules.paths.append((path, allowed & handled))
         _restrict(rules)
-    if plan["no_network"]:
+    if plan.no_network:
         _no_sockets()
 
 

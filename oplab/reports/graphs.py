@@ -21,6 +21,7 @@ from typing import Any
 
 from oplab.checks.base import MAX_FILE, MAX_JSON
 from oplab.grading.client import Server
+from oplab.grading.protocol import Answer, Job
 from oplab.grading.results import Graph, Outcome, Results
 
 PER_EXERCISE = 2  # pictures: the model of the first failed check, and one more
@@ -48,12 +49,13 @@ class Keeper(Server):
         """A folder with one folder of evidence for each exercise that was rejected."""
         return Path(self._kept.name)
 
-    def run(self, job: dict[str, Any]) -> dict[str, Any]:
+    def run(self, job: Job) -> Answer:
+        """As :meth:`Server.run`. Afterwards the evidence is kept if its judge did not find all checks passed."""
         answer = super().run(job)
-        if job.get("half") == "judge":
-            checks = (answer.get("report") or {}).get("checks")
-            if not checks or not all(check["passed"] for check in checks):
-                keep(Path(job["evidence"]), self.kept / job["id"])
+        if job.half == "judge":
+            checks = answer.report.checks if answer.report is not None else ()
+            if not checks or not all(check.passed for check in checks):
+                keep(job.evidence, self.kept / job.id)
         return answer
 
 
