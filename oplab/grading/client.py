@@ -34,13 +34,13 @@ class Server:
     """A fork server that is started when it is first needed. Methods may be called from several threads.
 
     Args:
-        preload: what to warm up, see :data:`oplab.course.manifest.PRELOADS`.
-        env: variables to add, for example those of a sanitizer.
-        isolation: runs the server and its workers apart from the course, see :mod:`oplab.grading.isolation`.
-        many: hundreds of jobs will come, so the start may take a second longer for the sake of each.
+        preload: what to warm up, some of :data:`oplab.course.manifest.PRELOADS`.
+        env: environment variables to add, for example those of a sanitizer.
+        isolation: separates the server and its workers from the course, see :mod:`oplab.grading.isolation`.
+        many: hundreds of jobs will come: the start may take a second longer to make each of them faster.
 
     Attributes:
-        work: where the evidence has to lie for an isolated server to reach it; None without isolation.
+        work: the only folder that an isolated server can write to; None without isolation, and before :meth:`prepare`.
     """
 
     def __init__(
@@ -70,13 +70,22 @@ class Server:
         self.close()
 
     def start(self) -> None:
-        """Start the server if it is not running, and wait until it is warm."""
+        """Start the server if it is not running, and wait until it is warm.
+
+        Raises:
+            OplabError: it does not start, or the grader's own files have changed since its first start.
+            RuntimeError: it is closed.
+        """
         self.prepare()
         with self._lock:
             self._start()
 
     def prepare(self) -> Path | None:
-        """Make the folder ``work`` if the server is isolated, before anything starts: its parent's mounts cannot change later."""
+        """Make the folder :attr:`work` if the server is isolated, before anything starts: its mounts cannot change later.
+
+        Returns:
+            the folder; None without isolation.
+        """
         with self._lock:
             if self.isolation is not None and self.work is None:
                 self.work = Path(tempfile.mkdtemp(prefix="oplab-")).resolve()
@@ -107,7 +116,7 @@ class Server:
                     self._idle.append(mine)
 
     def _connection(self) -> socket.socket | None:
-        """A socket with a supervisor behind it, idle or new; None where the server is killed again and again."""
+        """A socket whose other end an idle or new supervisor has; None where the server is killed again and again."""
         for _ in range(2):
             with self._lock:
                 self._start()
@@ -130,14 +139,14 @@ class Server:
         return None
 
     def cancel(self) -> None:
-        """End all running jobs: their sockets are closed, and each supervisor then ends its worker."""
+        """End all running jobs: their sockets are shut down, and each supervisor then ends its worker."""
         with self._lock:
             for conn in self._open:
                 with contextlib.suppress(OSError):
                     conn.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Cancel everything and end the server. Repeating it does no harm."""
+        """Cancel all jobs and end the server. It may be called again."""
         self.cancel()
         with self._lock:
             self._closed = True
@@ -237,7 +246,7 @@ class Server:
 
 
 def _alive(conn: socket.socket) -> bool:
-    """Whether the supervisor of an idle connection is still there: it has nothing to say, so what can be read is the end."""
+    """Whether the supervisor of an idle connection still runs: it sends nothing, so only the end of the stream can be read."""
     try:
         conn.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:

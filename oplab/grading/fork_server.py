@@ -29,7 +29,7 @@ def main() -> None:
     many = sys.argv[3] == "many"
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole foreground group: the client decides
     processes.adopt_orphans()
-    isolation.shield()
+    isolation.forbid_tracing()
     integrity.remember_package()
     os.environ.pop("ORT_LOAD_CONFIG_FROM_MODEL", None)  # a model must not configure the session that judges it
     warm.warm_up(preload)

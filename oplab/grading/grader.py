@@ -300,7 +300,11 @@ class _Grader:
         )
 
     def _unless_alone(self, exercise: Exercise, message: str) -> None:
-        """Raise _Interference if other exercises run at the same time: one of them may be the cause."""
+        """Return only if no other exercise runs at the same time: another one may be the cause of the problem.
+
+        Raises:
+            _Interference: others run, too.
+        """
         with self._lock:
             if self._running.get(exercise.id):
                 raise _Interference(message)

@@ -1,4 +1,4 @@
-"""Whether the course or the grader changed while learners' code ran: noticed here, also where nothing can prevent it."""
+"""Notices when the course or the grader changes while a learner's code runs, also where nothing can prevent it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from oplab.grading.imports import reachable
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# What a run executes of its own, besides the chapters' checks.
+# What a run executes, besides the chapters' checks and the answers.
 _ROOTS = ("oplab.grading.fork_server", "oplab.grading.grader")
 _CHAPTER = re.compile(r"c\d\d_")
 _known: dict[str, bytes] = {}
@@ -121,7 +121,7 @@ class CourseFiles:
 
 
 def repository_files(root: Path) -> list[Path]:
-    """The few files of ``.git`` that say what a later command will do or show. Others change with every honest commit."""
+    """The few files of ``.git`` that decide what a later command does or shows. Others change with every honest commit."""
     git = root / ".git"
     return [git / "HEAD", git / "config", *sorted((git / "hooks").glob("*"))] if git.is_dir() else []
 

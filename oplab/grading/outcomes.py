@@ -110,7 +110,7 @@ def from_collect(exercise: Exercise, answer: Answer, file: Path, sanitize: bool)
 def from_judge(exercise: Exercise, answer: Answer, sanitize: bool = False) -> Outcome:
     """The outcome that the judge half found.
 
-    A judge that died was given something that no process survives: that is the answer's fault, and it gets no points.
+    When the judge's process died, the evidence was the cause: such an answer gets no points.
 
     Args:
         exercise: what was graded.

@@ -156,7 +156,11 @@ def decode(kind: type[M], line: bytes | bytearray) -> M:
 
 
 def _value(kind: Any, data: Any, where: str) -> Any:
-    """``data`` as an object of type ``kind``; ``where`` names it in errors, for example ``Job.limits.wall``."""
+    """``data`` as an object of type ``kind``; ``where`` names it in errors, for example ``Job.limits.wall``.
+
+    Raises:
+        MalformedMessage: it is not of that type.
+    """
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):  # only `… | None`
         return None if data is None else _value(parts[0], data, where)
@@ -164,7 +168,8 @@ def _value(kind: Any, data: Any, where: str) -> Any:
         hints = _hints(kind)
         needed = {entry.name for entry in fields(kind) if entry.default is entry.default_factory is MISSING}
         if unclear := (data.keys() - hints.keys()) | (needed - data.keys()):
-            raise _malformed(f"{where}.{min(unclear)}", "is missing" if min(unclear) in needed else "is unknown")
+            problem = "is missing" if min(unclear) in needed else "is unknown"
+            raise MalformedMessage(_malformed(f"{where}.{min(unclear)}", problem))
         return kind(**{name: _value(hints[name], value, f"{where}.{name}") for name, value in data.items()})
     if origin is tuple and isinstance(data, list):
         return tuple(_value(parts[0], entry, f"{where}[{number}]") for number, entry in enumerate(data))
@@ -178,7 +183,9 @@ def _value(kind: Any, data: Any, where: str) -> Any:
         return float(data)
     if isinstance(kind, type) and type(data) is kind:
         return data
-    raise _malformed(where, f"is {data[:40]!r}" if type(data) is str else f"is of type {type(data).__name__}")
+    raise MalformedMessage(
+        _malformed(where, f"is {data[:40]!r}" if type(data) is str else f"is of type {type(data).__name__}")
+    )
 
 
 @functools.cache
@@ -186,6 +193,6 @@ def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _malformed(where: str, what: str) -> MalformedMessage:
+def _malformed(where: str, problem: str) -> str:
     message, _, name = where.partition(".")
-    return MalformedMessage(f"The grader received a malformed {message}: {name or 'it'} {what}.")
+    return f"The grader received a malformed {message}: {name or 'it'} {problem}."

@@ -97,7 +97,7 @@ def become_worker(job: Job, out: int, report: int, parent: int) -> None:
     os.environ.update({"TMPDIR": str(job.scratch), "HOME": str(job.scratch)})
     tempfile.tempdir = None
     limiting.apply(job.limits, sanitized=job.sanitized)
-    isolation.keep_apart(traceable=job.sanitized)
+    isolation.drop_privileges(traceable=job.sanitized)
     if job.isolation is not None:
         own = [job.scratch, job.evidence] if job.half == "collect" else [job.scratch]
         read = [job.evidence] if job.library is None else [job.evidence, job.library]

@@ -57,7 +57,7 @@ def collapse_into_huge_pages() -> None:
 
 
 def round_trip() -> None:
-    """Do once what nearly every check does: what is set up at the first use is then set up in each fork."""
+    """Do once what nearly every check does: export a small model, check it, and run it."""
     import io
     import warnings
 
@@ -89,7 +89,7 @@ def _toy() -> Any:
 
 
 def warm_exporter() -> None:
-    """Export one toy model, so that the exporter's modules and its registry's functions are imported before the first fork."""
+    """Export one toy model with ``dynamo=True``: it imports the exporter's modules and its registry's functions."""
     import io
     import logging
     import warnings
@@ -109,7 +109,7 @@ def warm_exporter() -> None:
 
 
 def warm_capture() -> None:
-    """Capture a module that decides by values, whose first capture imports a hundred modules, and run it."""
+    """Capture and run a module with ``torch.cond``, whose first capture imports a hundred modules."""
     import torch
 
     class Deciding(torch.nn.Module):
@@ -122,9 +122,9 @@ def warm_capture() -> None:
 
 
 def keep_registry() -> None:
-    """Have the dynamo path's registry built once, not at each export: it is most of an export's time.
+    """Build the registry of the dynamo exporter once, not at each export: that is most of an export's time.
 
-    The exporter reads the source of 500 functions for it. Each export still gets a registry of its own to add to. Where PyTorch's
+    The exporter reads the source of 500 functions for it. Each export still gets its own copy to add to. Where PyTorch's
     internals have changed, nothing is kept and exports take longer.
     """
     try:

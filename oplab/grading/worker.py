@@ -164,7 +164,7 @@ def import_checks(job: Job) -> ModuleType:
 
 
 class _TextLoader(importlib.machinery.SourceFileLoader):
-    """Loads a module from a text that was read earlier; its file serves for messages and for ``inspect`` only."""
+    """Loads a module from a text that was read earlier; the path is only for messages and for ``inspect``."""
 
     def __init__(self, name: str, path: str, text: str):
         super().__init__(name, path)
