@@ -77,7 +77,7 @@ BREAKAGES = (
     ),
     Breakage(
         "split",
-        "weights lie in the model's own file",
+        "weights are in the model's own file",
         "checks/graphs.py",
         "if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:",
         "if False:",
