@@ -29,7 +29,7 @@ from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading.client import Server
-from oplab.grading.engine import grade
+from oplab.grading.grader import grade
 from oplab.grading.results import STATES, Outcome
 
 MUTANTS = 3  # the least number of wrong answers for each exercise

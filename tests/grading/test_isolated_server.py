@@ -7,7 +7,7 @@ import pytest
 from oplab import paths
 from oplab.course.manifest import load
 from oplab.grading.client import Server
-from oplab.grading.engine import grade
+from oplab.grading.grader import grade
 from oplab.grading.isolation import detect
 
 

@@ -13,7 +13,7 @@ CODE = """
 import json, os, re, sys
 from torch.onnx._internal.exporter import _registration
 from torch.onnx._internal.exporter._registration import ONNXRegistry
-from oplab.grading.server import keep_registry
+from oplab.grading.warm import keep_registry
 
 reads = []
 original = _registration.onnxscript_apis.get_torchlib_ops

@@ -15,14 +15,15 @@ from oplab.authoring.lint import Trial
 from oplab.checks import speed
 from oplab.checks.base import Collect, Verdict, rng_for
 from oplab.course.manifest import Exercise
-from oplab.grading import engine, text
-from oplab.grading.results import Results
+from oplab.grading import outcomes, text
+from oplab.grading.protocol import Answer, Report, Share
+from oplab.grading.results import Check, Results
 
 SCALE = speed.Scale("the baseline", 0.1, 1.0, [(0.5, "rung 2"), (1.0, "rung 3")])
 PLAIN = Exercise("x", "01_cases", "goal", 10, 1, 5, ("a", "b"))
 FAST = dataclasses.replace(PLAIN, speed=True)
-RIGHT = {"name": "is right", "passed": True, "message": "", "raised": False}
-WRONG = {"name": "is right", "passed": False, "message": "It is wrong.", "raised": False}
+RIGHT = Check("is right", True)
+WRONG = Check("is right", False, "It is wrong.")
 
 
 class Clock:
@@ -50,8 +51,8 @@ def evidence(tmp_path, collect) -> Verdict:
     return Verdict(tmp_path, rng_for(1, "c01.x"), c.finish())
 
 
-def graded(exercise, checks, share):
-    return engine._from_judge(exercise, {"report": {"outcome": "judged", "checks": checks, "share": share}})
+def graded(exercise, checks, share, **options):
+    return outcomes.from_judge(exercise, Answer(report=Report("judged", checks=tuple(checks), share=share)), **options)
 
 
 def test_contestants_take_turns_and_every_other_round_goes_backwards():
@@ -148,7 +149,7 @@ def test_an_award_is_a_part_with_a_reason(part, reason, tmp_path):
 
 
 def test_a_right_answer_passes_with_its_part_and_says_why():
-    outcome = graded(FAST, [RIGHT], {"part": 0.44, "reason": "It is slow."})
+    outcome = graded(FAST, [RIGHT], Share(0.44, "It is slow."))
     assert (outcome.status, outcome.points, outcome.message) == ("passed", 4, "It is slow.")
     assert "    It is slow." in text.outcome_lines(outcome)
     assert Results((outcome,), 1).exit_code == 0
@@ -156,7 +157,7 @@ def test_a_right_answer_passes_with_its_part_and_says_why():
 
 def test_in_a_notebook_what_depends_on_speed_has_lines_of_its_own():
     """Two runs of one answer, on a slow and on a fast processor, differ in the lines that begin with the clock alone."""
-    slow, fast = (graded(FAST, [RIGHT], {"part": part, "reason": "It is slow.\nWhy."}) for part in (0.44, 1.0))
+    slow, fast = (graded(FAST, [RIGHT], Share(part, "It is slow.\nWhy.")) for part in (0.44, 1.0))
     slow, fast = (text.outcome_lines(outcome, speed=True) for outcome in (slow, fast))
     assert slow[-3:] == ["    ⏱ 4/10 points", "    ⏱ It is slow.", "    ⏱ Why."]
     assert fast[-1] == "    ⏱ 10/10 points"
@@ -164,30 +165,29 @@ def test_in_a_notebook_what_depends_on_speed_has_lines_of_its_own():
 
 
 def test_in_a_notebook_a_wrong_answer_is_told_as_ever():
-    outcome = graded(FAST, [WRONG], {"part": 0.44, "reason": "It is slow."})
+    outcome = graded(FAST, [WRONG], Share(0.44, "It is slow."))
     assert text.outcome_lines(outcome, speed=True) == text.outcome_lines(outcome)
 
 
 def test_a_right_answer_never_gets_nothing_and_a_whole_one_says_nothing():
-    assert graded(FAST, [RIGHT], {"part": 0.0, "reason": "It is slow."}).points == 1
-    whole = graded(FAST, [RIGHT], {"part": 1.0, "reason": "ignored"})
+    assert graded(FAST, [RIGHT], Share(0.0, "It is slow.")).points == 1
+    whole = graded(FAST, [RIGHT], Share(1.0, "ignored"))
     assert (whole.points, whole.message) == (10, "")
     assert graded(FAST, [RIGHT], None).points == 10
 
 
 def test_a_build_with_sanitizers_says_that_it_is_slow():
-    report = {"report": {"outcome": "judged", "checks": [RIGHT], "share": {"part": 0.5, "reason": "It is slow."}}}
-    outcome = engine._from_judge(FAST, report, sanitize=True)
+    outcome = graded(FAST, [RIGHT], Share(0.5, "It is slow."), sanitize=True)
     assert outcome.passed and "--sanitize" in outcome.message and "It is slow." in outcome.message
 
 
 def test_a_wrong_answer_gets_nothing_however_fast_it_is():
-    outcome = graded(FAST, [RIGHT, WRONG], {"part": 1.0, "reason": ""})
+    outcome = graded(FAST, [RIGHT, WRONG], Share(1.0, ""))
     assert (outcome.status, outcome.points) == ("failed", 0)
 
 
 def test_points_are_not_shared_out_where_the_manifest_does_not_say_so():
-    assert graded(PLAIN, [RIGHT], {"part": 0.5, "reason": "It is slow."}).status == "grader_error"
+    assert graded(PLAIN, [RIGHT], Share(0.5, "It is slow.")).status == "grader_error"
 
 
 @pytest.mark.parametrize(
