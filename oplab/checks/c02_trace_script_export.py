@@ -20,7 +20,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, Draws, Verdict
+from oplab.checks.draws import Draws
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
 from oplab.parity.arrays import WrongAnswer, expect_close
 
 if TYPE_CHECKING:
@@ -169,7 +171,7 @@ def kept(capture: str, model: torch.nn.Module, example: tuple[torch.Tensor, ...]
     return decides, [i for i, value in enumerate(inputs) if value.uses()]
 
 
-def judge_predict(v: Verdict) -> None:
+def judge_predict(v: Judge) -> None:
     for title, shown, model, example in modules(v.rng):
         with v.check(title):
             answer = entries(v, title, list(CAPTURES))
@@ -178,7 +180,7 @@ def judge_predict(v: Verdict) -> None:
                 expect_kept(capture, title, want, got, f"\nThe module:\n{textwrap.indent(shown, '    ')}")
 
 
-def entries(v: Verdict, title: str, keys: list[str]) -> dict[str, Any]:
+def entries(v: Judge, title: str, keys: list[str]) -> dict[str, Any]:
     """A dict that the learner's function returned, with exactly these keys."""
     value = v.value(title)
     if value == "None":
@@ -305,7 +307,7 @@ def collect_control_flow(c: Collect) -> None:
         c.file(name, path)
 
 
-def judge_control_flow(v: Verdict) -> None:
+def judge_control_flow(v: Judge) -> None:
     import torch
 
     references = {width: gate(width, v.rng).eval() for width in WIDTHS}  # first of all, as in collect
@@ -358,7 +360,7 @@ def signal(side: str, shape: tuple[int, ...], limit: float, rng: np.random.Gener
     return x
 
 
-def expect_exported(v: Verdict, name: str) -> None:
+def expect_exported(v: Judge, name: str) -> None:
     """The export went through; else say what the exporter's words mean here."""
     error = v.error(name)
     if error is None:
@@ -546,7 +548,7 @@ def state(model: onnx.ModelProto, name: str) -> str:
     return "used"
 
 
-def judge_frozen(v: Verdict) -> None:
+def judge_frozen(v: Judge) -> None:
     for title, data, declared, about in frozen_models(v.rng):
         with v.check(title):
             model, answer = graphs.parse(data), entries(v, title, declared)

@@ -16,7 +16,9 @@ import onnx
 from onnx import helper
 
 from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Verdict, find_todo, first_line
+from oplab.checks.errors import find_todo, first_line
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -129,7 +131,7 @@ def _call(function: Callable[..., Any], *args: Any) -> None:
         function(*args)
 
 
-def judge_dynamic_batch(v: Verdict) -> None:
+def judge_dynamic_batch(v: Judge) -> None:
     import torch
 
     networks = {}
@@ -373,7 +375,7 @@ def collect_tensor_scale_ts(c: Collect) -> None:
         c.file(title, path)
 
 
-def judge_tensor_scale_ts(v: Verdict) -> None:
+def judge_tensor_scale_ts(v: Judge) -> None:
     images = [image(shape, v.rng) for shape, _ in TS_CASES]
     with v.check("resizes in PyTorch"):
         for number, (shape, factors) in enumerate(TS_CASES):
@@ -406,7 +408,7 @@ def judge_tensor_scale_ts(v: Verdict) -> None:
                 expect_resized(got, images[number], factors, "bicubic", name, hint)
 
 
-def _eager_ts(v: Verdict, title: str) -> np.ndarray:
+def _eager_ts(v: Judge, title: str) -> np.ndarray:
     try:
         return v.array(title)
     except WrongAnswer as error:
@@ -501,7 +503,7 @@ def _export_dynamo(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], tab
     path.write_bytes(program.model_proto.SerializeToString())
 
 
-def judge_tensor_scale_dynamo(v: Verdict) -> None:
+def judge_tensor_scale_dynamo(v: Judge) -> None:
     images = [image(shape, v.rng) for shape, _ in DYNAMO_CASES]
     with v.check("returns a function and a table"):
         returned = v.value("returned")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
 from oplab.parity.arrays import WrongAnswer, describe, difference, expect_close
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def title_of(opset: int, dtype: str, shapes: Sequence[tuple[int, ...]]) -> str:
     return f"opset {opset}, " + " and ".join(f"{dtype}{list(shape)}" for shape in shapes)
 
 
-def exported(v: Verdict, name: str, opset: int, dtype: str, shapes: Sequence[tuple[int, ...]]) -> onnx.ModelProto:
+def exported(v: Judge, name: str, opset: int, dtype: str, shapes: Sequence[tuple[int, ...]]) -> onnx.ModelProto:
     """The model exported from these shapes, with what holds for each of them: opset, inputs that are used and dynamic, a valid graph.
 
     Args:
@@ -66,7 +67,7 @@ def exported(v: Verdict, name: str, opset: int, dtype: str, shapes: Sequence[tup
     return model
 
 
-def _why_not_found(v: Verdict, name: str, opset: int) -> str:
+def _why_not_found(v: Judge, name: str, opset: int) -> str:
     registered = [str(entry) for entry in v.value("registered")]
     if not registered:
         return "Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic."
@@ -190,7 +191,7 @@ def collect_asinh(c: Collect) -> None:
     collect(c, "asinh", torch.asinh, ASINH)
 
 
-def judge_asinh(v: Verdict) -> None:
+def judge_asinh(v: Judge) -> None:
     models = {}
     with v.check("one Asinh node at every opset from 9 on"):
         for case in ASINH:
@@ -225,7 +226,7 @@ def collect_per_opset(c: Collect) -> None:
     collect(c, "per_opset", torch.sinh, PER_OPSET)
 
 
-def judge_per_opset(v: Verdict) -> None:
+def judge_per_opset(v: Judge) -> None:
     models = {}
     with v.check("a composition at opsets 7 and 8"):
         for case in PER_OPSET:
@@ -285,7 +286,7 @@ def collect_sinc(c: Collect) -> None:
     collect(c, "sinc", torch.sinc, SINC)
 
 
-def judge_sinc(v: Verdict) -> None:
+def judge_sinc(v: Judge) -> None:
     models = {}
     with v.check("valid graphs of standard operators from opset 9 on"):
         for case in SINC:
@@ -358,7 +359,7 @@ def collect_hypot(c: Collect) -> None:
     collect(c, "hypot", torch.hypot, HYPOT)
 
 
-def judge_hypot(v: Verdict) -> None:
+def judge_hypot(v: Judge) -> None:
     models = {}
     with v.check("valid graphs of standard operators from opset 9 on"):
         for case in HYPOT:

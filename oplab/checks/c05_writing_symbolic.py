@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
 
 
 def exported(
-    v: Verdict,
+    v: Judge,
     case: Case,
     operator: str,
     names: Sequence[str],
@@ -98,7 +99,7 @@ def exported(
     return model
 
 
-def _expect_registered(v: Verdict, case: Case, operator: str) -> None:
+def _expect_registered(v: Judge, case: Case, operator: str) -> None:
     if not operator:
         return
     found = [str(entry) for entry in v.value("registered")]
@@ -377,7 +378,7 @@ def collect_my_add(c: Collect) -> None:
     collect(c, _my_add_cases(c.rng, MY_ADD_DTYPES), _my_add_function, "ab")
 
 
-def judge_my_add(v: Verdict) -> None:
+def judge_my_add(v: Judge) -> None:
     cases, models = _my_add_cases(v.rng, MY_ADD_DTYPES), {}
     with v.check("valid graphs of standard operators from opset 9 on"):
         for case in cases:
@@ -414,7 +415,7 @@ def collect_plugin(c: Collect) -> None:
     collect(c, _my_add_cases(c.rng, PLUGIN_DTYPES), _my_add_function, "ab")
 
 
-def judge_plugin(v: Verdict) -> None:
+def judge_plugin(v: Judge) -> None:
     cases, models = _my_add_cases(v.rng, PLUGIN_DTYPES), {}
     with v.check("one oplab::MyAdd node with two FLOAT attributes"):
         for case in cases:
@@ -561,7 +562,7 @@ def collect_clip(c: Collect) -> None:
     collect(c, _clip_cases(c.rng), lambda case: lambda x: MyClip.apply(x, *case.numbers), "x")
 
 
-def judge_clip(v: Verdict) -> None:
+def judge_clip(v: Judge) -> None:
     cases, models = _clip_cases(v.rng), {}
     for words, wanted in (("attributes up to opset 10", range(9, 11)), ("inputs from opset 11 on", range(11, 21))):
         with v.check(f"one Clip node, its bounds are {words}"):
@@ -662,7 +663,7 @@ def collect_dtypes(c: Collect) -> None:
     collect(c, DTYPES, lambda case: torch.log10, "x")
 
 
-def judge_dtypes(v: Verdict) -> None:
+def judge_dtypes(v: Judge) -> None:
     models = {}
     with v.check("valid graphs of standard operators from opset 9 on, without a Cast"):
         for case in DTYPES:
@@ -757,7 +758,7 @@ def collect_kthvalue(c: Collect) -> None:
 _KTH_OUTPUTS = ("values", "indices")
 
 
-def judge_kthvalue(v: Verdict) -> None:
+def judge_kthvalue(v: Judge) -> None:
     cases, models = _kth_cases(v.rng), {}
     with v.check("valid graphs with two outputs from opset 11 on"):
         for case in cases:

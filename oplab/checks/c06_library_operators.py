@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Recorded, Verdict
+from oplab.checks.errors import RecordedError
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ def register(c: Collect, name: str) -> None:
     c.value("registered", [entry for entry in exporting.registrations() if entry not in before])
 
 
-def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
+def exported(v: Judge, title: str, name: str, opset: int) -> onnx.ModelProto:
     """The model recorded under ``title``, or why there is none.
 
     Args:
@@ -53,7 +55,7 @@ def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
     return model
 
 
-def not_found(v: Verdict, title: str, name: str) -> WrongAnswer:
+def not_found(v: Judge, title: str, name: str) -> WrongAnswer:
     """Why the exporter has no symbolic function for ``name``: what the learner registered instead."""
     registered = [str(entry) for entry in v.value("registered")]
     if not registered:
@@ -76,7 +78,7 @@ def expect_replaced(model: onnx.ModelProto, name: str) -> None:
         )
 
 
-def explain(error: Recorded, title: str) -> None:
+def explain(error: RecordedError, title: str) -> None:
     """Raise what an exporter's exception means, where its cause is a known one; any other is the learner's own exception."""
     cause = _why_it_failed(error.message)
     if cause:
@@ -258,7 +260,7 @@ def collect_deform_conv(c: Collect) -> None:
         c.file(case.title, path)
 
 
-def judge_deform_conv(v: Verdict) -> None:
+def judge_deform_conv(v: Judge) -> None:
     drawn = [(case, *draw(v.rng, case)) for case in DEFORM]
     models: dict[str, onnx.ModelProto] = {}
     for name, wanted in (
@@ -506,7 +508,7 @@ def collect_grid(c: Collect) -> None:
         c.file(case.title, path)
 
 
-def judge_grid(v: Verdict) -> None:
+def judge_grid(v: Judge) -> None:
     for case in GRID:
         points(v.rng, case, 6)
     models: dict[str, onnx.ModelProto] = {}
@@ -654,7 +656,7 @@ def foo_title(attr1: float, attr2: int) -> str:
     return f"attr1 = {attr1}, attr2 = {attr2}"
 
 
-def judge_foo(v: Verdict) -> None:
+def judge_foo(v: Judge) -> None:
     numbers = foo_numbers(v.rng)
     models: dict[str, onnx.ModelProto] = {}
     with v.check("one oplab::Foo with two inputs"):

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Recorded, Verdict, one_at_a_time
+from oplab.checks.errors import RecordedError
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.torch_threads import use_one_thread
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ def the_function(c: Collect, name: str) -> type[torch.autograd.Function]:
     raise WrongAnswer(f"{name} returned {shown}, expected a subclass of torch.autograd.Function.{hint}")
 
 
-def exported(v: Verdict, title: str, names: Sequence[str], opset: int, outputs: Sequence[str]) -> onnx.ModelProto:
+def exported(v: Judge, title: str, names: Sequence[str], opset: int, outputs: Sequence[str]) -> onnx.ModelProto:
     """The model recorded under ``title`` with these graph inputs, or what its exception means."""
     error = v.error(title)
     if error:
@@ -51,7 +54,7 @@ def exported(v: Verdict, title: str, names: Sequence[str], opset: int, outputs: 
 SIZES = " type().sizes() is None as soon as one axis is dynamic; varyingSizes() has a None for that axis only."
 
 
-def explain(error: Recorded, title: str) -> None:
+def explain(error: RecordedError, title: str) -> None:
     """Raise what an exporter's exception means, where its cause is a known one; any other is the learner's own exception."""
     causes = {
         "Couldn't export Python operator": (
@@ -226,7 +229,7 @@ def _short(error: Exception) -> str:
     return text if len(text) <= 400 else text[:400] + " …"
 
 
-def returned(v: Verdict, title: str, count: int) -> list[np.ndarray]:
+def returned(v: Judge, title: str, count: int) -> list[np.ndarray]:
     """The tensors that a call returned in PyTorch."""
     value = v.value(title)
     values = value if isinstance(value, list) else [value]
@@ -277,7 +280,7 @@ def pair(rng: np.random.Generator, case: Sum, shape: tuple[int, ...] | None = No
 def collect_my_add_function(c: Collect) -> None:
     import torch
 
-    one_at_a_time()
+    use_one_thread()
     function = the_function(c, "my_add_function")
 
     def tensor(array: np.ndarray, case: Sum) -> torch.Tensor:
@@ -310,7 +313,7 @@ def collect_my_add_function(c: Collect) -> None:
         c.file(f"export of {title}", path)
 
 
-def judge_my_add_function(v: Verdict) -> None:
+def judge_my_add_function(v: Judge) -> None:
     drawn = []
     for case in SUMS:
         numbers = coefficients(v.rng)
@@ -363,7 +366,7 @@ def judge_my_add_function(v: Verdict) -> None:
                     expect_close(got, alpha * a + beta * b, name=f"MyAdd of {describe(a)}")
 
 
-def expect_gradients(v: Verdict, case: Sum, numbers: tuple[float, float], upstream: np.ndarray, wanted: str) -> None:
+def expect_gradients(v: Judge, case: Sum, numbers: tuple[float, float], upstream: np.ndarray, wanted: str) -> None:
     """alpha and beta times what comes from behind, for each of the inputs that ask for a gradient."""
     title = f"gradients of {wanted} {case.title(*numbers)}"
     error = v.error(title)
@@ -479,7 +482,7 @@ def collect_dynamic_resize_plugin(c: Collect) -> None:
         c.file(case.title, path)
 
 
-def judge_dynamic_resize_plugin(v: Verdict) -> None:
+def judge_dynamic_resize_plugin(v: Judge) -> None:
     eager = [(number, x, factors(v.rng)) for number, x in enumerate(images(v.rng, 3, False))]
     for _ in RESIZED:
         v.rng.uniform(size=EXPORTED_AT)
@@ -683,7 +686,7 @@ def collect_knn_plugin(c: Collect) -> None:
         c.file(case.title, path)
 
 
-def judge_knn_plugin(v: Verdict) -> None:
+def judge_knn_plugin(v: Judge) -> None:
     drawn = []
     for case in QUERIES:
         drawn.append((case, [cloud(v.rng, case, *counts) for counts in CLOUDS[:2]]))
@@ -726,7 +729,7 @@ def judge_knn_plugin(v: Verdict) -> None:
                     expect_neighbours(idx, dist, case, arrays)
 
 
-def exported_query(v: Verdict, case: Query) -> onnx.ModelProto:
+def exported_query(v: Judge, case: Query) -> onnx.ModelProto:
     """The model of a query. The exporter drops a graph input that no node reads, so the node's inputs are judged instead."""
     error = v.error(case.title)
     if error:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, LearnerError, Recorded, Verdict
+from oplab.checks.errors import LearnerError, RecordedError
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ def collect_port_register_op(c: Collect) -> None:
         c.file(title, path)
 
 
-def _ported(v: Verdict, title: str, name: str, opset: int, shape: tuple[int, ...]) -> onnx.ModelProto:
+def _ported(v: Judge, title: str, name: str, opset: int, shape: tuple[int, ...]) -> onnx.ModelProto:
     """A model of an operator ``name``, with what holds for each: its opset, its input, dynamic axes."""
     error = v.error(title)
     if error and error.type == "UnsupportedOperatorError":
@@ -105,7 +107,7 @@ def _only(model: onnx.ModelProto, name: str) -> None:
         raise WrongAnswer(f"Expected {name} alone, the graph also has {', '.join(others)}.")
 
 
-def judge_port_register_op(v: Verdict) -> None:
+def judge_port_register_op(v: Judge) -> None:
     cosh: dict[str, onnx.ModelProto] = {}
     scale: dict[str, onnx.ModelProto] = {}
     with v.check("cosh is one Cosh at every opset from 9 on"):
@@ -164,7 +166,7 @@ def _sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
     return tuple(int(size) for size in rng.integers(4, 8, size=rank))
 
 
-def _run_cosh(v: Verdict, model: onnx.ModelProto, size: tuple[int, ...]) -> None:
+def _run_cosh(v: Judge, model: onnx.ModelProto, size: tuple[int, ...]) -> None:
     x = np.asarray(v.rng.uniform(-4, 4, size=size), np.float32)
     (got,) = graphs.run(model, {"x": x})
     expect_close(got, np.cosh(x.astype(np.float64)).astype(np.float32), name=f"cosh of {describe(x)}")
@@ -251,7 +253,7 @@ def _names(steps: Sequence[tuple[str, tuple[float, ...]]]) -> list[str]:
     return [name for name, _ in steps if name != "add"]
 
 
-def judge_port_python_op(v: Verdict) -> None:
+def judge_port_python_op(v: Judge) -> None:
     models: dict[str, onnx.ModelProto] = {}
     with v.check("the handler is called, once for each use of a Function"):
         for title, steps in CHAINS.items():
@@ -289,7 +291,7 @@ def _unbounded(steps: Sequence[tuple[str, tuple[float, ...]]], x: np.ndarray) ->
     return _computed([(name, (arguments[0], 1e9) if name == "MyClip" else arguments) for name, arguments in steps], x)
 
 
-def _expect_called(v: Verdict, title: str, names: list[str]) -> None:
+def _expect_called(v: Judge, title: str, names: list[str]) -> None:
     calls = [str(name) for name in v.value(f"{title}: calls")]
     if calls == names:
         return
@@ -325,7 +327,7 @@ def _why_nobody_asked(registered: list[str], failed: bool) -> str:
     return "Functions are nodes of the kind prim::PythonOp, and on the dynamo path nobody asks."
 
 
-def _why_it_raised(error: Recorded) -> str:
+def _why_it_raised(error: RecordedError) -> str:
     """What usually stands behind an exception in a handler."""
     if "torch._C.Node" in error.message and "'type'" in error.message:
         return " A node has no type today. A value has one: its output, and the handler's own input args[0]."
@@ -344,7 +346,7 @@ def _why_it_raised(error: Recorded) -> str:
     return ""
 
 
-def _expect_returned(v: Verdict, title: str) -> None:
+def _expect_returned(v: Judge, title: str) -> None:
     """Demand that a handler that was called gave a value back."""
     error = v.error(title)
     if error and v.value(f"{title}: calls") and "Couldn't export Python operator" in error.message:
@@ -433,7 +435,7 @@ def _shown(value: Any) -> str:
     return "nothing (None)" if value is None else f"a {type(value).__name__}"
 
 
-def _expect_refused(v: Verdict) -> None:
+def _expect_refused(v: Judge) -> None:
     error = v.error("unknown")
     if error is None:
         raise WrongAnswer(
@@ -544,7 +546,7 @@ def collect_export_modes(c: Collect) -> None:
         c.value("other: returned", c.attempt("other", modes, as_module(torch.relu), torch.ones(2), path, "something"))
 
 
-def judge_export_modes(v: Verdict) -> None:
+def judge_export_modes(v: Judge) -> None:
     models: dict[str, onnx.ModelProto] = {}
     for leave in MODES:
         with v.check(f"leave {leave!r}: the nodes of the mode"):
@@ -587,7 +589,7 @@ def _wanted(name: str, leave: str) -> list[str]:
     return {"nothing": [], "everything": everything}.get(leave, unmapped)
 
 
-def _expect_error(v: Verdict, title: str, names: list[str]) -> None:
+def _expect_error(v: Judge, title: str, names: list[str]) -> None:
     error = v.error(title)
     if error is None:
         found = sorted(graphs.ops(v.model(title)))
@@ -606,7 +608,7 @@ def _expect_error(v: Verdict, title: str, names: list[str]) -> None:
         raise WrongAnswer(f"Expected the exporter's UnsupportedOperatorError, got {error.message}{where}{cause}")
 
 
-def _expect_mode(v: Verdict, title: str, name: str, leave: str) -> onnx.ModelProto:
+def _expect_mode(v: Judge, title: str, name: str, leave: str) -> onnx.ModelProto:
     model = v.model(title)
     graphs.expect_opset(model, 13)
     graphs.expect_inputs(model, ["x"])

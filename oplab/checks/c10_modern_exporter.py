@@ -15,8 +15,10 @@ from onnxscript import opset18 as op
 from onnxscript.values import Opset
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, LearnerError, Verdict, find_todo, first_line
+from oplab.checks.errors import LearnerError, find_todo, first_line
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -87,7 +89,7 @@ def record_table(c: Collect, table: Any) -> bool:
     return True
 
 
-def expect_exported(v: Verdict, title: str, operator: str) -> onnx.ModelProto:
+def expect_exported(v: Judge, title: str, operator: str) -> onnx.ModelProto:
     """The model of one export; where there is none, why."""
     error = v.error(title)
     if error:
@@ -177,7 +179,7 @@ def collect_translate_hypot(c: Collect) -> None:
             return
 
 
-def judge_translate_hypot(v: Verdict) -> None:
+def judge_translate_hypot(v: Judge) -> None:
     numbers = {title: hypot_numbers(v.rng, case) for title, case in HYPOTS.items()}
     models: dict[str, onnx.ModelProto] = {}
     with v.check("torch.hypot exports with the table"):
@@ -326,7 +328,7 @@ def record_pair(c: Collect, result: Any) -> bool:
     return record_table(c, result[1])
 
 
-def expect_pair(v: Verdict, name: str) -> None:
+def expect_pair(v: Judge, name: str) -> None:
     if v.value("returned") != "a function and a dict":
         raise WrongAnswer(f"Expected ({name}, table), a function and a dict, got {v.value('returned')}.")
 
@@ -335,7 +337,7 @@ def pair(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> list[n
     return [rng.normal(size=shape).astype(dtype) for _ in range(2)]
 
 
-def judge_translate_my_add(v: Verdict) -> None:
+def judge_translate_my_add(v: Judge) -> None:
     from oplab import ops
 
     drawn = calls(v.rng)
@@ -542,7 +544,7 @@ def check_operators(function: Callable[..., Any], *args: Any) -> None:
         torch.library.opcheck(operator, given, named, test_utils=("test_schema", "test_faketensor"))
 
 
-def judge_data_dependent_shape(v: Verdict) -> None:
+def judge_data_dependent_shape(v: Judge) -> None:
     sizes = draw_size(v.rng)
     eager = [draw_cloud(v.rng, cloud, sizes[0]) for cloud in [*CLOUDS, PLANE]]
     draw_cloud(v.rng, CLOUDS[0], sizes[0])  # opcheck's
@@ -777,7 +779,7 @@ def attach_quietly(attach: Callable[..., Any], *job: Any) -> None:
             raise error
 
 
-def judge_attach_function(v: Verdict) -> None:
+def judge_attach_function(v: Judge) -> None:
     n1, n2, n3, n4, n5 = attach_numbers(v.rng)
     weight = attach_weight(v.rng)
     models: dict[str, onnx.ModelProto] = {}
@@ -847,7 +849,7 @@ def judge_attach_function(v: Verdict) -> None:
                 )
 
 
-def explain_attach(v: Verdict, title: str) -> None:
+def explain_attach(v: Judge, title: str) -> None:
     """Why there is no file for a table that is right."""
     error = v.error(title)
     if error is None:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, LearnerError, Verdict
+from oplab.checks.errors import LearnerError
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def make_model(
     )
 
 
-def rethrow(v: Verdict, name: str, causes: Mapping[str, str]) -> None:
+def rethrow(v: Judge, name: str, causes: Mapping[str, str]) -> None:
     """Raise what was recorded as an exception under ``name``, with what usually stands behind it."""
     error = v.error(name)
     if error:
@@ -155,7 +157,7 @@ def collect_reference_knn(c: Collect) -> None:
         c.value(query.title, c.attempt(query.title, run, query, feeds))
 
 
-def judge_reference_knn(v: Verdict) -> None:
+def judge_reference_knn(v: Judge) -> None:
     drawn = {query.title: draw_points(v.rng, query) for query in QUERIES}
     with v.check("a class that the evaluator finds"):
         rethrow(v, "the class", {})
@@ -175,7 +177,7 @@ def judge_reference_knn(v: Verdict) -> None:
             return
 
 
-def expect_found(v: Verdict) -> None:
+def expect_found(v: Judge) -> None:
     """The class has the two names by which the evaluator looks it up."""
     kind = v.value("kind")
     if not v.value("is a class"):
@@ -211,7 +213,7 @@ _REFERENCE_CAUSES = {
 }
 
 
-def expect_neighbours(v: Verdict, query: Query, feeds: Mapping[str, np.ndarray]) -> None:
+def expect_neighbours(v: Judge, query: Query, feeds: Mapping[str, np.ndarray]) -> None:
     rethrow(v, query.title, _REFERENCE_CAUSES)
     results = v.value(query.title)
     idx, dist = neighbours(feeds, query.nsample)
@@ -440,7 +442,7 @@ _SESSION_CAUSES = {
 }
 
 
-def judge_pyop_my_add(v: Verdict) -> None:
+def judge_pyop_my_add(v: Judge) -> None:
     with v.check("onnxruntime_extensions is there"):
         python = str(v.value("no package for"))[:10]
         if python:
@@ -491,7 +493,7 @@ def judge_pyop_my_add(v: Verdict) -> None:
             return
 
 
-def expect_model(v: Verdict, name: str) -> None:
+def expect_model(v: Judge, name: str) -> None:
     """The function returned a ModelProto; the name of what it returned is recorded under ``name``."""
     kind = v.value(name)
     if kind != "ModelProto":
@@ -618,7 +620,7 @@ def collect_function_my_add(c: Collect) -> None:
             c.file(host.title, _written(c, f"{number}.onnx", returned[0]))
 
 
-def judge_function_my_add(v: Verdict) -> None:
+def judge_function_my_add(v: Judge) -> None:
     coefficients = draw_coefficients(v.rng)
     models: dict[str, onnx.ModelProto] = {}
     with v.check("one function oplab::MyAdd, and the graph as it was"):

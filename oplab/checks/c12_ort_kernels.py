@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ _STAGES = {
 }
 
 
-def outcome(v: Verdict, op: str, case: Case) -> tuple[str, str]:
+def outcome(v: Judge, op: str, case: Case) -> tuple[str, str]:
     """What came of a case: ``ok`` or an exception's type, and what it said.
 
     Raises:
@@ -249,7 +250,7 @@ def _unknown(op: str, case: Case) -> WrongAnswer:
     )
 
 
-def result(v: Verdict, op: str, case: Case) -> np.ndarray:
+def result(v: Judge, op: str, case: Case) -> np.ndarray:
     """The output of a case that has to work."""
     state, says = outcome(v, op, case)
     if state != "ok":
@@ -283,7 +284,7 @@ def result(v: Verdict, op: str, case: Case) -> np.ndarray:
     return y
 
 
-def expect_result(v: Verdict, op: str, case: Case, expected: np.ndarray, likely: Mapping[str, np.ndarray]) -> None:
+def expect_result(v: Judge, op: str, case: Case, expected: np.ndarray, likely: Mapping[str, np.ndarray]) -> None:
     """Demand the values, and that every element was written."""
     y = result(v, op, case)
     if y.dtype == expected.dtype and y.shape == expected.shape:
@@ -318,9 +319,7 @@ def _bad_attribute(title: str, *shapes: tuple[int, ...], version: int = 1, **att
     return Case(title, shapes, attributes, version, refused=True, wrong=title.split()[0])
 
 
-def expect_refused(
-    v: Verdict, op: str, names: Sequence[str], case: Case, words: Sequence[str], prefix: str = ""
-) -> None:
+def expect_refused(v: Judge, op: str, names: Sequence[str], case: Case, words: Sequence[str], prefix: str = "") -> None:
     """Demand that a case ends with a status whose sentence holds ``words``.
 
     Shapes are refused when the model runs, with the code ORT_INVALID_ARGUMENT, which no exception keeps. A wrong attribute is refused when
@@ -438,7 +437,7 @@ def collect_my_add(c: Collect) -> None:
     run_cases(c, "MyAdd", ("a", "b"), [*MY_ADD, *(case for case, _ in MY_ADD_TYPES + MY_ADD_SHAPES)])
 
 
-def judge_my_add(v: Verdict) -> None:
+def judge_my_add(v: Judge) -> None:
     inputs = [draw(v.rng, case) for case in MY_ADD]
     for name, chosen in (
         ("3a + 2b where the model sets no attribute", (0, 1)),
@@ -464,7 +463,7 @@ def judge_my_add(v: Verdict) -> None:
 
 
 @np.errstate(invalid="ignore")
-def _expect_my_add(v: Verdict, case: Case, a: np.ndarray, b: np.ndarray) -> None:
+def _expect_my_add(v: Judge, case: Case, a: np.ndarray, b: np.ndarray) -> None:
     alpha, beta = (np.float32(case.attributes.get(name, value)) for name, value in (("alpha", 3.0), ("beta", 2.0)))
     cut = np.trunc(alpha), np.trunc(beta)
     likely = {
@@ -528,7 +527,7 @@ def collect_errors(c: Collect) -> None:
 
 
 @np.errstate(invalid="ignore")
-def judge_errors(v: Verdict) -> None:
+def judge_errors(v: Judge) -> None:
     inputs = [draw(v.rng, case) for case in GOOD]
     with v.check("computes x + scale*bias where all is well"):
         for case, (x, bias) in zip(GOOD, inputs, strict=True):
@@ -579,7 +578,7 @@ def collect_port_foo(c: Collect) -> None:
     run_cases(c, "Foo", ("input1", "input2"), [*PORT_FOO, *(case for case, _ in PORT_FOO_TYPES + PORT_FOO_SHAPES)])
 
 
-def judge_port_foo(v: Verdict) -> None:
+def judge_port_foo(v: Judge) -> None:
     inputs = [draw(v.rng, case) for case in PORT_FOO]
     for name, chosen in (("attr1*input1 + input2**attr2", range(6)), ("any shape and any values", (6, 7, 8))):
         with v.check(name):
@@ -605,7 +604,7 @@ def judge_port_foo(v: Verdict) -> None:
                 expect_refused(v, "Foo", ("input1", "input2"), case, words)
 
 
-def _expect_foo(v: Verdict, case: Case, input1: np.ndarray, input2: np.ndarray) -> None:
+def _expect_foo(v: Judge, case: Case, input1: np.ndarray, input2: np.ndarray) -> None:
     attr1, attr2 = np.float32(case.attributes["attr1"]), case.attributes["attr2"]
     with np.errstate(all="ignore"):
         likely = {

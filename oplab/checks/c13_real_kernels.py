@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oplab.checks.base import Collect, Recorded, Verdict
+from oplab.checks.errors import RecordedError
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ def record(c: Collect, title: str, run: onnxruntime.InferenceSession | None, fee
         c.value(title, outputs)
 
 
-def outputs(v: Verdict, title: str, count: int) -> list[np.ndarray]:
+def outputs(v: Judge, title: str, count: int) -> list[np.ndarray]:
     """The arrays recorded under ``title``.
 
     Raises:
@@ -78,7 +80,7 @@ def outputs(v: Verdict, title: str, count: int) -> list[np.ndarray]:
     return found
 
 
-def _cause(error: Recorded) -> str:
+def _cause(error: RecordedError) -> str:
     """The likely cause of what ONNX Runtime says about a learner's operator."""
     words = error.message
     if "is not a registered function/op" in words:
@@ -98,7 +100,7 @@ def _cause(error: Recorded) -> str:
     return ""
 
 
-def expect_refusal(v: Verdict, title: str, what: str, likely: str = "") -> None:
+def expect_refusal(v: Judge, title: str, what: str, likely: str = "") -> None:
     """Demand that a run ended with a sentence; ``what`` is wrong with its inputs."""
     error = v.error(title)
     if error is None:
@@ -188,7 +190,7 @@ def collect_grid(c: Collect) -> None:
     record(c, "afterwards", run, grid_inputs(c.rng, GRID_WIRES["start and end"], 7, 3))
 
 
-def judge_grid(v: Verdict) -> None:
+def judge_grid(v: Judge) -> None:
     with v.check("ONNX Runtime takes the operator, whichever optional inputs a model leaves out"):
         for title in GRID_WIRES:
             with about(title):
@@ -400,7 +402,7 @@ def collect_knn_query(c: Collect) -> None:
         session(c, f"nsample {nsample}", knn_model(["xyz", "offset"], nsample))
 
 
-def judge_knn_query(v: Verdict) -> None:
+def judge_knn_query(v: Judge) -> None:
     cases = [(cloud, knn_inputs(v.rng, cloud)) for cloud in CLOUDS]
     found: dict[Cloud, list[np.ndarray]] = {}
     with v.check("ONNX Runtime takes the operator and runs it"):
@@ -558,7 +560,7 @@ def collect_parallel(c: Collect) -> None:
         c.value(title, [*found.pieces, *found.writes, found.where] if found else None)
 
 
-def judge_parallel(v: Verdict) -> None:
+def judge_parallel(v: Judge) -> None:
     from oplab.checks.schedules import ORDERS, SHARES
 
     images = {f"{shape}": v.rng.normal(size=shape).astype(np.float32) for shape in BLUR_SHAPES}

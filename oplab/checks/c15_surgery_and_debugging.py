@@ -16,7 +16,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
 from oplab.debug import tap
 from oplab.parity.arrays import WrongAnswer, expect_close
 
@@ -58,7 +59,7 @@ def _record(c: Collect, name: str, call: Any, model: onnx.ModelProto, *args: Any
         c.file(name, path)
 
 
-def _returned(v: Verdict, name: str) -> onnx.ModelProto:
+def _returned(v: Judge, name: str) -> onnx.ModelProto:
     """The model that came, or the reason why none did."""
     if v.error(name):
         v.value(name)
@@ -196,7 +197,7 @@ def collect_extract(c: Collect) -> None:
         _record(c, name, extract, model, list(inputs), list(outputs))
 
 
-def judge_extract(v: Verdict) -> None:
+def judge_extract(v: Judge) -> None:
     model = _net(v.rng)
     cuts = _cuts(model)
     feeds = {name: v.rng.normal(size=(3, 4)).astype(np.float32) for name in _names(model.graph.input)}
@@ -301,7 +302,7 @@ def _expect_types(name: str, part: onnx.ModelProto) -> None:
             )
 
 
-def _expect_refusal(v: Verdict, name: str, cut: tuple[list[str], list[str]], missing: list[str]) -> None:
+def _expect_refusal(v: Judge, name: str, cut: tuple[list[str], list[str]], missing: list[str]) -> None:
     error = v.error(name)
     call = f"extract(model, {cut[0]}, {cut[1]})"
     if error is None:
@@ -442,7 +443,7 @@ def collect_find_the_bug(c: Collect) -> None:
         c.value(f"{bug.title}: calls", compare.calls)
 
 
-def judge_find_the_bug(v: Verdict) -> None:
+def judge_find_the_bug(v: Judge) -> None:
     bugs = list(_bugs(v.rng))
     with v.check("names a node of the model"):
         for bug in bugs:
@@ -611,7 +612,7 @@ def collect_replace_subgraph(c: Collect) -> None:
         _record(c, name, replace_subgraph, model)
 
 
-def judge_replace_subgraph(v: Verdict) -> None:
+def judge_replace_subgraph(v: Judge) -> None:
     models = _models(v.rng)
     found: dict[str, onnx.ModelProto] = {}
     with v.check("returns a model with the same inputs and outputs"):

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, Recorded, Verdict
+from oplab.checks.errors import RecordedError
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def collect_call(c: Collect, title: str, module: Any, feeds: Feeds) -> None:
     c.value(title, c.attempt(title, call))
 
 
-def expect_module(v: Verdict) -> None:
+def expect_module(v: Judge) -> None:
     """Demand that the function ended, and returned something that can be called."""
     error = v.error("your function")
     if error is not None:
@@ -94,7 +96,7 @@ def expect_module(v: Verdict) -> None:
         )
 
 
-def expect_result(v: Verdict, title: str, expected: np.ndarray, name: str, likely: Mapping[str, np.ndarray]) -> None:
+def expect_result(v: Judge, title: str, expected: np.ndarray, name: str, likely: Mapping[str, np.ndarray]) -> None:
     """Demand that the array under ``title`` is what the network gives."""
     expect_close(v.array(title), expected, name=name, rtol=1e-3, atol=1e-3, likely=dict(likely))
 
@@ -219,7 +221,7 @@ def _tidy(error: Exception) -> str:
 
 
 @contextmanager
-def of(v: Verdict, file: str, what: str) -> Iterator[None]:
+def of(v: Judge, file: str, what: str) -> Iterator[None]:
     """One named check of one file."""
     with v.check(f"{file}: {what}"), about(file):
         yield
@@ -255,7 +257,7 @@ def collect_super_resolution(c: Collect) -> None:
             collect_call(c, title, module, feeds)
 
 
-def judge_super_resolution(v: Verdict) -> None:
+def judge_super_resolution(v: Judge) -> None:
     cases = photo_cases(v.rng)
     expected = {title: enlarged(feeds) for title, feeds in cases.items()}
     with v.check("your function returns a module"):
@@ -399,7 +401,7 @@ def collect_point_cloud(c: Collect) -> None:
             c.value(f"{title}, k = {k}", c.attempt(f"{title}, k = {k}", lambda k=k: module.knn(xyz, offset, k)))  # noqa: B023
 
 
-def judge_point_cloud(v: Verdict) -> None:
+def judge_point_cloud(v: Judge) -> None:
     cases = cloud_cases(v.rng)
     feeds, label = labelled(v.rng)
     with v.check("your function returns a network"):
@@ -546,14 +548,14 @@ def collect_runs(c: Collect, model: onnx.ModelProto, cases: Mapping[str, Feeds],
             c.value(name, found[0])
 
 
-def kernel_result(v: Verdict, title: str) -> np.ndarray:
+def kernel_result(v: Judge, title: str) -> np.ndarray:
     error = v.error("session") or v.error(title)
     if error:
         raise WrongAnswer(f"ONNX Runtime says: {error.message}{_kernel_cause(error)}")
     return v.array(title)
 
 
-def _kernel_cause(error: Recorded) -> str:
+def _kernel_cause(error: RecordedError) -> str:
     words = error.message
     if "is not a registered function/op" in words:
         return " The library has no such operator in version 1 of the domain lab: compare the name and the domain that it registers."
@@ -564,7 +566,7 @@ def _kernel_cause(error: Recorded) -> str:
     return ""
 
 
-def expect_refusal(v: Verdict, title: str, likely: str = "") -> None:
+def expect_refusal(v: Judge, title: str, likely: str = "") -> None:
     error = v.error(title)
     if error is None:
         raise WrongAnswer(f"{title}: expected an error status with a sentence, but there was none. {likely}".strip())
@@ -632,7 +634,7 @@ def collect_resize_kernel(c: Collect) -> None:
     collect_runs(c, anything, resize_refusals(c.rng), "refusals")
 
 
-def judge_resize_kernel(v: Verdict) -> None:
+def judge_resize_kernel(v: Judge) -> None:
     cases = resize_cases(v.rng)
     found: dict[str, np.ndarray] = {}
     with v.check("ONNX Runtime takes the operator and runs it"):
@@ -791,7 +793,7 @@ def collect_knn_kernel(c: Collect) -> None:
         c.attempt(f"k {k}", oplab.session, knn_model(k), threads=1, libraries=[c.library])
 
 
-def judge_knn_kernel(v: Verdict) -> None:
+def judge_knn_kernel(v: Judge) -> None:
     cases = knn_cases(v.rng)
     one = lattice(v.rng, [9, 14])
     found: dict[str, np.ndarray] = {}

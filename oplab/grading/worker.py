@@ -14,17 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from oplab.checks.base import (
-    Apart,
-    Collect,
-    EvidenceTampered,
-    LearnerError,
-    Verdict,
-    find_todo,
-    first_line,
-    learner_line,
-    rng_for,
-)
+from oplab.checks.draws import InputsDiffer, rng_for
+from oplab.checks.errors import LearnerError, find_todo, first_line, learner_line
+from oplab.checks.evidence import Collect, EvidenceTampered
+from oplab.checks.judge import Judge
 from oplab.grading import guard
 from oplab.parity.arrays import WrongAnswer
 
@@ -68,7 +61,7 @@ def judge(job: dict[str, Any]) -> dict[str, Any]:
     guard.only_known_code()
     half = getattr(import_checks(job), f"judge_{job['name']}")
     try:
-        verdict = Verdict(Path(job["evidence"]), rng_for(job["seed"], job["id"]), job["seals"])
+        verdict = Judge(Path(job["evidence"]), rng_for(job["seed"], job["id"]), job["seals"])
         with contextlib.redirect_stdout(sys.stderr):
             try:
                 half(verdict)
@@ -117,7 +110,7 @@ def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
             return {"outcome": "error", "message": f"{type(error).__name__}: {error.msg}{_at(error, job)}{quoted}"}
         if learner_line(error, Path(job["file"])):
             return {"outcome": "error", "message": f"{first_line(error)}{_at(error, job)}"}
-    if isinstance(error, Apart):
+    if isinstance(error, InputsDiffer):
         return {
             "outcome": "grader_error",
             "message": f"The two halves of the check made different inputs: {error}. That says nothing about your answer. "
