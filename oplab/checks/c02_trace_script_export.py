@@ -23,6 +23,7 @@ from oplab.checks import graphs
 from oplab.checks.draws import Draws
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import explained
 from oplab.parity.arrays import WrongAnswer, expect_close
 
 if TYPE_CHECKING:
@@ -363,24 +364,22 @@ def signal(side: str, shape: tuple[int, ...], limit: float, rng: np.random.Gener
 def expect_exported(v: Judge, name: str) -> None:
     """The export went through; else say what the exporter's words mean here."""
     error = v.error(name)
-    if error is None:
-        return
-    where = f" ({error.where})" if error.where else ""
-    if "data-dependent" in error.message:
-        raise WrongAnswer(
-            f"torch.export stops at a Python decision on a tensor's value{where}. It has no number for it while it captures. "
-            "torch.cond takes the condition as a tensor, and both ways as functions."
-        )
-    if "ScriptModule" in error.message:
-        raise WrongAnswer(
-            f"A ScriptModule was returned{where}. Only the TorchScript path takes one; torch.export does not, "
-            "and so neither does the dynamo path."
-        )
-    if "unbacked symbols" in error.message:
-        raise WrongAnswer(
-            f"The condition reached torch.cond as a Python bool or number{where}. Leave it a tensor: no bool(), no .item()."
-        )
-    raise WrongAnswer(f"{error.message.removeprefix('Wrong: ')}{where}")
+    if error:
+        raise explained(error, "The export fails", _CAUSES)
+
+
+_CAUSES = {
+    "data-dependent": (
+        "torch.export stops at a Python decision on a tensor's value. It has no number for it while it captures. torch.cond takes the "
+        "condition as a tensor, and both ways as functions."
+    ),
+    "ScriptModule": (
+        "A ScriptModule was returned. Only the TorchScript path takes one; torch.export does not, and so neither does the dynamo path."
+    ),
+    "unbacked symbols": (
+        "The condition reached torch.cond as a Python bool or number. Leave it a tensor: no bool(), no .item()."
+    ),
+}
 
 
 def expect_both(model: onnx.ModelProto, reference: torch.nn.Module) -> None:

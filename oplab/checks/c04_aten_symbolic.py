@@ -12,6 +12,7 @@ from oplab.checks import exporting, graphs
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import explained, no_symbolic, symbolic_causes
 from oplab.parity.arrays import WrongAnswer, describe, difference, expect_close
 
 if TYPE_CHECKING:
@@ -48,14 +49,9 @@ def exported(v: Judge, name: str, opset: int, dtype: str, shapes: Sequence[tuple
     title = title_of(opset, dtype, shapes)
     error = v.error(title)
     if error and error.type == "UnsupportedOperatorError":
-        raise WrongAnswer(
-            f"{title}: the exporter finds no symbolic function for aten::{name}. {_why_not_found(v, name, opset)}"
-        )
-    if error and error.type == "TypeError" and "positional argument" in error.message:
-        raise WrongAnswer(
-            f"{title}: {error.message.rstrip('.')}. The exporter calls a symbolic function with the graph context g and then "
-            f"one argument for each argument in the schema of aten::{name}: {', '.join(['g', 'x', 'y'][: 1 + len(shapes)])}."
-        )
+        raise no_symbolic(title, f"aten::{name}", [str(entry) for entry in v.value("registered")], opset)
+    if error:
+        raise explained(error, title, symbolic_causes(", ".join(["g", "x", "y"][: 1 + len(shapes)])))
     model = v.model(title)
     names = ["x", "y"][: len(shapes)]
     graphs.expect_opset(model, opset)
@@ -65,16 +61,6 @@ def exported(v: Judge, name: str, opset: int, dtype: str, shapes: Sequence[tuple
     for value, shape in zip(names, shapes, strict=True):
         graphs.expect_dynamic(model, value, range(len(shape)))
     return model
-
-
-def _why_not_found(v: Judge, name: str, opset: int) -> str:
-    registered = [str(entry) for entry in v.value("registered")]
-    if not registered:
-        return "Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic."
-    shown = f"Registered: {', '.join(registered)}."
-    if any(entry.startswith(f"aten::{name} ") for entry in registered):
-        return f"{shown} The version is the earliest opset that the function serves, and it has to serve opset {opset}."
-    return f"{shown} The name has to be the operator's own, with its namespace: aten::{name}."
 
 
 def expect_valid(model: onnx.ModelProto) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import UNREGISTERED, status
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -221,16 +222,16 @@ def outcome(v: Judge, op: str, case: Case) -> tuple[str, str]:
             f"{case.title}: {where}, the process ended ({how}). {look} `oplab check c12.{exercise_of(op)} --sanitize` finds the line."
         )
     if during == "register":
-        raise WrongAnswer(f"{case.title}: the library cannot be registered: {_short(says)}")
-    if "is not a registered function/op" in says:
+        raise WrongAnswer(f"{case.title}: the library cannot be registered: {status(says)}")
+    if UNREGISTERED in says:
         raise _unknown(op, case)
     if "type inference failed" in says or re.search(r"put parameter \(.*\) of operator .* is invalid", says):
         raise WrongAnswer(
-            f"{case.title}: the operator is not declared for float tensors, or not with these inputs: {_short(says)}"
+            f"{case.title}: the operator is not declared for float tensors, or not with these inputs: {status(says)}"
         )
     if "has input size" in says or "has output size" in says:
         raise WrongAnswer(
-            f"{case.title}: the operator is declared with another number of inputs or outputs: {_short(says)}"
+            f"{case.title}: the operator is declared with another number of inputs or outputs: {status(says)}"
         )
     return state, says
 
@@ -265,15 +266,15 @@ def result(v: Judge, op: str, case: Case) -> np.ndarray:
                 why = "A model may leave it out, and then the default counts."
             else:
                 why = f"The attributes of {op} are {' and '.join(given)}."
-            raise WrongAnswer(f"{case.title}: {_short(says)} {why}")
+            raise WrongAnswer(f"{case.title}: {status(says)} {why}")
         if "name and type don't match" in says and op == "Foo":
             raise WrongAnswer(
-                f"{case.title}: {_short(says)} (attr1 is a float attribute, attr2 an int, int64_t in C++)"
+                f"{case.title}: {status(says)} (attr1 is a float attribute, attr2 an int, int64_t in C++)"
             )
         if str(v.value(f"{case.title}: during")) == "run":
             given = " and ".join(str(list(shape)) for shape in case.shapes)
-            raise WrongAnswer(f"{case.title}: inputs of {given} are right, and the kernel refuses them: {_short(says)}")
-        raise WrongAnswer(f"{case.title}: {_short(says)}")
+            raise WrongAnswer(f"{case.title}: inputs of {given} are right, and the kernel refuses them: {status(says)}")
+        raise WrongAnswer(f"{case.title}: {status(says)}")
     beside = v.value(f"{case.title}: beside")
     y = v.array(f"{case.title}: y")
     if type(beside) is not int or beside:
@@ -302,13 +303,6 @@ def expect_result(v: Judge, op: str, case: Case, expected: np.ndarray, likely: M
     expect_close(y, expected, name=case.title, likely=dict(likely))
 
 
-def _short(says: str) -> str:
-    """What ONNX Runtime said, without the words that are always the same."""
-    text = " ".join(says.split())
-    text = re.sub(r"^.*?(?:Status Message: |Exception during initialization: |: (?:FAIL|INVALID_GRAPH) : )", "", text)
-    return text[:300] or "ONNX Runtime failed and said nothing."
-
-
 def _bad_shapes(title: str, *shapes: tuple[int, ...], version: int = 1, **attributes: Any) -> Case:
     """A case with shapes that must be refused."""
     return Case(title, shapes, attributes, version, refused=True)
@@ -331,7 +325,7 @@ def expect_refused(v: Judge, op: str, names: Sequence[str], case: Case, words: S
         y = describe(v.array(f"{case.title}: y"))
         why = _why_refused(op, case)
         raise WrongAnswer(f"{case.title}: the kernel ran and gave {y} for {' and '.join(names)} of {shapes}.{why}")
-    short = _short(says)
+    short = status(says)
     if "unknown exception" in says:
         raise WrongAnswer(
             f"{case.title}: an exception that is no std::exception left the kernel, and its text is lost ({short}). Return a status."

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oplab.checks.errors import RecordedError
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED, explained
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def without_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def session(c: Collect, title: str, model: onnx.ModelProto, threads: int = 1) -> onnxruntime.InferenceSession | None:
     """A session with the learner's library; None, and the exception as evidence under ``title``, where it is refused."""
-    import oplab
+    from oplab import ops
 
-    return c.attempt(title, oplab.session, model, threads=threads, libraries=[c.library])
+    return c.attempt(title, ops.session, model, threads=threads, libraries=[c.library])
 
 
 def record(c: Collect, title: str, run: onnxruntime.InferenceSession | None, feeds: Mapping[str, np.ndarray]) -> None:
@@ -73,31 +73,23 @@ def outputs(v: Judge, title: str, count: int) -> list[np.ndarray]:
     """
     error = v.error(title)
     if error:
-        raise WrongAnswer(f"ONNX Runtime says: {error.message}{_cause(error)}")
+        raise explained(error, "ONNX Runtime says", _CAUSES)
     found = v.value(title)
     if type(found) is not list or len(found) != count or not all(type(entry) is np.ndarray for entry in found):
         raise WrongAnswer(f"Expected {count} arrays, got something else.")
     return found
 
 
-def _cause(error: RecordedError) -> str:
-    """The likely cause of what ONNX Runtime says about a learner's operator."""
-    words = error.message
-    if "is not a registered function/op" in words:
-        return " The library has no such operator in the domain lab: compare the name that it registers with the one in the stub."
-    if "of output arg" in words and "does not match expected type" in words:
-        return " The operator declares another type for this output: see GetOutputType, or the type of the Tensor<…>&."
-    if "of input parameter" in words and "is invalid" in words:
-        return " The operator declares another type for this input: GetInputType is asked once for each index."
-    if "not in range [min=" in words:
-        return (
-            " Each input that a model may leave out has to be declared optional, by its index; the others are required."
-        )
-    if "is missing" in words and "nput" in words:
-        return " The index is beyond the last input: ask GetInputCount() before GetInput()."
-    if "bad optional access" in words:
-        return " An optional input was read that this model does not give: ask has_value() first."
-    return ""
+_CAUSES = {
+    UNREGISTERED: "The library has no such operator in the domain lab: compare the name that it registers with the one in the stub.",
+    OUTPUT_TYPE: "The operator declares another type for this output: see GetOutputType, or the type of the Tensor<…>&.",
+    INPUT_TYPE: "The operator declares another type for this input: GetInputType is asked once for each index.",
+    "not in range [min=": (
+        "Each input that a model may leave out has to be declared optional, by its index; the others are required."
+    ),
+    "nput … is missing": "The index is beyond the last input: ask GetInputCount() before GetInput().",
+    "bad optional access": "An optional input was read that this model does not give: ask has_value() first.",
+}
 
 
 def expect_refusal(v: Judge, title: str, what: str, likely: str = "") -> None:

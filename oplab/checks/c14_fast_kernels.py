@@ -16,6 +16,7 @@ from oplab.checks import speed
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import UNREGISTERED, explained
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ def model_of(nodes: Sequence[onnx.NodeProto], inputs: Values, outputs: Values, n
 
 def runner(model: onnx.ModelProto, threads: int = 1, libraries: Sequence = ()) -> Callable[[Feeds], list[np.ndarray]]:
     """Runs a model in a session of its own."""
-    import oplab
+    from oplab import ops
 
-    session = oplab.session(model, threads=threads, libraries=list(libraries))
+    session = ops.session(model, threads=threads, libraries=list(libraries))
     return lambda feeds: session.run(None, feeds)
 
 
@@ -93,6 +94,9 @@ def collect_schedules(c: Collect, model: onnx.ModelProto, feeds: Feeds, made: Ma
             c.value(f"{label}: pieces", max(scheduled.pieces, default=0))
 
 
+_CAUSES = {UNREGISTERED: "The library has no such operator in the domain lab: keep the stub's last lines."}
+
+
 def outputs(v: Judge, title: str, count: int = 1) -> list[np.ndarray]:
     """The arrays recorded under ``title``.
 
@@ -101,10 +105,7 @@ def outputs(v: Judge, title: str, count: int = 1) -> list[np.ndarray]:
     """
     error = v.error(title)
     if error:
-        cause = ""
-        if "is not a registered function/op" in error.message:
-            cause = " The library has no such operator in the domain lab: keep the stub's last lines."
-        raise WrongAnswer(f"ONNX Runtime says: {error.message}{cause}")
+        raise explained(error, "ONNX Runtime says", _CAUSES)
     found = v.value(title)
     if type(found) is not list or len(found) != count or not all(type(entry) is np.ndarray for entry in found):
         raise WrongAnswer(f"Expected {count} arrays, got something else.")

@@ -86,17 +86,6 @@ def _tensor(rng: np.random.Generator, name: str, *shape: int) -> onnx.TensorProt
     return numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), name)
 
 
-def _run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], what: str) -> list[np.ndarray]:
-    """The outputs in ONNX Runtime with the course's kernels."""
-    from oplab import ops
-
-    try:
-        return ops.session(model, threads=1).run(None, dict(feeds))
-    except Exception as error:
-        text = " ".join(str(error).split())
-        raise WrongAnswer(f"{what}: ONNX Runtime with the course's kernels says: {text[:400]}") from None
-
-
 def _imports(model: onnx.ModelProto) -> dict[str, int]:
     return {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in model.opset_import}
 
@@ -229,7 +218,9 @@ def judge_extract(v: Judge) -> None:
         with v.check("computes the same values"):
             for name, part in parts.items():
                 inputs, outputs = cuts[name]
-                found = _run(part, {entry: whole[entry] for entry in inputs}, name)
+                found = graphs.run(
+                    part, {entry: whole[entry] for entry in inputs}, f"{name}: ONNX Runtime", kernels=True
+                )
                 for output, got in zip(outputs, found, strict=True):
                     expect_close(got, whole[output], name=f"{name}: {output}")
     with v.check("says which inputs are missing"):
@@ -652,7 +643,9 @@ def judge_replace_subgraph(v: Judge) -> None:
                     ).astype(np.float32)
                     for value in got.graph.input
                 }
-                before, after = _run(models[name], feeds, name), _run(got, feeds, name)
+                before, after = (
+                    graphs.run(of, feeds, f"{name}: ONNX Runtime", kernels=True) for of in (models[name], got)
+                )
                 for output, left, right in zip(_names(got.graph.output), before, after, strict=True):
                     expect_close(right, left, name=f"{name}: {output}", rtol=1e-4, atol=1e-4)
 
