@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Recorded, Verdict
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import explained, no_symbolic, symbolic_causes
 from oplab.onnxtools.names import node_type
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -32,7 +34,7 @@ def register(c: Collect, name: str) -> None:
     c.value("registered", [entry for entry in exporting.registrations() if entry not in before])
 
 
-def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
+def exported(v: Judge, title: str, name: str, opset: int) -> onnx.ModelProto:
     """The model recorded under ``title``, or why there is none.
 
     Args:
@@ -46,7 +48,7 @@ def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
     if error and (error.type == "UnsupportedOperatorError" or forgotten):
         raise not_found(v, title, name)
     if error:
-        explain(error, title)
+        raise explained(error, title, _LETTERS, symbolic_causes())
     model = v.model(title)
     expect_replaced(model, name)
     graphs.expect_opset(model, opset)
@@ -54,18 +56,10 @@ def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
     return model
 
 
-def not_found(v: Verdict, title: str, name: str) -> WrongAnswer:
+def not_found(v: Judge, title: str, name: str) -> WrongAnswer:
     """Why the exporter has no symbolic function for ``name``: what the learner registered instead."""
-    registered = [str(entry) for entry in v.value("registered")]
-    if not registered:
-        why = (
-            "Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic, before any export."
-        )
-    elif any(entry.startswith(f"{name} ") for entry in registered):
-        why = f"Registered: {', '.join(registered)}. The version is the earliest opset that a function serves."
-    else:
-        why = f"Registered: {', '.join(registered)}. The first argument is the name of the PyTorch operator, {name}."
-    return WrongAnswer(f"{title}: the exporter finds no symbolic function for {name}. {why}")
+    rule = f"The first argument is the name of the PyTorch operator, {name}."
+    return no_symbolic(title, name, [str(entry) for entry in v.value("registered")], rule=rule)
 
 
 def expect_replaced(model: onnx.ModelProto, name: str) -> None:
@@ -77,35 +71,7 @@ def expect_replaced(model: onnx.ModelProto, name: str) -> None:
         )
 
 
-def explain(error: Recorded, title: str) -> None:
-    """Raise what an exporter's exception means, where its cause is a known one; any other is the learner's own exception."""
-    cause = _why_it_failed(error.message)
-    if cause:
-        place = f" ({error.where})" if error.where else ""
-        raise WrongAnswer(f"{title}: {error.message.rstrip('.')}.{place}{cause}")
-
-
-def _why_it_failed(message: str) -> str:
-    """What usually stands behind an exception of the exporter."""
-    causes = {
-        "number of arguments": " parse_args takes one letter for each argument of the schema, g not counted.",
-        "Expected node type 'onnx::Constant'": (
-            ' A letter such as "i" asks for a constant, and this argument is a tensor: the letter of a tensor is "v".'
-        ),
-        "z_(): incompatible function arguments": (
-            " g.op was given a Python number or a text as an input. An input is a value of the graph: pass on what the function got."
-        ),
-        "incompatible function arguments": (
-            " An attribute was given a value of the graph: parse_args turns a constant argument into a Python number."
-        ),
-        "Value'": " Without a letter in parse_args an argument is a value of the graph, not a Python number.",
-        "positional argument": (
-            " The exporter calls a symbolic function with the graph context g and then one argument for each argument of the schema."
-        ),
-    }
-    if "translating" not in message:  # the learner's own code, not the exporter's call of a symbolic function
-        causes.pop("positional argument")
-    return next((cause for words, cause in causes.items() if words in message), "")
+_LETTERS = {"number of arguments": "parse_args takes one letter for each argument of the schema, g not counted."}
 
 
 def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
@@ -258,7 +224,7 @@ def collect_deform_conv(c: Collect) -> None:
         c.file(case.title, path)
 
 
-def judge_deform_conv(v: Verdict) -> None:
+def judge_deform_conv(v: Judge) -> None:
     drawn = [(case, *draw(v.rng, case)) for case in DEFORM]
     models: dict[str, onnx.ModelProto] = {}
     for name, wanted in (
@@ -506,7 +472,7 @@ def collect_grid(c: Collect) -> None:
         c.file(case.title, path)
 
 
-def judge_grid(v: Verdict) -> None:
+def judge_grid(v: Judge) -> None:
     for case in GRID:
         points(v.rng, case, 6)
     models: dict[str, onnx.ModelProto] = {}
@@ -526,7 +492,7 @@ def judge_grid(v: Verdict) -> None:
             for count in (1, 40, 0):
                 fresh = points(v.rng, case, count)
                 with about(case.title):
-                    (got,) = run(models[case.title], fresh)
+                    (got,) = graphs.run(models[case.title], fresh, kernels=True)
                     expect_close(got, voxels(**fresh), name=f"the voxels of {describe(fresh['pos'])}")
 
 
@@ -593,26 +559,6 @@ def voxels(
     return (np.trunc((pos - low) / size).astype(np.int64) * strides).sum(1)
 
 
-def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Run a model with the course's kernels."""
-    from oplab import ops
-
-    try:
-        session = ops.session(model, threads=1)
-    except Exception as error:
-        raise WrongAnswer(f"ONNX Runtime, with the kernels of oplab, cannot load the model: {_short(error)}") from None
-    try:
-        return session.run(None, feeds)
-    except Exception as error:
-        shapes = ", ".join(f"{name} {describe(value)}" for name, value in feeds.items())
-        raise WrongAnswer(f"ONNX Runtime cannot run the model on {shapes}: {_short(error)}") from None
-
-
-def _short(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 400 else text[:400] + " …"
-
-
 # --- foo -----------------------------------------------------------------------------------------------------------
 
 FOO_SHAPES = [(2, 3), (5,), (2, 1, 3)]
@@ -654,7 +600,7 @@ def foo_title(attr1: float, attr2: int) -> str:
     return f"attr1 = {attr1}, attr2 = {attr2}"
 
 
-def judge_foo(v: Verdict) -> None:
+def judge_foo(v: Judge) -> None:
     numbers = foo_numbers(v.rng)
     models: dict[str, onnx.ModelProto] = {}
     with v.check("one oplab::Foo with two inputs"):
@@ -670,7 +616,7 @@ def judge_foo(v: Verdict) -> None:
                 if error and error.type == "UnsupportedOperatorError":
                     raise not_found(v, title, "oplab::foo_forward")
                 if error:
-                    explain(error, title)
+                    raise explained(error, title, _LETTERS, symbolic_causes())
                 models[title] = model = v.model(title)
                 expect_replaced(model, "oplab::foo_forward")
                 node = only_node(model, "oplab::Foo")
@@ -704,7 +650,7 @@ def judge_foo(v: Verdict) -> None:
             title = foo_title(attr1, attr2)
             feeds = {name: v.rng.uniform(-2, 2, size=shape).astype(np.float32) for name in ("input1", "input2")}
             with about(title):
-                (got,) = run(models[title], feeds)
+                (got,) = graphs.run(models[title], feeds, kernels=True)
                 right = attr1 * feeds["input1"].astype(np.float64) + feeds["input2"].astype(np.float64) ** attr2
                 expect_close(got, right.astype(np.float32), name=f"Foo of {describe(feeds['input1'])}")
 

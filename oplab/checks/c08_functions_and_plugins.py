@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Recorded, Verdict, one_at_a_time
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import explained
+from oplab.checks.torch_threads import use_one_thread
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -36,11 +39,11 @@ def the_function(c: Collect, name: str) -> type[torch.autograd.Function]:
     raise WrongAnswer(f"{name} returned {shown}, expected a subclass of torch.autograd.Function.{hint}")
 
 
-def exported(v: Verdict, title: str, names: Sequence[str], opset: int, outputs: Sequence[str]) -> onnx.ModelProto:
+def exported(v: Judge, title: str, names: Sequence[str], opset: int, outputs: Sequence[str]) -> onnx.ModelProto:
     """The model recorded under ``title`` with these graph inputs, or what its exception means."""
     error = v.error(title)
     if error:
-        explain(error, title)
+        raise explained(error, title, _CAUSES)
     model = v.model(title)
     graphs.expect_opset(model, opset)
     graphs.expect_inputs(model, names)
@@ -48,43 +51,37 @@ def exported(v: Verdict, title: str, names: Sequence[str], opset: int, outputs: 
     return model
 
 
-SIZES = " type().sizes() is None as soon as one axis is dynamic; varyingSizes() has a None for that axis only."
+SIZES = "type().sizes() is None as soon as one axis is dynamic; varyingSizes() has a None for that axis only."
 
 
-def explain(error: Recorded, title: str) -> None:
-    """Raise what an exporter's exception means, where its cause is a known one; any other is the learner's own exception."""
-    causes = {
-        "Couldn't export Python operator": (
-            " The exporter found no symbolic in the class, traced forward, and could not map what it found there. symbolic is a "
-            "static method beside forward."
-        ),
-        "Couldn't export operator": (
-            " The exporter went on with what it had traced inside forward. That happens when symbolic returns nothing."
-        ),
-        "setType(): incompatible": (
-            " setType takes a type of the graph, made from another one: x.type().with_dtype(torch.int32), "
-            "x.type().with_sizes([…])."
-        ),
-        "produced an incorrect number of outputs": (
-            " g.op makes one output unless it is told outputs=2, and symbolic returns as many values as forward."
-        ),
-        "incompatible function arguments": (
-            " An input of g.op is a value of the graph, an attribute a Python number or text with the suffix of its type: alpha_f=…, "
-            "nsample_i=…."
-        ),
-        "'NoneType' object is not": SIZES,
-        "cannot unpack non-iterable NoneType": SIZES,
-        "non-iterable torch._C.Value": " g.op makes one output unless it is told outputs=2.",
-        "positional argument": (
-            " symbolic is called with g and then what apply was given: values of the graph for tensors, Python's own numbers and None "
-            "for the rest, and nothing for an argument that was left out."
-        ),
-        "does not have a gradient edge": " Each output of forward has to be a tensor that was made there.",
-    }
-    for words, cause in causes.items():
-        if words in error.message:
-            place = f" ({error.where})" if error.where else ""
-            raise WrongAnswer(f"{title}: {error.message.rstrip('.')}.{place}{cause}")
+_CAUSES = {
+    "Couldn't export Python operator": (
+        "The exporter found no symbolic in the class, traced forward, and could not map what it found there. symbolic is a "
+        "static method beside forward."
+    ),
+    "Couldn't export operator": (
+        "The exporter went on with what it had traced inside forward. That happens when symbolic returns nothing."
+    ),
+    "setType(): incompatible": (
+        "setType takes a type of the graph, made from another one: x.type().with_dtype(torch.int32), "
+        "x.type().with_sizes([…])."
+    ),
+    "produced an incorrect number of outputs": (
+        "g.op makes one output unless it is told outputs=2, and symbolic returns as many values as forward."
+    ),
+    "incompatible function arguments": (
+        "An input of g.op is a value of the graph, an attribute a Python number or text with the suffix of its type: alpha_f=…, "
+        "nsample_i=…."
+    ),
+    "'NoneType' object is not": SIZES,
+    "cannot unpack non-iterable NoneType": SIZES,
+    "non-iterable torch._C.Value": "g.op makes one output unless it is told outputs=2.",
+    "positional argument": (
+        "symbolic is called with g and then what apply was given: values of the graph for tensors, Python's own numbers and None "
+        "for the rest, and nothing for an argument that was left out."
+    ),
+    "does not have a gradient edge": "Each output of forward has to be a tensor that was made there.",
+}
 
 
 def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
@@ -206,27 +203,12 @@ def expect_declared(model: onnx.ModelProto, index: int, dtype: str, sizes: Seque
 
 
 def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Run a model with the course's kernels."""
-    from oplab import ops
-
-    try:
-        session = ops.session(model, threads=1)
-    except Exception as error:
-        raise WrongAnswer(f"ONNX Runtime, with the kernels of oplab, cannot load the model: {_short(error)}") from None
-    wanted = {value.name for value in session.get_inputs()}
-    try:
-        return session.run(None, {name: value for name, value in feeds.items() if name in wanted})
-    except Exception as error:
-        shapes = ", ".join(f"{name} {describe(value)}" for name, value in feeds.items())
-        raise WrongAnswer(f"ONNX Runtime cannot run the model on {shapes}: {_short(error)}") from None
+    """Run a model with the course's kernels; an input that no node reads is not in the file."""
+    wanted = {value.name for value in model.graph.input}
+    return graphs.run(model, {name: value for name, value in feeds.items() if name in wanted}, kernels=True)
 
 
-def _short(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 400 else text[:400] + " …"
-
-
-def returned(v: Verdict, title: str, count: int) -> list[np.ndarray]:
+def returned(v: Judge, title: str, count: int) -> list[np.ndarray]:
     """The tensors that a call returned in PyTorch."""
     value = v.value(title)
     values = value if isinstance(value, list) else [value]
@@ -277,7 +259,7 @@ def pair(rng: np.random.Generator, case: Sum, shape: tuple[int, ...] | None = No
 def collect_my_add_function(c: Collect) -> None:
     import torch
 
-    one_at_a_time()
+    use_one_thread()
     function = the_function(c, "my_add_function")
 
     def tensor(array: np.ndarray, case: Sum) -> torch.Tensor:
@@ -310,7 +292,7 @@ def collect_my_add_function(c: Collect) -> None:
         c.file(f"export of {title}", path)
 
 
-def judge_my_add_function(v: Verdict) -> None:
+def judge_my_add_function(v: Judge) -> None:
     drawn = []
     for case in SUMS:
         numbers = coefficients(v.rng)
@@ -363,24 +345,22 @@ def judge_my_add_function(v: Verdict) -> None:
                     expect_close(got, alpha * a + beta * b, name=f"MyAdd of {describe(a)}")
 
 
-def expect_gradients(v: Verdict, case: Sum, numbers: tuple[float, float], upstream: np.ndarray, wanted: str) -> None:
+_GRADIENT_CAUSES = {
+    "incorrect number of gradients": (
+        "backward returns one entry for each argument of forward, ctx not counted: alpha and beta get None."
+    ),
+    "implement either the backward": "The class has no backward.",
+    "can only save variables": "save_for_backward is for tensors; a number is kept as an attribute, ctx.alpha = alpha.",
+    "does not require grad": "What forward returned is cut off from its inputs.",
+}
+
+
+def expect_gradients(v: Judge, case: Sum, numbers: tuple[float, float], upstream: np.ndarray, wanted: str) -> None:
     """alpha and beta times what comes from behind, for each of the inputs that ask for a gradient."""
     title = f"gradients of {wanted} {case.title(*numbers)}"
     error = v.error(title)
     if error:
-        cause = ""
-        if "incorrect number of gradients" in error.message:
-            cause = (
-                " backward returns one entry for each argument of forward, ctx not counted: alpha and beta get None."
-            )
-        elif "implement either the backward" in error.message:
-            cause = " The class has no backward."
-        elif "can only save variables" in error.message:
-            cause = " save_for_backward is for tensors; a number is kept as an attribute, ctx.alpha = alpha."
-        elif "does not require grad" in error.message:
-            cause = " What forward returned is cut off from its inputs."
-        if cause:
-            raise WrongAnswer(f"{title}: {error.message.rstrip('.')}.{cause}")
+        raise explained(error, title, _GRADIENT_CAUSES)
     found = v.value(title)
     found = found if isinstance(found, list) else [found]
     right = dict(zip("ab", numbers, strict=True))
@@ -479,7 +459,7 @@ def collect_dynamic_resize_plugin(c: Collect) -> None:
         c.file(case.title, path)
 
 
-def judge_dynamic_resize_plugin(v: Verdict) -> None:
+def judge_dynamic_resize_plugin(v: Judge) -> None:
     eager = [(number, x, factors(v.rng)) for number, x in enumerate(images(v.rng, 3, False))]
     for _ in RESIZED:
         v.rng.uniform(size=EXPORTED_AT)
@@ -683,7 +663,7 @@ def collect_knn_plugin(c: Collect) -> None:
         c.file(case.title, path)
 
 
-def judge_knn_plugin(v: Verdict) -> None:
+def judge_knn_plugin(v: Judge) -> None:
     drawn = []
     for case in QUERIES:
         drawn.append((case, [cloud(v.rng, case, *counts) for counts in CLOUDS[:2]]))
@@ -726,11 +706,11 @@ def judge_knn_plugin(v: Verdict) -> None:
                     expect_neighbours(idx, dist, case, arrays)
 
 
-def exported_query(v: Verdict, case: Query) -> onnx.ModelProto:
+def exported_query(v: Judge, case: Query) -> onnx.ModelProto:
     """The model of a query. The exporter drops a graph input that no node reads, so the node's inputs are judged instead."""
     error = v.error(case.title)
     if error:
-        explain(error, case.title)
+        raise explained(error, case.title, _CAUSES)
     model = v.model(case.title)
     graphs.expect_opset(model, case.opset)
     graphs.expect_outputs(model, ["idx", "dist"])

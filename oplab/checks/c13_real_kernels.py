@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oplab.checks.base import Collect, Recorded, Verdict
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED, explained
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -51,9 +53,9 @@ def without_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def session(c: Collect, title: str, model: onnx.ModelProto, threads: int = 1) -> onnxruntime.InferenceSession | None:
     """A session with the learner's library; None, and the exception as evidence under ``title``, where it is refused."""
-    import oplab
+    from oplab import ops
 
-    return c.attempt(title, oplab.session, model, threads=threads, libraries=[c.library])
+    return c.attempt(title, ops.session, model, threads=threads, libraries=[c.library])
 
 
 def record(c: Collect, title: str, run: onnxruntime.InferenceSession | None, feeds: Mapping[str, np.ndarray]) -> None:
@@ -63,7 +65,7 @@ def record(c: Collect, title: str, run: onnxruntime.InferenceSession | None, fee
         c.value(title, outputs)
 
 
-def outputs(v: Verdict, title: str, count: int) -> list[np.ndarray]:
+def outputs(v: Judge, title: str, count: int) -> list[np.ndarray]:
     """The arrays recorded under ``title``.
 
     Raises:
@@ -71,34 +73,26 @@ def outputs(v: Verdict, title: str, count: int) -> list[np.ndarray]:
     """
     error = v.error(title)
     if error:
-        raise WrongAnswer(f"ONNX Runtime says: {error.message}{_cause(error)}")
+        raise explained(error, "ONNX Runtime says", _CAUSES)
     found = v.value(title)
     if type(found) is not list or len(found) != count or not all(type(entry) is np.ndarray for entry in found):
         raise WrongAnswer(f"Expected {count} arrays, got something else.")
     return found
 
 
-def _cause(error: Recorded) -> str:
-    """The likely cause of what ONNX Runtime says about a learner's operator."""
-    words = error.message
-    if "is not a registered function/op" in words:
-        return " The library has no such operator in the domain lab: compare the name that it registers with the one in the stub."
-    if "of output arg" in words and "does not match expected type" in words:
-        return " The operator declares another type for this output: see GetOutputType, or the type of the Tensor<…>&."
-    if "of input parameter" in words and "is invalid" in words:
-        return " The operator declares another type for this input: GetInputType is asked once for each index."
-    if "not in range [min=" in words:
-        return (
-            " Each input that a model may leave out has to be declared optional, by its index; the others are required."
-        )
-    if "is missing" in words and "nput" in words:
-        return " The index is beyond the last input: ask GetInputCount() before GetInput()."
-    if "bad optional access" in words:
-        return " An optional input was read that this model does not give: ask has_value() first."
-    return ""
+_CAUSES = {
+    UNREGISTERED: "The library has no such operator in the domain lab: compare the name that it registers with the one in the stub.",
+    OUTPUT_TYPE: "The operator declares another type for this output: see GetOutputType, or the type of the Tensor<…>&.",
+    INPUT_TYPE: "The operator declares another type for this input: GetInputType is asked once for each index.",
+    "not in range [min=": (
+        "Each input that a model may leave out has to be declared optional, by its index; the others are required."
+    ),
+    "nput … is missing": "The index is beyond the last input: ask GetInputCount() before GetInput().",
+    "bad optional access": "An optional input was read that this model does not give: ask has_value() first.",
+}
 
 
-def expect_refusal(v: Verdict, title: str, what: str, likely: str = "") -> None:
+def expect_refusal(v: Judge, title: str, what: str, likely: str = "") -> None:
     """Demand that a run ended with a sentence; ``what`` is wrong with its inputs."""
     error = v.error(title)
     if error is None:
@@ -188,7 +182,7 @@ def collect_grid(c: Collect) -> None:
     record(c, "afterwards", run, grid_inputs(c.rng, GRID_WIRES["start and end"], 7, 3))
 
 
-def judge_grid(v: Verdict) -> None:
+def judge_grid(v: Judge) -> None:
     with v.check("ONNX Runtime takes the operator, whichever optional inputs a model leaves out"):
         for title in GRID_WIRES:
             with about(title):
@@ -400,7 +394,7 @@ def collect_knn_query(c: Collect) -> None:
         session(c, f"nsample {nsample}", knn_model(["xyz", "offset"], nsample))
 
 
-def judge_knn_query(v: Verdict) -> None:
+def judge_knn_query(v: Judge) -> None:
     cases = [(cloud, knn_inputs(v.rng, cloud)) for cloud in CLOUDS]
     found: dict[Cloud, list[np.ndarray]] = {}
     with v.check("ONNX Runtime takes the operator and runs it"):
@@ -558,7 +552,7 @@ def collect_parallel(c: Collect) -> None:
         c.value(title, [*found.pieces, *found.writes, found.where] if found else None)
 
 
-def judge_parallel(v: Verdict) -> None:
+def judge_parallel(v: Judge) -> None:
     from oplab.checks.schedules import ORDERS, SHARES
 
     images = {f"{shape}": v.rng.normal(size=shape).astype(np.float32) for shape in BLUR_SHAPES}

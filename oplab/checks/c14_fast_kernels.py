@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oplab.checks import speed
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import UNREGISTERED, explained
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -45,9 +47,9 @@ def model_of(nodes: Sequence[onnx.NodeProto], inputs: Values, outputs: Values, n
 
 def runner(model: onnx.ModelProto, threads: int = 1, libraries: Sequence = ()) -> Callable[[Feeds], list[np.ndarray]]:
     """Runs a model in a session of its own."""
-    import oplab
+    from oplab import ops
 
-    session = oplab.session(model, threads=threads, libraries=list(libraries))
+    session = ops.session(model, threads=threads, libraries=list(libraries))
     return lambda feeds: session.run(None, feeds)
 
 
@@ -66,7 +68,7 @@ def collect_refused(c: Collect, make: Callable[[Mapping], onnx.ModelProto], case
         collect_runs(c, f"refused: {title}", make(attributes), {f"refused: {title}": feeds})
 
 
-def judge_refused(v: Verdict, titles: Iterable[str]) -> None:
+def judge_refused(v: Judge, titles: Iterable[str]) -> None:
     with v.check("attributes and shapes that do not fit get a status"):
         for title in titles:
             if v.error(f"refused: {title}") is None:
@@ -92,7 +94,10 @@ def collect_schedules(c: Collect, model: onnx.ModelProto, feeds: Feeds, made: Ma
             c.value(f"{label}: pieces", max(scheduled.pieces, default=0))
 
 
-def outputs(v: Verdict, title: str, count: int = 1) -> list[np.ndarray]:
+_CAUSES = {UNREGISTERED: "The library has no such operator in the domain lab: keep the stub's last lines."}
+
+
+def outputs(v: Judge, title: str, count: int = 1) -> list[np.ndarray]:
     """The arrays recorded under ``title``.
 
     Raises:
@@ -100,17 +105,14 @@ def outputs(v: Verdict, title: str, count: int = 1) -> list[np.ndarray]:
     """
     error = v.error(title)
     if error:
-        cause = ""
-        if "is not a registered function/op" in error.message:
-            cause = " The library has no such operator in the domain lab: keep the stub's last lines."
-        raise WrongAnswer(f"ONNX Runtime says: {error.message}{cause}")
+        raise explained(error, "ONNX Runtime says", _CAUSES)
     found = v.value(title)
     if type(found) is not list or len(found) != count or not all(type(entry) is np.ndarray for entry in found):
         raise WrongAnswer(f"Expected {count} arrays, got something else.")
     return found
 
 
-def judge_schedules(v: Verdict, count: int) -> int:
+def judge_schedules(v: Judge, count: int) -> int:
     """Demand the same bits from every number of threads and every order of the pieces.
 
     Returns:
@@ -136,7 +138,7 @@ def judge_schedules(v: Verdict, count: int) -> int:
     return pieces if v.ok else 0
 
 
-def judge_speed(v: Verdict, scale: speed.Scale, pieces: int) -> None:
+def judge_speed(v: Judge, scale: speed.Scale, pieces: int) -> None:
     """Award the points of an answer that has passed every check."""
     if v.ok:
         speed.award(v, scale, speed.ratio(v), pieces)
@@ -250,7 +252,7 @@ def collect_fuse_my_add(c: Collect) -> None:
         speed.measure(c, in_two(*made), in_two(*(runner(three_nodes(rank)) for rank in (2, 1))), add_timed(c.rng))
 
 
-def judge_fuse_my_add(v: Verdict) -> None:
+def judge_fuse_my_add(v: Judge) -> None:
     cases = {title: add_feeds(v.rng, *shapes) for title, shapes in ADD_SHAPES.items()}
     special = add_feeds(v.rng, (7, 9), (9,))
     with v.check("y is alpha*a + beta*b, for every shape"):
@@ -443,7 +445,7 @@ def deform_timed(rng: np.random.Generator) -> list[Feeds]:
     return [deform_feeds(rng, DEFORM_TIMED) for _ in range(ROUNDS + 1)]
 
 
-def judge_deform_conv(v: Verdict) -> None:
+def judge_deform_conv(v: Judge) -> None:
     cases = {window.title: (window, deform_feeds(v.rng, window)) for window in WINDOWS}
     with v.check("Y is the deformable convolution, for every size"):
         for title, (window, feeds) in cases.items():
@@ -700,7 +702,7 @@ def collect_knn_grid(c: Collect) -> None:
         speed.measure(c, ours, lambda feeds: cKDTree(feeds["xyz"]).query(feeds["xyz"], KNN_TIMED_K), knn_timed(c.rng))
 
 
-def judge_knn_grid(v: Verdict) -> None:
+def judge_knn_grid(v: Judge) -> None:
     cases = knn_clouds(v.rng)
     found: dict[str, list[np.ndarray]] = {}
     with v.check("ONNX Runtime runs it on every cloud"):

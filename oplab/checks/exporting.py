@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oplab.checks.errors import find_todo, first_line, innermost
 from oplab.parity.arrays import WrongAnswer
 
 if TYPE_CHECKING:
@@ -52,6 +53,27 @@ def export(
             dynamic_axes={name: dict(entry) for name, entry in axes.items()},
         )
     path.write_bytes(buffer.getvalue())
+
+
+class ExportError(Exception):
+    """An export failed. The message is the reason that the exporter has wrapped in longer ones of its own."""
+
+
+@contextmanager
+def reasons() -> Iterator[None]:
+    """Turn an exporter's exception into an :class:`ExportError` with the innermost reason.
+
+    Raises:
+        ExportError: an exporter raised an exception in the block; that of a stub passes through.
+    """
+    import torch
+
+    try:
+        yield
+    except torch.onnx.OnnxExporterError as error:
+        if find_todo(error):
+            raise
+        raise ExportError(first_line(innermost(error))) from error
 
 
 def registrations(most: int = 40) -> list[str]:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 
+from oplab.checks.errors import shortened
+from oplab.checks.ort_errors import NO_CAUSES, Causes, sentence
 from oplab.errors import OplabError
 from oplab.onnxtools import loading
 from oplab.onnxtools.names import node_type, normal_domain
 from oplab.onnxtools.subgraphs import bodies, reads
-from oplab.parity.arrays import WrongAnswer
+from oplab.parity.arrays import WrongAnswer, describe
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 
 def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:
@@ -142,8 +148,7 @@ def expect_valid(model: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:
-        text = " ".join(str(error).split("\n\n")[0].split())
-        raise WrongAnswer(f"onnx.checker rejects the model: {text[:400]}") from None
+        raise WrongAnswer(f"onnx.checker rejects the model: {shortened(str(error))}") from None
 
 
 def expect_dynamic(model: onnx.ModelProto, name: str, axes: Sequence[int]) -> None:
@@ -161,10 +166,20 @@ def expect_dynamic(model: onnx.ModelProto, name: str, axes: Sequence[int]) -> No
     raise WrongAnswer(f"The graph has no input {name!r}.")
 
 
-def run(
-    model: onnx.ModelProto | bytes, feeds: Mapping[str, np.ndarray], what: str = "ONNX Runtime"
-) -> list[np.ndarray]:
-    """Run a model in ONNX Runtime, one thread, and return its outputs."""
+def load(
+    model: onnx.ModelProto | bytes, what: str = "ONNX Runtime", *, kernels: bool = False, causes: Causes = NO_CAUSES
+) -> onnxruntime.InferenceSession:
+    """A session of ONNX Runtime on a model, one thread, which prints nothing.
+
+    Args:
+        model: a model, or its bytes, complete in themselves.
+        what: names the runtime in messages.
+        kernels: with the course's compiled operators.
+        causes: what is special to the exercise in a message of the runtime (:mod:`oplab.checks.ort_errors`).
+
+    Raises:
+        WrongAnswer: ONNX Runtime rejects the model; with its message and the likely cause.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -174,19 +189,43 @@ def run(
         parse(model, what)  # weights in other files would be looked for on this machine
     data = model if isinstance(model, bytes) else model.SerializeToString()
     try:
-        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        if kernels:
+            from oplab.ops import session
+
+            return session(data, threads=1)
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise WrongAnswer(f"{what} cannot load the model: {_tidy(error)}") from None
+        with_kernels = " with the course's kernels" * kernels
+        raise WrongAnswer(f"{what}{with_kernels} cannot load the model: {sentence(error, causes)}") from None
+
+
+def run(
+    model: onnx.ModelProto | bytes | onnxruntime.InferenceSession,
+    feeds: Mapping[str, np.ndarray],
+    what: str = "ONNX Runtime",
+    *,
+    kernels: bool = False,
+    causes: Causes = NO_CAUSES,
+) -> list[np.ndarray]:
+    """Run a model, or a session from :func:`load`, and return its outputs.
+
+    Args:
+        feeds: arrays by the name of the graph input.
+        what, kernels, causes: as for :func:`load`.
+
+    Raises:
+        WrongAnswer: ONNX Runtime rejects the model or fails; with its message and the likely cause.
+    """
+    import onnxruntime
+
+    session = model
+    if not isinstance(model, onnxruntime.InferenceSession):
+        session = load(model, what, kernels=kernels, causes=causes)
     try:
         return session.run(None, dict(feeds))
     except Exception as error:
-        shapes = ", ".join(f"{name} {value.dtype}{list(value.shape)}" for name, value in feeds.items())
-        raise WrongAnswer(f"{what} cannot run the model on {shapes}: {_tidy(error)}") from None
-
-
-def _tidy(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 400 else text[:400] + " …"
+        shapes = ", ".join(f"{name} {describe(value)}" for name, value in feeds.items())
+        raise WrongAnswer(f"{what} cannot run the model on {shapes}: {sentence(error, causes)}") from None
 
 
 def _list(found: Counter[str]) -> str:

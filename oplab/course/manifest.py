@@ -56,7 +56,7 @@ class Exercise:
         kind: ``python``, or for C++ ``ort`` (ONNX Runtime kernel) or ``torch`` (stable-ABI operator).
         preload: what the grading server warms up before it starts, for example ``dynamo``.
         limits: what one run may use.
-        speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.base.Verdict.award`).
+        speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.judge.Judge.award`).
         pieces: whether the check finds ``pieces.so`` in its scratch folder, the kernel compiled for
             :class:`oplab.checks.schedules.WatchedSession`.
     """

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from oplab.checks import base
-from oplab.checks.base import Collect, LearnerError, Verdict, find_todo, rng_for
+from oplab.checks import evidence as evidence_module
+from oplab.checks.draws import rng_for
+from oplab.checks.errors import LearnerError, find_todo
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
 from oplab.course.stubs import todo
 from oplab.parity.arrays import WrongAnswer
 
@@ -24,8 +27,8 @@ def collect(tmp_path):
     return Collect(None, Path(__file__), None, rng_for(1, "c01.x"), tmp_path / "scratch", tmp_path)
 
 
-def judge(folder) -> Verdict:
-    return Verdict(folder, rng_for(1, "c01.x"))
+def judge(folder) -> Judge:
+    return Judge(folder, rng_for(1, "c01.x"))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,7 @@ def test_a_file_that_was_not_written_is_named(collect, tmp_path):
         judge(tmp_path).bytes("model")
 
 
-def evidence(folder: Path, items: object, arrays: bytes = b"") -> Verdict:
+def evidence(folder: Path, items: object, arrays: bytes = b"") -> Judge:
     (folder / "evidence.json").write_text(json.dumps({"version": 1, "items": items}))
     (folder / "arrays.npz").write_bytes(arrays)
     return judge(folder)
@@ -142,7 +145,7 @@ def test_forged_arrays_are_refused(data, tmp_path):
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(base, "MAX_ARRAYS", 1 << 20)
+    monkeypatch.setattr(evidence_module, "MAX_ARRAYS", 1 << 20)
     verdict = evidence(tmp_path, {"y": {"kind": "array", "array": "a0"}}, archive("a0.npy", bytes(8 << 20)))
     with pytest.raises(WrongAnswer, match="too large"):
         verdict.array("y")

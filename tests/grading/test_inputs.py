@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oplab.checks.base import Apart, Collect, Verdict, rng_for
+from oplab.checks.draws import InputsDiffer, rng_for
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
 
 ID = "c01.passes"
 
@@ -69,7 +71,7 @@ def test_a_judge_that_fails_over_them_says_so_too(oplab, course):
 LIES = """
 def passes(x):
     import gc
-    from oplab.checks.base import Draws
+    from oplab.checks.draws import Draws
     for found in gc.get_objects():
         if isinstance(found, Draws):
             found.digests[:8] = bytes(8)
@@ -91,7 +93,7 @@ def halves(tmp_path):
     def compare(collects, judges, seed=1):
         c = Collect(None, Path(__file__), None, rng_for(1, ID), tmp_path / "scratch", tmp_path)
         collects(c.rng)
-        v = Verdict(tmp_path, rng_for(seed, ID), c.finish())
+        v = Judge(tmp_path, rng_for(seed, ID), c.finish())
         judges(v.rng)
         v.expect_same_inputs()
 
@@ -128,17 +130,17 @@ def test_either_half_may_stop_before_the_other(halves):
     ],
 )
 def test_another_draw_is_seen(other, halves):
-    with pytest.raises(Apart):
+    with pytest.raises(InputsDiffer):
         halves(several, other)
 
 
 def test_another_seed_is_seen(halves):
-    with pytest.raises(Apart, match="draw 1 of"):
+    with pytest.raises(InputsDiffer, match="draw 1 of"):
         halves(several, several, seed=2)
 
 
 def test_an_input_that_was_not_drawn_is_seen_where_it_is_noted(halves):
-    with pytest.raises(Apart, match="draw 2 of 2"):
+    with pytest.raises(InputsDiffer, match="draw 2 of 2"):
         halves(
             lambda rng: (rng.random(), rng.note("w", np.float32([1, 2]))),
             lambda rng: (rng.random(), rng.note("w", np.nextafter(np.float32([1, 2]), np.float32(9)))),
@@ -146,7 +148,7 @@ def test_an_input_that_was_not_drawn_is_seen_where_it_is_noted(halves):
 
 
 def test_without_the_list_an_answer_fails(halves, tmp_path):
-    verdict = Verdict(_without_list(tmp_path), rng_for(1, ID))
+    verdict = Judge(_without_list(tmp_path), rng_for(1, ID))
     verdict.expect_same_inputs()
     assert not verdict.ok and "no list of its inputs" in verdict.results[-1].message
 

@@ -13,7 +13,9 @@ import pytest
 from oplab import timing
 from oplab.authoring.lint import Trial
 from oplab.checks import speed
-from oplab.checks.base import Collect, Verdict, rng_for
+from oplab.checks.draws import rng_for
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
 from oplab.course.manifest import Exercise
 from oplab.grading import outcomes, text
 from oplab.grading.protocol import Answer, Report, Share
@@ -45,10 +47,10 @@ class Clock:
         return run
 
 
-def evidence(tmp_path, collect) -> Verdict:
+def evidence(tmp_path, collect) -> Judge:
     c = Collect(None, Path("x.cpp"), None, rng_for(1, "c01.x"), tmp_path, tmp_path)
     collect(c)
-    return Verdict(tmp_path, rng_for(1, "c01.x"), c.finish())
+    return Judge(tmp_path, rng_for(1, "c01.x"), c.finish())
 
 
 def graded(exercise, checks, share, **options):

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from oplab.checks import c11_kernels_without_a_compiler as checks
-from oplab.checks.base import Collect, Verdict, rng_for
+from oplab.checks.draws import rng_for
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
 from oplab.course.stubs import Todo
 from tests.support import ROOT
 
@@ -30,12 +32,12 @@ def no_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime_extensions", None)  # an import fails, as where it is not installed
 
 
-def graded(module, path, folder: Path) -> Verdict:
+def graded(module, path, folder: Path) -> Judge:
     (folder / "scratch").mkdir()
     collect = Collect(module, path, None, rng_for(1, ID), folder / "scratch", folder)
     checks.collect_pyop_my_add(collect)
     collect.finish()
-    verdict = Verdict(folder, rng_for(1, ID))
+    verdict = Judge(folder, rng_for(1, ID))
     checks.judge_pyop_my_add(verdict)
     return verdict
 

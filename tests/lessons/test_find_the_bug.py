@@ -8,7 +8,7 @@ import time
 import pytest
 
 from oplab.checks import c15_surgery_and_debugging as checks
-from oplab.checks.base import rng_for
+from oplab.checks.draws import rng_for
 
 SEEDS = range(1000, 1040)
 

@@ -1,7 +1,8 @@
-"""The two halves of a check: what :class:`Collect` writes in the learner's process, :class:`Verdict` reads in another.
+"""Evidence: what :class:`Collect` writes in the learner's process, :class:`Evidence` reads in another.
 
-Between them lie files only: one JSON file, one ``.npz`` without pickles, and plain files. Nothing that a learner's process writes is
-unpickled or evaluated, and every size is capped before it is read.
+Between them are only files: one JSON file, one ``.npz`` without pickles, and plain files. Nothing that a learner's process writes is
+unpickled or evaluated, and every size is capped before it is read. How an entry is written (``_encode``) and read (``_decode``) is
+here for both; the judge's side, with its named checks, is :mod:`oplab.checks.judge`.
 """
 
 from __future__ import annotations
@@ -14,19 +15,17 @@ import json
 import math
 import os
 import stat
-import traceback
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from oplab.course.stubs import Todo
+from oplab.checks.draws import DIGEST, PLAIN_DTYPES, Draws
+from oplab.checks.errors import LearnerError, RecordedError, find_todo, first_line, learner_line
 from oplab.parity.arrays import WrongAnswer, describe
 
 MAX_ITEMS = 400
@@ -34,104 +33,23 @@ MAX_JSON = 2 << 20
 MAX_ARRAYS = 256 << 20
 MAX_FILE = 64 << 20
 MAX_DRAWS = 1 << 17
-DIGEST = 8  # bytes
-_PLAIN_DTYPES = frozenset("?bBhHiIlLqQefdFD")
-
-
-class LearnerError(WrongAnswer):
-    """The learner's code raised an exception; the message has its file and line."""
 
 
 class EvidenceTampered(Exception):
     """The evidence is no longer what the collecting process wrote: something else was at work in its folder."""
 
 
-class Apart(Exception):
-    """The two halves of a check made different inputs from one seed: a fault of the check, whatever the verdict was."""
-
-
-class Draws(np.random.Generator):
-    """A generator that keeps a digest of what it has given out, so that two of them can be compared draw by draw.
-
-    Attributes:
-        digests: ``DIGEST`` bytes for each draw; they cover this draw and all before it: the method, the type, shape and values.
-    """
-
-    def __init__(self, bits: np.random.BitGenerator):
-        super().__init__(bits)
-        self.digests = bytearray()
-
-    def note(self, name: str, value: Any) -> None:
-        """Add an entry for an input that this generator did not draw: torch's generator made it, or it was computed.
-
-        Draws are noted by themselves.
-        """
-        array = np.asarray(value)
-        plain = array.dtype.char in _PLAIN_DTYPES
-        digest = hashlib.blake2b(digest_size=DIGEST, key=bytes(self.digests[-DIGEST:]))
-        digest.update(f"{name} {array.dtype.str if plain else type(value)} {array.shape}\n".encode())
-        digest.update(array.tobytes() if plain else repr(value).encode())
-        self.digests += digest.digest()
-
-
-def _noted(name: str) -> Callable[..., Any]:
-    plain = getattr(np.random.Generator, name)
-
-    @functools.wraps(plain)
-    def draw(self: Draws, *args: Any, **kwargs: Any) -> Any:
-        made = plain(self, *args, **kwargs)
-        self.note(name, args[0] if made is None else made)  # shuffle returns nothing
-        return made
-
-    return draw
-
-
-for _name in dir(np.random.Generator):
-    if not _name.startswith("_") and _name not in ("bit_generator", "spawn"):
-        setattr(Draws, _name, _noted(_name))
-
-
-def rng_for(seed: int, id: str) -> Draws:
-    """The generator of one exercise's inputs: both halves make the same inputs from the same seed."""
-    return Draws(np.random.PCG64([seed, zlib.crc32(id.encode())]))
-
-
-def learner_line(error: BaseException, file: Path) -> str:
-    """``file.py, line 12`` of the deepest frame in the learner's file, or an empty string."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if isinstance(error, SyntaxError) and error.filename and Path(error.filename) == file:
-            return f"{file.name}, line {error.lineno}"
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
-        if lines:
-            return f"{file.name}, line {lines[-1]}"
-        error = error.__cause__ or error.__context__
-    return ""
-
-
-def find_todo(error: BaseException) -> Todo | None:
-    """The stub's own exception, also when an exporter has wrapped it in one of its own."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, Todo):
-            return error
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return None
-
-
-def first_line(error: BaseException, limit: int = 400) -> str:
-    """``Type: first line of the message``, shortened."""
-    text = str(error).strip().split("\n\n")[0].strip()
-    text = " ".join(text.split())
-    if len(text) > limit:
-        text = text[:limit] + " …"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+def seal(data: bytes) -> str:
+    """A hash of evidence, 32 hexadecimal digits."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 class Collect:
     """What a ``collect_…`` function works with. It gathers evidence and knows no expected value.
+
+    Args:
+        file: the learner's file, whose lines messages name.
+        out: the folder that the evidence is written to.
 
     Attributes:
         module: the learner's module, already imported (None for a C++ exercise).
@@ -156,7 +74,7 @@ class Collect:
         Called with arguments that it does not take, it raises :class:`LearnerError`.
 
         Raises:
-            Wrong: it is missing or cannot be called.
+            WrongAnswer: it is missing or cannot be called.
         """
         found = getattr(self.module, name, None)
         if found is None:
@@ -261,7 +179,7 @@ class Collect:
         if kind in (tuple, list) and len(value) <= 64:
             return {"kind": "list", "items": [self._encode(f"{name}.{i}", entry) for i, entry in enumerate(value)]}
         array = _as_array(value)
-        if array is not None and array.dtype.char in _PLAIN_DTYPES:
+        if array is not None and array.dtype.char in PLAIN_DTYPES:
             self._bytes += array.nbytes
             if self._bytes > MAX_ARRAYS:
                 return {"kind": "large", "file": describe(array), "size": self._bytes}
@@ -271,99 +189,35 @@ class Collect:
         return {"kind": "strange", "type": kind.__name__}
 
 
-def _as_array(value: Any) -> np.ndarray | None:
-    import torch
+class Evidence:
+    """What a run of :class:`Collect` has left in a folder, read as data.
 
-    if type(value) in (torch.Tensor, torch.nn.Parameter):
-        tensor = value.detach().cpu()
-        if tensor.dtype is torch.bfloat16 or tensor.layout is not torch.strided:
-            return None
-        return np.ascontiguousarray(tensor.numpy()).reshape(tuple(tensor.shape))
-    if type(value) is np.ndarray:
-        return np.ascontiguousarray(value).reshape(value.shape)
-    return None
+    Args:
+        folder: where the files are.
+        seals: what :meth:`Collect.finish` returned; without it no file is compared with its seal.
 
-
-@dataclass(frozen=True)
-class Recorded:
-    """An exception that :meth:`Collect.attempt` wrote down."""
-
-    type: str
-    message: str
-    where: str
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """One named check of an exercise. ``raised`` is set when the learner's own code failed, not its answer."""
-
-    name: str
-    passed: bool
-    message: str
-    raised: bool = False
-
-
-class Verdict:
-    """What a ``judge_…`` function works with: the evidence, the same inputs, and a list of named checks.
-
-    Attributes:
-        rng: a generator in the same state as the one that collect had.
-        results: the checks so far.
-        share: what part of the points a right answer gets, and why not all: see :meth:`award`.
+    Raises:
+        WrongAnswer: the evidence is missing or cannot be read.
+        EvidenceTampered: it does not fit its seal.
     """
 
-    def __init__(self, folder: Path, rng: Draws, seals: Mapping[str, str] | None = None):
-        self.rng = rng
-        self.results: list[CheckResult] = []
-        self.share: tuple[float, str] | None = None
+    def __init__(self, folder: Path, seals: Mapping[str, str] | None = None):
         self._folder, self._seals = folder, seals
         self._items = _items(self._read("evidence.json", MAX_JSON))
         self._arrays: dict[str, np.ndarray] | None = None
 
-    @contextmanager
-    def check(self, name: str) -> Iterator[None]:
-        """One named check: it fails when the block raises :class:`WrongAnswer`. Any other exception is the grader's own fault."""
-        try:
-            yield
-        except LearnerError as error:
-            self.results.append(CheckResult(name, False, str(error), raised=True))
-        except WrongAnswer as error:
-            self.results.append(CheckResult(name, False, str(error)))
-        else:
-            self.results.append(CheckResult(name, True, ""))
-
-    def award(self, part: float, reason: str) -> None:
-        """Give a right answer only ``part`` of its points, from 0 to 1; it still passes, with one point at least.
-
-        For exercises whose entry in ``course.toml`` says ``speed = true``. ``reason`` is what the learner reads; with all of the
-        points nothing is said. An answer that is wrong gets nothing, whatever is awarded.
-
-        Raises:
-            ValueError: ``part`` is not a number from 0 to 1, or less than all is given without a reason.
-        """
-        if not 0 <= part <= 1:
-            raise ValueError(f"part is {part}")
-        if part < 1 and not reason:
-            raise ValueError("less than all points need a reason")
-        self.share = (float(part), reason)
-
-    @property
-    def ok(self) -> bool:
-        """Whether every check so far has passed: later checks that need it can be left out."""
-        return all(result.passed for result in self.results)
-
-    def error(self, name: str) -> Recorded | None:
+    def error(self, name: str) -> RecordedError | None:
         """The exception recorded under ``name``, or None."""
         item = self._items.get(name, {})
         if item.get("kind") != "error":
             return None
-        return Recorded(*(str(item.get(key, ""))[:2000] for key in ("type", "message", "where")))
+        return RecordedError(*(str(item.get(key, ""))[:2000] for key in ("type", "message", "where")))
 
     def array(self, name: str) -> np.ndarray:
         """The tensor or array under ``name``.
 
         Raises:
-            Wrong: something else was returned, or nothing.
+            WrongAnswer: something else was returned, or nothing.
         """
         value = self.value(name)
         if type(value) is not np.ndarray:
@@ -372,11 +226,20 @@ class Verdict:
         return value
 
     def value(self, name: str) -> Any:
-        """The recorded value under ``name``: an array, number, text, bool, None, or a list of these."""
+        """The recorded value under ``name``: an array, number, text, bool, None, or a list of these.
+
+        Raises:
+            LearnerError: an exception of the learner's own code is recorded instead.
+            WrongAnswer: another exception, a value of another type, or nothing.
+        """
         return self._decode(name, self._item(name))
 
     def bytes(self, name: str) -> bytes:
-        """The recorded file under ``name``."""
+        """The recorded file under ``name``.
+
+        Raises:
+            WrongAnswer: the file was not written or is too large, or something else is recorded; as for :meth:`value`.
+        """
         item = self._item(name)
         if item.get("kind") == "missing":
             raise WrongAnswer(f"{name}: the file {str(item.get('file'))[:200]} was not written.")
@@ -388,32 +251,25 @@ class Verdict:
             raise WrongAnswer(f"{name}: the file is missing or larger than {MAX_FILE >> 20} MB.")
         return data
 
-    def expect_same_inputs(self) -> None:
-        """Compare the draws of both halves, as far as both have drawn: either may go on where the other has stopped.
-
-        Without collect's list the answer fails.
+    def model(self, name: str) -> Any:
+        """The ``onnx.ModelProto`` in the file recorded under ``name``, complete in itself (no weights in other files).
 
         Raises:
-            Apart: one draw differs, so collect and judge did not speak of the same inputs.
+            WrongAnswer: as for :meth:`bytes`, or the file is not such a model.
         """
-        theirs, mine = self._read("inputs.bin", MAX_DRAWS * DIGEST), bytes(self.rng.digests)
-        if theirs is None:
-            message = "The exercise's run left no list of its inputs behind."
-            self.results.append(
-                CheckResult("evidence", False, message)
-            )  # last: what else is wrong with it is said first
-            return
-        common = min(len(theirs), len(mine)) // DIGEST
-        for draw in range(common):
-            place = slice(draw * DIGEST, (draw + 1) * DIGEST)
-            if theirs[place] != mine[place]:
-                raise Apart(f"draw {draw + 1} of {common} that both have made differs")
+        from oplab.checks.graphs import parse
+
+        return parse(self.bytes(name), name)
+
+    def draws(self) -> bytes | None:
+        """The digests of what collect has drawn (:attr:`Draws.digests`), or None: they are missing or too many."""
+        return self._read("inputs.bin", MAX_DRAWS * DIGEST)
 
     def _read(self, file: str, limit: int) -> bytes | None:
-        """A file of the evidence; None if there is none, it is no plain file, or it is too large.
+        """A file of the evidence; None if there is none, it is not a plain file, or it is too large.
 
         Raises:
-            Disturbed: it does not fit its seal.
+            EvidenceTampered: it does not fit its seal.
         """
         data = None
         try:  # one look through one descriptor: what is measured is what is read
@@ -429,12 +285,6 @@ class Verdict:
             raise EvidenceTampered(f"{file} was changed after it was written.")
         return data
 
-    def model(self, name: str) -> Any:
-        """The ONNX model in the file recorded under ``name``, complete in itself (no weights in other files)."""
-        from oplab.checks.graphs import parse
-
-        return parse(self.bytes(name), name)
-
     def _item(self, name: str) -> dict[str, Any]:
         if name not in self._items:
             raise WrongAnswer(f"{name}: there is no such result.")
@@ -442,8 +292,7 @@ class Verdict:
         kind = item.get("kind")
         if kind == "error":
             error = self.error(name)
-            where = f" ({error.where})" if error.where else ""
-            raise (LearnerError if error.where else WrongAnswer)(f"{name}: {error.message}{where}")
+            raise (LearnerError if error.where else WrongAnswer)(f"{name}: {error.message}{error.place}")
         if kind == "large":
             raise WrongAnswer(f"{name}: {str(item.get('file'))[:100]} is too large to be graded.")
         if kind == "strange":
@@ -479,23 +328,17 @@ class Verdict:
         raise WrongAnswer(f"{name}: the evidence is not what was expected.")
 
 
-def one_at_a_time() -> None:
-    """Let this forked process begin its first backward without a race.
-
-    A fork leaves torch's thread pool to be made again, and once a fake tensor was made (here or in the server) the first backward
-    starts eight threads that all do so at once; that ends now and then in "Invalid thread pool!" and SIGABRT (torch 2.15). So the
-    pool is made here, and one processor runs the threads one after the other.
-    """
+def _as_array(value: Any) -> np.ndarray | None:
     import torch
 
-    torch.set_num_threads(1)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-
-
-def seal(data: bytes) -> str:
-    """A hash of evidence."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        tensor = value.detach().cpu()
+        if tensor.dtype is torch.bfloat16 or tensor.layout is not torch.strided:
+            return None
+        return np.ascontiguousarray(tensor.numpy()).reshape(tuple(tensor.shape))
+    if type(value) is np.ndarray:
+        return np.ascontiguousarray(value).reshape(value.shape)
+    return None
 
 
 def _items(data: bytes | None) -> dict[str, dict[str, Any]]:
@@ -538,7 +381,7 @@ def _load_npy(raw: bytes) -> np.ndarray:
     if version != (1, 0):
         raise ValueError("unexpected version")
     shape, _, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=10_000)
-    if dtype.char not in _PLAIN_DTYPES or dtype.hasobject:
+    if dtype.char not in PLAIN_DTYPES or dtype.hasobject:
         raise ValueError("unexpected dtype")
     if math.prod(shape) * dtype.itemsize != len(raw) - stream.tell():
         raise ValueError("the shape does not fit the data")  # else a header could ask for 100 GB
