@@ -20,7 +20,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_asked", {})
 
 
-def row(name: str) -> doctor.Row:
+def row(name: str) -> doctor.Finding:
     found = [row for row in doctor.report() if row.name == name]
     assert len(found) == 1, f"{len(found)} rows of {name}"
     return found[0]
@@ -38,7 +38,7 @@ def test_here_all_that_is_needed_is_there(capsys: pytest.CaptureFixture[str]) ->
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     version = doctor._version
     monkeypatch.setattr(doctor, "_version", lambda name: None if name in ("torch", "onnxruntime") else version(name))
-    assert row("torch") == doctor.Row("torch", "not installed", False, "make setup")
+    assert row("torch") == doctor.Finding("torch", "not installed", False, "make setup")
     assert row("ORT headers").ok is False and row("Operators").ok is False
     assert doctor.main() == 1
     assert "Missing: torch, onnxruntime, ORT headers, Operators." in capsys.readouterr().out
@@ -98,16 +98,16 @@ def test_a_crash_of_torch_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_look_that_fails_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> list[doctor.Row]:
+    def broken() -> list[doctor.Finding]:
         raise RuntimeError("out of order")
 
-    def wrong() -> list[doctor.Row]:
+    def wrong() -> list[doctor.Finding]:
         raise OplabError("nothing there.", "do this")
 
     monkeypatch.setattr(doctor, "_system", broken)
     monkeypatch.setattr(doctor, "_python", wrong)
     assert row("System").value == "could not be examined: RuntimeError: out of order"
-    assert row("Python") == doctor.Row("Python", "nothing there.", False, "do this")
+    assert row("Python") == doctor.Finding("Python", "nothing there.", False, "do this")
 
 
 def test_it_works_where_nothing_is_installed() -> None:
