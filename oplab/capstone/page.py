@@ -14,7 +14,6 @@ import numpy as np
 
 from oplab.capstone.figures import figure, image
 from oplab.capstone.projects import EXPORTERS, Feeds, Project
-from oplab.onnxtools import loading
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,9 +22,11 @@ if TYPE_CHECKING:
 
 
 def operators(model: Path) -> Counter[str]:
+    import onnx
+
     from oplab.checks.graphs import ops
 
-    return ops(loading.load(model))
+    return ops(onnx.load(model))
 
 
 def section(project: Project, found: Mapping[str, Report], *, is_right: bool) -> tuple[str, tuple[Figure, ...]]:
@@ -78,10 +79,12 @@ def _shapes(feeds: Feeds) -> str:
 
 def _structure(project: Project, exporter: str) -> str:
     """A table of what the file has, and its graph."""
+    import onnx
+
     from oplab.viewer import show
 
     path = project.file(exporter)
-    model = loading.load(path)
+    model = onnx.load(path)
 
     def ports(values: Any) -> str:
         shown = []
