@@ -1,7 +1,7 @@
 """``oplab doctor``: the versions in use, and what is missing with the command that fixes it.
 
 It works in an environment where hardly anything is installed: nothing but the standard library is imported at the top,
-and torch is queried in a separate process, which may crash.
+and torch is examined in a separate process, which may crash.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Component:
 
 
 def report() -> list[Component]:
-    """All rows, in the order in which they are printed. Never raises: a look that fails is a row that says so."""
+    """All rows, in the order in which they are printed. Never raises: an examination that fails is a row with the reason."""
     looks: list[tuple[str, Callable[[], list[Component]]]] = [
         ("System", _system),
         ("Python", _python),
@@ -126,7 +126,7 @@ def _compiler() -> list[Component]:
 
 
 def find_program(name: str) -> str | None:
-    """A program on PATH, or next to this Python (an environment that was not activated)."""
+    """A program on PATH or next to this Python (an environment that was not activated)."""
     return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
 
 

@@ -97,7 +97,11 @@ class PackagesStep(Step):
         return pins
 
     def run(self) -> dict[str, Any]:
-        """Installs the packages that are missing; raises SetupError."""
+        """Installs the packages that are missing.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
         pins = self._pins or self.pins()
         sites = self.env.sites()
         tmp = self.context.build / "tmp"
@@ -154,7 +158,11 @@ class PackagesStep(Step):
             )
 
     def install(self, arguments: list[str], watch: PipWatch) -> None:
-        """Runs ``pip install`` with progress; raises SetupError with the reason when it fails."""
+        """Runs ``pip install`` with progress.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
         self.pip(["install", "--no-warn-script-location", "--no-input", *arguments], watch)
 
     def pip(self, arguments: list[str], watch: PipWatch) -> None:

@@ -90,7 +90,11 @@ class PythonStep(Step):
         return f"your {self.env.kind} environment {self.env.prefix}"
 
     def run(self) -> dict[str, Any]:
-        """Creates .venv, or checks that the user's environment has pip; raises SetupError."""
+        """Creates .venv, or checks that the user's environment has pip.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
         if self.env.kind != "venv":
             if self.context.child([self.env.python, "-I", "-m", "pip", "--version"]).code != 0:
                 raise SetupError(
@@ -165,7 +169,11 @@ class OplabStep(Step):
         return any(True for site in self.env.sites() for _ in site.glob("oplab-*.dist-info/RECORD"))
 
     def run(self) -> dict[str, Any]:
-        """Installs the library with pip; raises SetupError."""
+        """Installs the library with pip.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
         packages.repair(self.env.sites(), ["oplab"])
         env = self.env.variables()
         env.update(PIP_USER="0", PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_ROOT_USER_ACTION="ignore")
@@ -201,7 +209,11 @@ class HeadersStep(Step):
         return Path(str(stamp.get("path")), "onnxruntime_cxx_api.h").is_file()
 
     def run(self) -> dict[str, Any]:
-        """Searches for the headers; returns their ``path``, ``api`` and ``route``; raises SetupError."""
+        """Searches for the headers; returns their ``path``, ``api`` and ``route``.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
         ended = self.context.child([self.env.python, "-m", "oplab.toolchain.headers", "--json"])
         try:
             answer = json.loads(ended.output.splitlines()[-1])
@@ -257,7 +269,11 @@ class OperatorsStep(Step):
         return "csrc/ is compiled"
 
     def run(self) -> dict[str, Any]:
-        """Compiles what changed; raises SetupError."""
+        """Compiles what changed.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
         say = self.context.console.say
         ended = self.context.child(
             [self.env.python, "-u", "-m", "oplab.toolchain.build"], on_line=lambda line: say(f"      {line}")
@@ -297,7 +313,11 @@ class JupyterStep(Step):
         return (self.env.prefix / "share" / "jupyter" / "lab" / "settings" / "overrides.json").is_file()
 
     def run(self) -> dict[str, Any]:
-        """Writes the settings and signs the notebooks; raises SetupError."""
+        """Writes the settings and signs the notebooks.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
         ended = self.context.child([self.env.python, self.script])
         if ended.code != 0:
             raise failure_of(ended.output, "JupyterLab's settings could not be written")

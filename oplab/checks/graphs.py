@@ -11,8 +11,6 @@ import onnx
 
 from oplab.checks.errors import shortened
 from oplab.checks.ort_errors import NO_CAUSES, Causes, sentence
-from oplab.errors import OplabError
-from oplab.onnxtools import loading
 from oplab.onnxtools.names import node_type, normal_domain
 from oplab.onnxtools.subgraphs import bodies, reads
 from oplab.parity.arrays import WrongAnswer, describe
@@ -22,10 +20,13 @@ if TYPE_CHECKING:
 
 
 def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:
-    """An ONNX model that is complete in one file. Always from bytes: an answer must not name a path of this machine."""
+    """An ONNX model that is complete in one file.
+
+    Not ``onnxtools.loading``: an answer is bytes and must not name a path of this machine, and what is wrong with it is a WrongAnswer.
+    """
     try:
-        model = loading.parse(data)
-    except OplabError:
+        model = onnx.load_model_from_string(data)
+    except Exception:
         raise WrongAnswer(f"{name}: these {len(data)} bytes are not an ONNX model.") from None
     if not model.HasField("graph") or not model.graph.output:
         raise WrongAnswer(f"{name}: these {len(data)} bytes hold no ONNX graph with an output.")

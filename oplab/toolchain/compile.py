@@ -143,7 +143,7 @@ def _cached(
             os.utime(library)  # the oldest go first when the cache is trimmed
         return library
     if chosen(sanitize) == "address":
-        sanitizer_env()  # no sanitizer on this machine is not the source's fault: it raises an OplabError of its own
+        sanitizer_env()  # no sanitizer on this machine is not the source's fault: it raises its own OplabError
     with caches.scratch(folder) as scratch:
         made = scratch / library.name
         compile_files(sources, how, compiler, scratch, made, sanitize=sanitize, timeout=timeout)

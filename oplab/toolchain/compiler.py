@@ -115,7 +115,7 @@ def _find(named: str, path: str) -> Compiler:
 
 
 def _program(name: str, path: str) -> str | None:
-    """Where a program is, absolute: builds run in folders of their own."""
+    """The absolute path of a program: builds run in other folders."""
     found = shutil.which(name, path=path)
     return os.path.abspath(found) if found else None
 

@@ -21,7 +21,7 @@ _MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")  # Linux; macOS,
 _MANGLED = b"_Z17RegisterCustomOps"  # its name where `extern "C"` is missing
 _TORCH = b"libtorch"
 
-# Calls the entry point with a table that has one function, GetApi: it says which version is asked for, and ends.
+# Calls the entry point with a table that has one function, GetApi: it reports the version that is requested, and ends the process.
 _PROBE = """
 import ctypes, os, sys
 version = ctypes.create_string_buffer(sys.argv[2].encode())

@@ -70,7 +70,7 @@ class Node:
     function: bool = False  # the model itself defines what this operator does
     mark: str = ""  # "added", "removed", "changed": set by a comparison
     changed: frozenset[str] = frozenset()  # attributes and params that a comparison found to differ
-    times: int = 0  # > 0: this stands for a block that repeats, drawn as a stack
+    times: int = 0  # > 0: this represents a block that repeats, drawn as a stack
     count: int = 0  # nodes in one such block
     block: str = ""  # what folding put here, "" for a real node
 

@@ -34,7 +34,7 @@ _TYPES = {
     ".png": "image/png",
     ".ico": "image/x-icon",
 }
-# what Netron loads for every ONNX model, six levels of imports deep: told at once, it costs one round trip instead of six
+# what Netron loads for every ONNX model, six levels of imports deep: listed at once, they cost one round trip instead of six
 _MODULES = (
     "base text flatbuffers flexbuffers zip tar python json xml protobuf hdf5 grapher browser view message "
     "onnx onnx-proto onnx-schema"

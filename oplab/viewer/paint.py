@@ -12,7 +12,7 @@ SANS = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu
 MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 OP_SIZE, ROW_SIZE = 13, 10.5
 
-# Okabe and Ito's palette: told apart with every common colour blindness. The domain stands in the text as well.
+# Okabe and Ito's palette: told apart with every common colour blindness. The domain is in the text as well.
 DOMAIN_COLOURS = (
     ("#b34700", "#ffffff"),
     ("#0067a5", "#ffffff"),

@@ -336,7 +336,7 @@ def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def _adopt_external(proto: onnx.ModelProto, weights: list[Weights], folder: Path) -> list[str]:
-    """Make references to files beside the model point to the one file of weights that is handed over."""
+    """Make references to files next to the model point to the one file of weights for Netron."""
     offset = sum(w.length for w in weights)
     missing: dict[str, int] = {}
     for tensor in tensors(proto.graph):
@@ -385,7 +385,7 @@ def _count(n: int, noun: str) -> str:
 
 
 def _checked(proto: onnx.ModelProto) -> list[str]:
-    """What onnx.checker says about the model, as at most one sentence."""
+    """What onnx.checker reports about the model, as at most one sentence."""
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     for tensor in tensors(copy.graph):
