@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from oplab.checks import exporting, graphs
+from oplab.checks import exporting, graphs, nodes
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import TRANSLATION, explained
@@ -266,7 +266,7 @@ def expect_resize(model: onnx.ModelProto, names: Sequence[str]) -> None:
     graphs.expect_inputs(model, names)
     graphs.expect_used(model, names)
     graphs.expect_ops(model, {"Resize": 1})
-    foreign = sorted(name for name in graphs.ops(model) if "::" in name)
+    foreign = nodes.foreign(model)
     if foreign:
         raise WrongAnswer(f"The graph has {', '.join(foreign)}: use operators of ONNX alone.")
     inputs = [*resize_node(model).input, "", "", ""][:4]

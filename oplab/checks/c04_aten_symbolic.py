@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oplab.checks import exporting, graphs
+from oplab.checks import exporting, graphs, nodes
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
@@ -159,7 +159,7 @@ def expect_only(model: onnx.ModelProto, name: str) -> None:
 
 def expect_standard(model: onnx.ModelProto) -> None:
     """Standard operators only: an exported custom operator has nothing to run it."""
-    foreign = sorted(name for name in graphs.ops(model) if "::" in name)
+    foreign = nodes.foreign(model)
     if foreign:
         raise WrongAnswer(
             f"The graph has {', '.join(foreign)}: use operators of ONNX alone, each is named without a domain."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks import exporting, graphs
+from oplab.checks import exporting, graphs, nodes
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
@@ -126,9 +126,7 @@ def run(
     """Run a model, with the course's kernels if it has foreign nodes, and demand the shape of the first input for each result."""
     wanted = next(iter(feeds.values())).shape if shape is None else shape
     try:
-        results = graphs.run(
-            model, feeds, kernels=any("::" in name for name in graphs.ops(model)), causes=_KERNEL_CAUSES
-        )
+        results = graphs.run(model, feeds, kernels=bool(nodes.foreign(model)), causes=_KERNEL_CAUSES)
     except WrongAnswer as error:
         raise WrongAnswer(f"{str(error).rstrip('.')}.{_baked(case) if 'cannot run' in str(error) else ''}") from None
     for got in results:
@@ -173,7 +171,7 @@ def expect_no_cast(model: onnx.ModelProto) -> None:
 def expect_standard(model: onnx.ModelProto) -> None:
     """Operators of ONNX alone."""
     _expect_translated(model)
-    foreign = sorted(name for name in graphs.ops(model) if "::" in name)
+    foreign = nodes.foreign(model)
     if foreign:
         raise WrongAnswer(f"The graph has {', '.join(foreign)}: this mapping is to use operators of ONNX alone.")
 
@@ -227,16 +225,6 @@ def constant(model: onnx.ModelProto, name: str) -> np.ndarray | None:
         if node.op_type == "Constant" and name in node.output and node.attribute[0].HasField("t"):
             return numpy_helper.to_array(node.attribute[0].t)
     return None
-
-
-def attributes(node: onnx.NodeProto) -> dict[str, tuple[str, Any]]:
-    """The attributes of a node by name: (type, value)."""
-    import onnx
-
-    return {
-        entry.name: (onnx.AttributeProto.AttributeType.Name(entry.type), onnx.helper.get_attribute_value(entry))
-        for entry in node.attribute
-    }
 
 
 # --- my_add and plugin ---------------------------------------------------------------------------------------------
@@ -408,12 +396,12 @@ def _expect_my_add_node(model: onnx.ModelProto, alpha: float, beta: float) -> No
             f"MyAdd has {len(node.input)} inputs, expected 2: a and b. alpha and beta are attributes, written with the suffix _f."
         )
     for name, number in (("alpha", alpha), ("beta", beta)):
-        wanted, held = float(np.float32(number)), attributes(node)
+        wanted, held = float(np.float32(number)), nodes.attributes(node)
         if name not in held:
             raise WrongAnswer(
                 f"MyAdd has no attribute {name}; it has {', '.join(sorted(held)) or 'none'}. The kernel would take its default."
             )
-        kind, value = held[name]
+        kind, value = nodes.attribute_types(node)[name], held[name]
         if kind != "FLOAT":
             raise WrongAnswer(
                 f"The attribute {name} is of type {kind}, expected FLOAT: the suffix _f and a single Python float."
@@ -443,7 +431,7 @@ def _expect_casts(model: onnx.ModelProto, case: Case) -> None:
     if case.dtype == "float16" and casts != 3:
         raise WrongAnswer(f"Expected 3 × Cast for float16 (a, b and the result), the graph has {casts}.")
     if case.dtype == "float16":
-        targets = [attributes(node)["to"][1] for node in graphs.nodes(model) if node.op_type == "Cast"]
+        targets = [nodes.attributes(node)["to"] for node in graphs.nodes(model) if node.op_type == "Cast"]
         if targets[:2] == [11, 11]:
             raise WrongAnswer("The graph casts float16 to double; float32 holds every float16, and it is enough.")
 
@@ -547,7 +535,7 @@ def judge_clip(v: Judge) -> None:
 
 def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
     (node,) = (node for node in graphs.nodes(model) if node.op_type == "Clip")
-    held = attributes(node)
+    held = nodes.attributes(node)
     for place, name, number in ((1, "min", case.numbers[0]), (2, "max", case.numbers[1])):
         given = node.input[place] if place < len(node.input) else ""
         if case.opset < 11:
@@ -557,16 +545,15 @@ def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
                 )
             if number is None:
                 if name in held:
-                    raise WrongAnswer(f"{name} is None and has to be left out; the graph has {name}={held[name][1]}.")
+                    raise WrongAnswer(f"{name} is None and has to be left out; the graph has {name}={held[name]}.")
                 continue
             if name not in held:
                 raise WrongAnswer(
                     f"Clip has no attribute {name}; it has {', '.join(held) or 'none'}. Up to opset 10 the bounds are min and max."
                 )
-            if held[name][0] != "FLOAT" or held[name][1] != number:
-                raise WrongAnswer(
-                    f"The attribute {name} is {held[name][0]} {held[name][1]}, expected FLOAT {float(number):g}."
-                )
+            kind = nodes.attribute_types(node)[name]
+            if kind != "FLOAT" or held[name] != number:
+                raise WrongAnswer(f"The attribute {name} is {kind} {held[name]}, expected FLOAT {float(number):g}.")
             continue
         if name in held:
             raise WrongAnswer(

@@ -5,16 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oplab.checks import exporting, graphs
+from oplab.checks import exporting, graphs, nodes
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import explained, no_symbolic, symbolic_causes
-from oplab.onnxtools.names import node_type
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -74,45 +73,15 @@ def expect_replaced(model: onnx.ModelProto, name: str) -> None:
 _LETTERS = {"number of arguments": "parse_args takes one letter for each argument of the schema, g not counted."}
 
 
-def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
-    """The one node of type ``name`` (``domain::Type``, or a type of ONNX)."""
-    graphs.expect_ops(model, {name: 1})
-    return next(node for node in model.graph.node if node_type(node) == name)
-
-
-def expect_alone(model: onnx.ModelProto, name: str) -> None:
-    """Demand that beside this operator there are constants at most."""
-    others = sorted(set(graphs.ops(model)) - {name, "Constant", "ConstantOfShape", "Identity"})
-    if others:
-        raise WrongAnswer(f"Expected {name} alone, the graph also has {', '.join(others)}.")
-
-
-def given(node: onnx.NodeProto) -> list[str]:
-    """The node's inputs, without the empty names at the end, which mean the same as leaving them out."""
-    names = list(node.input)
-    while names and not names[-1]:
-        names.pop()
-    return names
-
-
-def attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    """The node's attributes as Python values: int, float, text, or a list of them."""
-    import onnx
-
-    return {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
-
-
 def expect_kind(node: onnx.NodeProto, name: str, kind: str, likely: str = "") -> None:
     """Demand an attribute of this type, ``INT`` or ``FLOATS`` for example."""
-    import onnx
-
-    found = next((entry for entry in node.attribute if entry.name == name), None)
-    if found is None:
-        has = ", ".join(entry.name for entry in node.attribute) or "none"
-        raise WrongAnswer(f"The node {node.op_type} has no attribute {name}; it has {has}.")
-    got = onnx.AttributeProto.AttributeType.Name(found.type)
-    if got != kind:
-        raise WrongAnswer(f"The attribute {name} of {node.op_type} has the type {got}, expected {kind}.{likely}")
+    found = nodes.attribute_types(node)
+    if name not in found:
+        raise WrongAnswer(f"The node {node.op_type} has no attribute {name}; it has {', '.join(found) or 'none'}.")
+    if found[name] != kind:
+        raise WrongAnswer(
+            f"The attribute {name} of {node.op_type} has the type {found[name]}, expected {kind}.{likely}"
+        )
 
 
 def known_attributes(node: onnx.NodeProto, names: Sequence[str]) -> None:
@@ -268,8 +237,8 @@ def expect_deform_tensors(model: onnx.ModelProto, case: Deform, names: list[str]
                 "expected ONNX's own DeformConv, the graph has oplab::DeformConv2d. The registration for older opsets stays in "
                 "use until a higher version is registered."
             )
-    node = only_node(model, case.target)
-    inputs, order = given(node), ["x", "weight", "offset", "bias", "mask"]
+    node = nodes.only_node(model, case.target)
+    inputs, order = nodes.inputs(node), ["x", "weight", "offset", "bias", "mask"]
     expected = [name if name in names else "" for name in order]
     if not case.bias and len(inputs) > 3 and inputs[3] not in names:
         expected[3] = inputs[3]  # torchvision's zeros: a tensor of the graph, or left out
@@ -277,7 +246,7 @@ def expect_deform_tensors(model: onnx.ModelProto, case: Deform, names: list[str]
         expected.pop()
     if inputs == expected:
         graphs.expect_inputs(model, names)
-        expect_alone(model, case.target)
+        nodes.expect_alone(model, case.target)
         return
     shown = f"The node's inputs are {inputs}, expected {expected} (DeformConv: X, W, offset, B, mask)."
     raise WrongAnswer(f"{shown}{_likely_inputs(inputs, expected, case)}")
@@ -310,9 +279,16 @@ DEFORM_ATTRIBUTES = {"strides": "INTS", "pads": "INTS", "dilations": "INTS", "gr
 
 def expect_deform_attributes(model: onnx.ModelProto, case: Deform, window: Window) -> None:
     """The attributes of DeformConv-19, a missing one counting as its default."""
-    node = only_node(model, case.target)
+    node = nodes.only_node(model, case.target)
     known_attributes(node, [*DEFORM_ATTRIBUTES, "kernel_shape"])
-    found = {"strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1], "group": 1, "offset_group": 1, **attributes(node)}
+    found = {
+        "strides": [1, 1],
+        "pads": [0] * 4,
+        "dilations": [1, 1],
+        "group": 1,
+        "offset_group": 1,
+        **nodes.attributes(node),
+    }
     for entry in node.attribute:
         expect_kind(node, entry.name, DEFORM_ATTRIBUTES.get(entry.name, "INTS"), " The suffix _i makes an int or ints.")
     pads = [*window.pad, *window.pad]
@@ -329,7 +305,7 @@ def expect_deform_attributes(model: onnx.ModelProto, case: Deform, window: Windo
         if got == value:
             continue
         cause = ""
-        if name not in attributes(node):
+        if name not in nodes.attributes(node):
             cause = " The node does not have this attribute, so its default holds."
         elif name == "pads":
             cause = " Their order is: top, left, bottom, right, so pad_h and pad_w come twice each, in turns."
@@ -482,7 +458,7 @@ def judge_grid(v: Judge) -> None:
                 models[case.title] = model = exported(v, case.title, "oplab::grid", case.opset)
                 expect_grid_inputs(model, case)
                 graphs.expect_inputs(model, case.names)
-                expect_alone(model, "oplab::Grid")
+                nodes.expect_alone(model, "oplab::Grid")
                 expect_int64(model)
                 graphs.expect_valid(model)
     if not v.ok:
@@ -498,12 +474,12 @@ def judge_grid(v: Judge) -> None:
 
 def expect_grid_inputs(model: onnx.ModelProto, case: Points) -> None:
     """pos, size, start, end: a missing one has the empty name, or is left out at the end."""
-    node = only_node(model, "oplab::Grid")
+    node = nodes.only_node(model, "oplab::Grid")
     if node.attribute:
         raise WrongAnswer(
             f"oplab::Grid has no attributes, the node has {node.attribute[0].name}: start and end are inputs."
         )
-    inputs = given(node)
+    inputs = nodes.inputs(node)
     expected = [name if name in case.names else "" for name in ("pos", "size", "start", "end")]
     while not expected[-1]:
         expected.pop()
@@ -619,20 +595,20 @@ def judge_foo(v: Judge) -> None:
                     raise explained(error, title, _LETTERS, symbolic_causes())
                 models[title] = model = v.model(title)
                 expect_replaced(model, "oplab::foo_forward")
-                node = only_node(model, "oplab::Foo")
+                node = nodes.only_node(model, "oplab::Foo")
                 graphs.expect_inputs(model, ["input1", "input2"])
                 if list(node.input) != ["input1", "input2"]:
                     raise WrongAnswer(
                         f"The node's inputs are {list(node.input)}, expected ['input1', 'input2'].{_foo_inputs(node)}"
                     )
-                expect_alone(model, "oplab::Foo")
+                nodes.expect_alone(model, "oplab::Foo")
     if not v.ok:
         return
     with v.check("attr1 is a float, attr2 an int, with the module's values"):
         for attr1, attr2 in numbers:
             title = foo_title(attr1, attr2)
             with about(title):
-                expect_foo_attributes(only_node(models[title], "oplab::Foo"), attr1, attr2)
+                expect_foo_attributes(nodes.only_node(models[title], "oplab::Foo"), attr1, attr2)
     with v.check("for opset 13 and version 2 of the domain oplab"):
         for title, model in models.items():
             with about(title):
@@ -668,7 +644,7 @@ def expect_foo_attributes(node: onnx.NodeProto, attr1: float, attr2: int) -> Non
     known_attributes(node, ["attr1", "attr2"])
     expect_kind(node, "attr1", "FLOAT", ' The suffix of the name in g.op is the type: attr1_f, and "f" in parse_args.')
     expect_kind(node, "attr2", "INT", ' The suffix of the name in g.op is the type: attr2_i, and "i" in parse_args.')
-    found = attributes(node)
+    found = nodes.attributes(node)
     if abs(found["attr1"] - attr1) > 1e-6 * max(1.0, abs(attr1)):
         cause = ""
         if found["attr1"] == int(attr1):

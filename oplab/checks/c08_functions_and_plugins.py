@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks import exporting, graphs
+from oplab.checks import exporting, graphs, nodes
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
@@ -89,7 +89,7 @@ def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
     found = graphs.ops(model)
     if not found[f"oplab::{name}"]:
         standard = sorted(kind for kind in found if "::" not in kind)
-        foreign = sorted(kind for kind in found if "::" in kind)
+        foreign = nodes.foreign(model)
         listed = ", ".join(f"{count} × {kind}" for kind, count in sorted(found.items())) or "no nodes"
         shown = f"Expected one node oplab::{name}; the graph has {listed}."
         if foreign:
@@ -104,30 +104,12 @@ def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
             f"{shown} These are ONNX's own operators: either symbolic composed them, or the class has no symbolic and forward was "
             "traced."
         )
-    graphs.expect_ops(model, {f"oplab::{name}": 1})
-    return next(node for node in model.graph.node if (node.domain, node.op_type) == ("oplab", name))
-
-
-def expect_alone(model: onnx.ModelProto, name: str) -> None:
-    """Demand that beside this operator there are constants at most."""
-    others = sorted(set(graphs.ops(model)) - {f"oplab::{name}", "Constant", "Identity"})
-    if others:
-        raise WrongAnswer(f"Expected oplab::{name} alone, the graph also has {', '.join(others)}.")
-
-
-def given(node: onnx.NodeProto) -> list[str]:
-    """The node's inputs, without the empty names at the end, which mean the same as leaving them out."""
-    names = list(node.input)
-    while names and not names[-1]:
-        names.pop()
-    return names
+    return nodes.only_node(model, f"oplab::{name}")
 
 
 def expect_attributes(node: onnx.NodeProto, wanted: Mapping[str, tuple[str, float]]) -> None:
     """Demand exactly these attributes, each with a type (``FLOAT``, ``INT``) and a value."""
-    import onnx
-
-    held = {entry.name: entry for entry in node.attribute}
+    held, types = nodes.attributes(node), nodes.attribute_types(node)
     for name, (kind, _) in wanted.items():
         if name not in held:
             has = ", ".join(sorted(held)) or "none"
@@ -135,17 +117,17 @@ def expect_attributes(node: onnx.NodeProto, wanted: Mapping[str, tuple[str, floa
                 f"{node.op_type} has no attribute {name}; it has {has}. Its name in g.op carries the suffix of its type: "
                 f"{name}_{'f' if kind == 'FLOAT' else 'i'}=…."
             )
-        got = onnx.AttributeProto.AttributeType.Name(held[name].type)
-        if got != kind:
+        if types[name] != kind:
             suffix = {"FLOAT": "_f", "INT": "_i"}[kind]
             raise WrongAnswer(
-                f"The attribute {name} of {node.op_type} has the type {got}, expected {kind}: the suffix is {suffix}, for one number."
+                f"The attribute {name} of {node.op_type} has the type {types[name]}, expected {kind}: the suffix is {suffix}, "
+                "for one number."
             )
     foreign = sorted(set(held) - set(wanted))
     if foreign:
         has = ", ".join(wanted) or "none"
         raise WrongAnswer(f"{node.op_type} has the attribute {foreign[0]}; the operator's attributes: {has}.")
-    values = {name: float(onnx.helper.get_attribute_value(entry)) for name, entry in held.items()}
+    values = {name: float(value) for name, value in held.items()}
     right = {name: float(np.float32(value)) for name, (_, value) in wanted.items()}
     for name in wanted:
         if values[name] != right[name]:
@@ -324,7 +306,7 @@ def judge_my_add_function(v: Judge) -> None:
                         f"The node's inputs are {list(node.input)}, expected ['a', 'b'].{_sum_inputs(node)}"
                     )
                 expect_attributes(node, {"alpha": ("FLOAT", alpha), "beta": ("FLOAT", beta)})
-                expect_alone(model, "MyAdd")
+                nodes.expect_alone(model, "oplab::MyAdd")
     if len(models) < len(drawn) or not v.results[-1].passed:
         return
     with v.check("says the dtype and shape of its output"):
@@ -483,7 +465,7 @@ def judge_dynamic_resize_plugin(v: Judge) -> None:
                         f"The node's inputs are {list(node.input)}, expected ['x', 'scales'].{_resize_inputs(node)}"
                     )
                 expect_attributes(node, {})
-                expect_alone(model, "DynamicResize")
+                nodes.expect_alone(model, "oplab::DynamicResize")
     if len(models) < 2 or not v.results[-1].passed:
         return
     with v.check("says what is known of its output at every factor"):
@@ -686,7 +668,7 @@ def judge_knn_plugin(v: Judge) -> None:
                 expect_attributes(node, {"nsample": ("INT", case.nsample)})
                 if list(node.output) != ["idx", "dist"]:
                     raise WrongAnswer(f"The node's outputs are {list(node.output)}, expected ['idx', 'dist'].")
-                expect_alone(model, "KNNQuery")
+                nodes.expect_alone(model, "oplab::KNNQuery")
     if len(models) < len(QUERIES) or not v.results[-1].passed:
         return
     with v.check("says the dtypes and shapes of both outputs"):
@@ -719,7 +701,7 @@ def exported_query(v: Judge, case: Query) -> onnx.ModelProto:
 
 def expect_query_inputs(node: onnx.NodeProto, case: Query) -> None:
     """xyz, offset and, if other points ask, new_xyz, new_offset."""
-    inputs = given(node)
+    inputs = nodes.inputs(node)
     expected = ["xyz", "offset", *(["new_xyz", "new_offset"] if case.asks else [])]
     if inputs == expected:
         return

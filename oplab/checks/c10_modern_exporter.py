@@ -13,7 +13,7 @@ from onnxscript import FLOAT, INT64, script
 from onnxscript import opset18 as op
 from onnxscript.values import Opset
 
-from oplab.checks import exporting, graphs
+from oplab.checks import exporting, graphs, nodes
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
@@ -158,7 +158,7 @@ def judge_translate_hypot(v: Judge) -> None:
     with v.check("standard operators that read both inputs"):
         for title, model in models.items():
             with about(title):
-                foreign = [name for name in graphs.ops(model) if "::" in name]
+                foreign = nodes.foreign(model)
                 if foreign:
                     raise WrongAnswer(
                         f"Expected ONNX's own operators, the graph has {foreign[0]}: no runtime has a kernel for it."
@@ -529,7 +529,7 @@ def judge_data_dependent_shape(v: Judge) -> None:
             models[title] = expect_exported(v, title, "<namespace>.voxel_pool.default")
             with about(title):
                 expect_one_operator(v.value(f"{title}: operators"))
-                foreign = [name for name in graphs.ops(models[title]) if "::" in name]
+                foreign = nodes.foreign(models[title])
                 if foreign:
                     raise WrongAnswer(f"Expected ONNX's own operators, the graph has {foreign[0]}.")
                 graphs.expect_inputs(models[title], ["points"])

@@ -18,7 +18,8 @@ from oplab.checks.errors import innermost
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
-from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED, explained
+from oplab.checks.kernels import expect_refusal, one_node, outputs, record, session, without_shapes
+from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -504,37 +505,15 @@ def expect_names(got: np.ndarray, expected: np.ndarray, label: np.ndarray) -> No
 # --- the kernels -------------------------------------------------------------------------------------------------------------
 
 
-def one_node(
-    op: str, inputs: Mapping[str, tuple[str, Sequence[Any]]], output: tuple[str, str, Sequence[Any]], **attributes: Any
-) -> onnx.ModelProto:
-    """A model of one node of the domain ``lab``."""
-    from onnx import helper
-
-    def info(name: str, dtype: str, shape: Sequence[Any]) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
-
-    node = helper.make_node(op, list(inputs), [output[0]], domain="lab", **attributes)
-    graph = helper.make_graph([node], op, [info(name, *rest) for name, rest in inputs.items()], [info(*output)])
-    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("lab", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
-
-
 def collect_runs(c: Collect, model: onnx.ModelProto, cases: Mapping[str, Feeds], title: str = "session") -> None:
     """Run the learner's kernel on each case, as evidence under the case's title."""
-    from oplab import ops
-
-    session = c.attempt(title, ops.session, model, threads=1, libraries=[c.library])
-    for name, feeds in cases.items() if session else ():
-        found = c.attempt(name, session.run, None, dict(feeds))
-        if found is not None:
-            c.value(name, found[0])
+    run = session(c, title, model)
+    for name, feeds in cases.items():
+        record(c, name, run, feeds)
 
 
 def kernel_result(v: Judge, title: str) -> np.ndarray:
-    error = v.error("session") or v.error(title)
-    if error:
-        raise explained(error, "ONNX Runtime says", _KERNEL_CAUSES)
-    return v.array(title)
+    return outputs(v, "session" if v.error("session") else title, causes=_KERNEL_CAUSES)[0]
 
 
 _KERNEL_CAUSES = {
@@ -544,14 +523,6 @@ _KERNEL_CAUSES = {
     OUTPUT_TYPE: "The kernel declares another type for its output: see the type of the Tensor<…>&.",
     INPUT_TYPE: "The kernel declares another type for this input: see the type of the const Tensor<…>&.",
 }
-
-
-def expect_refusal(v: Judge, title: str, likely: str = "") -> None:
-    error = v.error(title)
-    if error is None:
-        raise WrongAnswer(f"{title}: expected an error status with a sentence, but there was none. {likely}".strip())
-    if len(error.message) < 20:
-        raise WrongAnswer(f"{title}: the status has no sentence ({error.message!r}): say what is wrong.")
 
 
 # --- resize_kernel -----------------------------------------------------------------------------------------------------------
@@ -604,13 +575,9 @@ def resize_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
 
 
 def collect_resize_kernel(c: Collect) -> None:
-    output = ("y", "float32", ["n", "c", "h2", "w2"])
+    output = {"y": ("float32", ["n", "c", "h2", "w2"])}
     collect_runs(c, one_node("DynamicResize", IMAGE, output), resize_cases(c.rng))
-    from onnx import TensorProto, helper
-
-    anything = one_node("DynamicResize", IMAGE, output)
-    for value in anything.graph.input:  # no shapes, so that the kernel is asked
-        value.CopyFrom(helper.make_tensor_value_info(value.name, TensorProto.FLOAT, None))
+    anything = without_shapes(one_node("DynamicResize", IMAGE, output))
     collect_runs(c, anything, resize_refusals(c.rng), "refusals")
 
 
@@ -629,7 +596,7 @@ def judge_resize_kernel(v: Judge) -> None:
                 expect_resized(found[title], feeds)
     with v.check("what cannot be resized gets a status"):
         for title in resize_refusals(v.rng):
-            expect_refusal(v, title, "Check it before you allocate or read anything.")
+            expect_refusal(v, title, likely="Check it before you allocate or read anything.")
 
 
 def resized(
@@ -754,23 +721,17 @@ def knn_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
     }
 
 
-def knn_model(k: int | str | None, shapes: bool = True) -> onnx.ModelProto:
+def knn_model(k: int | str | None) -> onnx.ModelProto:
     inputs = {"xyz": ("float32", ["n", "three"]), "offset": ("int64", ["b"])}
-    model = one_node("KNN", inputs, ("idx", "int64", ["n", "k"]), **({} if k is None else {"k": k}))
-    if not shapes:
-        for value in model.graph.input:
-            value.type.tensor_type.ClearField("shape")
-    return model
+    return one_node("KNN", inputs, {"idx": ("int64", ["n", "k"])}, k=k)
 
 
 def collect_knn_kernel(c: Collect) -> None:
-    from oplab import ops
-
     collect_runs(c, knn_model(KNN_K), knn_cases(c.rng))
     collect_runs(c, knn_model(1), {"k = 1": lattice(c.rng, [9, 14])}, "k = 1")
-    collect_runs(c, knn_model(3, shapes=False), knn_refusals(c.rng), "refusals")
+    collect_runs(c, without_shapes(knn_model(3)), knn_refusals(c.rng), "refusals")
     for k in (0, None, "six"):
-        c.attempt(f"k {k}", ops.session, knn_model(k), threads=1, libraries=[c.library])
+        session(c, f"k {k}", knn_model(k))
 
 
 def judge_knn_kernel(v: Judge) -> None:
@@ -793,11 +754,11 @@ def judge_knn_kernel(v: Judge) -> None:
         for title in knn_refusals(v.rng):
             points = "is NaN" in title or "infinity" in title
             sort = "The distance to such a point has no place in any order: the sort leaves wrong neighbours for other points too."
-            expect_refusal(v, title, sort if points else "Check the offsets before you use them as indices.")
+            expect_refusal(v, title, likely=sort if points else "Check the offsets before you use them as indices.")
     with v.check("k is required, an int and positive"):
-        expect_refusal(v, "k 0", "Check the attribute in the constructor.")
-        expect_refusal(v, "k None", "The attribute k has no default.")
-        expect_refusal(v, "k six", "The attribute k is a text.")
+        expect_refusal(v, "k 0", likely="Check the attribute in the constructor.")
+        expect_refusal(v, "k None", likely="The attribute k has no default.")
+        expect_refusal(v, "k six", likely="The attribute k is a text.")
 
 
 def nearest(

@@ -107,7 +107,9 @@ class Collect:
     def attempt(self, name: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call something that may fail. An exception becomes evidence under ``name``; the result is None then.
 
-        The stub's own exception passes through, and so do MemoryError, SystemExit and KeyboardInterrupt.
+        Raises:
+            Todo: the stub's own exception passes through.
+            MemoryError: it passes through, and so do SystemExit and KeyboardInterrupt.
         """
         try:
             return call(*args, **kwargs)

@@ -64,7 +64,8 @@ def reasons() -> Iterator[None]:
     """Turn an exporter's exception into an :class:`ExportError` with the innermost reason.
 
     Raises:
-        ExportError: an exporter raised an exception in the block; that of a stub passes through.
+        ExportError: an exporter raised an exception in the block.
+        OnnxExporterError: the exporter met the exception of a stub, which has to be seen.
     """
     import torch
 
@@ -89,7 +90,11 @@ def registrations(most: int = 40) -> list[str]:
 
 @contextmanager
 def about(title: str) -> Iterator[None]:
-    """Puts in front of a message which export it is about."""
+    """Put ``title`` in front of the message of a :class:`WrongAnswer` that is raised in the block, unless it is there already.
+
+    Raises:
+        WrongAnswer: of the same class as the one in the block.
+    """
     try:
         yield
     except WrongAnswer as error:

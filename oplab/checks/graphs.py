@@ -23,6 +23,12 @@ def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:
     """An ONNX model that is complete in one file.
 
     Not ``onnxtools.loading``: an answer is bytes and must not name a path of this machine, and what is wrong with it is a WrongAnswer.
+
+    Args:
+        name: names the model in messages.
+
+    Raises:
+        WrongAnswer: the bytes are not a model with an output, or its weights are in other files.
     """
     try:
         model = onnx.load_model_from_string(data)
@@ -85,6 +91,11 @@ def opset(model: onnx.ModelProto, domain: str = "") -> int | None:
 
 
 def expect_opset(model: onnx.ModelProto, version: int, domain: str = "") -> None:
+    """Demand that the model imports this version of a domain (ONNX's own by default).
+
+    Raises:
+        WrongAnswer: it imports another version, or not the domain.
+    """
     found = opset(model, domain)
     if found != version:
         raise WrongAnswer(
@@ -93,7 +104,11 @@ def expect_opset(model: onnx.ModelProto, version: int, domain: str = "") -> None
 
 
 def expect_inputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
-    """Demand exactly these graph inputs, in this order: an input that vanished was baked into the graph."""
+    """Demand exactly these graph inputs, in this order: an input that vanished was baked into the graph.
+
+    Raises:
+        WrongAnswer: there are others.
+    """
     constants = {tensor.name for tensor in model.graph.initializer}
     found = [value.name for value in model.graph.input if value.name not in constants]
     missing = [name for name in names if name not in found]
@@ -107,7 +122,11 @@ def expect_inputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
 
 
 def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
-    """Demand that an output depends on each of these graph inputs: an unused one was baked in, although it is still declared."""
+    """Demand that an output depends on each of these graph inputs: an unused one was baked in, although it is still declared.
+
+    Raises:
+        WrongAnswer: no output depends on one of them.
+    """
     makers = {output: node for node in model.graph.node for output in node.output}
     waiting, reached = [value.name for value in model.graph.output], set()
     while waiting:
@@ -124,13 +143,25 @@ def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
 
 
 def expect_outputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    """Demand exactly these graph outputs, in this order.
+
+    Raises:
+        WrongAnswer: there are others.
+    """
     found = [value.name for value in model.graph.output]
     if found != list(names):
         raise WrongAnswer(f"Expected the graph outputs {list(names)}, got {found}.")
 
 
 def expect_ops(model: onnx.ModelProto, wanted: Mapping[str, int]) -> None:
-    """Demand these operators, each this many times. Others may be there too."""
+    """Demand these operators, each this many times. Others may be there too.
+
+    Args:
+        wanted: how often by name, ``domain::Type`` or a type of ONNX.
+
+    Raises:
+        WrongAnswer: one occurs more or less often.
+    """
     found = ops(model)
     for name, count in wanted.items():
         if found[name] != count:
@@ -145,7 +176,11 @@ def expect_ops(model: onnx.ModelProto, wanted: Mapping[str, int]) -> None:
 
 
 def expect_valid(model: onnx.ModelProto) -> None:
-    """Demand that onnx.checker accepts the model, with full shape inference."""
+    """Demand that onnx.checker accepts the model, with full shape inference.
+
+    Raises:
+        WrongAnswer: it rejects the model; with its message.
+    """
     try:
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:
@@ -153,7 +188,11 @@ def expect_valid(model: onnx.ModelProto) -> None:
 
 
 def expect_dynamic(model: onnx.ModelProto, name: str, axes: Sequence[int]) -> None:
-    """Demand that these axes of a graph input have a name instead of a fixed size."""
+    """Demand that these axes of a graph input have a name instead of a fixed size.
+
+    Raises:
+        WrongAnswer: one is a number, or there is no such axis or input.
+    """
     for value in model.graph.input:
         if value.name == name:
             dims = value.type.tensor_type.shape.dim

@@ -182,12 +182,15 @@ def explained(error: RecordedError, title: str, *special: Causes, raised: bool =
 
 
 def status(message: str, limit: int = 300) -> str:
-    """A kernel's own words: a message of ONNX Runtime without what it writes around them."""
-    return shortened(_AROUND.sub("", " ".join(message.split())), limit) or "ONNX Runtime failed without a message."
+    """A kernel's own sentence: a message of ONNX Runtime without what it puts around it; :data:`SILENT` where there is none."""
+    return shortened(_AROUND.sub("", " ".join(message.split())), limit) or SILENT
 
 
+SILENT = "ONNX Runtime failed without a message."
 _OURS = re.compile(r"^(?:ExportError|WrongAnswer|LearnerError): ")  # checks raise these around an exception
-_AROUND = re.compile(r"^.*?(?:Status Message: |Exception during initialization: |: (?:FAIL|INVALID_GRAPH) : )")
+_AROUND = re.compile(
+    r"^.*(?:Status Message:|Exception during initialization:)\s*|^.*?\[ONNXRuntimeError\] : \d+ : [A-Z_]+ :\s*"
+)
 
 
 def _first(message: str, tables: Sequence[Causes]) -> str:

@@ -47,6 +47,7 @@ class Scale:
         return min(1.0, math.log(ratio / self.nothing) / math.log(self.all / self.nothing))
 
     def missing(self, ratio: float) -> str:
+        """The rung of the lesson that is probably missing at this ratio."""
         return next(rung for bound, rung in [*self.rungs, (math.inf, self.rungs[-1][1])] if ratio < bound)
 
 
