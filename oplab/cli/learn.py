@@ -39,67 +39,9 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = 
     course = load_course()
     reached = progressing.load(course.root / "build", warn)
     if as_json:
-        chapters = [
-            {
-                "stem": chapter.stem,
-                "title": chapter.title,
-                "minutes": chapter.minutes,
-                "notebook": chapter.notebook,
-                "exercises": [
-                    {
-                        "id": exercise.id,
-                        "goal": exercise.goal,
-                        "points": exercise.points,
-                        "reached": reached.entry(exercise.id).points,
-                        "difficulty": exercise.difficulty,
-                        "minutes": exercise.minutes,
-                        "file": f"exercises/{exercise.file}",
-                        "status": reached.entry(exercise.id).status,
-                    }
-                    for exercise in chapter.exercises
-                ],
-            }
-            for chapter in course.chapters
-        ]
-        print(json.dumps({"version": 1, "chapters": chapters}, indent=1))
+        print(json.dumps({"version": 1, "chapters": _chapters(course, reached)}, indent=1))
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, justify in (
-        ("", "left"),
-        ("exercise", "left"),
-        ("goal", "left"),
-        ("points", "right"),
-        ("minutes", "right"),
-        ("level", "left"),
-    ):
-        table.add_column(name, justify=justify, overflow="fold")
-    from oplab.grading.text import MARKS
-
-    for chapter in course.chapters:
-        got = sum(reached.entry(exercise.id).points for exercise in chapter.exercises)
-        table.add_row(
-            "",
-            f"[bold]{chapter.id}[/]",
-            f"[bold]{chapter.title}[/]",
-            f"{got}/{chapter.points}",
-            str(chapter.minutes),
-            "",
-        )
-        for exercise in chapter.exercises:
-            entry = reached.entry(exercise.id)
-            level = "●" * exercise.difficulty + "○" * (5 - exercise.difficulty)
-            table.add_row(
-                MARKS[entry.status],
-                exercise.id,
-                exercise.goal,
-                f"{entry.points}/{exercise.points}",
-                str(exercise.minutes),
-                level,
-            )
-    Console().print(table)
+    _print_table(course, reached)
     done = sum(reached.entry(exercise.id).status == "passed" for exercise in course.exercises)
     print(f"\n{done} of {len(course.exercises)} exercises passed.")
 
@@ -260,6 +202,72 @@ def doctor() -> None:
     from oplab.doctor import main as examine
 
     leave(examine())
+
+
+def _chapters(course: Course, reached: progressing.Progress) -> list[dict[str, Any]]:
+    """The course and the progress, for JSON."""
+    return [
+        {
+            "stem": chapter.stem,
+            "title": chapter.title,
+            "minutes": chapter.minutes,
+            "notebook": chapter.notebook,
+            "exercises": [
+                {
+                    "id": exercise.id,
+                    "goal": exercise.goal,
+                    "points": exercise.points,
+                    "reached": reached.entry(exercise.id).points,
+                    "difficulty": exercise.difficulty,
+                    "minutes": exercise.minutes,
+                    "file": f"exercises/{exercise.file}",
+                    "status": reached.entry(exercise.id).status,
+                }
+                for exercise in chapter.exercises
+            ],
+        }
+        for chapter in course.chapters
+    ]
+
+
+def _print_table(course: Course, reached: progressing.Progress) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, justify in (
+        ("", "left"),
+        ("exercise", "left"),
+        ("goal", "left"),
+        ("points", "right"),
+        ("minutes", "right"),
+        ("level", "left"),
+    ):
+        table.add_column(name, justify=justify, overflow="fold")
+    from oplab.grading.text import MARKS
+
+    for chapter in course.chapters:
+        got = sum(reached.entry(exercise.id).points for exercise in chapter.exercises)
+        table.add_row(
+            "",
+            f"[bold]{chapter.id}[/]",
+            f"[bold]{chapter.title}[/]",
+            f"{got}/{chapter.points}",
+            str(chapter.minutes),
+            "",
+        )
+        for exercise in chapter.exercises:
+            entry = reached.entry(exercise.id)
+            level = "●" * exercise.difficulty + "○" * (5 - exercise.difficulty)
+            table.add_row(
+                MARKS[entry.status],
+                exercise.id,
+                exercise.goal,
+                f"{entry.points}/{exercise.points}",
+                str(exercise.minutes),
+                level,
+            )
+    Console().print(table)
 
 
 class _Display:

@@ -85,3 +85,27 @@ def test_the_command_line_starts_without_onnx_and_torch():
     code = "import sys, oplab.cli; print([name for name in ('onnx', 'torch', 'numpy') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_ctrl_c_in_any_command_is_a_sentence_and_exits_with_130(folder):
+    (folder / "stop.py").write_text("raise KeyboardInterrupt\n")
+    words = ["parity", "good.onnx", "--inputs", "x.npz", "--module", "stop.py:f"]
+    done = subprocess.run([sys.executable, "-m", "oplab.cli", *words], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stderr.strip() == "Stopped. Nothing was lost."
+
+
+@pytest.mark.parametrize("group", [[], ["debug"]])
+def test_the_help_has_a_whole_sentence_for_each_command(group):
+    text = CliRunner().invoke(app, [*group, "--help"], terminal_width=80).output
+    assert "..." not in text.replace("[ARGS]...", "")
+
+
+def test_every_command_is_listed_under_one_heading():
+    from typer.main import get_command
+
+    lines = CliRunner().invoke(app, ["--help"]).output.splitlines()
+    listed = [
+        line.split()[0] for line in lines if line.startswith("  ") and line.split()[0] in get_command(app).commands
+    ]
+    assert sorted(listed) == sorted(get_command(app).commands)
