@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from oplab.checks import graphs
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
+from oplab.onnxtools.subgraphs import every_node
 from oplab.parity.arrays import TOLERANCE, WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def expect_own_names(model: onnx.ModelProto, axes: list[int]) -> None:
 
 
 def expect_inference(model: onnx.ModelProto) -> None:
-    for node in graphs.nodes(model):
+    for node in every_node(model):
         training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
         if node.op_type == "Dropout" or (node.op_type == "BatchNormalization" and training):
             raise WrongAnswer(

@@ -18,6 +18,7 @@ from oplab.checks import exporting, graphs, nodes
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import TRANSLATION, explained
+from oplab.onnxtools.subgraphs import every_node
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -283,7 +284,7 @@ def expect_resize(model: onnx.ModelProto, names: Sequence[str]) -> None:
 
 
 def resize_node(model: onnx.ModelProto) -> onnx.NodeProto:
-    return next(node for node in graphs.nodes(model) if node.op_type == "Resize")
+    return next(node for node in every_node(model) if node.op_type == "Resize")
 
 
 def attributes_hint(model: onnx.ModelProto, mode: str) -> str:

@@ -14,6 +14,7 @@ from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED, explained, no_symbolic, symbolic_causes
+from oplab.onnxtools.subgraphs import every_node
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def expect_no_cast(model: onnx.ModelProto) -> None:
     """No conversion between dtypes: where there is one, a constant of another dtype has usually asked for it."""
     if "Cast" not in graphs.ops(model):
         return
-    (first, *_) = (node for node in graphs.nodes(model) if node.op_type == "Cast")
+    (first, *_) = (node for node in every_node(model) if node.op_type == "Cast")
     target = next((attribute.i for attribute in first.attribute if attribute.name == "to"), 0)
     import onnx
 
@@ -390,7 +391,7 @@ def _expect_my_add_node(model: onnx.ModelProto, alpha: float, beta: float) -> No
     graphs.expect_ops(model, {"oplab::MyAdd": 1})
     if graphs.opset(model, "oplab") is None:
         raise WrongAnswer("The model does not import the domain oplab.")
-    (node,) = (node for node in graphs.nodes(model) if node.op_type == "MyAdd")
+    (node,) = (node for node in every_node(model) if node.op_type == "MyAdd")
     if len(node.input) != 2:
         raise WrongAnswer(
             f"MyAdd has {len(node.input)} inputs, expected 2: a and b. alpha and beta are attributes, written with the suffix _f."
@@ -431,7 +432,7 @@ def _expect_casts(model: onnx.ModelProto, case: Case) -> None:
     if case.dtype == "float16" and casts != 3:
         raise WrongAnswer(f"Expected 3 × Cast for float16 (a, b and the result), the graph has {casts}.")
     if case.dtype == "float16":
-        targets = [nodes.attributes(node)["to"] for node in graphs.nodes(model) if node.op_type == "Cast"]
+        targets = [nodes.attributes(node)["to"] for node in every_node(model) if node.op_type == "Cast"]
         if targets[:2] == [11, 11]:
             raise WrongAnswer("The graph casts float16 to double; float32 holds every float16, and it is enough.")
 
@@ -439,7 +440,7 @@ def _expect_casts(model: onnx.ModelProto, case: Case) -> None:
 def _expect_typed(model: onnx.ModelProto) -> None:
     import onnx
 
-    (node,) = (node for node in graphs.nodes(model) if node.op_type == "MyAdd")
+    (node,) = (node for node in every_node(model) if node.op_type == "MyAdd")
     kinds = [value.type.tensor_type.elem_type for value in model.graph.value_info if value.name == node.output[0]]
     kind = kinds[0] if kinds else 0
     if kind == 0:
@@ -534,7 +535,7 @@ def judge_clip(v: Judge) -> None:
 
 
 def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
-    (node,) = (node for node in graphs.nodes(model) if node.op_type == "Clip")
+    (node,) = (node for node in every_node(model) if node.op_type == "Clip")
     held = nodes.attributes(node)
     for place, name, number in ((1, "min", case.numbers[0]), (2, "max", case.numbers[1])):
         given = node.input[place] if place < len(node.input) else ""
@@ -746,7 +747,7 @@ def _expect_output_types(model: onnx.ModelProto, case: Case) -> None:
 
 
 def _expect_count(model: onnx.ModelProto) -> None:
-    for node in graphs.nodes(model):
+    for node in every_node(model):
         if node.op_type == "TopK" and len(node.input) > 1:
             count = constant(model, node.input[1])
             if count is not None and count.shape != (1,):

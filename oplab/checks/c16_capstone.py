@@ -20,6 +20,7 @@ from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import expect_refusal, one_node, outputs, record, session, without_shapes
 from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED
+from oplab.onnxtools.subgraphs import every_node
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ Feeds = dict[str, np.ndarray]
 
 def collect_delivery(c: Collect, name: str, net: torch.nn.Module) -> Any:
     """Call the learner's function on a network and a folder, and record the two files; returns the module, or None."""
-    import oplab
     from oplab import ops
+    from oplab.onnxtools.quiet import quiet_exports
 
     ops.load()
-    oplab.quiet_exports()
+    quiet_exports()
     folder = c.scratch / "delivery"
     folder.mkdir()
     module = c.attempt("your function", with_cause(c.function(name)), net, folder)
@@ -140,7 +141,7 @@ def expect_node(model: onnx.ModelProto, op: str, instead: Sequence[str]) -> onnx
         raise WrongAnswer(
             f"Expected version 1 of the domain lab, the model imports {version or 'none'}: your kernel is in version 1."
         )
-    strange = sorted({node.domain for node in graphs.nodes(model)} - {"", "ai.onnx", "lab"})
+    strange = sorted({node.domain for node in every_node(model)} - {"", "ai.onnx", "lab"})
     if strange:
         raise WrongAnswer(
             f"The graph has nodes of the domain {strange[0]!r}: a runtime that has your kernel alone cannot run them."
@@ -149,17 +150,17 @@ def expect_node(model: onnx.ModelProto, op: str, instead: Sequence[str]) -> onnx
         raise WrongAnswer(
             f"The graph has {found['Dropout']} × Dropout: it was exported in train mode. Call eval() before the export."
         )
-    for node in graphs.nodes(model):
+    for node in every_node(model):
         if node.op_type == "BatchNormalization" and any(a.name == "training_mode" and a.i for a in node.attribute):
             raise WrongAnswer(
                 "BatchNormalization has training_mode = 1: it was exported in train mode. Call eval() before the export."
             )
-    return next(node for node in graphs.nodes(model) if node.domain == "lab")
+    return next(node for node in every_node(model) if node.domain == "lab")
 
 
 def expect_exporter(file: str, model: onnx.ModelProto) -> None:
     """Demand that a file comes from the exporter that it is named after: the dynamo path alone writes metadata to its nodes."""
-    from_dynamo = any(node.metadata_props for node in graphs.nodes(model))
+    from_dynamo = any(node.metadata_props for node in every_node(model))
     if from_dynamo != (file == "dynamo.onnx"):
         is_from = "dynamo" if from_dynamo else "TorchScript"
         raise WrongAnswer(
@@ -429,7 +430,7 @@ def expect_opset(model: onnx.ModelProto) -> None:
     """Demand an opset that has what the nodes ask for: ONNX Runtime and ``onnx.checker`` do not look."""
     if graphs.opset(model) >= 18:
         return
-    for node in graphs.nodes(model):
+    for node in every_node(model):
         if node.op_type == "ScatterElements" and any(a.name == "reduction" and a.s == b"max" for a in node.attribute):
             raise WrongAnswer(
                 f"The file is of opset {graphs.opset(model)} and has a ScatterElements with reduction = max. ONNX has that since "

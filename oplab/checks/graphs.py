@@ -12,7 +12,7 @@ import onnx
 from oplab.checks.errors import shortened
 from oplab.checks.ort_errors import NO_CAUSES, Causes, sentence
 from oplab.onnxtools.names import node_type, normal_domain
-from oplab.onnxtools.subgraphs import bodies, reads
+from oplab.onnxtools.subgraphs import bodies, every_node, reads
 from oplab.parity.arrays import WrongAnswer, describe
 
 if TYPE_CHECKING:
@@ -55,20 +55,12 @@ def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
         waiting.extend(body for node in graph.node for body in bodies(node))
 
 
-def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """Every node, also those in bodies and in model-local functions."""
-    for graph in graphs(model):
-        yield from graph.node
-    for function in model.functions:
-        yield from function.node
-
-
 def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Every constant tensor: initialisers and attributes."""
     for graph in graphs(model):
         yield from graph.initializer
         yield from (part for sparse in graph.sparse_initializer for part in (sparse.values, sparse.indices))
-    owners = [*nodes(model), *model.functions]  # a function's defaults are attributes too
+    owners = [*every_node(model), *model.functions]  # a function's defaults are attributes too
     for owner in owners:
         for attribute in owner.attribute if isinstance(owner, onnx.NodeProto) else owner.attribute_proto:
             if attribute.HasField("t"):
@@ -81,7 +73,7 @@ def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 def ops(model: onnx.ModelProto) -> Counter[str]:
     """How often each operator is used; custom ones as ``domain::Type``."""
-    return Counter(map(node_type, nodes(model)))
+    return Counter(map(node_type, every_node(model)))
 
 
 def opset(model: onnx.ModelProto, domain: str = "") -> int | None:

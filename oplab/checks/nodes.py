@@ -7,6 +7,7 @@ from typing import Any
 import onnx
 
 from oplab.checks import graphs
+from oplab.onnxtools.names import node_type
 from oplab.parity.arrays import WrongAnswer
 
 
@@ -22,8 +23,7 @@ def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
         WrongAnswer: the model has no such node, or several.
     """
     graphs.expect_ops(model, {name: 1})
-    domain, _, kind = name.rpartition("::")
-    return next(node for node in model.graph.node if (node.domain, node.op_type) == (domain, kind))
+    return next(node for node in model.graph.node if node_type(node) == name)
 
 
 def expect_alone(model: onnx.ModelProto, name: str) -> None:

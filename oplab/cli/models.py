@@ -167,7 +167,7 @@ def capstone(
 ) -> None:
     """Write the report of chapter 16 about your exercises. Exit code 0: all agree, 1: they do not, or a project is missing."""
     from oplab.capstone.answers import report
-    from oplab.lessons import quiet_exports
+    from oplab.onnxtools.quiet import quiet_exports
 
     quiet_exports()
     print("Compiling, exporting and measuring: about half a minute.", flush=True)
