@@ -6,12 +6,13 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fixture_course import ROOT, command
 
-from oplab.authoring import lint
+from oplab.authoring import lint, mutants
 from oplab.authoring.new import Plan, create
 from oplab.course import load
 from oplab.errors import OplabError
@@ -302,6 +303,51 @@ def test_a_rule_finds(case, root):
     change(root)
     findings = [str(finding) for finding in lint.lint(load(root))]
     assert any(words in finding for finding in findings), findings
+
+
+def test_a_malformed_mutant_does_not_hide_the_others(root):
+    mutant('find = "2 * x"', 'find = "2 * y"')(root)
+    assert [trial.name for trial in lint.trials(load(root)) if trial.kind == "mutant"] == ["shape", "none"]
+    mutant('find = "2 * y"', "find = ")(root)
+    kinds = [trial.kind for trial in lint.trials(load(root))]
+    assert kinds == ["stub", "edited stub", "solution", "alternative"]
+
+
+def test_edits_are_located_in_the_reference_without_its_marks(root):
+    """One edit may write what another one finds, and a goal may repeat the code."""
+    solution = "x = 2\n\n\ndef double(x):\n    # ANSWER c05.double: return 2 * x\n    return 2 * x\n    # END\n"
+    edits = [("2 * x", "double(x)"), ("double", "twice")]
+    text = mutants.apply(edits, load(root).exercise("c05.double"), solution)
+    assert text == "x = 2\n\n\ndef twice(x):\n    return double(x)\n"
+
+
+def test_a_helper_in_an_answer_block_belongs_to_the_exercise(root):
+    exercise = load(root).exercise("c05.double")
+    helper = "# ANSWER c05.double\ndef two():\n    return 2\n# END\n\n\n"
+    other = "# ANSWER c05.half\ndef one():\n    return 2 - 1\n# END\n\n\n"
+    solution = helper + other + "def double(x):\n    return two() * x\n"
+    assert "return 3\n" in mutants.apply([("return 2", "return 3")], exercise, solution)
+    with pytest.raises(ValueError, match="occurs 0 times"):
+        mutants.apply([("2 - 1", "3")], exercise, solution)
+
+
+def test_a_mutant_in_cpp_differs_by_more_than_comments(root):
+    exercise = replace(load(root).exercise("c05.double"), kind="ort")
+    solution = '// ANSWER c05.double: twice\nauto s = "//";  int a = 1;\n// END\n'
+    made = [
+        mutants.Mutant(exercise, name, "words", "failed", text, "")
+        for name, text in {
+            "spaces": 'auto s="//"; // the same\nint a\n= 1;',
+            "comment": 'auto s = /* words */ "//"; int a = 1;',
+            "text": 'auto s = "/"; int a = 1;',
+            "again": 'auto s = "/";\n\nint a = 1;',
+        }.items()
+    ]
+    assert [(problem.mutant, problem.sentence.split(",")[0]) for problem in mutants.repeated(made, solution)] == [
+        ("spaces", "its code is that of the reference"),
+        ("comment", "its code is that of the reference"),
+        ("again", "its code is that of text"),
+    ]
 
 
 TRIED = {
