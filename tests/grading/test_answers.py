@@ -4,6 +4,8 @@ answer is rejected for its own reason, each other right answer passes. ``oplab.a
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from oplab.authoring import lint
@@ -44,10 +46,15 @@ def test_each_exercise_is_tried(exercise):
     assert kinds.count("mutant") >= lint.MUTANTS
 
 
-def test_no_variant_is_left_out():
-    """As many files as trials: a name that the pattern misses would be a test that silently does not run."""
-    for kind in ("mutant", "alternative"):
-        files = [
-            path for path in (COURSE.root / "tests" / f"{kind}s").rglob("*__*.*") if "__pycache__" not in path.parts
-        ]
-        assert len(files) == sum(trial.kind == kind for trial in TRIALS)
+def test_no_answer_is_left_out():
+    """As many trials as tables and files: one that is not read would be a test that silently does not run."""
+    tables = [
+        name
+        for path in (COURSE.root / "tests" / "mutants").rglob("*.toml")
+        for name in re.findall(r"^\[([a-z0-9_]+)\]$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert len(tables) == sum(trial.kind == "mutant" for trial in TRIALS)
+    files = [
+        path for path in (COURSE.root / "tests" / "alternatives").rglob("*__*.*") if "__pycache__" not in path.parts
+    ]
+    assert len(files) == sum(trial.kind == "alternative" for trial in TRIALS)

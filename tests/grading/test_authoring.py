@@ -6,11 +6,12 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from oplab.authoring import lint
+from oplab.authoring import lint, mutants
 from oplab.authoring.new import Plan, create
 from oplab.course.manifest import load
 from oplab.errors import OplabError
@@ -34,11 +35,28 @@ title = "After"
 minutes = 5
 """
 DOUBLE = Plan("c05.double", "return 2 * x", "Twice, and more")
-MUTANTS = {
-    "thrice": ("The result is 3 * x", "return 3 * x"),
-    "shape": ("expected float32[3, 4], got float32[4, 3]", "return (2 * x).T"),
-    "none": ("got nothing", "return None"),
-}
+MUTANTS = """\
+# One in each form.
+[thrice]
+says = "The result is 3 * x"
+find = "2 * x"
+with = "3 * x"
+
+[shape]
+says = "expected float32[3, 4], got float32[4, 3]"
+edits = [["return 2 * x", "return x.T"], ["def double(x: torch.Tensor)", "def double(x: torch.Tensor, two=2)"]]
+
+[none]
+says = "got nothing"
+code = '''
+def double(x):
+    return None
+'''
+"""
+
+
+S = "c05_twice_and_more"
+MUTANT_FILE = f"tests/mutants/{S}/double.toml"
 
 
 def begin(folder: Path) -> Path:
@@ -78,10 +96,7 @@ def finish(root: Path) -> Path:
     text = re.sub(r'\[\[chapter\]\]\nstem = "0[39]_\w+"\n.*\n.*\n', "", text)
     (root / "course.toml").write_text(text)
     (root / "notebooks" / "05_twice_and_more.ipynb").write_text("{}")
-    folder = root / "tests" / "mutants" / stem
-    (folder / "double__twice.py").unlink()
-    for name, (says, body) in MUTANTS.items():
-        (folder / f"double__{name}.py").write_text(f"# says: {says}\ndef double(x):\n    {body}\n")
+    (root / MUTANT_FILE).write_text(MUTANTS)
     other = root / "tests" / "alternatives" / stem
     other.mkdir(parents=True)
     (other / "double__sum.py").write_text("def double(x):\n    return x + x\n")
@@ -114,7 +129,7 @@ def oplab(root: Path, *args: str) -> subprocess.CompletedProcess:
 def test_a_finished_exercise_has_no_finding(finished):
     done = oplab(finished, "lint-course")
     assert done.returncode == 0, done.stdout
-    assert done.stdout == "1 exercises, 9 rules, 7 answers graded: all as promised.\n"
+    assert done.stdout == "1 exercises, 12 rules, 7 answers graded: all as promised.\n"
 
 
 def edit(name: str, old: str, new: str):
@@ -139,7 +154,20 @@ def remove(name: str):
     return lambda root: (root / name).unlink()
 
 
-S = "c05_twice_and_more"
+def mutant(old: str, new: str):
+    return edit(MUTANT_FILE, old, new)
+
+
+def table(name: str, form: str):
+    """Add a mutant."""
+
+    def change(root: Path) -> None:
+        path = root / MUTANT_FILE
+        path.write_text(f'{path.read_text()}\n[{name}]\nsays = "words"\n{form}\n')
+
+    return change
+
+
 BROKEN = {
     "one hint": (edit("course.toml", '    "Add?",\n', ""), "c05.double: it has 1 hint; at least 2 are needed."),
     "same hint": (edit("course.toml", "Add?", "x + x"), "c05.double: a hint is empty or there twice."),
@@ -166,30 +194,95 @@ BROKEN = {
     ),
     "no checks": (remove(f"oplab/checks/{S}.py"), f"oplab/checks/{S}.py cannot be read"),
     "two mutants": (
-        remove(f"tests/mutants/{S}/double__none.py"),
-        "it has 2 mutants (shape, thrice); at least 3 are needed.",
+        mutant(MUTANTS[MUTANTS.index("[none]") :], ""),
+        "it has 2 mutants (thrice, shape); at least 3 are needed.",
     ),
+    "no mutants": (remove(MUTANT_FILE), "c05.double: it has 0 mutants; at least 3 are needed."),
+    "not TOML": (
+        mutant('find = "2 * x"', "find = 2 * x"),
+        f"{MUTANT_FILE}: it is not valid TOML: ",
+    ),
+    "a name twice": (table("none", 'code = "double = 1"'), f"{MUTANT_FILE}: it is not valid TOML: "),
     "no words": (
-        edit(f"tests/mutants/{S}/double__none.py", "# says: got nothing", "#"),
-        "it has to begin with the line `# says:",
+        mutant('says = "got nothing"\n', ""),
+        f"{MUTANT_FILE}, none: says is missing: words that the message has to contain.",
     ),
+    "empty words": (mutant('"got nothing"', '" "'), f"{MUTANT_FILE}, none: says is missing"),
     "odd status": (
-        edit(f"tests/mutants/{S}/double__none.py", "nothing\n", "nothing\n# status: passed\n"),
-        "`status: passed` is no way to be rejected",
+        mutant('nothing"\n', 'nothing"\nstatus = "passed"\n'),
+        "none: status 'passed' is no way to be rejected; it can be failed, error, timeout, crashed, build_failed.",
+    ),
+    "unknown key": (
+        mutant("find =", "fnid ="),
+        "thrice: it has the unknown key 'fnid'; known are code, edits, find, says,",
+    ),
+    "not a text": (mutant('find = "2 * x"', "find = 2"), "thrice: find has to be a text."),
+    "no table": (
+        mutant("# One in each form.", 'says = "a key before the first table"'),
+        f"{MUTANT_FILE}, says: it is not a table",
+    ),
+    "odd name": (table("'Odd name'", 'find = "2"\nwith = "4"'), "Odd name: a mutant's name has lower-case letters"),
+    "no form": (
+        mutant('find = "2 * x"\nwith = "3 * x"\n', ""),
+        "thrice: it needs exactly one of: find and with; edits; code.",
+    ),
+    "two forms": (
+        mutant('with = "3 * x"', 'with = "3 * x"\ncode = "double = 1"'),
+        "thrice: it needs exactly one of: find",
+    ),
+    "no with": (mutant('with = "3 * x"\n', ""), "thrice: it needs exactly one of: find"),
+    "no pairs": (table("odd", 'edits = [["2 * x"]]'), "odd: edits has to be a list of pairs of texts"),
+    "no edits": (table("odd", "edits = []"), "odd: edits has to be a list of pairs of texts"),
+    "empty find": (table("odd", 'find = ""\nwith = "3"'), "odd: a text to find is empty."),
+    "found nowhere": (
+        mutant('find = "2 * x"', 'find = "2 * y"'),
+        f"thrice: '2 * y' occurs 0 times in the part of c05.double in solutions/{S}.py; it has to occur exactly once.",
+    ),
+    "found in another part": (
+        table("odd", 'find = "import torch"\nwith = ""'),
+        "odd: 'import torch' occurs 0 times in the part",
+    ),
+    "found often": (mutant('find = "2 * x"', 'find = "x"'), "thrice: 'x' occurs 4 times in the part of c05.double"),
+    "overlap": (
+        table("odd", 'edits = [["return 2", "return 3"], ["2 * x", "x"]]'),
+        "odd: the edits of 'return 2' and '2 * x' overlap.",
+    ),
+    "an edit without a change": (
+        table("odd", 'find = "2 * x"\nwith = "2 * x"'),
+        "odd: the edit of '2 * x' changes nothing.",
+    ),
+    "the reference": (
+        table("same", 'find = \'"""Twice x\'\nwith = \'"""Two times x\''),
+        f"{MUTANT_FILE}, same: its code is that of the reference, apart from layout and comments.",
+    ),
+    "the reference as code": (
+        table("same", 'code = "def double(x):\\n    return 2*x  # twice"'),
+        "same: its code is that of the reference",
+    ),
+    "the same twice": (
+        table("again", 'code = "def double(x):\\n    return 3 * x"'),
+        f"{MUTANT_FILE}, again: its code is that of thrice, apart from layout and comments.",
     ),
     "other function": (
-        edit(f"tests/mutants/{S}/double__none.py", "def double", "def doubel"),
-        "it does not define double, so the solution stands.",
+        mutant("def double", "def doubel"),
+        "none: it does not define double, so the reference is graded.",
     ),
+    "renamed by an edit": (table("odd", 'find = "def double"\nwith = "def doubel"'), "odd: it does not define double"),
+    "no Python": (mutant("return None", "return ("), "none: line 2: '(' was never closed."),
     "orphaned mutant": (
-        add(f"tests/mutants/{S}/single__none.py"),
-        f"tests/mutants/{S}/single__none.py: it belongs to no exercise",
+        add(f"tests/mutants/{S}/single.toml", ""),
+        f"tests/mutants/{S}/single.toml: it belongs to no exercise: the name has to be <exercise>.toml",
     ),
+    "mutant as a file": (add(f"tests/mutants/{S}/double__x.py"), "double__x.py: it belongs to no exercise"),
     "orphaned folder": (
         add("tests/alternatives/c06_gone/double__x.py"),
         "tests/alternatives/c06_gone/double__x.py: it belongs to no exercise",
     ),
-    "wrong ending": (add(f"tests/mutants/{S}/double__x.cpp"), "double__x.cpp: it belongs to no exercise"),
+    "wrong ending": (add(f"tests/alternatives/{S}/double__x.cpp"), "double__x.cpp: it belongs to no exercise"),
+    "alternative of another function": (
+        edit(f"tests/alternatives/{S}/double__sum.py", "double", "single"),
+        f"tests/alternatives/{S}/double__sum.py: it does not define double",
+    ),
     "orphaned exercise": (add("exercises/csrc/c05_gone.cpp"), "exercises/csrc/c05_gone.cpp: it belongs to no exercise"),
     "orphaned solution": (add("solutions/c06_gone.py"), "solutions/c06_gone.py: it belongs to no exercise"),
     "orphaned checks": (add("oplab/checks/c06_gone.py"), "oplab/checks/c06_gone.py: it belongs to no chapter"),
@@ -213,23 +306,59 @@ def test_a_rule_finds(case, root):
     assert any(words in finding for finding in findings), findings
 
 
+def test_a_malformed_mutant_does_not_hide_the_others(root):
+    mutant('find = "2 * x"', 'find = "2 * y"')(root)
+    assert [trial.name for trial in lint.trials(load(root)) if trial.kind == "mutant"] == ["shape", "none"]
+    mutant('find = "2 * y"', "find = ")(root)
+    kinds = [trial.kind for trial in lint.trials(load(root))]
+    assert kinds == ["stub", "edited stub", "solution", "alternative"]
+
+
+def test_edits_are_located_in_the_reference_without_its_marks(root):
+    """One edit may write what another one finds, and a goal may repeat the code."""
+    solution = "x = 2\n\n\ndef double(x):\n    # ANSWER c05.double: return 2 * x\n    return 2 * x\n    # END\n"
+    edits = [("2 * x", "double(x)"), ("double", "twice")]
+    text = mutants.apply(edits, load(root).exercise("c05.double"), solution)
+    assert text == "x = 2\n\n\ndef twice(x):\n    return double(x)\n"
+
+
+def test_a_helper_in_an_answer_block_belongs_to_the_exercise(root):
+    exercise = load(root).exercise("c05.double")
+    helper = "# ANSWER c05.double\ndef two():\n    return 2\n# END\n\n\n"
+    other = "# ANSWER c05.half\ndef one():\n    return 2 - 1\n# END\n\n\n"
+    solution = helper + other + "def double(x):\n    return two() * x\n"
+    assert "return 3\n" in mutants.apply([("return 2", "return 3")], exercise, solution)
+    with pytest.raises(ValueError, match="occurs 0 times"):
+        mutants.apply([("2 - 1", "3")], exercise, solution)
+
+
+def test_a_mutant_in_cpp_differs_by_more_than_comments(root):
+    exercise = replace(load(root).exercise("c05.double"), kind="ort")
+    solution = '// ANSWER c05.double: twice\nauto s = "//";  int a = 1;\n// END\n'
+    made = [
+        mutants.Mutant(exercise, name, "words", "failed", text, "")
+        for name, text in {
+            "spaces": 'auto s="//"; // the same\nint a\n= 1;',
+            "comment": 'auto s = /* words */ "//"; int a = 1;',
+            "text": 'auto s = "/"; int a = 1;',
+            "again": 'auto s = "/";\n\nint a = 1;',
+        }.items()
+    ]
+    assert [(problem.mutant, problem.sentence.split(",")[0]) for problem in mutants.repeated(made, solution)] == [
+        ("spaces", "its code is that of the reference"),
+        ("comment", "its code is that of the reference"),
+        ("again", "its code is that of text"),
+    ]
+
+
 TRIED = {
     "wrong solution": (
         edit(f"solutions/{S}.py", "return 2 * x", "return 3 * x"),
         "c05.double: solution: expected passed, got failed",
     ),
-    "accepted mutant": (
-        edit(f"tests/mutants/{S}/double__none.py", "None", "2 * x"),
-        "mutant none: expected failed, got passed",
-    ),
-    "other reason": (
-        edit(f"tests/mutants/{S}/double__none.py", "got nothing", "got a list"),
-        "mutant none: it is rejected for another reason",
-    ),
-    "other state": (
-        edit(f"tests/mutants/{S}/double__none.py", "return None", "raise ValueError"),
-        "mutant none: expected failed, got error",
-    ),
+    "accepted mutant": (mutant("None", "x + x"), "mutant none: expected failed, got passed"),
+    "other reason": (mutant("got nothing", "got a list"), "mutant none: it is rejected for another reason"),
+    "other state": (mutant("return None", "raise ValueError"), "mutant none: expected failed, got error"),
     "wrong alternative": (
         edit(f"tests/alternatives/{S}/double__sum.py", "x + x", "x"),
         "alternative sum: expected passed, got failed",
@@ -253,7 +382,7 @@ def test_a_trial_finds(case, root, server):
 
 
 def test_lint_exits_1_and_names_what_is_wrong(root):
-    edit(f"tests/mutants/{S}/double__none.py", "None", "2 * x")(root)
+    mutant("None", "x + x")(root)
     done = oplab(root, "lint-course", "c05.double")
     assert done.returncode == 1
     assert "c05.double: mutant none: expected failed, got passed" in done.stdout
@@ -370,7 +499,7 @@ def test_a_file_that_somebody_works_in_only_grows(root):
             add(f"oplab/checks/{S}.py", "def judge_x():\n    pass\n"),
             "is there already, with judge_x.",
         ),
-        (Plan("c05.x", "x"), add(f"tests/mutants/{S}/x__twice.py"), "x__twice.py is there already, with a file."),
+        (Plan("c05.x", "x"), add(f"tests/mutants/{S}/x.toml"), "x.toml is there already, with a file."),
         (Plan("c05.x", "x", kind="ort"), add("solutions/csrc/c05_x.cpp"), "solutions/csrc/c05_x.cpp is there already"),
         (
             Plan("c05.x", "x", kind="torch"),

@@ -182,8 +182,9 @@ def test_a_rejected_model_is_on_the_page(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     solution = (ROOT / "solutions" / "c04_aten_symbolic.py").read_text(encoding="utf-8")
-    wrong = (ROOT / "tests" / "mutants" / "c04_aten_symbolic" / "asinh__sinh.py").read_text(encoding="utf-8")
-    (folder / "c04_aten_symbolic.py").write_text(f"{solution}\n\n{wrong}", encoding="utf-8")
+    wrong = solution.replace('g.op("Asinh", x)', 'g.op("Sinh", x)')
+    assert wrong != solution
+    (folder / "c04_aten_symbolic.py").write_text(wrong, encoding="utf-8")
     done = subprocess.run(
         [
             *(sys.executable, "-m", "oplab.cli", "check", "c04.asinh", "c04.per_opset", "--submission", str(folder)),

@@ -140,7 +140,7 @@ def test_every_import_is_declared(folders: tuple[str, ...], allowed: list[Requir
     }
     stray: dict[str, set[str]] = {}
     for path in files:
-        if "fixtures" in path.parts or "mutants" in path.parts:
+        if "fixtures" in path.parts:
             continue
         for name in imported(path) - set(sys.stdlib_module_names) - own - OPTIONAL:
             if not declared & {packages.normalize(home) for home in homes.get(name, [name])}:
