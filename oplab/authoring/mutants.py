@@ -27,7 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from oplab import stubs
+from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise
 from oplab.grading.results import STATES
 
