@@ -65,7 +65,7 @@ def test_broken_marks_are_named(text, words):
 def test_todo_names_exercise_file_and_line():
     error = todo("c01.one")
     assert isinstance(error, NotImplementedError) and isinstance(error, Todo)
-    assert "c01.one is not written yet: unit/test_stubs.py, line " in str(error)
+    assert "c01.one is not written yet: grading/test_stubs.py, line " in str(error)
     assert error._render_traceback_() == [str(error)]
 
 

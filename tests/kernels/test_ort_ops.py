@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 
 import oplab
 from oplab import OplabError, ops
+from oplab.ops import sessions
 from oplab.toolchain import build
 from oplab.toolchain.sanitizer import sanitizer_env
 from tests.support import my_add, run_python
@@ -197,7 +198,7 @@ class TestSession:
                 call()
 
     def test_not_compiled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(ops, "library_path", lambda kind: tmp_path / f"no_{kind}.so")
+        monkeypatch.setattr(build, "library_path", lambda kind: tmp_path / f"no_{kind}.so")
         with pytest.raises(OplabError, match="not compiled") as caught:
             ops.session(model())
         assert "make setup" in caught.value.fix
@@ -254,7 +255,7 @@ class TestLibraries:
         options.log_severity_level = 4
         for _ in range(2):
             options.register_custom_ops_library(str(ops.ort_library()))
-        with pytest.raises(Exception, match=ops._TWICE):
+        with pytest.raises(Exception, match=sessions._TWICE):
             onnxruntime.InferenceSession(model().SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from oplab import OplabError, ops
+from oplab.ops import torch_ops
+from oplab.toolchain import build
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -225,8 +227,8 @@ print(torch.ops.oplab.my_add(torch.ones(1), torch.ones(1)).item())
         assert done.stdout.strip() == "[]", done.stderr
 
     def test_not_compiled(self, tmp_path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(ops, "library_path", lambda kind: tmp_path / f"no_{kind}.so")
-        monkeypatch.setattr(ops, "_loaded", False)
+        monkeypatch.setattr(build, "library_path", lambda kind: tmp_path / f"no_{kind}.so")
+        monkeypatch.setattr(torch_ops, "_loaded", False)
         with pytest.raises(OplabError, match="not compiled") as caught:
             ops.load()
         assert "make setup" in caught.value.fix
@@ -234,8 +236,8 @@ print(torch.ops.oplab.my_add(torch.ones(1), torch.ones(1)).item())
     def test_a_damaged_library(self, tmp_path, monkeypatch: pytest.MonkeyPatch):
         damaged = tmp_path / "damaged.so"
         damaged.write_bytes(b"not a library")
-        monkeypatch.setattr(ops, "library_path", lambda kind: damaged)
-        monkeypatch.setattr(ops, "_loaded", False)
+        monkeypatch.setattr(build, "library_path", lambda kind: damaged)
+        monkeypatch.setattr(torch_ops, "_loaded", False)
         with pytest.raises(OplabError, match="cannot be loaded into PyTorch") as caught:
             ops.load()
         assert "make setup" in caught.value.fix

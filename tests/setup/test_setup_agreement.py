@@ -137,10 +137,11 @@ def test_every_import_is_declared(folders: tuple[str, ...], allowed: list[Requir
         "exercises",
         "solutions",
         "benchmarks",
+        "tests",
     }
     stray: dict[str, set[str]] = {}
     for path in files:
-        if "fixtures" in path.parts:
+        if path.is_relative_to(ROOT / "tests" / "support" / "course"):
             continue
         for name in imported(path) - set(sys.stdlib_module_names) - own - OPTIONAL:
             if not declared & {packages.normalize(home) for home in homes.get(name, [name])}:
