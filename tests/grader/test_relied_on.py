@@ -77,7 +77,13 @@ print(json.dumps([m.__file__ for name, m in sys.modules.items() if name.partitio
 def test_each_chapter_relies_on_what_it_imports_and_on_no_more():
     first, speed = relied_on("00_first_round_trip"), relied_on("14_fast_kernels")
     assert {"oplab/checks/speed.py", "oplab/timing.py", "oplab/checks/c14_fast_kernels.py"} <= speed - first
-    common = {"course.toml", "oplab/__init__.py", "oplab/errors.py", "oplab/grading/worker.py", "oplab/grading/grader.py"}
+    common = {
+        "course.toml",
+        "oplab/__init__.py",
+        "oplab/errors.py",
+        "oplab/grading/worker.py",
+        "oplab/grading/grader.py",
+    }
     assert common <= first & speed
     assert {"oplab/checks/c00_first_round_trip.py", "solutions/c00_first_round_trip.py"} <= first - speed
     assert not any(file.startswith(("oplab/viewer/", "oplab/cli/", "oplab/authoring/")) for file in first)
