@@ -1,16 +1,11 @@
 """What the course promises of every exercise, as rules over its files and as trials of its answers.
 
-``oplab lint-course`` and ``tests/course/test_answers.py`` are two views of the same: :data:`RULES` look at files and run nothing of them,
+``oplab lint-course`` and ``tests/grading/test_answers.py`` are two views of the same: :data:`RULES` look at files and run nothing of them,
 :func:`trials` are answers whose outcome is known before they are graded.
 
-A wrong answer (a mutant) is a file ``tests/mutants/<chapter>/<exercise>__<what>.py`` (or ``.cpp``). Its first lines say what has
-to happen::
-
-    # says: words that the message must hold
-    # status: failed            (optional; `failed` if left out)
-
-The Python text after them is added to the solution, where its function replaces the right one; a C++ file stands for itself.
-Another right answer, in ``tests/alternatives/``, has the same form and no header.
+A wrong answer (a mutant) is a table of ``tests/mutants/<chapter>/<exercise>.toml``; :mod:`oplab.authoring.mutants` has its form.
+Another right answer is a file ``tests/alternatives/<chapter>/<exercise>__<what>.py`` (or ``.cpp``). Its Python text is appended to the
+solution, where its function replaces the reference; a C++ file is graded as it is.
 """
 
 from __future__ import annotations
@@ -25,12 +20,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from oplab.authoring import mutants
 from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
-from oplab.grading.results import STATES, Outcome
+from oplab.grading.results import Outcome
 
 MUTANTS = 3  # the least number of wrong answers for each exercise
 HINTS = 2
@@ -40,7 +36,6 @@ KINDS = {  # what `lint-course --answers` can name
     "all": ("stub", "edited stub", "solution", "mutant", "alternative"),
 }
 UNFINISHED = "WRITE:"  # `oplab new-exercise` leaves it where an author has to write something
-_HEADER = re.compile(r"^(?:#|//) (says|status): (.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^\s*(?:#|//) ANSWER (c\d\d\.[a-z0-9_]+)(?:: .+)?$", re.MULTILINE)
 
 
@@ -56,8 +51,8 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Variant:
-    """A file in ``tests/mutants`` or ``tests/alternatives``."""
+class Alternative:
+    """Another right answer: a file in ``tests/alternatives``."""
 
     exercise: Exercise
     path: Path
@@ -65,10 +60,6 @@ class Variant:
     @property
     def name(self) -> str:
         return self.path.stem.partition("__")[2]
-
-    @property
-    def header(self) -> dict[str, str]:
-        return dict(_HEADER.findall(_read(self.path)))
 
 
 @dataclass(frozen=True)
@@ -115,13 +106,9 @@ class Trial:
         return ""
 
 
-def variants(course: Course, kind: str) -> list[Variant]:
-    """The files in ``tests/mutants`` or ``tests/alternatives`` that belong to an exercise."""
-    found = []
-    for path, exercise in _variant_files(course, kind):
-        if exercise is not None:
-            found.append(Variant(exercise, path))
-    return found
+def alternatives(course: Course) -> list[Alternative]:
+    """The files in ``tests/alternatives`` that belong to an exercise."""
+    return [Alternative(exercise, path) for path, exercise in _alternative_files(course) if exercise is not None]
 
 
 def trials(course: Course) -> list[Trial]:
@@ -130,6 +117,7 @@ def trials(course: Course) -> list[Trial]:
     A solution that cannot be read or has no stub gives none; a rule says what is wrong with it.
     """
     found = []
+    others = alternatives(course)
     for exercise in course.exercises:
         try:
             solution = _solution(course, exercise)
@@ -141,15 +129,13 @@ def trials(course: Course) -> list[Trial]:
         if edited != stub:
             found.append(Trial(exercise, "edited stub", "", edited, "todo"))
         found.append(Trial(exercise, "solution", "", solution, "passed"))
-        for kind, status in (("mutant", "failed"), ("alternative", "passed")):
-            for variant in variants(course, f"{kind}s"):
-                if variant.exercise == exercise:
-                    header = variant.header if kind == "mutant" else {}
-                    text = _read(variant.path)
-                    whole = text if exercise.kind != "python" else f"{solution}\n\n{text}"
-                    found.append(
-                        Trial(exercise, kind, variant.name, whole, header.get("status", status), header.get("says", ""))
-                    )
+        for mutant in mutants.read(mutants.file_of(course, exercise), exercise, solution)[0]:
+            found.append(Trial(exercise, "mutant", mutant.name, mutant.text, mutant.status, mutant.says))
+        for other in others:
+            if other.exercise == exercise:
+                text = _read(other.path)
+                whole = text if exercise.kind != "python" else f"{solution}\n\n{text}"
+                found.append(Trial(exercise, "alternative", other.name, whole, "passed"))
     return found
 
 
@@ -284,27 +270,42 @@ def checks_have_both_halves(course: Course) -> Iterator[Finding]:
                 yield Finding(exercise.id, f"{_short(course, path)} has no {half}_{exercise.name}.")
 
 
+def mutants_are_well_formed(course: Course) -> Iterator[Finding]:
+    """Each table of ``tests/mutants`` can be applied to the reference and says how the answer is rejected."""
+    for exercise, _, _, problems in _mutants(course):
+        for problem in problems:
+            yield _about(course, exercise, problem)
+
+
 def mutants_are_enough(course: Course) -> Iterator[Finding]:
-    """At least three wrong answers for each exercise, each with the words that its message must hold."""
-    mutants = variants(course, "mutants")
-    for exercise in course.exercises:
-        mine = [mutant.name for mutant in mutants if mutant.exercise == exercise]
-        if len(mine) < MUTANTS:
-            shown = f" ({', '.join(mine)})" if mine else ""
+    """At least three wrong answers for each exercise."""
+    for exercise, _, found, _ in _mutants(course):
+        if len(found) < MUTANTS:
+            shown = f" ({', '.join(mutant.name for mutant in found)})" if found else ""
             yield Finding(
-                exercise.id, f"it has {len(mine)} mutant{'s' * (len(mine) != 1)}{shown}; at least {MUTANTS} are needed."
+                exercise.id,
+                f"it has {len(found)} mutant{'s' * (len(found) != 1)}{shown}; at least {MUTANTS} are needed.",
             )
-    for mutant in mutants:
-        header = mutant.header
-        where = _short(course, mutant.path)
-        if not header.get("says", "").strip():
-            yield Finding(where, "it has to begin with the line `# says: words of the message`.")
-        status = header.get("status", "failed")
-        if status not in STATES or status in ("passed", "todo", "grader_error"):
-            yield Finding(where, f"`status: {status}` is no way to be rejected.")
-    for kind in ("mutants", "alternatives"):
-        for variant in variants(course, kind):
-            yield from _defines(course, variant)
+
+
+def mutants_differ(course: Course) -> Iterator[Finding]:
+    """No mutant is the reference, and no two of an exercise are the same."""
+    for exercise, solution, found, _ in _mutants(course):
+        for problem in mutants.repeated(found, solution):
+            yield _about(course, exercise, problem)
+
+
+def answers_define_the_function(course: Course) -> Iterator[Finding]:
+    """A Python mutant or alternative has the exercise's function: without it the reference would be graded."""
+    for exercise, _, found, _ in _mutants(course):
+        for mutant in found:
+            missing = _missing(exercise, mutant.code or mutant.text)
+            if missing and mutant.status != "error":
+                yield _about(course, exercise, mutants.Problem(mutant.name, missing))
+    for other in alternatives(course):
+        missing = _missing(other.exercise, _read(other.path))
+        if missing:
+            yield Finding(_short(course, other.path), missing)
 
 
 def no_file_is_orphaned(course: Course) -> Iterator[Finding]:
@@ -323,14 +324,20 @@ def no_file_is_orphaned(course: Course) -> Iterator[Finding]:
         for path in course.root.glob(pattern):
             if path.stem not in stems:
                 yield Finding(_short(course, path), "it belongs to no chapter of course.toml.")
-    for kind in ("mutants", "alternatives"):
-        for path, exercise in _variant_files(course, kind):
-            if exercise is None:
-                yield Finding(
-                    _short(course, path),
-                    "it belongs to no exercise: the name has to be <exercise>__<what> in its chapter's folder, "
-                    ".py for Python and .cpp for C++.",
-                )
+    expected = {mutants.file_of(course, exercise) for exercise in course.exercises}
+    for path in _files(course.root / "tests" / "mutants"):
+        if path not in expected:
+            yield Finding(
+                _short(course, path),
+                "it belongs to no exercise: the name has to be <exercise>.toml in its chapter's folder.",
+            )
+    for path, exercise in _alternative_files(course):
+        if exercise is None:
+            yield Finding(
+                _short(course, path),
+                "it belongs to no exercise: the name has to be <exercise>__<what> in its chapter's folder, "
+                ".py for Python and .cpp for C++.",
+            )
 
 
 def minutes_add_up(course: Course) -> Iterator[Finding]:
@@ -380,7 +387,10 @@ RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
     hints_help,
     solutions_have_one_goal,
     checks_have_both_halves,
+    mutants_are_well_formed,
     mutants_are_enough,
+    mutants_differ,
+    answers_define_the_function,
     no_file_is_orphaned,
     minutes_add_up,
     notebooks_mention_each_exercise,
@@ -391,9 +401,9 @@ RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
 # Files ------------------------------------------------------------------------------------------------------------------------
 
 
-def _variant_files(course: Course, kind: str) -> Iterator[tuple[Path, Exercise | None]]:
-    """Each file of ``tests/<kind>`` with the exercise that its folder and name tell."""
-    root = course.root / "tests" / kind
+def _alternative_files(course: Course) -> Iterator[tuple[Path, Exercise | None]]:
+    """Each file of ``tests/alternatives`` with the exercise that its folder and name tell."""
+    root = course.root / "tests" / "alternatives"
     chapters = {chapter.module: chapter for chapter in course.chapters}
     for path in _files(root):
         chapter = chapters.get(path.parent.name) if path.parent.parent == root else None
@@ -407,17 +417,31 @@ def _suits(exercise: Exercise, name: str, suffix: str) -> bool:
     return exercise.name == name and suffix == (".py" if exercise.kind == "python" else ".cpp")
 
 
-def _defines(course: Course, variant: Variant) -> Iterator[Finding]:
-    """A Python variant that lacks the exercise's function would leave the solution in place."""
-    if variant.exercise.kind != "python" or variant.header.get("status") == "error":
-        return
+def _missing(exercise: Exercise, text: str) -> str:
+    """Why a text does not replace the exercise's function, as a sentence; empty if it does."""
+    if exercise.kind != "python":
+        return ""
     try:
-        if variant.exercise.name not in _bound(_read(variant.path)):
-            yield Finding(
-                _short(course, variant.path), f"it does not define {variant.exercise.name}, so the solution stands."
-            )
+        return (
+            "" if exercise.name in _bound(text) else f"it does not define {exercise.name}, so the reference is graded."
+        )
     except SyntaxError as error:
-        yield Finding(_short(course, variant.path), f"line {error.lineno}: {error.msg}.")
+        return f"line {error.lineno}: {error.msg}."
+
+
+def _about(course: Course, exercise: Exercise, problem: mutants.Problem) -> Finding:
+    where = _short(course, mutants.file_of(course, exercise))
+    return Finding(f"{where}, {problem.mutant}" if problem.mutant else where, problem.sentence)
+
+
+def _mutants(course: Course) -> Iterator[tuple[Exercise, str, list[mutants.Mutant], list[mutants.Problem]]]:
+    """Each exercise with its solution, its mutants and the tables that are none; without those whose solution cannot be read."""
+    for exercise in course.exercises:
+        try:
+            solution = _solution(course, exercise)
+        except (OSError, UnicodeDecodeError):
+            continue  # `solutions_have_one_goal` finds it
+        yield exercise, solution, *mutants.read(mutants.file_of(course, exercise), exercise, solution)
 
 
 def _bound(text: str) -> set[str]:

@@ -19,7 +19,7 @@ from string import Template
 from oplab.course import stubs
 from oplab.course.manifest import KINDS, Chapter, Course, load
 from oplab.errors import OplabError
-from oplab.grading.results import write_atomically
+from oplab.files import write_atomically
 
 _ID = re.compile(r"c(\d\d)\.([a-z][a-z0-9_]*)")
 
@@ -97,7 +97,9 @@ class _Writer:
             "kind_line": "" if plan.kind == "python" else f'kind = "{plan.kind}"\n',
             "toml_goal": _toml(plan.goal),
             "toml_title": _toml(plan.title),
-            "gap": "__",
+            # the only line of the skeleton's answer, and a wrong one
+            "right": "return x" if plan.kind == "python" else "out[i] = in[i];",
+            "wrong": "return 2 * x" if plan.kind == "python" else "out[i] = 2 * in[i];",
         }
 
     def texts(self) -> dict[Path, str]:
@@ -115,7 +117,7 @@ class _Writer:
         for half in ("collect", "judge"):
             if _has(checks, f"{half}_{self.name}"):
                 raise self._exists(checks, f"{half}_{self.name}")
-        texts |= self._mutant(texts[solution])
+        texts |= self._mutant()
         notebook = self.root / "notebooks" / "src" / f"{self.stem}.py"
         texts[notebook] = self._grown(notebook, "notebook.py", "notebook_cell.py")
         texts[self.root / "course.toml"] = self._manifest()
@@ -135,19 +137,9 @@ class _Writer:
             return {path: stub}
         return {path: f"{_text(path).rstrip()}\n\n\n{stubs.function_text(stub, self.name)}\n"}
 
-    def _mutant(self, solution: str) -> dict[Path, str]:
-        folder = self.root / "tests" / "mutants" / f"c{self.stem}"
-        if self.plan.kind == "python":
-            path = folder / f"{self.name}__twice.py"
-            return {path: self._fresh(path, "mutant.py")}
-        path = folder / f"{self.name}__twice.cpp"
-        if path.exists():
-            raise self._exists(path, "a file")
-        kept = re.sub(r"^ *// (?:ANSWER .*|END)\n", "", solution, flags=re.MULTILINE)
-        wrong = kept.replace(
-            "out[i] = in[i];  // WRITE: the reference", "out[i] = 2 * in[i];  // WRITE: a plausible wrong answer"
-        )
-        return {path: f"// says: WRITE: words of the message that this wrong answer must get\n{wrong}"}
+    def _mutant(self) -> dict[Path, str]:
+        path = self.root / "tests" / "mutants" / f"c{self.stem}" / f"{self.name}.toml"
+        return {path: self._fresh(path, "mutant.toml")}
 
     def _manifest(self) -> str:
         """The manifest with the new entry. Everything else stays as it is, to the byte."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from oplab.course import stubs
 from oplab.course.manifest import Chapter, Course, Exercise
 from oplab.errors import OplabError
-from oplab.grading.results import write_atomically
+from oplab.files import write_atomically
 
 
 def stub_text(course: Course, exercise: Exercise) -> str:

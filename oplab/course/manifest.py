@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import difflib
 import re
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from oplab.errors import OplabError
-
-try:
-    import tomllib
-except ModuleNotFoundError:  # Python 3.10
-    import tomli as tomllib
 
 KINDS = ("python", "ort", "torch")
 PRELOADS = ("dynamo", "export")
@@ -60,7 +56,7 @@ class Exercise:
         kind: ``python``, or for C++ ``ort`` (ONNX Runtime kernel) or ``torch`` (stable-ABI operator).
         preload: what the grading server warms up before it starts, for example ``dynamo``.
         limits: what one run may use.
-        speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.base.Verdict.award`).
+        speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.judge.Judge.award`).
         pieces: whether the check finds ``pieces.so`` in its scratch folder, the kernel compiled for
             :class:`oplab.checks.schedules.WatchedSession`.
     """

@@ -10,12 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oplab.grading.results import STATES, Results, write_atomically
-
-try:
-    import fcntl
-except ImportError:  # not on Windows, which goes through WSL
-    fcntl = None  # type: ignore[assignment]
+from oplab import files
+from oplab.grading.results import STATES, Results
 
 VERSION = 1
 
@@ -83,20 +79,18 @@ def update(folder: Path, warn: Callable[[str], None] = lambda _: None) -> Iterat
         folder: the course's ``build/``.
         warn: called with a sentence when the progress cannot be read or written.
     """
-    try:
-        lock = open(folder / "progress.lock", "w", encoding="utf-8")
-    except OSError as error:
-        warn(f"Progress is not remembered: {folder} cannot be written ({error.strerror}).")
-        yield Progress()
-        return
-    with lock:
-        if fcntl is not None:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(files.lock(folder / "progress.lock"))
+        except OSError as error:
+            warn(f"Progress is not remembered: {folder} cannot be written ({error.strerror}).")
+            yield Progress()
+            return
         progress = load(folder, warn)
         yield progress
         data = {"version": VERSION, "exercises": {id: vars(entry) for id, entry in sorted(progress.exercises.items())}}
         try:
-            write_atomically(folder / "progress.json", json.dumps(data, indent=1) + "\n")
+            files.write_atomically(folder / "progress.json", json.dumps(data, indent=1) + "\n")
         except OSError as error:
             warn(f"Progress is not remembered: {error.strerror}.")
 

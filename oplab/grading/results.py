@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from oplab.files import write_atomically
 
 VERSION = 1
 STATES = ("passed", "failed", "todo", "error", "timeout", "crashed", "build_failed", "grader_error")
@@ -133,18 +133,3 @@ class Results:
             OSError: it cannot be written.
         """
         write_atomically(path, json.dumps(self.as_dict(), indent=1) + "\n")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a whole file or nothing: a reader, a crash or a kill never sees half of it. Raises OSError."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise

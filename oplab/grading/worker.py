@@ -13,17 +13,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from oplab.checks.base import (
-    Apart,
-    Collect,
-    EvidenceTampered,
-    LearnerError,
-    Verdict,
-    find_todo,
-    first_line,
-    learner_line,
-    rng_for,
-)
+from oplab.checks.draws import InputsDiffer, rng_for
+from oplab.checks.errors import LearnerError, find_todo, first_line, learner_line
+from oplab.checks.evidence import Collect, EvidenceTampered
+from oplab.checks.judge import Judge
 from oplab.grading import integrity, protocol
 from oplab.grading.protocol import Job, Report, Share
 from oplab.grading.results import Check
@@ -84,7 +77,7 @@ def judge(job: Job) -> Report:
     integrity.only_known_code()
     half = getattr(import_checks(job), f"judge_{job.name}")
     try:
-        verdict = Verdict(job.evidence, rng_for(job.seed, job.id), job.seals)
+        verdict = Judge(job.evidence, rng_for(job.seed, job.id), job.seals)
         with contextlib.redirect_stdout(sys.stderr):
             try:
                 half(verdict)
@@ -125,7 +118,7 @@ def explain(error: BaseException, job: Job) -> Report:
             return Report("error", f"{type(error).__name__}: {error.msg}{_at(error, job)}{quoted}")
         if learner_line(error, job.file):
             return Report("error", f"{first_line(error)}{_at(error, job)}")
-    if isinstance(error, Apart):
+    if isinstance(error, InputsDiffer):
         return Report(
             "grader_error",
             f"The two halves of the check made different inputs: {error}. That says nothing about your answer. "

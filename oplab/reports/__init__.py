@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from oplab.errors import OplabError
-from oplab.grading.results import write_atomically
+from oplab.files import write_atomically
 
 Render = Callable[[Mapping[str, Any], Mapping[str, str]], str]
 FORMATS = ("json", "junit", "html", "gradescope", "markdown")

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from oplab.checks.base import MAX_FILE, MAX_JSON
+from oplab.checks.evidence import MAX_FILE, MAX_JSON
 from oplab.grading.client import Server
 from oplab.grading.protocol import Answer, Job
 from oplab.grading.results import Graph, Outcome, Results

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hostile_course import ROOT, HostileCourse, attacks
-from test_catalogue import judge
 
 from oplab.grading import isolation
+from tests.support import ROOT
+from tests.support.hostile_course import HostileCourse, attacks, judge
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the attacks need Linux")
 ATTACKS = {attack.name: attack for attack in attacks()}
@@ -38,7 +38,7 @@ BREAKAGES = (
     Breakage(
         "split",
         "exact types: a subclass of ndarray is not an array",
-        "checks/base.py",
+        "checks/evidence.py",
         "type(value) is np.ndarray:\n        return np.asc",
         "isinstance(value, np.ndarray):\n        return np.asc",
         "array__subclasses",
@@ -46,15 +46,15 @@ BREAKAGES = (
     Breakage(
         "split",
         "evidence has plain dtypes and is not unpickled",
-        "checks/base.py",
-        "if dtype.char not in _PLAIN_DTYPES or dtype.hasobject:",
+        "checks/evidence.py",
+        "if dtype.char not in PLAIN_DTYPES or dtype.hasobject:",
         "if dtype.hasobject:\n        return np.load(io.BytesIO(raw), allow_pickle=True)\n    if False:",
         "array__patches_savez",
     ),
     Breakage(
         "split",
         "an array's header may not promise more than its data",
-        "checks/base.py",
+        "checks/evidence.py",
         "if math.prod(shape) * dtype.itemsize != len(raw) - stream.tell():",
         "if False:",
         "array__promises_100_gb",
@@ -62,7 +62,7 @@ BREAKAGES = (
     Breakage(
         "split",
         "archives are measured before they are unpacked",
-        "checks/base.py",
+        "checks/evidence.py",
         "sum(entry.file_size for entry in entries) > MAX_ARRAYS + (1 << 20)",
         "False",
         "array__zip_bomb",
@@ -70,7 +70,7 @@ BREAKAGES = (
     Breakage(
         "split",
         "evidence is a plain file: no link, no pipe",
-        "checks/base.py",
+        "checks/evidence.py",
         "os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK",
         "os.O_RDONLY",
         "array__evidence_is_a_pipe",

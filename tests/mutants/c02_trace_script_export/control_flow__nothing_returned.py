@@ -1,3 +1,0 @@
-# says: got None. Is there a return?
-def control_flow(gate):
-    gate.eval()

@@ -1,3 +1,0 @@
-# says: ScriptModule was returned
-def control_flow(gate):
-    return torch.jit.script(gate.eval())

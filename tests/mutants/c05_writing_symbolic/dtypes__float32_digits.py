@@ -1,6 +1,0 @@
-# says: This is what ln 10 in float32 gives
-def dtypes():
-    def symbolic(g, x):
-        return g.op("Div", g.op("Log", x), g.op("Constant", value_t=torch.tensor(math.log(10))))
-
-    torch.onnx.register_custom_op_symbolic("aten::log10", symbolic, 9)

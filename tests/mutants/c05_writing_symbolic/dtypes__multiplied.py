@@ -1,6 +1,0 @@
-# says: multiplied by ln 10 instead of divided
-def dtypes():
-    def symbolic(g, x):
-        return g.op("Mul", g.op("Log", x), g.op("Constant", value_t=torch.tensor(math.log(10), dtype=torch.float64)))
-
-    torch.onnx.register_custom_op_symbolic("aten::log10", symbolic, 9)

@@ -1,9 +1,0 @@
-# says: K of TopK is int64[], expected int64[1]
-def kthvalue():
-    @parse_args("v", "i", "i", "b")
-    def symbolic(g, x, k, dim, keepdim):
-        values, indices = g.op("TopK", x, torch.tensor([k]), axis_i=dim, largest_i=0, sorted_i=1, outputs=2)
-        last = g.op("Constant", value_t=torch.tensor([k - 1] if keepdim else k - 1))
-        return g.op("Gather", values, last, axis_i=dim), g.op("Gather", indices, last, axis_i=dim)
-
-    torch.onnx.register_custom_op_symbolic("aten::kthvalue", symbolic, 11)

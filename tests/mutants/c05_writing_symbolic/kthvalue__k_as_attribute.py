@@ -1,9 +1,0 @@
-# says: onnx.checker rejects the model
-def kthvalue():
-    @parse_args("v", "i", "i", "b")
-    def symbolic(g, x, k, dim, keepdim):
-        values, indices = g.op("TopK", x, k_i=k, axis_i=dim, largest_i=0, outputs=2)
-        last = g.op("Constant", value_t=torch.tensor([k - 1] if keepdim else k - 1))
-        return g.op("Gather", values, last, axis_i=dim), g.op("Gather", indices, last, axis_i=dim)
-
-    torch.onnx.register_custom_op_symbolic("aten::kthvalue", symbolic, 11)

@@ -1,7 +1,0 @@
-# says: start and end are swapped
-def grid():
-    @parse_args("v", "v", "v", "v")
-    def symbolic(g, pos, size, start, end):
-        return g.op("oplab::Grid", pos, size, end, start)
-
-    torch.onnx.register_custom_op_symbolic("oplab::grid", symbolic, 9)

@@ -1,8 +1,0 @@
-# says: Below opset 9 the look-up goes up, so the registration at 9 answers here too
-def port_register_op():
-    @parse_args("v", "f")
-    def scale(g, x, factor):
-        return g.op("Mul", x, g.op("Constant", value_t=torch.tensor(factor)))
-
-    register_custom_op_symbolic("aten::cosh", lambda g, x: g.op("Cosh", x), 9)
-    register_custom_op_symbolic("relics::scale", scale, 9)

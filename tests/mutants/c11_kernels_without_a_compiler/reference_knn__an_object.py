@@ -1,6 +1,0 @@
-# says: Return the class itself
-def reference_knn():
-    class KNNQuery:
-        op_domain = "oplab"
-
-    return KNNQuery()
