@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from oplab.course.manifest import Limits
-from oplab.grading import protocol
+from oplab.course.manifest import Exercise, Limits
+from oplab.grading import outcomes, protocol
 from oplab.grading.isolation import Confinement
 from oplab.grading.protocol import Answer, Job, MalformedMessage, Report, Share
 from oplab.grading.results import Check
@@ -95,3 +98,27 @@ def test_what_is_not_json_is_the_same_error(line):
 def test_json_that_is_not_an_object_is_the_same_error(line):
     with pytest.raises(MalformedMessage, match="^The grader received a malformed Job: it is "):
         protocol.decode(Job, line)
+
+
+SUPERVISE = """
+import socket, sys
+from oplab.grading.supervisor import supervise
+supervise(socket.socket(fileno=int(sys.argv[1])))
+"""
+
+
+def test_a_supervisor_answers_a_malformed_job_and_lives_on():
+    exercise = Exercise("asinh", "04_aten_symbolic", "goal", 2, 1, 5, ("a", "b"))
+    mine, theirs = socket.socketpair()
+    command = [sys.executable, "-c", SUPERVISE, str(theirs.fileno())]
+    with mine, theirs, subprocess.Popen(command, pass_fds=[theirs.fileno()]) as process:
+        mine.settimeout(100)
+        for path, value, says in (("half", "both", "half is 'both'"), ("limits", {"cpu": "1"}, "limits.cpu is '1'")):
+            mine.sendall(_edited(JOB, path, value) + b"\n")
+            answer = protocol.decode(Answer, mine.makefile("rb").readline())
+            outcome = outcomes.from_collect(exercise, answer, JOB.file, False)
+            assert outcome.status == "grader_error"
+            assert outcome.message == f"The worker did not start. The grader received a malformed Job: {says}."
+        assert process.poll() is None
+        mine.shutdown(socket.SHUT_RDWR)
+        assert process.wait(20) == 0
