@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "lesson": "oplab.lessons",
-    "quiet_exports": "oplab.lessons",
+    "quiet_exports": "oplab.checks.exporting",
     "raises": "oplab.lessons",
     "show": "oplab.viewer",
     "session": "oplab.ops",

@@ -8,7 +8,6 @@ import importlib.metadata
 import importlib.util
 import shutil
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -184,20 +183,6 @@ def raises(kind: type[BaseException] | tuple[type[BaseException], ...], words: s
         raise AssertionError(f"{names} was expected; {type(error).__name__} came: {error}") from error
     else:
         raise AssertionError(f"{names} was expected; nothing was raised.")
-
-
-def quiet_exports() -> None:
-    """Leave out of a lesson's output what hides its point.
-
-    The TorchScript path warns that it is deprecated at each export, and prints the whole graph when one fails; ONNX
-    Runtime logs what it also raises. Exceptions are not touched.
-    """
-    import onnxruntime
-    import torch
-
-    warnings.filterwarnings("ignore")
-    onnxruntime.set_default_logger_severity(4)
-    torch._C._jit_set_onnx_log_enabled = lambda on: None  # an export that fails calls this to print its graph
 
 
 def _warm_server(chapter: Chapter) -> Server:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks import graphs
+from oplab.checks import exporting, graphs
 from oplab.checks.errors import innermost
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
@@ -35,11 +35,10 @@ Feeds = dict[str, np.ndarray]
 
 def collect_delivery(c: Collect, name: str, net: torch.nn.Module) -> Any:
     """Call the learner's function on a network and a folder, and record the two files; returns the module, or None."""
-    import oplab
     from oplab import ops
 
     ops.load()
-    oplab.quiet_exports()
+    exporting.quiet_exports()
     folder = c.scratch / "delivery"
     folder.mkdir()
     module = c.attempt("your function", with_cause(c.function(name)), net, folder)

@@ -55,24 +55,42 @@ def export(
     path.write_bytes(buffer.getvalue())
 
 
+def quiet_exports() -> None:
+    """Leave out of what this process prints what hides the point of a lesson or of an answer.
+
+    The TorchScript path warns that it is deprecated at each export, and prints the whole graph when one fails; ONNX
+    Runtime logs what it also raises. Exceptions are not touched.
+    """
+    import onnxruntime
+    import torch
+
+    warnings.filterwarnings("ignore")
+    onnxruntime.set_default_logger_severity(4)
+    torch._C._jit_set_onnx_log_enabled = lambda on: None  # an export that fails calls this to print its graph
+
+
 class ExportError(Exception):
     """An export failed. The message is the reason that the exporter has wrapped in longer ones of its own."""
 
 
 @contextmanager
-def reasons() -> Iterator[None]:
+def reasons(*, of_any: bool = False) -> Iterator[None]:
     """Turn an exporter's exception into an :class:`ExportError` with the innermost reason.
 
+    Args:
+        of_any: also an exception that is not the exporter's own and was raised from another: passes of the dynamo path do that.
+
     Raises:
-        ExportError: an exporter raised an exception in the block.
-        OnnxExporterError: the exporter met the exception of a stub, which has to be seen.
+        ExportError: there was such an exception in the block.
+        Exception: any other one, and the exception of a stub.
     """
     import torch
 
     try:
         yield
-    except torch.onnx.OnnxExporterError as error:
-        if find_todo(error):
+    except Exception as error:
+        wrapped = of_any and error.__cause__ is not None
+        if find_todo(error) or not (wrapped or isinstance(error, torch.onnx.OnnxExporterError)):
             raise
         raise ExportError(first_line(innermost(error))) from error
 
