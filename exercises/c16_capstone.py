@@ -10,7 +10,7 @@ The domain ``lab`` has version 1. The grader runs your models on its own kernels
 have not exported. ``torch.ops.oplab`` is loaded when your function is called. Inside PyTorch your operator may use it, or anything
 else: what is yours is the operator, its mapping on both exporters, and the kernel.
 
-Check one with ``make check EX=c16.super_resolution``, and write your report with ``python -m oplab.capstone``.
+Check one with ``make check EX=c16.super_resolution``, and write your report with ``oplab capstone``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""``oplab doctor``: the versions in use, and what is missing with the command that mends it.
+"""``oplab doctor``: the versions in use, and what is missing with the command that fixes it.
 
 It works in an environment where hardly anything is installed: nothing but the standard library is imported at the top,
-and torch is asked in a process of its own, which may crash.
+and torch is examined in a separate process, which may crash.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ GIB = 1 << 30
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class Component:
     """One line of the report.
 
     Attributes:
         name: what was looked at.
         value: what was found, or why it is not there.
         ok: True: it is there. False: it is needed and missing. None: it is optional and missing.
-        fix: the command or sentence that mends it; empty where nothing is to be mended.
+        fix: the command or sentence that fixes it; empty where nothing is missing.
     """
 
     name: str
@@ -46,9 +46,9 @@ class Row:
     fix: str = ""
 
 
-def report() -> list[Row]:
-    """All rows, in the order in which they are printed. Never raises: a look that fails is a row that says so."""
-    looks: list[tuple[str, Callable[[], list[Row]]]] = [
+def report() -> list[Component]:
+    """All rows, in the order in which they are printed. Never raises: an examination that fails is a row with the reason."""
+    looks: list[tuple[str, Callable[[], list[Component]]]] = [
         ("System", _system),
         ("Python", _python),
         ("Packages", _packages),
@@ -63,31 +63,31 @@ def report() -> list[Row]:
         ("Python headers", _python_headers),
         ("Chromium", _chromium),
     ]
-    rows: list[Row] = []
+    rows: list[Component] = []
     for name, look in looks:
         try:
             rows += look()
         except OplabError as error:
-            rows.append(Row(name, error.message, False, error.fix))
+            rows.append(Component(name, error.message, False, error.fix))
         except Exception as error:  # the doctor must reach its last line
-            rows.append(Row(name, f"could not be examined: {type(error).__name__}: {error}", False, SETUP))
+            rows.append(Component(name, f"could not be examined: {type(error).__name__}: {error}", False, SETUP))
     return rows
 
 
-def _system() -> list[Row]:
+def _system() -> list[Component]:
     names: dict[str, str] = {}
     with contextlib.suppress(OSError):
         names = platform.freedesktop_os_release()
     system = names.get("PRETTY_NAME") or f"{platform.system()} {platform.release()}"
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return [Row("System", f"{system}, {platform.machine()}, {allowed} cores", True)]
+    return [Component("System", f"{system}, {platform.machine()}, {allowed} cores", True)]
 
 
-def _python() -> list[Row]:
+def _python() -> list[Component]:
     value = f"{platform.python_version()} ({sys.executable})"
     if (3, 11) <= sys.version_info[:2] <= (3, 14):
-        return [Row("Python", value, True)]
-    return [Row("Python", value, False, "install Python 3.11 to 3.14, then: make setup PYTHON=python3.12")]
+        return [Component("Python", value, True)]
+    return [Component("Python", value, False, "install Python 3.11 to 3.14, then: make setup PYTHON=python3.12")]
 
 
 def _version(name: str) -> str | None:
@@ -96,17 +96,17 @@ def _version(name: str) -> str | None:
     return None
 
 
-def _packages() -> list[Row]:
+def _packages() -> list[Component]:
     rows = []
     pins = _pins()
     for name in PACKAGES:
         found, pin = _version(name), pins.get(name)
         if found is None:
-            rows.append(Row(name, "not installed", False, SETUP))
+            rows.append(Component(name, "not installed", False, SETUP))
         elif pin and found.split("+", 1)[0] != pin:
-            rows.append(Row(name, f"{found}; the course was tested with {pin}", None, SETUP))
+            rows.append(Component(name, f"{found}; the course was tested with {pin}", None, SETUP))
         else:
-            rows.append(Row(name, found, True))
+            rows.append(Component(name, found, True))
     return rows
 
 
@@ -119,37 +119,37 @@ def _pins() -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9-]+)==([^\s;]+)", text, flags=re.MULTILINE))
 
 
-def _compiler() -> list[Row]:
+def _compiler() -> list[Component]:
     from oplab.toolchain.compiler import find_compiler
 
-    return [Row("C++ compiler", str(find_compiler()), True)]
+    return [Component("C++ compiler", str(find_compiler()), True)]
 
 
 def find_program(name: str) -> str | None:
-    """A program on PATH or beside this Python (an environment that was not activated)."""
+    """A program on PATH or next to this Python (an environment that was not activated)."""
     return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
 
 
-def _program(name: str, fix: str) -> Row:
+def _program(name: str, fix: str) -> Component:
     path = find_program(name)
     if not path:
-        return Row(name, "not found", False, fix)
+        return Component(name, "not found", False, fix)
     done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20)
     match = re.search(r"\d+(\.\d+)+", done.stdout)
     if done.returncode != 0 or not match:
-        return Row(name, f"{path} does not run", False, fix)
-    return Row(name, f"{match[0]} ({path})", True)
+        return Component(name, f"{path} does not run", False, fix)
+    return Component(name, f"{match[0]} ({path})", True)
 
 
-def _headers() -> list[Row]:
+def _headers() -> list[Component]:
     from oplab.toolchain import headers
 
     if _version("onnxruntime") is None:
-        return [Row("ORT headers", "not examined: onnxruntime is not installed", False, SETUP)]
+        return [Component("ORT headers", "not examined: onnxruntime is not installed", False, SETUP)]
     found = headers.look()
     if found is None:
-        return [Row("ORT headers", "not found on this machine", False, SETUP)]
-    return [Row("ORT headers", f"API {found.api} ({found.path}, from {found.route})", True)]
+        return [Component("ORT headers", "not found on this machine", False, SETUP)]
+    return [Component("ORT headers", f"API {found.api} ({found.path}, from {found.route})", True)]
 
 
 _LOAD = """
@@ -187,74 +187,82 @@ def _ask_torch() -> dict[str, object]:
     return _asked
 
 
-def _operators() -> list[Row]:
+def _operators() -> list[Component]:
     folder = paths.root() / "build" / "lib"
     if not any(folder.glob("*.so")) and not any(folder.glob("*.dylib")):
-        return [Row("Operators", f"not compiled ({folder} is empty)", False, SETUP)]
+        return [Component("Operators", f"not compiled ({folder} is empty)", False, SETUP)]
     if _version("torch") is None or _version("onnxruntime") is None:
-        return [Row("Operators", "compiled; not loaded, because packages are missing", False, SETUP)]
+        return [Component("Operators", "compiled; not loaded, because packages are missing", False, SETUP)]
     answer = _ask_torch()
     if "operators" in answer:
         names = answer["operators"]
         assert isinstance(names, list)
-        return [Row("Operators", f"compiled, and both libraries load ({', '.join(names)})", True)]
-    return [Row("Operators", f"compiled, but do not load: {answer.get('operators_error')}", False, "make clean setup")]
+        return [Component("Operators", f"compiled, and both libraries load ({', '.join(names)})", True)]
+    return [
+        Component("Operators", f"compiled, but do not load: {answer.get('operators_error')}", False, "make clean setup")
+    ]
 
 
-def _host() -> list[Row]:
+def _host() -> list[Component]:
     from oplab.toolchain.build import host_path
 
     program = host_path()
     if not program.is_file():
-        return [Row("Host program", f"not compiled ({program} is missing)", False, SETUP)]
+        return [Component("Host program", f"not compiled ({program} is missing)", False, SETUP)]
     done = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=60)
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        return [Row("Host program", f"compiled, but does not start: {last}", False, "make clean setup")]
-    return [Row("Host program", f"compiled, and starts ({program})", True)]
+        return [Component("Host program", f"compiled, but does not start: {last}", False, "make clean setup")]
+    return [Component("Host program", f"compiled, and starts ({program})", True)]
 
 
-def _folder() -> list[Row]:
+def _folder() -> list[Component]:
     root = paths.root()
     rows = []
     try:
         with tempfile.TemporaryFile(dir=root / "build" if (root / "build").is_dir() else root):
             pass
-        rows.append(Row("Course folder", f"{root} can be written", True))
+        rows.append(Component("Course folder", f"{root} can be written", True))
     except OSError as error:
         fix = "copy the course to a folder of your own"
-        rows.append(Row("Course folder", f"{root} cannot be written: {error.strerror}", False, fix))
+        rows.append(Component("Course folder", f"{root} cannot be written: {error.strerror}", False, fix))
     free = shutil.disk_usage(root).free
     enough = free >= GIB
-    rows.append(Row("Free disk", f"{free / GIB:.1f} GiB", enough, "" if enough else "free some space; 1 GiB is needed"))
+    rows.append(
+        Component("Free disk", f"{free / GIB:.1f} GiB", enough, "" if enough else "free some space; 1 GiB is needed")
+    )
     return rows
 
 
-def _gpu() -> list[Row]:
+def _gpu() -> list[Component]:
     if _version("torch") is None:
         return []
     name = _ask_torch().get("cuda")
     if name:
-        return [Row("GPU", str(name), True)]
+        return [Component("GPU", str(name), True)]
     error = _ask_torch().get("torch_error")
     if error:
-        return [Row("torch", f"installed, but cannot be imported: {error}", False, SETUP)]
-    return [Row("GPU", "none; the course does not need one", None)]
+        return [Component("torch", f"installed, but cannot be imported: {error}", False, SETUP)]
+    return [Component("GPU", "none; the course does not need one", None)]
 
 
-def _cluster() -> list[Row]:
+def _cluster() -> list[Component]:
     found = _version("torch-cluster")
     if found:
-        return [Row("torch_cluster", found, True)]
-    return [Row("torch_cluster", "not installed; some tests compare with it where `make deps-extra` has put it", None)]
+        return [Component("torch_cluster", found, True)]
+    return [
+        Component("torch_cluster", "not installed; some tests compare with it where `make deps-extra` has put it", None)
+    ]
 
 
-def _python_headers() -> list[Row]:
+def _python_headers() -> list[Component]:
     folder = sysconfig.get_path("include")
     if folder and Path(folder, "Python.h").is_file():
-        return [Row("Python headers", folder, True)]
+        return [Component("Python headers", folder, True)]
     fix = "Debian, Ubuntu: sudo apt-get install python3-dev"
-    return [Row("Python headers", "not found; only the pybind11 lesson of chapter 7 compiles with them", None, fix)]
+    return [
+        Component("Python headers", "not found; only the pybind11 lesson of chapter 7 compiles with them", None, fix)
+    ]
 
 
 def find_chromium() -> str | None:
@@ -271,15 +279,15 @@ def find_chromium() -> str | None:
     return next((str(path) for app in apps if (path := Path("/Applications", app)).is_file()), None)
 
 
-def _chromium() -> list[Row]:
+def _chromium() -> list[Component]:
     path = find_chromium()
     if path:
-        return [Row("Chromium", path, True)]
+        return [Component("Chromium", path, True)]
     fix = "Debian: sudo apt-get install chromium; macOS: brew install chromium"
-    return [Row("Chromium", "not found; only the browser tests of `make test` need it", None, fix)]
+    return [Component("Chromium", "not found; only the browser tests of `make test` need it", None, fix)]
 
 
-def _print_plain(rows: list[Row]) -> None:
+def _print_plain(rows: list[Component]) -> None:
     width = max(len(row.name) for row in rows)
     for row in rows:
         print(f"{_sign(row)}  {row.name:<{width}}  {row.value}")
@@ -287,11 +295,11 @@ def _print_plain(rows: list[Row]) -> None:
             print(f"{'':{width + 6}}-> {row.fix}")
 
 
-def _sign(row: Row) -> str:
+def _sign(row: Component) -> str:
     return "ok" if row.ok else "--" if row.ok is None else "NO"
 
 
-def _print_rich(rows: list[Row]) -> None:
+def _print_rich(rows: list[Component]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -318,7 +326,7 @@ def main() -> int:
     missing = [row.name for row in rows if row.ok is False]
     print()
     if missing:
-        print(f"Missing: {', '.join(missing)}. The lines with -> say what mends it.")
+        print(f"Missing: {', '.join(missing)}. The lines with -> show how to fix it.")
         return 1
     print("All that the course needs is there.")
     return 0

@@ -8,7 +8,7 @@ class OplabError(Exception):
 
     Args:
         message: one sentence that names what is wrong.
-        fix: one sentence, or one command, that mends it; may be empty.
+        fix: one sentence, or one command, that fixes it; may be empty.
     """
 
     def __init__(self, message: str, fix: str = ""):
@@ -18,3 +18,9 @@ class OplabError(Exception):
 
     def _render_traceback_(self) -> list[str]:  # IPython calls this instead of printing its own traceback
         return [str(self)]
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's message that is not empty, without its full stop, at most 300 characters; else the type's name."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".")[:300] if lines else type(error).__name__

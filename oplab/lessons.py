@@ -1,4 +1,4 @@
-"""What a notebook uses: its chapter's exercises, the grader, hints and graphs."""
+"""What a notebook of the course uses: its chapter's exercises, the grader, hints and graphs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any
 
 from oplab import paths
 from oplab.course import answers
-from oplab.course.manifest import Chapter, Exercise, load, preloads
+from oplab.course.manifest import Chapter, Course, Exercise, load, preloads
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
 from oplab.grading.client import Server
-from oplab.grading.engine import grade
+from oplab.grading.grader import grade
 from oplab.grading.text import outcome_lines
 
 _VERSIONS = ("torch", "onnx", "onnxruntime", "onnxscript")
@@ -32,12 +32,15 @@ def lesson(stem: str) -> Lesson:
 
     Args:
         stem: the notebook's name without its ending, for example ``"04_aten_symbolic"``.
+
+    Raises:
+        OplabError: there is no such chapter, or the manifest is broken.
     """
     return Lesson(stem)
 
 
 class Lesson:
-    """A chapter, seen from its notebook.
+    """A chapter, as its notebook uses it.
 
     Attributes:
         chapter: the chapter's entry in the manifest.
@@ -59,9 +62,15 @@ class Lesson:
             print(f"      {exercise.goal}")
 
     def check(self, name: str) -> None:
-        """Grade one exercise, in a process of its own, and print what the grader says.
+        """Grade one exercise, in a separate process, and print the outcome.
 
         Points that grow with speed are in lines that begin with ⏱, which nbval does not compare.
+
+        Args:
+            name: the exercise's name (``"asinh"``), or its id (``"c04.asinh"``).
+
+        Raises:
+            OplabError: there is no such exercise, or the grading server does not start.
         """
         exercise = self._find(name)
         results = grade(self.course, [exercise], self._root / paths.track(), jobs=1, server=_warm_server(self.chapter))
@@ -72,7 +81,14 @@ class Lesson:
             progressing.record(paths.build_dir(), results, _warn)
 
     def hint(self, name: str) -> None:
-        """Print the next hint. After a pass: all hints, and how the reference differs from your answer."""
+        """Print the next hint. After a pass: all hints, and how the reference differs from your answer.
+
+        Args:
+            name: the exercise's name (``"asinh"``), or its id (``"c04.asinh"``).
+
+        Raises:
+            OplabError: there is no such exercise.
+        """
         exercise = self._find(name)
         print("\n".join(hint_lines(self.course, exercise)))
 
@@ -83,7 +99,7 @@ class Lesson:
         return show(*models, **options)
 
     def fresh(self, name: str) -> Path:
-        """An empty folder ``name`` in :attr:`build`, whatever an earlier run left there."""
+        """Make an empty folder ``name`` in :attr:`build`; what an earlier run left there is removed."""
         folder = self.build / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -94,7 +110,10 @@ class Lesson:
 
 
 class Answers:
-    """A module that is read again whenever its file has changed, so that ``ex.asinh`` is what was saved last."""
+    """A module that is read again whenever its file has changed, so that ``ex.asinh`` is what was saved last.
+
+    An attribute raises OplabError when the file cannot be read, is not valid Python, or does not define it.
+    """
 
     def __init__(self, file: Path):
         self._file, self._stamp, self._module = file, None, None
@@ -127,7 +146,7 @@ class Answers:
                 ast.parse(text)
             except SyntaxError as error:
                 raise OplabError(
-                    f"{self._file.name}, line {error.lineno}: {error.msg}.", "Mend that line and save the file."
+                    f"{self._file.name}, line {error.lineno}: {error.msg}.", "Fix that line and save the file."
                 ) from None
             spec = importlib.util.spec_from_file_location(f"answers_{self._file.stem}", self._file)
             assert spec is not None and spec.loader is not None
@@ -139,8 +158,12 @@ class Answers:
         return self._module
 
 
-def hint_lines(course: Any, exercise: Exercise) -> list[str]:
-    """The hints that are due, and count one more as shown."""
+def hint_lines(course: Course, exercise: Exercise) -> list[str]:
+    """The next hint as lines of text, counted as shown. After a pass: all hints, and a diff to the reference.
+
+    Raises:
+        OplabError: after a pass, the learner's file or the reference cannot be read.
+    """
     folder = paths.build_dir()
     with progressing.update(folder, _warn) as progress:
         entry = progress.exercises.setdefault(exercise.id, progressing.Entry())
@@ -160,7 +183,11 @@ def hint_lines(course: Any, exercise: Exercise) -> list[str]:
 def raises(kind: type[BaseException] | tuple[type[BaseException], ...], words: str = "") -> Iterator[None]:
     """Show a failure that a lesson is about, and make sure that it happens.
 
-    Prints the exception's type and the line of its message that holds ``words``.
+    Prints the exception's type and the line of its message that contains ``words``.
+
+    Args:
+        kind: the expected type or types.
+        words: part of the expected message.
 
     Raises:
         AssertionError: nothing was raised, or another type, or a message without ``words``.

@@ -7,9 +7,10 @@ The settings go to the environment, never to the user's home; the signatures go 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
+
+from oplab.files import write_atomically
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
@@ -33,9 +34,7 @@ def write_overrides(prefix: Path) -> Path:
     for plugin, values in SETTINGS.items():
         overrides[plugin] = {**overrides.get(plugin, {}), **values}
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(overrides, indent=2) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    write_atomically(path, json.dumps(overrides, indent=2) + "\n")
     return path
 
 

@@ -18,7 +18,7 @@ SOURCES = ROOT / "notebooks" / "src"
 
 
 @dataclass(frozen=True)
-class Row:
+class CoverageEntry:
     """One row of the table; ``chapters`` are numbers such as ``("05", "07")``."""
 
     note: str
@@ -36,16 +36,16 @@ class Row:
         return f"| {self.note} | {self.teaches} | {', '.join(self.chapters)} | {self.section} | {words} |"
 
 
-def rows(text: str) -> list[Row]:
+def rows(text: str) -> list[CoverageEntry]:
     found = []
     for line in text.splitlines():
         if re.match(r"\| N\d ", line):
             note, teaches, chapters, section, words = (part.strip() for part in line.strip("|").split("|"))
-            found.append(Row(note, teaches, tuple(chapters.split(", ")), section, words.strip("`")))
+            found.append(CoverageEntry(note, teaches, tuple(chapters.split(", ")), section, words.strip("`")))
     return found
 
 
-def section(row: Row) -> str | None:
+def section(row: CoverageEntry) -> str | None:
     """``05, 3. Constants``: the first chapter of the row that holds its words, and the heading above them; None if none does."""
     for chapter in row.chapters:
         for source in sorted(SOURCES.glob(f"{chapter}_*.py")):
@@ -69,7 +69,7 @@ def main() -> int:
             )
             wrong += 1
             continue
-        new = Row(row.note, row.teaches, row.chapters, place.replace("|", "/"), row.words).line()
+        new = CoverageEntry(row.note, row.teaches, row.chapters, place.replace("|", "/"), row.words).line()
         text = text.replace(row.line(), new) if row.line() in text else text
     PAGE.write_text(text, encoding="utf-8")
     return min(wrong, 1)

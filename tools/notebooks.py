@@ -24,6 +24,8 @@ import jupytext
 import nbformat
 from machine_dependent import findings
 
+from oplab.files import write_atomically
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "notebooks" / "src"
 CELL_LIMIT = (
@@ -142,9 +144,7 @@ def make(source: Path) -> tuple[Path, float, list[str]]:
         return target, time.monotonic() - started, [text[-3000:]]
     wrong = problems(notebook)
     if not wrong:
-        draft = target.with_suffix(".tmp")
-        nbformat.write(notebook, draft)
-        os.replace(draft, target)
+        write_atomically(target, nbformat.writes(notebook) + "\n")
     return target, time.monotonic() - started, wrong
 
 

@@ -981,5 +981,5 @@ lab.check("export_modes")
 #
 # - Chapter 10: what takes the place of all this on the dynamo path.
 # - Chapter 12: the kernel of section 9, from the first line on.
-# - `oplab/archaeology/probes.py`: all the probes. Take one that belongs to code of yours, and change it until it breaks.
+# - `oplab/archaeology/probes/`: all the probes. Take one that belongs to code of yours, and change it until it breaks.
 # - The docstring of `torch.onnx.export`: at its end, the changes by version.

@@ -498,9 +498,9 @@ lab.check("point_cloud")
 # ## 11. Your report
 #
 # This compiles your kernels, exports your networks, compares PyTorch, ONNX Runtime and the C++ program, measures all of them, and
-# keeps a page with the models and the kernels beside it. `python -m oplab.capstone` does the same in a terminal and prints where the
-# page is; `--to FOLDER` keeps it elsewhere. Every report gets a folder of its own, `build/capstone/report-001` and so on; none
-# replaces another. A project that is not written, or fails, is named, and the other one is reported.
+# keeps a page with the models and the kernels. `oplab capstone` does the same in a terminal and prints where the page is;
+# `--to DIR` keeps it in another folder. Every report gets a new folder, `build/capstone/report-001` and so on; none replaces
+# another. A project that is not solved, or fails, is named, and the other project is reported.
 
 # %%
 kept = capstone.report()

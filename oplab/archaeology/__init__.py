@@ -1,9 +1,9 @@
-"""What the study notes teach, beside what PyTorch 2.15 and ONNX Runtime 1.31 do: the table of chapter 09.
+"""What the study notes teach, compared with what PyTorch 2.15 and ONNX Runtime 1.31 do: the table of chapter 09.
 
-``table.toml`` holds the words, one entry for each API or snippet of the notes. ``probes.py`` holds the proofs: for each
-entry a function that shows today's behaviour, and one that shows the replacement at work. A test runs all of them.
+``table.toml`` holds the words, one entry for each API or snippet of the notes. ``probes/`` holds the proofs: for each
+entry a function that shows today's behaviour, and one that shows that the replacement works. A test runs all of them.
 
-What is said about versions that are not installed comes from the release history (release notes and pull requests). Only
+Statements about versions that are not installed come from the release history (release notes and pull requests). Only
 the last column of the timeline is executed.
 """
 
@@ -33,7 +33,7 @@ ORT = [f"1.{minor}" for minor in range(11, 32)]
 
 
 @dataclass(frozen=True)
-class Row:
+class NoteEntry:
     """One API or snippet of the notes.
 
     Attributes:
@@ -45,10 +45,11 @@ class Row:
         today: what happens today, in words.
         use: what to write today; empty where the note's own form is right.
         chapter: where the course teaches it.
-        axis: ``torch`` or ``ort``, whose versions ``worked`` and ``since`` are.
-        worked: ``(first, last)`` version in which the note's form worked, by release history. An empty first version: it is older
-            than the picture. None where the row is not in the timeline.
-        since: first version that has the replacement, by release history; empty: older than the picture. None: there is none.
+        axis: ``torch`` or ``ort``: whose versions ``worked`` and ``since`` are.
+        worked: ``(first, last)`` version in which the note's form worked, by release history; an empty first version is older
+            than the timeline. None: the entry is not in the timeline.
+        since: first version that has the replacement, by release history; empty: older than the timeline. None: there is no
+            replacement.
     """
 
     id: str
@@ -65,7 +66,7 @@ class Row:
 
     @property
     def old(self) -> Callable[[], str]:
-        """The probe of the status: returns what it saw, in a few words."""
+        """The probe of the status: it returns what it saw, in a few words."""
         from oplab.archaeology import probes
 
         return probes.OLD[self.id]
@@ -79,29 +80,33 @@ class Row:
 
 
 @cache
-def rows() -> tuple[Row, ...]:
-    """The whole table, in the order of a reader's way: register, write, export, look, run, compile."""
+def rows() -> tuple[NoteEntry, ...]:
+    """The whole table, in a learner's order: register, write, export, look up, run, compile."""
     entries = tomllib.loads((HERE / "table.toml").read_text(encoding="utf-8"))["row"]
-    return tuple(_row(**entry) for entry in entries)
+    return tuple(_entry(**entry) for entry in entries)
 
 
-def _row(*, notes: list[str], worked: str | None = None, **words: str) -> Row:
+def _entry(*, notes: list[str], worked: str | None = None, **words: str) -> NoteEntry:
     span = None
     if worked is not None:
         first, _, last = worked.partition("-")
         span = (first, last)
-    return Row(notes=tuple(notes), worked=span, **{"use": "", **words})
+    return NoteEntry(notes=tuple(notes), worked=span, **{"use": "", **words})
 
 
-def find(id: str) -> Row:
-    """One entry by its id."""
+def find(id: str) -> NoteEntry:
+    """One entry by its id.
+
+    Raises:
+        KeyError: there is no such entry.
+    """
     for row in rows():
         if row.id == id:
             return row
     raise KeyError(f"there is no entry {id!r} in table.toml")
 
 
-def markdown(chosen: Sequence[Row]) -> str:
+def markdown(chosen: Sequence[NoteEntry]) -> str:
     """The entries as a Markdown table."""
     lines = ["| note | what it shows | today | what happens | write instead | chapter |", "|---|---|---|---|---|---|"]
     for row in chosen:
@@ -118,7 +123,7 @@ def markdown(chosen: Sequence[Row]) -> str:
 
 
 def counts() -> dict[str, int]:
-    """How many entries have which status."""
+    """The number of entries of each status."""
     found = Counter(row.status for row in rows())
     return {status: found[status] for status in STATUSES}
 
@@ -162,7 +167,7 @@ _AXES = {"torch": TORCH, "ort": ORT}
 _OLD_COLOUR, _NEW_COLOUR = "#9dbfe3", "#8fcaa9"
 
 
-def _panel(axes, names: list[str], chosen: list[Row]) -> None:
+def _panel(axes, names: list[str], chosen: list[NoteEntry]) -> None:
     from oplab.figures.drawings import FAINT, GREEN, INK, RED
 
     last = len(names) - 1
@@ -188,5 +193,5 @@ def _panel(axes, names: list[str], chosen: list[Row]) -> None:
     axes.xaxis.grid(color=FAINT, alpha=0.25, lw=0.8)
 
 
-def _short(row: Row, limit: int = 44) -> str:
+def _short(row: NoteEntry, limit: int = 44) -> str:
     return row.api if len(row.api) <= limit else row.api[: limit - 1] + "…"

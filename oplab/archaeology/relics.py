@@ -22,6 +22,7 @@ class MyClip(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, low: float, high: float) -> torch.Tensor:
+        """``x`` limited to [low, high]; same shape and dtype."""
         return x.clamp(low, high)
 
 
@@ -30,6 +31,7 @@ class MyRelu(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        """``max(x, 0)``; same shape and dtype."""
         return x.clamp(min=0)
 
 
@@ -38,12 +40,14 @@ class MyScale(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, factor: float) -> torch.Tensor:
+        """``x * factor``; same shape and dtype."""
         return x * factor
 
 
 class MySwish(torch.autograd.Function):
-    """``MySwish.apply(x)``: a Function for which nobody has written a mapping."""
+    """``MySwish.apply(x)``: a Function without a mapping."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        """``x * sigmoid(x)``; same shape and dtype."""
         return x * torch.sigmoid(x)

@@ -19,7 +19,7 @@ from string import Template
 from oplab.course import stubs
 from oplab.course.manifest import KINDS, Chapter, Course, load
 from oplab.errors import OplabError
-from oplab.grading.results import write_atomically
+from oplab.files import write_atomically
 
 _ID = re.compile(r"c(\d\d)\.([a-z][a-z0-9_]*)")
 

@@ -1,9 +1,9 @@
-"""The report of chapter 16: what a network computes in PyTorch, ONNX Runtime and the C++ program, of what nodes, and how fast.
+"""The report of chapter 16: what a network computes in PyTorch, ONNX Runtime and the C++ program, with which nodes, and how fast.
 
-    python -m oplab.capstone              # your exercises: compiles your kernels, exports, compares, measures, prints where it is
-    python -m oplab.capstone --to FOLDER  # the same, kept elsewhere
+    oplab capstone           # your exercises: compiles your kernels, exports, compares, measures, and prints where the report is
+    oplab capstone --to DIR  # the same, kept in another folder
 
-Each report is a folder of its own, ``build/capstone/report-001`` and so on, with one page, the models and the kernels: what would be
+Each report is a new folder, ``build/capstone/report-001`` and so on, with one page, the models and the kernels: what would be
 shipped, and the proof. No report replaces another.
 """
 

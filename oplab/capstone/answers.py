@@ -1,4 +1,4 @@
-"""The learner's answers: their kernels compiled, their functions run, and the report about them."""
+"""The learner's answers: compile the kernels, run the functions, and report about them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from oplab.capstone.projects import EXPORTERS, Project, point_cloud, super_resol
 
 
 def yours(work: Path) -> tuple[list[Project], list[str]]:
-    """The projects that are written in the track in use, and a sentence for each that is not.
+    """The projects that are solved in the track in use, and a sentence for each that is not.
 
     Args:
         work: a folder for the exported models.
+
+    Raises:
+        OplabError: there is no compiler, or the file of the answers cannot be read.
     """
-    from oplab import ops
     from oplab.course.stubs import Todo, is_stubs_error
     from oplab.lessons import Answers
     from oplab.nets.edge_net import load_edge_net
     from oplab.nets.srcnn import load_srcnn
+    from oplab.ops.torch_ops import load as load_operators
     from oplab.toolchain.build import BuildFailed, compile_exercise
 
-    ops.load()
+    load_operators()
     track = _track_folder()
     answers_file = track / "c16_capstone.py"
     answers = Answers(answers_file)
@@ -81,8 +84,8 @@ def _raised(error: Exception, file: Path) -> str:
 
 
 def _crash(project: Project) -> str | None:
-    """Whether the kernel ends a process. Asked in the C++ program, because it would end this one, or the notebook, as well."""
-    from oplab.parity import parity
+    """Whether the kernel crashes. It runs in the C++ program, because a crash would also end this process or the notebook."""
+    from oplab.parity.comparison import parity
 
     assert project.library is not None
     one = project.file(next(iter(EXPORTERS)))  # the other file has the same kernel
@@ -99,9 +102,9 @@ def _track_folder() -> Path:
 
 
 def report(folder: Path | None = None) -> Kept | None:
-    """Compile your kernels, export your networks, compare, measure, and keep the report; None where nothing is written yet.
+    """Compile your kernels, export your networks, compare, measure, and keep the report; None if nothing is solved yet.
 
-    Prints what is found, and a line for each project that is not written.
+    Prints the results, and a line for each project that is not solved.
 
     Args:
         folder: where reports are kept; ``build/capstone`` by default.

@@ -1,8 +1,7 @@
-"""Each project compared and measured, and the report that is kept of it: a folder with the page, the models and the kernels."""
+"""Compare and measure each project, and keep the report: a folder with the page, the models and the kernels."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from oplab import paths
 from oplab.capstone.page import operators, page, section
 from oplab.capstone.projects import EXPORTERS, Project
 from oplab.errors import OplabError
+from oplab.files import write_atomically
+from oplab.onnxtools.loading import load
 from oplab.parity.arrays import WrongAnswer
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ class Kept:
 
     Attributes:
         path: its page.
-        passed: every exporter's model agrees with PyTorch in ONNX Runtime and in the C++ program, and has the custom operator.
-        parities: for each project and exporter, what :func:`oplab.parity.arrays.parity` found.
-        problems: what does not agree, in sentences.
+        passed: whether every exporter's model agrees with PyTorch in ONNX Runtime and in the C++ program, and has the custom operator.
+        parities: the report of :func:`oplab.parity.parity`, by project and exporter.
+        problems: what does not agree, a sentence each.
         figures: the pictures, by project.
     """
 
@@ -58,6 +59,7 @@ def write(projects: Sequence[Project], folder: Path | None = None, notes: Sequen
     """Compare and measure each project, and keep the report.
 
     Args:
+        projects: at least one.
         folder: where reports are kept; ``build/capstone`` by default.
         notes: what is missing in the report, a sentence each.
 
@@ -66,7 +68,7 @@ def write(projects: Sequence[Project], folder: Path | None = None, notes: Sequen
     """
     if not projects:
         raise OplabError(
-            "There is nothing to report: no project is given.", "Solve c16.super_resolution or c16.point_cloud first."
+            "There is nothing to report: there is no project.", "Solve c16.super_resolution or c16.point_cloud first."
         )
     parities: dict[tuple[str, str], Report] = {}
     figures: dict[str, tuple[Figure, ...]] = {}
@@ -83,12 +85,12 @@ def write(projects: Sequence[Project], folder: Path | None = None, notes: Sequen
     home = _new_folder(folder or paths.build_dir() / "capstone")
     for project in projects:
         _keep_files(project, home)
-    _write(home / "report.html", page(sections, passed, problems, notes))
+    write_atomically(home / "report.html", page(sections, passed, problems, notes))
     return Kept(home / "report.html", passed, parities, tuple(problems), figures)
 
 
 def _compared(project: Project, exporter: str) -> Report:
-    from oplab.parity import parity
+    from oplab.parity.comparison import parity
 
     libraries = [project.library] if project.library else []
     return parity(
@@ -115,14 +117,18 @@ def _problems(project: Project, found: Mapping[str, Report]) -> list[str]:
                 f"{project.title}: the returned module is in train mode. Call eval() before you export and compare."
             )
             break
-        count = operators(project.file(exporter))[project.operator]
+        count = operators(load(project.file(exporter)))[project.operator]
         if count != 1:
             problems.append(f"{where}the graph has {count} nodes {project.operator}, not 1.")
     return problems
 
 
 def _new_folder(home: Path) -> Path:
-    """An empty folder with the next number. Two reports that are written at the same time get two numbers."""
+    """An empty folder with the next number. Two reports that are written at the same time get two numbers.
+
+    Raises:
+        OplabError: the folder cannot be written.
+    """
     try:
         home.mkdir(parents=True, exist_ok=True)
         number = 1 + max((int(p.name[7:]) for p in home.glob("report-*") if p.name[7:].isdigit()), default=0)
@@ -134,7 +140,9 @@ def _new_folder(home: Path) -> Path:
             except FileExistsError:
                 number += 1
     except OSError as error:
-        raise OplabError(f"{home} cannot be written: {error.strerror}.", "Make room, or give another folder.") from None
+        raise OplabError(
+            f"{home} cannot be written: {error.strerror}.", "Free some space, or choose another folder."
+        ) from None
 
 
 def _keep_files(project: Project, home: Path) -> None:
@@ -144,10 +152,3 @@ def _keep_files(project: Project, home: Path) -> None:
         shutil.copy2(project.file(exporter), folder)
     if project.library:
         shutil.copy2(project.library, folder / f"kernel{project.library.suffix}")
-
-
-def _write(path: Path, text: str) -> None:
-    """In one move: a reader sees the whole page or none."""
-    partial = path.with_suffix(".partial")
-    partial.write_text(text, encoding="utf-8")
-    os.replace(partial, path)

@@ -1,4 +1,4 @@
-"""Figures for a page: drawn without a window, and kept as text in the page."""
+"""Figures for a page: drawn without a window, and embedded in the page as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 def figure(
     rows: int, columns: int, size: tuple[float, float], projection: str | None = None
 ) -> tuple[Figure, list[Any]]:
-    """A figure that no window and no notebook shows by itself."""
+    """A figure that neither a window nor a notebook shows by itself.
+
+    Args:
+        rows, columns: the number of axes.
+        size: width and height in inches.
+        projection: of all axes, for example ``"3d"``.
+
+    Returns:
+        The figure and its axes, row by row.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -25,6 +34,7 @@ def figure(
 
 
 def image(drawn: Figure, words: str) -> str:
+    """The figure as an HTML ``<img>`` with its data inside; ``words`` are its alternative text."""
     stream = io.BytesIO()
     drawn.savefig(stream, format="png", dpi=110)
     return (

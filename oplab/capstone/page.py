@@ -1,4 +1,4 @@
-"""The report's page: of each project a picture, latency, parity and structure; all of it in one file."""
+"""The page of the report: a picture, latency, parity and structure of each project, in one file."""
 
 from __future__ import annotations
 
@@ -7,42 +7,47 @@ import html
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oplab.capstone.figures import figure, image
 from oplab.capstone.projects import EXPORTERS, Feeds, Project
+from oplab.onnxtools.loading import load
+from oplab.onnxtools.names import node_type
+from oplab.onnxtools.subgraphs import every_node
 
 if TYPE_CHECKING:
+    import onnx
     from matplotlib.figure import Figure
 
     from oplab.parity.report import Report
 
 
-def operators(model: Path) -> Counter[str]:
-    import onnx
-
-    from oplab.checks.graphs import ops
-
-    return ops(onnx.load(model))
+def operators(model: onnx.ModelProto) -> Counter[str]:
+    """How often a model uses each operator, as ``domain::Type``; subgraphs and functions are included."""
+    return Counter(node_type(node) for node in every_node(model))
 
 
 def section(project: Project, found: Mapping[str, Report], *, is_right: bool) -> tuple[str, tuple[Figure, ...]]:
-    """The part of the page about one project, and its figures.
+    """The part of the page about one project, as HTML, and its figures.
 
     Args:
-        is_right: nothing was found wrong with the project, so its picture has to succeed.
+        project: the delivered project.
+        found: the comparison of each exporter's model.
+        is_right: no problem was found, so drawing the picture has to succeed.
+
+    Raises:
+        Exception: whatever drawing raises, if ``is_right``.
     """
-    import oplab
+    from oplab.ops.sessions import session
 
     libraries = [project.library] if project.library else []
     sessions: dict[str, Any] = {}
 
     def run(exporter: str, feeds: Feeds) -> np.ndarray:
         if exporter not in sessions:
-            sessions[exporter] = oplab.session(project.file(exporter), libraries=libraries)
+            sessions[exporter] = session(project.file(exporter), libraries=libraries)
         return sessions[exporter].run(None, dict(feeds))[0]
 
     parts = [f"<h2>{html.escape(project.title)}</h2>"]
@@ -52,7 +57,7 @@ def section(project: Project, found: Mapping[str, Report], *, is_right: bool) ->
             drawn.append(project.picture(run))
             parts.append(image(drawn[-1], project.title))
             parts += [f"<p>{html.escape(fact)}</p>" for fact in project.facts(run)]
-        except Exception as error:  # outputs of any shape and type may come out of a wrong model
+        except Exception as error:  # a wrong model may return outputs of any shape and type
             if is_right:
                 raise
             parts.append(
@@ -78,13 +83,11 @@ def _shapes(feeds: Feeds) -> str:
 
 
 def _structure(project: Project, exporter: str) -> str:
-    """A table of what the file has, and its graph."""
-    import onnx
-
-    from oplab.viewer import show
+    """A table of the inputs, outputs, versions and nodes of a file, and its graph."""
+    from oplab.viewer.view import show
 
     path = project.file(exporter)
-    model = onnx.load(path)
+    model = load(path)
 
     def ports(values: Any) -> str:
         shown = []
@@ -100,7 +103,7 @@ def _structure(project: Project, exporter: str) -> str:
         "inputs": ports(model.graph.input),
         "outputs": ports(model.graph.output),
         "opsets": ", ".join(f"{entry.domain or 'ai.onnx'} {entry.version}" for entry in model.opset_import),
-        "nodes": ", ".join(f"{count} × {name}" for name, count in sorted(operators(path).items())),
+        "nodes": ", ".join(f"{count} × {name}" for name, count in sorted(operators(model).items())),
         "size": f"{path.stat().st_size / 1000:.0f} kB in one file",
     }
     table = "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in rows.items())
@@ -141,6 +144,14 @@ img { max-width: 100%; } .faint { color: #66727d; font-size: 13px; } summary { c
 
 
 def page(sections: Sequence[str], passed: bool, problems: Sequence[str], notes: Sequence[str]) -> str:
+    """The whole page as HTML.
+
+    Args:
+        sections: the HTML of each project.
+        passed: whether everything agrees.
+        problems: what does not agree, a sentence each.
+        notes: what is missing in the report, a sentence each.
+    """
     import onnx
     import onnxruntime
     import torch

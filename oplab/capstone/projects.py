@@ -1,4 +1,4 @@
-"""The two projects of chapter 16, as what was delivered and the inputs to try it on."""
+"""The two projects of chapter 16: what was delivered, and inputs to test it with."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Feeds = Mapping[str, np.ndarray]
 
 @dataclass
 class Project:
-    """A network that was delivered: the module, a file for each exporter, a kernel, and inputs to try them on.
+    """A network that was delivered: the module, a file for each exporter, a kernel, and inputs to test them with.
 
     Attributes:
         title: what the report calls it.
         module: the PyTorch module that the files were made from, in eval mode.
         folder: where ``torchscript.onnx`` and ``dynamo.onnx`` are.
-        library: the compiled kernel; None takes the course's own.
+        library: the compiled kernel; None uses the course's own.
         operator: the custom operator, as ``lab::KNN``.
-        cases: inputs by a name for each; none of them needs the size of the export.
-        picture: draws what the network does, given ``run(exporter, feeds) -> array``.
-        facts: sentences with numbers about what ONNX Runtime computes, given the same.
+        cases: inputs by the name of the case; sizes other than those of the export are among them.
+        picture: draws what the network does, with ``run(exporter, feeds) -> array``.
+        facts: sentences with numbers about the results of ONNX Runtime, with the same ``run``.
     """
 
     title: str
@@ -44,10 +44,13 @@ class Project:
     facts: Callable[[Run], list[str]] = field(default=lambda run: [])
 
     def file(self, exporter: str) -> Path:
-        """The model of one exporter.
+        """The path of one exporter's model.
+
+        Args:
+            exporter: a key of :data:`EXPORTERS`.
 
         Raises:
-            OplabError: it was not written.
+            OplabError: there is no such file.
         """
         path = self.folder / f"{exporter}.onnx"
         if not path.is_file():
@@ -63,7 +66,14 @@ Run = Callable[[str, Feeds], np.ndarray]
 def super_resolution(
     module: Any, folder: Path, library: Path | None = None, operator: str = "lab::DynamicResize"
 ) -> Project:
-    """The project whose factor is an input: ``module(photo, factor)``, and its two files in ``folder``."""
+    """The project whose factor is an input.
+
+    Args:
+        module: ``module(photo, factor)``: float32 (N, 1 or 3, H, W) and a float32 scalar.
+        folder: has ``torchscript.onnx`` and ``dynamo.onnx``.
+        library: the compiled kernel; None uses the course's own.
+        operator: the custom operator of the two files.
+    """
     from oplab.nets import photos
     from oplab.nets.srcnn import shrink
 
@@ -90,7 +100,14 @@ def super_resolution(
 
 
 def point_cloud(module: Any, folder: Path, library: Path | None = None, operator: str = "lab::KNN") -> Project:
-    """The classifier: ``module(xyz, offset)``, and its two files in ``folder``."""
+    """The classifier of point clouds.
+
+    Args:
+        module: ``module(xyz, offset)``: float32 (points, 3) and int64 (clouds,), the end of each cloud.
+        folder: has ``torchscript.onnx`` and ``dynamo.onnx``.
+        library: the compiled kernel; None uses the course's own.
+        operator: the custom operator of the two files.
+    """
     from oplab.nets.point_clouds import SOLIDS, cloud, clouds
 
     rng = np.random.default_rng(16)

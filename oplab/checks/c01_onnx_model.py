@@ -25,7 +25,7 @@ from oplab.onnxtools.subgraphs import reads
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 MAX_TEXT = 90_000  # characters of a result as JSON; the right ones have at most 3000
-MAX_IR, MAX_OPSET = 13, 26  # what ONNX Runtime 1.31 takes; tests/unit/test_c01_facts.py holds it to that
+MAX_IR, MAX_OPSET = 13, 26  # what ONNX Runtime 1.31 takes; tests/lessons/test_c01_facts.py holds it to that
 
 
 def record(c: Collect, name: str, call: Callable[..., Any], *args: Any) -> None:

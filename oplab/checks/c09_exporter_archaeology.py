@@ -16,6 +16,7 @@ from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import explained, no_symbolic, sentence, symbolic_causes
+from oplab.onnxtools.names import node_type
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -366,8 +367,7 @@ def _expect_chain(model: onnx.ModelProto, steps: Sequence[tuple[str, tuple[float
     if axis != "batch":
         raise WrongAnswer(f"The first axis of x is named {axis!r}, expected 'batch'.")
     wanted = [_NODES[name] for name, _ in steps]
-    found = [f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in model.graph.node]
-    found = [name for name in found if name != "Constant"]
+    found = [name for name in map(node_type, model.graph.node) if name != "Constant"]
     if found != wanted:
         raise WrongAnswer(f"Expected the nodes {', '.join(wanted)}, the graph has {', '.join(found)}.")
     factors = [arguments[0] for name, arguments in steps if name == "MyScale"]

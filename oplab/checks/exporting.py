@@ -56,7 +56,7 @@ def export(
 
 
 def quiet_exports() -> None:
-    """Leave out of what this process prints what hides the point of a lesson or of an answer.
+    """Silence warnings and logs that would hide what a lesson's or an answer's output shows.
 
     The TorchScript path warns that it is deprecated at each export, and prints the whole graph when one fails; ONNX
     Runtime logs what it also raises. Exceptions are not touched.

@@ -11,6 +11,7 @@ import onnx
 
 from oplab.checks.errors import shortened
 from oplab.checks.ort_errors import NO_CAUSES, Causes, sentence
+from oplab.onnxtools.names import node_type, normal_domain
 from oplab.onnxtools.subgraphs import bodies, reads
 from oplab.parity.arrays import WrongAnswer, describe
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:
     """An ONNX model that is complete in one file.
+
+    Not ``onnxtools.loading``: an answer is bytes and must not name a path of this machine, and what is wrong with it is a WrongAnswer.
 
     Args:
         name: names the model in messages.
@@ -78,15 +81,13 @@ def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 def ops(model: onnx.ModelProto) -> Counter[str]:
     """How often each operator is used; custom ones as ``domain::Type``."""
-    return Counter(
-        node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}" for node in nodes(model)
-    )
+    return Counter(map(node_type, nodes(model)))
 
 
 def opset(model: onnx.ModelProto, domain: str = "") -> int | None:
     """The version that the model imports of a domain, or None."""
-    same = ("", "ai.onnx") if domain in ("", "ai.onnx") else (domain,)
-    return next((entry.version for entry in model.opset_import if entry.domain in same), None)
+    wanted = normal_domain(domain)
+    return next((entry.version for entry in model.opset_import if normal_domain(entry.domain) == wanted), None)
 
 
 def expect_opset(model: onnx.ModelProto, version: int, domain: str = "") -> None:

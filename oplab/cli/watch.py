@@ -17,7 +17,7 @@ from oplab.course.manifest import Chapter, Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
 from oplab.grading.client import Server
-from oplab.grading.engine import grade
+from oplab.grading.grader import grade
 from oplab.grading.results import Outcome, Results
 from oplab.grading.text import MARKS, outcome_lines
 
@@ -40,7 +40,7 @@ def watch(course: Course, *, jobs: int = 2) -> None:
 
 
 class Texts:
-    """What the learner's files said last, and which exercises a change touches."""
+    """The last texts of the learner's files, and which exercises a change touches."""
 
     def __init__(self, course: Course):
         self._course = course
@@ -80,7 +80,7 @@ class Texts:
 
 
 class Session:
-    """What is known and what is to be done. One thread grades; saves and keys only leave wishes for it."""
+    """The state of the watch. One thread grades; saved files and keys only add exercises to its queue."""
 
     def __init__(self, course: Course, server: Server, jobs: int):
         self.course, self.server, self.jobs = course, server, jobs
@@ -92,7 +92,7 @@ class Session:
         self.current: Exercise | None = None
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue()
         self._wishes: dict[str, Exercise] = {}
-        self._version: dict[str, int] = {}  # counts the saves of an exercise: a verdict on an older text is dropped
+        self._version: dict[str, int] = {}  # counts the saves of an exercise: a result for an older text is dropped
         self._wake = threading.Condition()
         self._stop = threading.Event()
         self._told: list[str] = []
@@ -147,7 +147,7 @@ class Session:
         self._events.put(("redraw", None))
 
     def wish(self, exercises: list[Exercise]) -> None:
-        """Have these graded. What runs for an older text is cancelled."""
+        """Have these exercises graded. A run on an older text is cancelled."""
         with self._wake:
             for exercise in exercises:
                 self._wishes[exercise.id] = exercise
@@ -165,6 +165,7 @@ class Session:
         return next((exercise for exercise in order if self.status(exercise) != "passed"), None)
 
     def status(self, exercise: Exercise) -> str:
+        """The last status of an exercise: of this session, else of an earlier one."""
         outcome = self.outcomes.get(exercise.id)
         return outcome.status if outcome else self.reached.entry(exercise.id).status
 
@@ -177,7 +178,7 @@ class Session:
             return False
 
     def _warm(self) -> None:
-        """Load the libraries while the learner reads, so that the first save is as quick as the others."""
+        """Load the libraries while the learner reads, so that the first save is graded as fast as later ones."""
 
         def start() -> None:
             try:
@@ -266,7 +267,7 @@ class Session:
 
 
 class Plain:
-    """Lines, for a pipe or a log: no keys, no colours, no redrawing."""
+    """Output as lines, for a pipe or a log: no keys, no colours, no redrawing."""
 
     def __init__(self, session: Session):
         self.session = session
@@ -279,15 +280,17 @@ class Plain:
         pass
 
     def keys(self, press: Any) -> None:
-        pass
+        """Does nothing: there are no keys."""
 
     def graded(self, outcomes: tuple[Outcome, ...]) -> None:
+        """Print the new outcomes and what is next."""
         for outcome in outcomes:
             print("\n".join(outcome_lines(outcome, details=not outcome.passed)), flush=True)
         following = self.session.next()
         print(f"next: {following.id}" if following else "Every exercise has passed.", flush=True)
 
     def update(self) -> None:
+        """Print the note, once."""
         if self.session.note:
             print(self.session.note, flush=True)
             self.session.note = ""
@@ -320,6 +323,7 @@ class Screen:
         termios.tcsetattr(0, termios.TCSADRAIN, self._restore)
 
     def keys(self, press: Any) -> None:
+        """Call ``press`` with each key that was pressed."""
         while select.select([0], [], [], 0)[0]:
             data = os.read(0, 1)
             if not data:
@@ -328,9 +332,10 @@ class Screen:
                 press(data.decode().lower())
 
     def graded(self, outcomes: tuple[Outcome, ...]) -> None:
-        pass
+        """Does nothing: :meth:`update` shows the outcomes."""
 
     def update(self) -> None:
+        """Draw the screen."""
         from rich.text import Text
 
         height = self._live.console.size.height
@@ -349,7 +354,7 @@ class Screen:
             yield from self._chapter(chapter)
 
     def _body(self) -> Iterator[str]:
-        """What is being graded, the last verdict, the next exercise, and a hint that was asked for."""
+        """What is being graded, the last result, the next exercise, and a hint that was asked for."""
         import textwrap
 
         session, width = self.session, max(40, self._live.console.size.width - 2)
@@ -387,7 +392,7 @@ class Screen:
 
 
 def _window(lines: list[str], room: int) -> list[str]:
-    """At most ``room`` lines, those around the current exercise; the cuts are marked."""
+    """At most ``room`` lines, those around the current exercise; cuts are marked."""
     if len(lines) <= room:
         return lines
     room = max(3, room)

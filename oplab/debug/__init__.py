@@ -1,11 +1,11 @@
-"""Find out why a model is wrong: look inside, compare with torch layer by layer, search the first node that drifts, cut and replace."""
+"""Why is a model wrong? Look inside, compare with torch layer by layer, find the first node that drifts, cut and replace."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
-# Nothing is imported before it is used: the command line knows this package and has to start at once.
+# Nothing is imported before it is used: what needs one tool does not load torch for the others.
 _PLACES = {
     "Drift": "drifting",
     "Found": "bisecting",

@@ -1,4 +1,4 @@
-"""The first node at which a model drifts from a reference, in O(log n) runs of growing or shrinking prefixes of the graph."""
+"""The first node at which a model drifts from a reference, in O(log n) runs of prefixes of the graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ Progress = Callable[["Step"], None]
 
 @dataclass(frozen=True)
 class Step:
-    """One comparison: the values that are alive after the first ``cut`` nodes."""
+    """One comparison: the values that are alive after the first ``cut`` nodes.
+
+    Attributes:
+        cut: the number of nodes that ran.
+        of: the number of nodes in the graph.
+        worst: the first value that differs, or the one with the largest error.
+        drift: its difference.
+    """
 
     cut: int
     of: int
@@ -39,11 +46,14 @@ class Found:
     """Where a model begins to drift.
 
     Attributes:
-        node: the place of the first node whose result differs while all that it reads agrees; None if nothing differs.
-        suspects: labels of the nodes that may be at fault: this one, with those before it that have no partner in the reference.
-        value: the first value that differs, with its ``drift``.
-        runs: how many times (a part of) the model ran; the reference ran as often.
+        node: the index of the first node whose result differs although all that it reads agrees; None if nothing differs.
+        suspects: labels of the nodes that may be at fault: those without a partner in the reference right before this node, then
+            this node.
+        value: the first value that differs.
+        drift: the difference of that value.
+        runs: how many times the model, or a part of it, ran; the reference ran as often.
         steps: the comparisons in order.
+        details: sentences about how the node differs from its partner in the reference.
     """
 
     node: int | None
@@ -55,7 +65,7 @@ class Found:
     details: list[str] = field(default_factory=list, repr=False)
 
     def text(self) -> str:
-        """What was found, for a terminal."""
+        """The steps and the result, for a terminal."""
         lines = [str(step) for step in self.steps]
         if self.node is None:
             return "\n".join([*lines, f"No node drifts: all outputs agree (largest error {self.drift.error:.1e})."])
@@ -87,10 +97,10 @@ def bisect(
     libraries: Sequence[str | os.PathLike[str]] = (),
     progress: Progress | None = None,
 ) -> Found:
-    """Find the first node whose result differs from the reference although everything it reads agrees.
+    """Find the first node whose result differs from the reference although everything that it reads agrees.
 
-    What counts is the frontier after the first k nodes: the values that later nodes or the outputs read. A fault that reaches the output
-    shows in every frontier behind it, so the frontiers are searched by halving. Each run computes only the nodes before its cut.
+    The search compares frontiers. The frontier after the first k nodes are the values that later nodes or the outputs read. A fault that
+    reaches the output shows in every later frontier, so a binary search finds it. Each run computes only the nodes before its cut.
 
     Args:
         model: the model under test: a path, bytes, a ModelProto or an ONNXProgram.
@@ -98,11 +108,11 @@ def bisect(
             :func:`oplab.debug.compare_layers`).
         inputs: for both, by name or in the graph's order.
         tolerance: of the error relative to a value's largest magnitude; by dtype if left out.
-        libraries: custom-op libraries beside the course's own.
+        libraries: custom-op libraries in addition to the course's own.
         progress: called with each step.
 
     Raises:
-        OplabError: inputs that do not fit, a reference with other outputs, or a model that does not run even in part.
+        OplabError: the inputs do not fit, the reference has other outputs, or the model does not run even in part.
     """
     proto = load(model)
     wiring = Wiring(proto)
@@ -149,7 +159,7 @@ class _Search:
         return Found(node, suspects, bad.worst, bad.drift, 0, [])
 
     def frontier(self, cut: int) -> list[str]:
-        """Values made before the cut that are read behind it, or that are outputs."""
+        """Values computed before the cut that are outputs, or that nodes after it read."""
         makers, readers, ends = self.wiring.makers, self.wiring.readers, set(self.wiring.outputs)
         return [
             name
@@ -184,7 +194,7 @@ class _Search:
         return step
 
     def _values(self, cut: int, names: list[str]) -> dict[str, np.ndarray]:
-        """Run the first ``cut`` nodes alone: what is wrong behind them cannot disturb, and nothing is computed in vain."""
+        """Run only the first ``cut`` nodes: a fault after them has no effect, and nothing is computed in vain."""
         part = onnx.ModelProto()
         part.CopyFrom(self.proto)
         keep = self.wiring.nodes[:cut]
@@ -195,7 +205,7 @@ class _Search:
 
 
 class _Values:
-    """The reference's values under the model's names, with its graph where it has one."""
+    """The reference's values by the model's names, with its graph if it has one."""
 
     def __init__(
         self,
@@ -224,7 +234,11 @@ def _reference(
     given: dict[str, np.ndarray],
     libraries: Sequence[str | os.PathLike[str]],
 ) -> tuple[_Values, int]:
-    """The reference's values, and how often the model ran to match them."""
+    """The reference's values, and how often the model ran to match them.
+
+    Raises:
+        OplabError: the reference has another number of outputs.
+    """
     if isinstance(reference, Mapping):
         arrays = {name: np.asarray(value) for name, value in reference.items()}
         known = {name: name for name in arrays if name in wiring.makers}

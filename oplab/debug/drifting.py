@@ -1,4 +1,4 @@
-"""How far two values of the same place are apart, on a scale that does not depend on their size."""
+"""The difference of two corresponding values, on a scale that does not depend on their magnitude."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ TOLERANCE = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-3, "float64": 1e-8
 
 @dataclass(frozen=True)
 class Drift:
-    """The difference between an expected and a given array.
+    """The difference of an array from the expected one.
 
     Attributes:
-        error: largest absolute difference, divided by the largest finite magnitude that was expected; inf where shapes differ, or NaN or
-            infinities are not at the same places.
-        tolerance: what the coarser of the two dtypes allows.
+        error: largest absolute difference, divided by the largest finite magnitude that was expected; inf if shapes differ, or NaN or
+            infinities are not in the same places.
+        tolerance: the largest allowed error, that of the coarser dtype.
         reason: a sentence about what differs, or "".
     """
 
@@ -27,17 +27,18 @@ class Drift:
 
     @property
     def bad(self) -> bool:
+        """Whether the error is above the tolerance."""
         return not self.error <= self.tolerance
 
 
 def drift(expected: np.ndarray, got: np.ndarray, tolerance: float | None = None) -> Drift:
-    """Compare two values of one place in two models.
+    """Compare two corresponding values of two models.
 
-    A float16 may stand for a float32: dtypes of one kind are compared by value, by the coarser one's tolerance.
+    A float16 may correspond to a float32: dtypes of one kind are compared by value, with the tolerance of the coarser one.
 
     Args:
-        expected: from the reference.
-        got: from the model under test.
+        expected: an array of the reference, of any dtype and shape.
+        got: the array of the model under test.
         tolerance: of the error, by default that of :data:`TOLERANCE`, 0 for integers and booleans.
     """
     if tolerance is None:
@@ -64,7 +65,7 @@ def drift(expected: np.ndarray, got: np.ndarray, tolerance: float | None = None)
         )
     scale = np.abs(left[finite]).max(initial=0.0)
     gap = np.abs(left[finite] - right[finite]).max(initial=0.0)
-    # Where all of the reference is zero there is no scale: the difference itself is then the error.
+    # If all of the reference is zero there is no scale: the difference itself is then the error.
     error = float(gap / scale) if scale > 0 else float(gap)
     return Drift(
         error,

@@ -1,4 +1,4 @@
-"""The values inside a torch module beside those inside its exported model, layer by layer."""
+"""The values inside a torch module, compared with those inside its exported model, layer by layer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from oplab.debug.drifting import Drift, drift
 from oplab.debug.matching import align, item
 from oplab.debug.model import Wiring, as_array, feeds, label, load
 from oplab.debug.tapping import tap
-from oplab.errors import OplabError
+from oplab.errors import OplabError, first_line
 
 if TYPE_CHECKING:
     import torch
 
-# They make no value of the model: a view for autograd, and memory whose content is still undefined.
+# Their results are not values of the model: a view for autograd, and memory whose content is still undefined.
 _NO_VALUES = {"detach", "empty", "empty_like", "empty_strided", "new_empty"}
 # ATen's name for what an ONNX operator computes, where the two differ by more than underscores and capitals.
 _KINDS = {
@@ -52,15 +52,15 @@ _KINDS = {
 
 
 @dataclass(frozen=True)
-class Row:
-    """One ONNX value with the torch value that it stands for.
+class LayerComparison:
+    """One ONNX value, compared with the torch value that corresponds to it.
 
     Attributes:
         node: the ONNX node, as messages call it.
         value: the name of its output.
         layer: the torch module's name and operator: ``layer1.0.conv1 (convolution)``.
-        expected, got: torch's array and ONNX Runtime's.
-        drift: how far they are apart.
+        expected, got: torch's array and ONNX Runtime's, of one shape.
+        drift: the difference of the two.
     """
 
     node: str
@@ -81,12 +81,12 @@ class Layers:
         unseen: torch operations without an ONNX value (folded or fused away).
     """
 
-    rows: list[Row]
+    rows: list[LayerComparison]
     unmatched: list[str]
     unseen: list[str]
 
     @property
-    def first_bad(self) -> Row | None:
+    def first_bad(self) -> LayerComparison | None:
         """The first row that is outside its tolerance."""
         return next((row for row in self.rows if row.drift.bad), None)
 
@@ -143,21 +143,20 @@ def compare_layers(
     tolerance: float | None = None,
     libraries: Sequence[str | os.PathLike[str]] = (),
 ) -> Layers:
-    """Run both, see every value inside each, and put those side by side that stand for each other.
+    """Run a module and its exported model, and compare every pair of values inside them that correspond to each other.
 
-    torch is watched operator by operator, so functions without a module are seen too. A BatchNorm that the exporter folded into the
-    convolution before it stands for that convolution.
+    Every operator that torch calls is recorded, so functions without a module are compared too. A BatchNorm that the exporter folded
+    into the convolution before it is compared as one with it.
 
     Args:
-        module: as it was exported: in eval mode, on the CPU.
+        module: the module that was exported, in eval mode, on the CPU.
         model: a path, bytes, a ModelProto or an ONNXProgram.
-        inputs: a sequence in the graph's order (one tensor alone, too), or a mapping by the graph's input names. torch gets them by
-            position.
+        inputs: a tensor, a sequence in the graph's order, or a mapping by the graph's input names. torch gets them by position.
         tolerance: of the error relative to a value's largest magnitude; by dtype if left out.
-        libraries: custom-op libraries beside the course's own.
+        libraries: custom-op libraries in addition to the course's own.
 
     Raises:
-        OplabError: inputs that do not fit, or either side does not run.
+        OplabError: the inputs do not fit, or one of the two does not run.
     """
     import torch
 
@@ -176,7 +175,9 @@ def compare_layers(
         name = left[i].name
         place = wiring.makers[name]
         how = drift(seen[j].array, values[name], tolerance)
-        rows.append(Row(label(wiring.nodes[place], place), name, seen[j].layer, seen[j].array, values[name], how))
+        rows.append(
+            LayerComparison(label(wiring.nodes[place], place), name, seen[j].layer, seen[j].array, values[name], how)
+        )
     paired = [{i for i, _ in pairs}, {j for _, j in pairs}]
     alone = dict.fromkeys(wiring.makers[left[i].name] for i in range(len(left)) if i not in paired[0])
     matched_nodes = {wiring.makers[row.value] for row in rows}
@@ -192,7 +193,11 @@ class _Call:
 
 
 def _watch(module: torch.nn.Module, tensors: tuple[torch.Tensor, ...], fold_norms: bool) -> list[_Call]:
-    """Every tensor that an ATen operator makes while the module runs, in order, as it was then: in-place operators change them later."""
+    """A copy of every tensor that an ATen operator returns while the module runs, in order: in-place operators may change it later.
+
+    Raises:
+        OplabError: the module does not run.
+    """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -227,16 +232,13 @@ def _watch(module: torch.nn.Module, tensors: tuple[torch.Tensor, ...], fold_norm
         handles.append(part.register_forward_pre_hook(lambda _m, _a, path=path: stack.append(path)))
         handles.append(part.register_forward_hook(lambda _m, _a, _r: _pop(stack), always_call=True))
     fused = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(
-        False
-    )  # one operator for a whole transformer layer would hide what is in it
+    torch.backends.mha.set_fastpath_enabled(False)  # one operator for a whole transformer layer would hide its parts
     try:
         with torch.no_grad(), Watch():
             module(*tensors)
     except Exception as error:
-        text = str(error).strip().splitlines()
         raise OplabError(
-            f"The torch module does not run on these inputs: {text[0][:240] if text else type(error).__name__}",
+            f"The torch module does not run on these inputs: {first_line(error)}.",
             "Call it yourself once: module(*inputs).",
         ) from None
     finally:
@@ -252,6 +254,3 @@ def _pop(stack: list[str]) -> None:  # a forward hook's result would replace the
 
 def _plain(name: str) -> str:
     return name.lower().replace("_", "")
-
-
-__all__ = ["Layers", "Row", "compare_layers"]

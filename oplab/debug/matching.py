@@ -1,4 +1,4 @@
-"""Which value of one graph stands for which of another: in the order of the graphs, by kind, name and, above all, by value."""
+"""Which values of two graphs correspond: in the order of the graphs, by kind, by name and, above all, by value."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _CLOSE = 1e-3
 
 @dataclass(frozen=True)
 class Item:
-    """A value with what is known of it.
+    """A value, with what is compared to find its counterpart.
 
     Attributes:
         name: its name in its own graph.
-        kinds: what made it, in words that both graphs use; an item may be of several kinds.
+        kinds: the operator that computed it, in words that both graphs use; an item may be of several kinds.
         shape: of the array.
         samples: at most 512 of its values, at places that depend on the shape alone.
         scale: the largest magnitude of the whole array.
@@ -35,7 +35,7 @@ class Item:
 
 
 def item(name: str, kinds: Sequence[str], array: np.ndarray) -> Item:
-    """An item of an array. Values that are no numbers have no samples and match by kind and name."""
+    """An item of an array of any dtype. Values that are not numbers have no samples and match by kind and name."""
     if array.dtype.kind not in "biuf":
         return Item(name, frozenset(kinds), array.shape, np.empty(0), 0.0)
     flat = array.reshape(-1)
@@ -46,10 +46,10 @@ def item(name: str, kinds: Sequence[str], array: np.ndarray) -> Item:
 
 
 def align(left: Sequence[Item], right: Sequence[Item]) -> list[tuple[int, int]]:
-    """Pairs of places that stand for each other, growing in both lists.
+    """Pairs of indices ``(in left, in right)`` that correspond, increasing in both lists.
 
-    A pair needs equal shapes and one of: close values, or a common kind. Of all ways to pair without crossing, the best in sum is taken:
-    3 for close values, 2 for a common kind, 1 for the same name.
+    A pair needs equal shapes, and close values or a common kind. Of all ways to pair without crossing, the one with the largest sum is
+    taken: 3 for close values, 2 for a common kind, 1 for the same name.
     """
     score = np.zeros((len(left), len(right)))
     for i, mine in enumerate(left):
@@ -100,10 +100,21 @@ def match(
     their_inputs: Mapping[str, np.ndarray],
     libraries: Sequence[str | os.PathLike[str]] = (),
 ) -> tuple[dict[str, str], int]:
-    """The reference's name for each value of a model that has a partner there, and how often the model ran to find out.
+    """The counterparts of a model's values in a reference.
 
-    Two versions of one file have the same nodes in the same order under the same names: then nothing has to run. Otherwise both run once
+    Two versions of one file have the same nodes in the same order with the same names: then nothing has to run. Otherwise both run once
     with every value visible, and the values are aligned.
+
+    Args:
+        mine, theirs: the graphs of the model and of the reference.
+        my_inputs, their_inputs: arrays by input name.
+        libraries: custom-op libraries in addition to the course's own.
+
+    Returns:
+        The reference's name of each value that has a counterpart, and how often the model ran.
+
+    Raises:
+        OplabError: one of the two does not run.
     """
     if _same_frame(mine, theirs):
         pairs = [

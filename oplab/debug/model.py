@@ -1,20 +1,20 @@
-"""A model as the debugging tools see it: complete in memory, its nodes in order, who makes a value and who reads it."""
+"""A model as the debugging tools see it: complete in memory, its nodes in order, and which nodes compute and read a value."""
 
 from __future__ import annotations
 
 import difflib
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
 from oplab.errors import OplabError
+from oplab.onnxtools import loading
 from oplab.onnxtools.inputs import checked_inputs, input_specs
+from oplab.onnxtools.names import node_type
 from oplab.onnxtools.subgraphs import bodies, reads, walk
 
 
@@ -30,108 +30,60 @@ def load(model: Any, what: str = "the model") -> onnx.ModelProto:
             a value made twice, nodes in a circle).
     """
     proto = onnx.ModelProto()
-    proto.CopyFrom(_read(model, what))
+    proto.CopyFrom(loading.load(model, what))
     if not proto.HasField("graph") or not proto.graph.output:
         raise OplabError(f"{what} holds no graph with an output.", "Export the model again.")
     Wiring(proto, what).check()
     return proto
 
 
-def _read(model: Any, what: str) -> onnx.ModelProto:
-    if isinstance(model, (str, os.PathLike)):
-        return _read_file(Path(model), what)
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return _parse(bytes(model), what)
-    if isinstance(model, onnx.ModelProto):
-        proto = model
-    elif hasattr(model, "model_proto"):  # an ONNXProgram
-        proto = model.model_proto
-    elif type(model).__module__.split(".")[0] == "onnx_ir":
-        import onnx_ir
-
-        proto = onnx_ir.to_proto(model)
-    else:
-        raise OplabError(
-            f"{what}: a model is a path, bytes, a ModelProto or an ONNXProgram, not {type(model).__name__}.",
-            "Export a torch module first: `torch.onnx.export(module, inputs, dynamo=True)`.",
-        )
-    absent = [tensor.name for tensor in proto.graph.initializer if tensor.data_location == tensor.EXTERNAL]
-    if absent:
-        raise OplabError(
-            f"{what} keeps {absent[0]!r} in a file beside the model, and does not say in which folder.",
-            "Give the path of the .onnx file instead.",
-        )
-    return proto
-
-
-def _read_file(path: Path, what: str) -> onnx.ModelProto:
-    if not path.is_file():
-        raise OplabError(f"There is no model {path}.", "Check the path; it is relative to the current folder.")
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise OplabError(f"{path} cannot be read: {error.strerror}.") from None
-    proto = _parse(data, path.name)
-    try:
-        onnx.load_external_data_for_model(proto, str(path.parent))
-    except Exception as error:  # onnx raises its own checker errors, OSError and ValueError here
-        where = next((entry.value for entry in _external(proto) if entry.key == "location"), "another file")
-        raise OplabError(
-            f"{path.name} keeps weights in {where!r}, which cannot be read ({str(error).splitlines()[0][:160]}).",
-            "Put that file beside the model, or export again with external_data=False.",
-        ) from None
-    return proto
-
-
-def _external(proto: onnx.ModelProto) -> Iterator[onnx.StringStringEntryProto]:
-    for tensor in proto.graph.initializer:
-        yield from tensor.external_data
-
-
-def _parse(data: bytes, what: str) -> onnx.ModelProto:
-    try:
-        return onnx.load_model_from_string(data)
-    except Exception:
-        raise OplabError(f"{what} is not an ONNX model ({len(data)} bytes).", "Export the model again.") from None
-
-
 def label(node: onnx.NodeProto, index: int) -> str:
-    """How messages call a node: its type and its name, or its place where it has none."""
-    kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
+    """How messages call a node: its type and its name, or its index if it has no name."""
+    kind = node_type(node)
     return f"{kind} {node.name!r}" if node.name else f"{kind} (node {index})"
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """Who makes a value and who reads it, in the main graph of ``model``."""
+    """Which nodes compute and read each value, in the main graph of ``model``.
+
+    Attributes:
+        model: the model.
+        what: how messages call it.
+    """
 
     model: onnx.ModelProto
     what: str = "the model"
 
     @cached_property
     def nodes(self) -> list[onnx.NodeProto]:
+        """The nodes of the main graph, in order."""
         return list(self.model.graph.node)
 
     @cached_property
     def constants(self) -> set[str]:
+        """The names of the initializers."""
         sparse = {tensor.values.name for tensor in self.model.graph.sparse_initializer}
         return {tensor.name for tensor in self.model.graph.initializer} | sparse
 
     @cached_property
     def inputs(self) -> list[str]:
-        """What a caller has to give."""
+        """The inputs without an initializer: a caller has to feed them."""
         return [value.name for value in self.model.graph.input if value.name not in self.constants]
 
     @cached_property
     def outputs(self) -> list[str]:
+        """The names of the outputs, in the graph's order."""
         return [value.name for value in self.model.graph.output]
 
     @cached_property
     def makers(self) -> dict[str, int]:
+        """The index of the node that computes a value, by the value's name."""
         return {name: i for i, node in enumerate(self.nodes) for name in node.output if name}
 
     @cached_property
     def readers(self) -> dict[str, list[int]]:
+        """The indices of the nodes that read a value, also from a body, by the value's name."""
         found: dict[str, list[int]] = {}
         for i, node in enumerate(self.nodes):
             for name in reads(node):
@@ -144,7 +96,7 @@ class Wiring:
         return [*self.inputs, *sorted(self.constants), *self.makers]
 
     def check(self) -> None:
-        """Every value has one maker, and makers come first.
+        """Verify that every value is computed once, and before it is read.
 
         Raises:
             OplabError: naming the value and the node.
@@ -156,29 +108,31 @@ class Wiring:
                 if name in known:
                     continue
                 late = self.makers.get(name)
-                why = "nobody makes it" if late is None else f"{label(self.nodes[late], late)} makes it only later"
+                why = (
+                    "nothing computes it" if late is None else f"{label(self.nodes[late], late)} computes it only later"
+                )
                 raise OplabError(
                     f"{self.what} is not a valid graph: {label(node, i)} reads {name!r}, and {why}.",
-                    "Run onnx.checker.check_model on it, and mend the model where it was made.",
+                    "Run onnx.checker.check_model on it, and fix the code that made the model.",
                 )
             for name in filter(None, node.output):
                 if name in known:
                     other = label(self.nodes[made[name]], made[name]) if name in made else "an input"
                     raise OplabError(
-                        f"{self.what} is not a valid graph: {name!r} is made by {other} and again by {label(node, i)}.",
-                        "Give each value a name of its own.",
+                        f"{self.what} is not a valid graph: {name!r} is computed by {other} and again by {label(node, i)}.",
+                        "Give each value its own name.",
                     )
                 known.add(name)
                 made[name] = i
         for name in self.outputs:
             if name not in known:
-                raise OplabError(f"{self.what} is not a valid graph: nobody makes its output {name!r}.")
+                raise OplabError(f"{self.what} is not a valid graph: nothing computes its output {name!r}.")
 
     def resolve(self, names: Iterable[str]) -> list[str]:
-        """The values that these names stand for: a value's name, or a node's name for all of its outputs.
+        """The values that these names refer to: a value's name, or a node's name for all of its outputs.
 
         Raises:
-            OplabError: a name is neither; the nearest ones are named. Or it lies in the body of an If, Loop or Scan.
+            OplabError: a name is neither (the message names similar ones), or it is inside the body of an If, Loop or Scan.
         """
         by_node: dict[str, list[str]] = {}
         for node in self.nodes:
@@ -198,11 +152,11 @@ class Wiring:
         for i, node in enumerate(self.nodes):
             if name in _inside(node):
                 return OplabError(
-                    f"{name!r} lies in a body of {label(node, i)}, where it has a new value in each run of the body.",
+                    f"{name!r} is inside a body of {label(node, i)}, where it has a new value in each run of the body.",
                     f"Look at the outputs of {label(node, i)} instead: {', '.join(map(repr, filter(None, node.output)))}.",
                 )
         near = difflib.get_close_matches(name, all_names, n=3, cutoff=0.5)
-        fix = f"Near to it: {', '.join(map(repr, near))}." if near else f"The outputs are {self.outputs}."
+        fix = f"Similar: {', '.join(map(repr, near))}." if near else f"The outputs are {self.outputs}."
         return OplabError(f"{self.what} has no value and no node {name!r}.", fix)
 
 
@@ -211,10 +165,15 @@ def _inside(node: onnx.NodeProto) -> set[str]:
 
 
 def feeds(model: onnx.ModelProto, inputs: Any, what: str = "the model") -> dict[str, np.ndarray]:
-    """What the graph's inputs are fed with: a mapping by name, or a sequence (one array alone, too) in the graph's order.
+    """The arrays of a graph's inputs by name.
+
+    Args:
+        model: the model.
+        inputs: a mapping by name, an array or tensor, or a sequence in the graph's order.
+        what: how messages call the model.
 
     Raises:
-        OplabError: a missing or unknown name, another dtype, another rank or size than the graph says, an input that is no tensor.
+        OplabError: a name is missing or unknown, a dtype, rank or size is not that of the graph, or an input is not a tensor.
     """
     inner = "" if what == "the model" else f" of {what}"
     wanted = input_specs(model)
@@ -228,5 +187,5 @@ def feeds(model: onnx.ModelProto, inputs: Any, what: str = "the model") -> dict[
 
 
 def as_array(value: Any) -> np.ndarray:
-    """An array of a tensor, an array or a number."""
+    """A tensor, an array or a number as an array of the same dtype and shape."""
     return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)

@@ -1,4 +1,4 @@
-"""How a node differs from the node that stands for it in a reference."""
+"""How a node differs from its counterpart in a reference."""
 
 from __future__ import annotations
 
@@ -10,25 +10,31 @@ import onnx
 from onnx import numpy_helper
 
 from oplab.debug.model import Wiring
+from oplab.onnxtools.names import node_type
 
 
 @dataclass(frozen=True)
 class Partner:
-    """Two graphs with the names that stand for each other: ``names`` leads from a value of ``mine`` to one of ``theirs``."""
+    """Two graphs whose values correspond.
+
+    Attributes:
+        mine, theirs: the graphs of the model and of the reference.
+        names: the reference's name of a value by the model's.
+    """
 
     mine: Wiring
     theirs: Wiring
     names: Mapping[str, str]
 
     def differences(self, node: int) -> list[str]:
-        """Sentences about the node at that place; none where it has no partner or does not differ."""
+        """Sentences about the node of that index; none if it has no counterpart or does not differ."""
         mine = self.mine.nodes[node]
         there = next((self.names[name] for name in mine.output if name in self.names), None)
         if there not in self.theirs.makers:
             return []
         theirs = self.theirs.nodes[self.theirs.makers[there]]
         if (mine.op_type, mine.domain) != (theirs.op_type, theirs.domain):
-            return [f"It is {_kind(mine)}; in the reference {_kind(theirs)} makes this value."]
+            return [f"It is {node_type(mine)}; in the reference {node_type(theirs)} makes this value."]
         return [*_attributes(mine, theirs), *self._inputs(mine, theirs)]
 
     def _inputs(self, mine: onnx.NodeProto, theirs: onnx.NodeProto) -> Iterator[str]:
@@ -45,10 +51,6 @@ class Partner:
                     yield f"Its input {place} is {here!r}; in the reference it is {there!r}."
             elif bool(here) != bool(there):
                 yield f"Its input {place} is {here!r}; in the reference it is {there!r}."
-
-
-def _kind(node: onnx.NodeProto) -> str:
-    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"
 
 
 def _attributes(mine: onnx.NodeProto, theirs: onnx.NodeProto) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Cut a piece out of a graph, or put another in its place."""
+"""Cut a part out of a graph, or replace it by another."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from onnx import helper
 
 from oplab.debug.model import Wiring, label, load
 from oplab.errors import OplabError
+from oplab.onnxtools.names import STANDARD, normal_domain
 from oplab.onnxtools.subgraphs import bodies, reads
 
 
 def cone(wiring: Wiring, inputs: Sequence[str], outputs: Sequence[str]) -> tuple[list[int], list[str]]:
-    """The nodes that lead from ``inputs`` to ``outputs``, in order, and the graph inputs that are needed and were not named."""
+    """The indices of the nodes from ``inputs`` to ``outputs``, in order, and the graph inputs that they need besides ``inputs``."""
     waiting, seen, taken, missing = list(outputs), set(inputs), set(), []
     while waiting:
         name = waiting.pop()
@@ -37,16 +38,17 @@ def extract(
     *,
     libraries: Sequence[str | os.PathLike[str]] = (),
 ) -> onnx.ModelProto:
-    """The part of a model between some values and others, as a model of its own.
+    """The part of a model between some of its values, as a separate model.
 
     Args:
         model: a path, bytes, a ModelProto or an ONNXProgram.
-        inputs: values that the part is given. Graph inputs that it needs have to be among them.
-        outputs: values that it computes.
-        libraries: custom-op libraries beside the course's own; they are asked for types that the file does not state.
+        inputs: the values that the part takes. Graph inputs that it needs have to be among them.
+        outputs: the values that it computes.
+        libraries: custom-op libraries in addition to the course's own, for types that the file does not state.
 
     Raises:
-        OplabError: the outputs need more than these inputs (the message lists what is missing and who needs it), or a name is unknown.
+        OplabError: the outputs need more than these inputs (the message lists what is missing and which nodes read it), or a name is
+            unknown.
     """
     proto = load(model)
     wiring = Wiring(proto)
@@ -55,7 +57,7 @@ def extract(
         raise OplabError("extract needs at least one output.", f"The model's own are {wiring.outputs}.")
     both = [name for name in outputs if name in inputs]
     if both:
-        raise OplabError(f"{both[0]!r} is an input and an output of the part: there is nothing between.")
+        raise OplabError(f"{both[0]!r} is an input and an output of the part: there is nothing in between.")
     taken, missing = cone(wiring, inputs, outputs)
     if missing:
         raise OplabError(
@@ -92,10 +94,10 @@ def _missing(wiring: Wiring, taken: list[int], missing: list[str], outputs: Sequ
 def _types(
     proto: onnx.ModelProto, names: Sequence[str], libraries: Sequence[str | os.PathLike[str]]
 ) -> dict[str, onnx.ValueInfoProto]:
-    """The types of values: as the file states them, as shape inference finds them, or as ONNX Runtime does behind custom operators."""
+    """The types of values: as the file states them, else from shape inference, else from ONNX Runtime (after custom operators)."""
     try:
         whole = onnx.shape_inference.infer_shapes(proto)
-    except Exception:  # a model over 2 GB, or one whose shapes contradict each other: what the file states has to do
+    except Exception:  # a model over 2 GB, or one whose shapes contradict each other: only the stated types are known
         whole = proto
     graph = whole.graph
     known = {
@@ -112,17 +114,17 @@ def _types(
 def _asked_of_the_runtime(
     proto: onnx.ModelProto, names: Sequence[str], libraries: Sequence[str | os.PathLike[str]]
 ) -> dict[str, onnx.ValueInfoProto]:
-    from oplab import ops
-    from oplab.debug.tapping import first_line, tap
+    from oplab.debug.tapping import runtime_reason, tap
+    from oplab.ops.sessions import session as open_session
 
     tapped = tap(proto, names, libraries=libraries)
     try:
-        session = ops.session(tapped.model, libraries=libraries, optimize=False)
+        session = open_session(tapped.model, libraries=libraries, optimize=False)
     except OplabError:
         raise
     except Exception as error:
         raise OplabError(
-            f"The type of {names[0]!r} is not stated in the model, and ONNX Runtime does not load it: {first_line(error)}",
+            f"The type of {names[0]!r} is not stated in the model, and ONNX Runtime does not load it: {runtime_reason(error)}.",
             "Give the library of its custom operators: libraries=[…].",
         ) from None
     by_type = {
@@ -141,7 +143,7 @@ _ORT_NAMES = {"FLOAT": "float", "DOUBLE": "double"}
 
 
 def _around(proto: onnx.ModelProto, graph: onnx.GraphProto) -> onnx.ModelProto:
-    """A model of that graph with everything else of ``proto``: versions, functions, origin."""
+    """A model of that graph, with the versions, functions and metadata of ``proto``."""
     made = onnx.ModelProto()
     made.CopyFrom(proto)
     made.graph.CopyFrom(graph)
@@ -156,28 +158,28 @@ def replace(
     *,
     versions: Mapping[str, int] | None = None,
 ) -> onnx.ModelProto:
-    """Put another subgraph in the place of the one between ``inputs`` and ``outputs``.
+    """Replace the subgraph between ``inputs`` and ``outputs`` by another.
 
-    The outputs keep their names, so the rest of the graph does not notice. Names inside the replacement are made unique; the versions that
-    it imports are added; what the file said about shapes inside the old piece and behind it is inferred anew.
+    The outputs keep their names, so the rest of the graph is unchanged. Names inside the replacement are made unique; the versions that
+    it imports are added; shapes inside the old subgraph and after it are inferred again.
 
     Args:
         model: a path, bytes, a ModelProto or an ONNXProgram.
-        inputs: values that the replacement reads, in the order of its own inputs.
-        outputs: values that it makes, in the order of its own outputs.
-        replacement: a model, or one node, whose inputs and outputs are then ignored but for "" in its inputs.
+        inputs: values that the replacement reads, in the order of the replacement's inputs.
+        outputs: values that it computes, in the order of the replacement's outputs.
+        replacement: a model, or one node; of a node's own inputs and outputs only "" counts, an input that is left out.
         versions: versions of further domains, for a node: ``{"oplab": 1}``.
 
     Raises:
-        OplabError: the piece needs more inputs than these, something else reads from its inside, numbers of inputs or outputs differ, or
-            a domain is imported in two versions.
+        OplabError: the old subgraph needs more inputs than these, other nodes read values inside it, numbers of inputs or outputs
+            differ, a domain is imported in two versions, or the types of the replacement do not fit.
     """
     proto = load(model)
     wiring = Wiring(proto)
     inputs, outputs = wiring.resolve(inputs), wiring.resolve(outputs)
     not_made = [name for name in outputs if name not in wiring.makers]
     if not_made:
-        raise OplabError(f"{not_made[0]!r} is not made by a node: it cannot be replaced.")
+        raise OplabError(f"{not_made[0]!r} is not computed by a node: it cannot be replaced.")
     taken, missing = cone(wiring, inputs, outputs)
     if missing:
         raise OplabError(
@@ -196,7 +198,7 @@ def replace(
     kept_names = {name for node in nodes for name in [*reads(node), *node.output]}
     renamed = _names_for(wiring, piece, inputs, outputs)
     inserted = [_renamed(node, renamed) for node in new.graph.node]
-    # An output of the replacement that is one of its inputs or constants needs a node that gives it its name.
+    # An output of the replacement that is one of its inputs or constants needs a node that produces it under its new name.
     for mine, theirs in zip(outputs, piece.outputs, strict=True):
         if theirs not in piece.makers:
             inserted.append(helper.make_node("Identity", [renamed[theirs]], [mine]))
@@ -216,7 +218,7 @@ def replace(
     try:
         return onnx.shape_inference.infer_shapes(proto, strict_mode=True)
     except Exception as error:
-        if not _consistent(load(model)):  # it was so before: not the replacement's fault
+        if not _consistent(load(model)):  # the model was inconsistent before the replacement
             return proto
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise OplabError(
@@ -234,9 +236,12 @@ def _consistent(proto: onnx.ModelProto) -> bool:
 
 
 def _removable(wiring: Wiring, taken: list[int], outputs: Sequence[str]) -> set[int]:
-    """The nodes of the piece that can go. One that makes an output goes, so nothing else may read its other values.
+    """The nodes of the old subgraph that can be removed.
 
-    A node that only others read besides the piece (a shared shape computation) stays for them.
+    A node that the rest of the graph reads as well, such as a shared shape computation, stays.
+
+    Raises:
+        OplabError: a node that computes one of the outputs has another value that the rest of the graph reads.
     """
     ends = {wiring.makers[name] for name in outputs}
     gone = set(taken)
@@ -251,8 +256,8 @@ def _removable(wiring: Wiring, taken: list[int], outputs: Sequence[str]) -> set[
                 continue
             if i in ends:
                 raise OplabError(
-                    f"{label(wiring.nodes[i], i)} also makes {outside[0]!r}, which the rest of the graph reads.",
-                    f"Make the replacement give it too: outputs={[*outputs, outside[0]]!r}.",
+                    f"{label(wiring.nodes[i], i)} also computes {outside[0]!r}, which the rest of the graph reads.",
+                    f"Make the replacement compute it too: outputs={[*outputs, outside[0]]!r}.",
                 )
             gone.discard(i)
             break
@@ -282,16 +287,16 @@ def _as_model(
         [onnx.ValueInfoProto(name=name) for name in node.output],
     )
     made = onnx.ModelProto(graph=graph)
-    if node.domain not in ("", "ai.onnx"):
+    if node.domain not in STANDARD:
         made.opset_import.append(helper.make_opsetid(node.domain, versions.get(node.domain, 1)))
     return made
 
 
 def _import_versions(proto: onnx.ModelProto, new: onnx.ModelProto) -> None:
-    there = {_domain(entry.domain): entry.version for entry in proto.opset_import}
+    there = {normal_domain(entry.domain): entry.version for entry in proto.opset_import}
     for entry in new.opset_import:
-        domain = _domain(entry.domain)
-        used = any(_domain(node.domain) == domain for node in new.graph.node)
+        domain = normal_domain(entry.domain)
+        used = any(normal_domain(node.domain) == domain for node in new.graph.node)
         if domain not in there:
             proto.opset_import.append(entry)
         elif there[domain] != entry.version and used:
@@ -300,10 +305,6 @@ def _import_versions(proto: onnx.ModelProto, new: onnx.ModelProto) -> None:
                 f"the replacement version {entry.version}.",
                 "Export both for the same opset, or convert one with onnx.version_converter.convert_version.",
             )
-
-
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
 
 
 def _names_for(wiring: Wiring, piece: Wiring, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
@@ -357,10 +358,10 @@ def _renamed_tensor(tensor: onnx.TensorProto, names: Mapping[str, str]) -> onnx.
 
 
 def _sorted(nodes: list[onnx.NodeProto], known: set[str]) -> list[onnx.NodeProto]:
-    """The nodes so that makers come first, otherwise in the order given.
+    """The nodes in topological order, otherwise in the given order.
 
     Raises:
-        OplabError: the replacement closes a circle.
+        OplabError: the replacement closes a cycle.
     """
     known, waiting, done = set(known) | {""}, list(nodes), []
     while waiting:
@@ -373,7 +374,7 @@ def _sorted(nodes: list[onnx.NodeProto], known: set[str]) -> list[onnx.NodeProto
                 rest.append(node)
         if len(rest) == len(waiting):
             raise OplabError(
-                f"With the replacement the graph runs in a circle through {label(rest[0], 0)}.",
+                f"With the replacement the graph has a cycle through {label(rest[0], 0)}.",
                 "An input of the replacement must not depend on one of its outputs.",
             )
         waiting = rest
@@ -381,14 +382,14 @@ def _sorted(nodes: list[onnx.NodeProto], known: set[str]) -> list[onnx.NodeProto
 
 
 def _refresh_value_info(proto: onnx.ModelProto, wiring: Wiring, taken: list[int], outputs: Sequence[str]) -> None:
-    """Forget what is no longer so: of values that are gone, and of all that depends on what was replaced."""
-    behind, waiting = set(), list(outputs)
+    """Remove stale type information: of removed values, and of all that depends on the replaced ones."""
+    after, waiting = set(), list(outputs)
     while waiting:
         name = waiting.pop()
-        if name not in behind:
-            behind.add(name)
+        if name not in after:
+            after.add(name)
             waiting.extend(out for i in wiring.readers.get(name, ()) for out in wiring.nodes[i].output)
-    stale = behind | {name for i in taken for name in wiring.nodes[i].output}
+    stale = after | {name for i in taken for name in wiring.nodes[i].output}
     kept = [info for info in proto.graph.value_info if info.name not in stale]
     del proto.graph.value_info[:]
     proto.graph.value_info.extend(kept)

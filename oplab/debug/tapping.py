@@ -1,4 +1,4 @@
-"""The values inside a model: any value of the main graph becomes an output, also behind operators that ONNX does not know."""
+"""The values inside a model: any value of the main graph becomes an output, also after operators that ONNX does not know."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ import numpy as np
 import onnx
 
 from oplab.debug.model import Wiring, feeds, load
-from oplab.errors import OplabError
+from oplab.errors import OplabError, first_line
 
 
 @dataclass
 class Tap:
-    """A model whose ``names`` are outputs too. Calling it with inputs gives their values.
+    """A model whose ``names`` are outputs too. A call with inputs returns their values.
 
     Attributes:
         model: the model with the further outputs; save it, or open it in a viewer.
-        names: the values that a call gives, in order.
+        names: the values that a call returns, in order.
+        libraries: custom-op libraries in addition to the course's own.
+        what: how messages call the model.
     """
 
     model: onnx.ModelProto
@@ -30,13 +32,13 @@ class Tap:
     _session: Any = field(default=None, repr=False)
 
     def __call__(self, inputs: Any) -> dict[str, np.ndarray]:
-        """Values by name.
+        """The values by name, as arrays.
 
         Args:
             inputs: a mapping of input names to arrays or tensors, or a sequence in the graph's order.
 
         Raises:
-            OplabError: inputs that do not fit, or ONNX Runtime cannot load or run the model.
+            OplabError: the inputs do not fit, or ONNX Runtime cannot load or run the model.
         """
         given = feeds(self.model, inputs, self.what)
         wanted = [name for name in self.names if name not in given]
@@ -45,18 +47,18 @@ class Tap:
 
     def _run(self, wanted: list[str], given: dict[str, np.ndarray]) -> list[np.ndarray]:
         if self._session is None:
-            from oplab import ops
+            from oplab.ops.sessions import session
 
             try:
-                self._session = ops.session(self.model, libraries=self.libraries, optimize=False)
+                self._session = session(self.model, libraries=self.libraries, optimize=False)
             except OplabError:
                 raise
             except Exception as error:
-                raise OplabError(f"ONNX Runtime does not load {self.what}: {first_line(error)}") from None
+                raise OplabError(f"ONNX Runtime does not load {self.what}: {runtime_reason(error)}.") from None
         try:
             return self._session.run(wanted, given)
         except Exception as error:
-            raise OplabError(f"ONNX Runtime cannot run {self.what}: {first_line(error)}") from None
+            raise OplabError(f"ONNX Runtime cannot run {self.what}: {runtime_reason(error)}.") from None
 
 
 def tap(
@@ -68,16 +70,16 @@ def tap(
 ) -> Tap:
     """Make values inside a model visible.
 
-    ONNX Runtime runs the result without graph optimizations: the nodes compute what the file says, one after the other.
+    ONNX Runtime runs the result without graph optimizations: each node computes what the file states.
 
     Args:
         model: a path, bytes, a ModelProto or an ONNXProgram.
-        names: names of values, or of nodes for all that they put out; every node's outputs by default.
-        libraries: custom-op libraries beside the course's own.
+        names: names of values, or of nodes for all of their outputs; the outputs of all nodes by default.
+        libraries: custom-op libraries in addition to the course's own.
         what: how messages call the model.
 
     Raises:
-        OplabError: a name that the graph does not have, or a model that is none.
+        OplabError: the graph does not have a name, or the model is not one.
     """
     proto = load(model, what)
     wiring = Wiring(proto, what)
@@ -86,7 +88,7 @@ def tap(
     there = {*wiring.outputs, *wiring.inputs}
     for name in chosen:
         if name not in there:
-            # No type: ONNX Runtime works it out, also behind custom operators. A type that a stale value_info states could be wrong.
+            # No type: ONNX Runtime infers it, also after custom operators. A type from a stale value_info could be wrong.
             proto.graph.output.append(onnx.ValueInfoProto(name=name))
     kept = [info for info in proto.graph.value_info if info.name not in chosen]
     if known & set(chosen):
@@ -95,8 +97,19 @@ def tap(
     return Tap(proto, chosen, libraries, what)
 
 
-def first_line(error: BaseException) -> str:
-    """What ONNX Runtime says, without its prefix and stack."""
-    text = str(error).strip().splitlines()
-    line = next((part for part in text if part.strip()), type(error).__name__)
-    return line.split("] : ")[-1].split(" : ", 2)[-1][:300] if "[ONNXRuntimeError]" in line else line[:300]
+def runtime_reason(error: BaseException) -> str:
+    """The first line of an error of ONNX Runtime, without its prefix ``[ONNXRuntimeError] : 1 : FAIL :`` and without a full stop."""
+    line = first_line(error)
+    return line.split("] : ")[-1].split(" : ", 2)[-1] if "[ONNXRuntimeError]" in line else line
+
+
+def range_text(array: np.ndarray) -> str:
+    """The range and mean of an array of any dtype and shape, in a few words; the first element where there is no range."""
+    if array.dtype.kind not in "biuf" or not array.size:
+        return "empty" if not array.size else str(array.reshape(-1)[0])
+    wide = array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    if not finite.size:
+        return f"none finite of {wide.size}"
+    odd = f", {wide.size - finite.size} not finite" if finite.size < wide.size else ""
+    return f"{finite.min():.4g} … {finite.max():.4g}, mean {finite.mean():.4g}{odd}"

@@ -1,1 +1,1 @@
-"""Figures that several lessons draw."""
+"""Figures of the lessons, and the tables that they show."""

@@ -62,7 +62,7 @@ def pipeline(
 
 
 def zoom(photos: Mapping[str, np.ndarray], top: int, left: int, size: int) -> Figure:
-    """Photos beside each other, and below each the same small window, enlarged without smoothing.
+    """Photos side by side, and below each the same small window, enlarged without smoothing.
 
     Args:
         photos: by title, each float (H, W, 3) in [0, 1], all of one size.
@@ -103,7 +103,7 @@ def errors(gaps: Mapping[str, np.ndarray], tolerance: float) -> Figure:
     """Histograms of absolute differences on one logarithmic axis, and the tolerance as a line.
 
     Args:
-        gaps: absolute differences by name, any shape. The share that is exactly 0 stands in the legend.
+        gaps: absolute differences by name, any shape. The share that is exactly 0 is in the legend.
         tolerance: the largest difference that is allowed.
     """
     import matplotlib.pyplot as plt

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = {"float16": ORANGE, "float32": BLUE, "float64": RED, "int64": VIOLET, "int32": GREEN, "bool": INK}
-_WIDTH, _ROW = 1.5, 0.95  # inches for a node beside another one, and for a row
+_WIDTH, _ROW = 1.5, 0.95  # inches for a node next to another one, and for a row
 
 
 def by_dtype(models: Mapping[str, onnx.ModelProto]) -> Figure:
-    """Graphs beside each other, from their inputs (top) to their outputs; lines and boxes have the colour of the value's dtype.
+    """Graphs side by side, from their inputs (top) to their outputs; lines and boxes have the colour of the value's dtype.
 
-    A box has the colour of what the node gives, a line that of what the next node gets. A constant shows its value.
+    A box has the colour of the node's output, a line that of the next node's input. A constant shows its value.
 
     Args:
         models: by title, each with at most some ten nodes.
@@ -54,7 +54,7 @@ def by_dtype(models: Mapping[str, onnx.ModelProto]) -> Figure:
 
 
 def _plan(model: onnx.ModelProto) -> tuple[dict[str, tuple[float, int]], dict[str, Any], list[tuple[str, str, str]]]:
-    """Where each box stands, its text and dtype, and the lines (from, to, value)."""
+    """The place of each box, its text and dtype, and the lines (from, to, dtype)."""
     import onnx
     from onnx import helper, numpy_helper
 
@@ -82,7 +82,7 @@ def _plan(model: onnx.ModelProto) -> tuple[dict[str, tuple[float, int]], dict[st
         boxes[f"out {value.name}"] = (value.name, types.get(value.name, "other"), False)
         lines.append((makers[value.name], f"out {value.name}", types.get(value.name, "other")))
         depth[f"out {value.name}"] = max(depth.values()) + 1
-    for key in boxes:  # a constant stands right above the node that reads it
+    for key in boxes:  # a constant is right above the node that reads it
         readers = [depth[end] for start, end, _ in lines if start == key]
         if depth[key] == 0 and readers:
             depth[key] = min(readers) - 1
@@ -91,7 +91,9 @@ def _plan(model: onnx.ModelProto) -> tuple[dict[str, tuple[float, int]], dict[st
 
 def _places(depth: dict[str, int], lines: list[tuple[str, str, str]]) -> dict[str, tuple[float, int]]:
     places: dict[str, tuple[float, int]] = {}
-    for row in range(max(depth.values()), -1, -1):  # from the output up: each box tries to stand above its reader
+    for row in range(
+        max(depth.values()), -1, -1
+    ):  # from the output up: each box is above its reader where there is room
         here = [key for key in depth if depth[key] == row]
         wish = {}
         for key in here:

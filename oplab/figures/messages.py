@@ -248,7 +248,7 @@ def _box(
 
 
 def _cards(axes: Axes, x: float, y: float, width: float, height: float, title: str, colour: str, count: int) -> None:
-    """A box, and behind it the edges of more where there is more than one."""
+    """A box, and the edges of further boxes under it where there is more than one."""
     for back in range(min(count - 1, 2), 0, -1):
         _box(axes, x + 0.07 * back, y + 0.07 * back, width, height, "", colour)
     _box(axes, x, y, width, height, title, colour, small=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.resources import files
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +11,7 @@ import torch
 from torch import nn
 
 from oplab.errors import OplabError
+from oplab.files import replacing
 
 Net = TypeVar("Net", bound=nn.Module)
 
@@ -40,7 +40,7 @@ def load(net: Net, name: str) -> Net:
 
 
 def writable(path: Path) -> None:
-    """Find out before the training, not after it, that the weights cannot be written.
+    """Checks before the training, not after it, that the weights can be written. Creates the folder.
 
     Raises:
         OplabError: they cannot.
@@ -55,13 +55,16 @@ def writable(path: Path) -> None:
 
 
 def save(net: nn.Module, path: Path) -> None:
-    """Write the weights in one move: a reader sees the old file or the new one, never a half."""
-    partial = path.with_suffix(".partial")
+    """Writes the weights of a net to an .npz file, atomically, and prints its size.
+
+    Args:
+        net: its ``state_dict`` is written: an array for each name, with the tensor's shape and dtype.
+        path: its folder exists.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
     arrays = {name: value.detach().contiguous().numpy() for name, value in net.state_dict().items()}
-    try:
-        with partial.open("wb") as file:
-            np.savez_compressed(file, **arrays)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as file:
+        np.savez_compressed(file, **arrays)
     print(f"Wrote {path} ({path.stat().st_size / 1000:.0f} kB).")

@@ -1,7 +1,7 @@
 """The domain ``oplab`` of ONNX Runtime: its versions, its kernels' attributes, and what a model gets wrong about them.
 
-ONNX Runtime 1.31 says nothing where a model asks for a version of a custom domain that does not exist yet, nor where a node
-has an attribute that its kernel never reads: it runs, and the numbers are not what the author meant.
+ONNX Runtime 1.31 does not report a model that asks for a version of a custom domain that does not exist, nor a node that
+has an attribute that its kernel never reads: the model runs, and computes something else than its author meant.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from oplab.errors import OplabError
+from oplab.onnxtools import loading
 from oplab.onnxtools.subgraphs import walk
 
 if TYPE_CHECKING:
@@ -43,15 +44,9 @@ def check_model(source: str | bytes) -> None:
     """
     if not _names_the_domain(source):
         return
-    import onnx
-    from google.protobuf.message import DecodeError
-
     try:
-        if isinstance(source, bytes):
-            model = onnx.load_model_from_string(source)
-        else:
-            model = onnx.load_model(source, load_external_data=False)
-    except (DecodeError, ValueError):
+        model = loading.load(source, weights=False)
+    except OplabError:
         return
     for scope in (model, *model.functions):
         _check_versions(scope.opset_import)

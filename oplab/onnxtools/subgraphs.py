@@ -25,6 +25,11 @@ def walk(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
             yield from walk(body.node)
 
 
+def every_node(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of the main graph and of the model-local functions, each followed by all nodes of its bodies."""
+    yield from walk([*model.graph.node, *(node for function in model.functions for node in function.node)])
+
+
 def reads(node: onnx.NodeProto) -> list[str]:
     """The values that a node takes, with those that its bodies take from outside; each once, in the node's order."""
     found = list(node.input)

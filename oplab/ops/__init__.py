@@ -3,7 +3,7 @@
 Importing this package imports neither torch nor onnxruntime; each function imports what it needs.
 """
 
-from oplab.ops.sessions import model_source, ort_library, session
+from oplab.ops.sessions import ort_library, session
 from oplab.ops.torch_ops import load
 
-__all__ = ["load", "model_source", "ort_library", "session"]
+__all__ = ["load", "ort_library", "session"]

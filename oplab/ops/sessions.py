@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oplab.errors import OplabError
-from oplab.onnxtools import domain
+from oplab.onnxtools import domain, loading
 from oplab.toolchain.build import compiled_library
 from oplab.toolchain.library import check_library, refusal
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import onnxruntime
     import torch
 
-# What ONNX Runtime 1.31 says; a test holds these words.
+# Words of ONNX Runtime 1.31's messages; a test checks them.
 _TWICE = "Domain already set in registry"
 _UNKNOWN = "is not a registered function/op"
 
@@ -41,26 +41,26 @@ def session(
 ) -> onnxruntime.InferenceSession:
     """An ONNX Runtime session that knows the kernels of the domain ``oplab``.
 
-    ONNX Runtime prints nothing: what it has to say about a failure is in the exception.
+    ONNX Runtime prints nothing: its message about a failure is in the exception.
 
     Args:
-        model: a path (weights in files beside it are found), serialized bytes, a ModelProto, or what
-            ``torch.onnx.export`` returns.
+        model: a path (weights in files next to it are found), serialized bytes, a ModelProto, an ``onnx_ir.Model``, or
+            what ``torch.onnx.export`` returns.
         providers: execution providers in order of preference; the CPU alone by default.
         threads: threads inside one operator; ONNX Runtime chooses by default.
         libraries: further custom-op libraries, for example a compiled exercise. They come first: the course's kernels
             are added only where the model needs more. A library that registers the domain ``oplab`` itself therefore
             replaces the course's kernels, all of them: ONNX Runtime takes a domain from one library.
-        optimize: let ONNX Runtime fold and fuse nodes. Without it, each node of the file runs as it stands there.
+        optimize: let ONNX Runtime fold and fuse nodes. Without it, each node of the file runs as it is there.
 
     Raises:
-        OplabError: the operators are not compiled, or a file or a provider is missing, or a library is none for ONNX
-            Runtime, or the model asks the course's domain for a version or an attribute that it does not have.
+        OplabError: the operators are not compiled, or a file or a provider is missing, or a library is not one for
+            ONNX Runtime, or the model asks the course's domain for a version or an attribute that it does not have.
         Exception: whatever ONNX Runtime raises for a model that it rejects.
     """
     import onnxruntime
 
-    source = model_source(model)
+    source = loading.source(model)
     chosen = list(providers) if providers is not None else ["CPUExecutionProvider"]
     available = onnxruntime.get_available_providers()
     for provider in chosen:
@@ -109,7 +109,7 @@ def session(
     try:
         made = create([*extra, ort_library()])
     except Exception as error:
-        if _TWICE in str(error):  # the library has the domain and lacks an operator of it: the first answer says which
+        if _TWICE in str(error):  # the library has the domain and lacks one of its operators: the first error names it
             raise unknown from None
         failed = error
     domain.check_model(source)  # not before: until here the domain could have been the library's own
@@ -123,39 +123,6 @@ def _register(options: onnxruntime.SessionOptions, library: Path) -> None:
         options.register_custom_ops_library(str(library))
     except Exception as error:
         raise refusal(library, error) or error from None
-
-
-def model_source(model: Any) -> str | bytes:
-    """What ONNX Runtime takes for a model: its path, or its bytes.
-
-    Raises:
-        OplabError: it is no model, there is no such file, or its weights are in a file that nobody can find.
-    """
-    if isinstance(model, (str, os.PathLike)):
-        path = Path(model)
-        if not path.is_file():
-            raise OplabError(f"There is no model {path}.", "Correct the path, or run the cell that exports the model.")
-        return str(path)
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        return bytes(model)
-    proto = getattr(model, "model_proto", model)  # an ONNXProgram
-    if not hasattr(proto, "SerializeToString"):
-        raise OplabError(
-            f"A model is a path, bytes, a ModelProto or an ONNXProgram, not {type(model).__name__}.",
-            "Export it first: `torch.onnx.export(module, inputs, dynamo=True)`.",
-        )
-    if any(tensor.data_location == tensor.EXTERNAL for tensor in proto.graph.initializer):
-        raise OplabError(
-            "This ModelProto keeps its weights in a file beside the model, and does not say in which folder.",
-            "Give the path of the .onnx file instead.",
-        )
-    try:
-        return proto.SerializeToString()
-    except Exception as error:
-        raise OplabError(
-            f"The model cannot be turned into bytes: {error}.",
-            "Models over 2 GB go through a file: save it with external data and give its path.",
-        ) from None
 
 
 def _existing(library: str | os.PathLike[str]) -> Path:

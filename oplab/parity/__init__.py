@@ -1,7 +1,7 @@
 """Comparisons that can fail: of arrays, and of one model in several backends.
 
-``from oplab.parity import parity`` compares a whole model; :mod:`oplab.parity.arrays` compares arrays and needs NumPy alone. Importing
-this package is cheap: what a name needs is loaded when it is first used.
+``from oplab.parity import parity`` compares a whole model; :mod:`oplab.parity.arrays` compares arrays and needs NumPy only. Importing
+this package is cheap: what a name needs is loaded when the name is first used.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib
 from typing import Any
 
 _HOMES = {
-    "parity": "oplab.parity.report",
+    "parity": "oplab.parity.comparison",
     "max_ulp": "oplab.parity.arrays",
 }
 __all__ = [*_HOMES]

@@ -1,4 +1,4 @@
-"""Comparisons of arrays that can fail, and that say what a learner needs to know when they do."""
+"""Comparisons of arrays that can fail, with messages written for learners."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class WrongAnswer(AssertionError):
 
 @dataclass(frozen=True)
 class Difference:
-    """How far two arrays of one shape and dtype are apart.
+    """The difference of two arrays of one shape and dtype.
 
     Attributes:
-        max_abs: largest absolute difference; inf where one is finite and the other is not.
-        max_rel: largest absolute difference divided by the expected magnitude, where that is above atol; NaN if it nowhere is.
-        bad: how many elements are outside the tolerance.
-        total: how many elements there are.
+        max_abs: largest absolute difference; inf if one element is finite and the other is not.
+        max_rel: largest absolute difference divided by the expected magnitude, where that is above atol; NaN if it is nowhere.
+        bad: the number of elements outside the tolerance.
+        total: the number of elements.
         first: index of the first bad element, or None.
     """
 
@@ -41,7 +41,14 @@ class Difference:
 def difference(expected: np.ndarray, got: np.ndarray, rtol: float, atol: float) -> Difference:
     """Measure two arrays of one shape: an element is bad when ``|got - expected| > atol + rtol * |expected|``.
 
-    NaN equals NaN here only because the caller has decided that NaN is expected; infinities are equal when their signs are.
+    NaN equals NaN: the caller decides whether NaN is expected. Infinities are equal when their signs are.
+
+    Args:
+        expected, got: arrays of one shape, of any dtype; dtypes other than floats and complex numbers have to be equal exactly.
+        rtol, atol: relative and absolute tolerance.
+
+    Raises:
+        ValueError: the shapes differ.
     """
     if expected.shape != got.shape:
         raise ValueError(f"shapes differ: {expected.shape} and {got.shape}")
@@ -69,7 +76,7 @@ def difference(expected: np.ndarray, got: np.ndarray, rtol: float, atol: float) 
         scale = np.maximum(scale, np.finfo(np.float64).tiny)
     bad = int(bad_mask.sum())
     first = tuple(int(i) for i in np.argwhere(bad_mask)[0]) if bad else None
-    counted = np.broadcast_to(scale > atol, gap.shape)  # relative to a zero, every error is endless
+    counted = np.broadcast_to(scale > atol, gap.shape)  # relative to a zero, every error is infinite
     with np.errstate(over="ignore"):
         max_rel = float((gap / scale)[counted].max()) if counted.any() else float("nan")
     return Difference(float(gap.max()), max_rel, bad, total, first)
@@ -79,7 +86,10 @@ def max_ulp(expected: np.ndarray, got: np.ndarray) -> float:
     """The largest distance of two float arrays of one shape and dtype, in units of the last place.
 
     It is the number of floats of that dtype from one value to the other, counted through zero where their signs differ
-    (0.0 and -0.0 are 0 apart). NaN is 0 from NaN; NaN and infinity are endlessly far from everything else.
+    (0.0 and -0.0 are 0 apart). NaN is 0 from NaN; NaN and infinity are infinitely far from every other value.
+
+    Raises:
+        ValueError: the arrays are not two floats of one dtype and shape.
     """
     if expected.shape != got.shape or expected.dtype != got.dtype or expected.dtype.kind != "f":
         raise ValueError(f"not two float arrays of one kind: {describe(expected)} and {describe(got)}")
@@ -98,8 +108,8 @@ def max_ulp(expected: np.ndarray, got: np.ndarray) -> float:
     nan = np.isnan(expected), np.isnan(got)
     with np.errstate(invalid="ignore"):
         same = (expected == got) | (nan[0] & nan[1])
-    endless = nan[0] | nan[1] | np.isinf(expected) | np.isinf(got)
-    return float(np.where(same, 0.0, np.where(endless, np.inf, gap)).max())
+    infinite = nan[0] | nan[1] | np.isinf(expected) | np.isinf(got)
+    return float(np.where(same, 0.0, np.where(infinite, np.inf, gap)).max())
 
 
 def _size(places: np.ndarray) -> np.ndarray:
@@ -126,14 +136,14 @@ def expect_close(
     """Demand that ``got`` equals ``expected``: dtype and shape exactly, values within a tolerance.
 
     Args:
-        got: what the learner's answer gave.
-        expected: what is right. NaN is only accepted where this is NaN.
-        name: what the arrays are, for the message.
+        got: the result of the learner's answer.
+        expected: the right result. NaN is accepted only where this is NaN.
+        name: how the message calls the arrays.
         rtol, atol: tolerances; by default those of :data:`TOLERANCE` for the dtype, 0 for integers and booleans.
         likely: known wrong answers by their cause. A cause is added to the message when its array equals ``got``.
 
     Raises:
-        Wrong: with what was expected, what came, and where.
+        WrongAnswer: the message names the expected and the actual value, and where they differ.
     """
     if got.dtype != expected.dtype or got.shape != expected.shape:
         raise WrongAnswer(

@@ -1,6 +1,6 @@
 """One model in several backends: eager PyTorch, its export, ONNX's reference evaluator, ONNX Runtime, and C++.
 
-Each is made ready once (``ready(name, job)``) and is then a function from inputs to outputs.
+``ready(name, tested)`` prepares a backend once and returns a function from inputs to outputs.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from oplab.errors import OplabError
-from oplab.onnxtools.subgraphs import walk
+from oplab.errors import first_line
+from oplab.onnxtools import loading
+from oplab.onnxtools.subgraphs import every_node
 
 NAMES = ("eager", "exported", "reference", "ort", "host")
 HOST_DTYPES = ("float16 float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64").split()
@@ -36,26 +37,31 @@ class Unavailable(Exception):
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What one run gave: the outputs in the model's order, and the median milliseconds where they were asked for."""
+class RunResult:
+    """The outputs of one run, in the model's order, and the median duration.
+
+    Attributes:
+        outputs: an array for each output of the model.
+        milliseconds: the median of :data:`REPEATS` runs; None if times were not asked for.
+    """
 
     outputs: list[np.ndarray]
     milliseconds: float | None = None
 
 
-Runner = Callable[[Feed], Ran]
+Runner = Callable[[Feed], RunResult]
 
 
 @dataclass(frozen=True)
-class Job:
-    """What all backends are given.
+class ModelUnderTest:
+    """A model, with what the backends need to run it.
 
     Attributes:
         model: a path, bytes, a ModelProto or an ONNXProgram.
         module: the PyTorch module or function that the model was exported from, or None.
-        libraries: custom-op libraries for ONNX Runtime, beside the course's own.
-        reference: further ``OpRun`` classes.
-        timed: measure each run.
+        libraries: custom-op libraries for ONNX Runtime, in addition to the course's own.
+        reference: further ``OpRun`` classes for ``onnx.reference``.
+        timed: whether each run is measured.
     """
 
     model: Any
@@ -66,108 +72,99 @@ class Job:
 
     @cached_property
     def source(self) -> str | bytes:
-        from oplab import ops
-
-        return ops.model_source(self.model)
+        """The path of the model, or its bytes."""
+        return loading.source(self.model)
 
     @cached_property
     def proto(self) -> onnx.ModelProto:
-        """The model without weights that lie in other files.
+        """The model, without the weights that are in other files.
 
         Raises:
-            OplabError: the file is no ONNX model.
+            OplabError: the file is not an ONNX model.
         """
-        try:
-            if isinstance(self.source, str):
-                return onnx.load(self.source, load_external_data=False)
-            return onnx.load_from_string(self.source)
-        except Exception as error:
-            name = self.source if isinstance(self.source, str) else "What was given"
-            raise OplabError(f"{name} is no ONNX model: {first_line(error)}.", "Export it again.") from None
+        return loading.load(self.source, "The given model", weights=False)
 
     @cached_property
     def outputs(self) -> list[str]:
+        """The names of the outputs, in the model's order."""
         return [value.name for value in self.proto.graph.output]
 
     @cached_property
     def uses_our_domain(self) -> bool:
-        return any(node.domain == "oplab" for node in _nodes(self.proto))
+        """Whether a node is of the domain ``oplab``, also in a subgraph or a function."""
+        return any(node.domain == "oplab" for node in every_node(self.proto))
 
 
-def ready(name: str, job: Job) -> Runner:
+def ready(name: str, tested: ModelUnderTest) -> Runner:
     """A backend that is ready to run the model.
 
+    Args:
+        name: one of :data:`NAMES`.
+        tested: the model and what goes with it.
+
+    Returns:
+        A function from arrays by input name to the outputs. It may raise Unavailable as well.
+
     Raises:
-        Unavailable: it cannot be used, with the reason.
-        Exception: whatever it raises for a model that it refuses.
+        Unavailable: the backend cannot be used; the text is the reason.
+        Exception: whatever the backend raises for a model that it refuses.
     """
-    return {"eager": _eager, "exported": _exported, "reference": _reference, "ort": _ort, "host": _host}[name](job)
+    return {"eager": _eager, "exported": _exported, "reference": _reference, "ort": _ort, "host": _host}[name](tested)
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an exception's message that says something, without its full stop; the type's name if none."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].rstrip(".")[:300] if lines else type(error).__name__
-
-
-def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """All nodes, those of subgraphs and of model-local functions among them."""
-    yield from walk([*model.graph.node, *(node for function in model.functions for node in function.node)])
-
-
-def _timed(job: Job, run: Callable[[], list[np.ndarray]]) -> Ran:
+def _timed(tested: ModelUnderTest, run: Callable[[], list[np.ndarray]]) -> RunResult:
     outputs = run()
-    if not job.timed:
-        return Ran(outputs)
+    if not tested.timed:
+        return RunResult(outputs)
     seconds = []
     for _ in range(REPEATS):
         start = time.perf_counter()
         run()
         seconds.append(time.perf_counter() - start)
-    return Ran(outputs, statistics.median(seconds) * 1000)
+    return RunResult(outputs, statistics.median(seconds) * 1000)
 
 
 # --- PyTorch
 
 
-def _eager(job: Job) -> Runner:
-    if job.module is None:
+def _eager(tested: ModelUnderTest) -> Runner:
+    if tested.module is None:
         raise Unavailable("no PyTorch module or function was given (module=)")
     import torch
 
-    def run(feed: Feed) -> Ran:
-        args, kwargs = _arguments(job.module, feed)
-        with torch.no_grad(), _evaluating(job.module):
-            return _timed(job, lambda: _arrays(job.module(*args, **kwargs)))
+    def run(feed: Feed) -> RunResult:
+        args, kwargs = _arguments(tested.module, feed)
+        with torch.no_grad(), _evaluating(tested.module):
+            return _timed(tested, lambda: _arrays(tested.module(*args, **kwargs)))
 
     return run
 
 
-def _exported(job: Job) -> Runner:
-    program = getattr(job.model, "exported_program", None)
-    if program is None and job.module is None:
+def _exported(tested: ModelUnderTest) -> Runner:
+    program = getattr(tested.model, "exported_program", None)
+    if program is None and tested.module is None:
         raise Unavailable("neither a PyTorch module (module=) nor an ONNXProgram was given")
     import torch
     from torch.utils import _pytree as pytree
 
-    def run_program(feed: Feed) -> Ran:
+    def run_program(feed: Feed) -> RunResult:
         spec = program.call_spec.in_spec
         if spec.num_leaves != len(feed):
             raise Unavailable(f"the exported program takes {spec.num_leaves} inputs, and the ONNX model {len(feed)}")
         args, kwargs = pytree.tree_unflatten([_tensor(array) for array in feed.values()], spec)
         module = program.module()
         with torch.no_grad():
-            return _timed(job, lambda: _arrays(module(*args, **kwargs)))
+            return _timed(tested, lambda: _arrays(module(*args, **kwargs)))
 
-    def run_module(feed: Feed) -> Ran:
-        args, kwargs = _arguments(job.module, feed)
-        with torch.no_grad(), _evaluating(job.module):
+    def run_module(feed: Feed) -> RunResult:
+        args, kwargs = _arguments(tested.module, feed)
+        with torch.no_grad(), _evaluating(tested.module):
             try:
-                # Shapes are those of this feed: what is compared is what the graph computes, not for whom.
-                module = torch.export.export(_as_module(job.module), args, kwargs, strict=False).module()
+                # The shapes are those of this feed: the comparison is about values, not about dynamic shapes.
+                module = torch.export.export(_as_module(tested.module), args, kwargs, strict=False).module()
             except Exception as error:
                 raise Unavailable(f"torch.export: {first_line(error)}") from None
-            return _timed(job, lambda: _arrays(module(*args, **kwargs)))
+            return _timed(tested, lambda: _arrays(module(*args, **kwargs)))
 
     return run_module if program is None else run_program
 
@@ -227,7 +224,7 @@ def _tensor(array: np.ndarray) -> Any:
 
 
 def _arrays(value: Any) -> list[np.ndarray]:
-    """The tensors in what a module returned, however they are nested; None counts as no output, as it does in an export."""
+    """The tensors that a module returned, however they are nested; None is not an output, as in an export."""
     from torch.utils import _pytree as pytree
 
     leaves = [leaf for leaf in pytree.tree_leaves(value) if leaf is not None]
@@ -237,31 +234,31 @@ def _arrays(value: Any) -> list[np.ndarray]:
 # --- ONNX
 
 
-def _reference(job: Job) -> Runner:
+def _reference(tested: ModelUnderTest) -> Runner:
     from onnx.reference import ReferenceEvaluator
     from onnx.reference.op_run import RuntimeImplementationError
 
     from oplab.ops.reference import OPERATORS
 
-    own = {(operator.op_domain, operator.__name__) for operator in job.reference}
-    operators = [*job.reference, *(one for one in OPERATORS if (one.op_domain, one.__name__) not in own)]
-    proto = onnx.load(job.source) if isinstance(job.source, str) else job.proto
+    own = {(operator.op_domain, operator.__name__) for operator in tested.reference}
+    operators = [*tested.reference, *(one for one in OPERATORS if (one.op_domain, one.__name__) not in own)]
+    proto = loading.load(tested.source) if isinstance(tested.source, str) else tested.proto
     try:
         evaluator = ReferenceEvaluator(proto, new_ops=operators)
     except (NotImplementedError, RuntimeImplementationError) as error:
         raise Unavailable(f"onnx.reference: {first_line(error)}") from None
 
-    def run(feed: Feed) -> Ran:
-        return _timed(job, lambda: [np.asarray(y) for y in evaluator.run(None, dict(feed))])
+    def run(feed: Feed) -> RunResult:
+        return _timed(tested, lambda: [np.asarray(y) for y in evaluator.run(None, dict(feed))])
 
     return run
 
 
-def _ort(job: Job) -> Runner:
-    from oplab import ops
+def _ort(tested: ModelUnderTest) -> Runner:
+    from oplab.ops.sessions import session as open_session
 
-    session = ops.session(job.model, libraries=job.libraries)
-    return lambda feed: _timed(job, lambda: [np.asarray(y) for y in session.run(None, dict(feed))])
+    session = open_session(tested.model, libraries=tested.libraries)
+    return lambda feed: _timed(tested, lambda: [np.asarray(y) for y in session.run(None, dict(feed))])
 
 
 # --- C++
@@ -269,34 +266,36 @@ def _ort(job: Job) -> Runner:
 _UNKNOWN = "is not a registered function/op"
 
 
-def _host(job: Job) -> Runner:
+def _host(tested: ModelUnderTest) -> Runner:
     from oplab.toolchain.build import host_path
 
     program = host_path()
     if not program.is_file():
         raise Unavailable("build/lib/oplab_host is not compiled; `make setup` does it")
-    libraries = [word for library in job.libraries for word in ("--library", str(Path(library).resolve()))]
+    libraries = [word for library in tested.libraries for word in ("--library", str(Path(library).resolve()))]
     # As oplab.session: the given libraries first, the course's kernels only where the model needs them too.
-    ways = [libraries, [*libraries, "--in-process"]] if libraries else [["--in-process"] if job.uses_our_domain else []]
+    ways = (
+        [libraries, [*libraries, "--in-process"]] if libraries else [["--in-process"] if tested.uses_our_domain else []]
+    )
 
-    def run(feed: Feed) -> Ran:
+    def run(feed: Feed) -> RunResult:
         for name, array in feed.items():
             if str(array.dtype) not in HOST_DTYPES:
                 raise Unavailable(f"the program reads no {array.dtype} ({name})")
         with tempfile.TemporaryDirectory(prefix="oplab-host-") as folder:
             return call(feed, Path(folder))
 
-    def call(feed: Feed, folder: Path) -> Ran:
-        if isinstance(job.source, str):
-            model = str(Path(job.source).resolve())
+    def call(feed: Feed, folder: Path) -> RunResult:
+        if isinstance(tested.source, str):
+            model = str(Path(tested.source).resolve())
         else:
             model = str(folder / "model.onnx")
-            Path(model).write_bytes(job.source)
+            Path(model).write_bytes(tested.source)
         words = [str(program), model, "--outputs", str(folder / "out")]
         for number, (name, array) in enumerate(feed.items()):
             np.save(folder / f"{number}.npy", array)
             words += ["--input", f"{name}={folder / f'{number}.npy'}"]
-        if job.timed:
+        if tested.timed:
             words += ["--repeat", str(REPEATS), "--warmup", "1"]
         for way in ways:
             done = subprocess.run([*words, *way], capture_output=True, text=True, errors="replace")
@@ -305,9 +304,9 @@ def _host(job: Job) -> Runner:
         if done.returncode:
             said = done.stderr.strip() or f"it ended with status {done.returncode}"
             raise RuntimeError(said.removeprefix("oplab_host: "))
-        # One line for each output, in the model's order; what follows the last arrow is a file of ours.
+        # One line for each output, in the model's order; the path after the last arrow is in our own folder.
         files = re.findall(r"^.* -> (.*\.npy)$", done.stdout, re.MULTILINE)
         median = re.search(r"median (\S+) ms", done.stdout)
-        return Ran([np.load(file) for file in files], float(median[1]) if median else None)
+        return RunResult([np.load(file) for file in files], float(median[1]) if median else None)
 
     return run

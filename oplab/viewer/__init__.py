@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_HOMES = {"show": "oplab.viewer.view", "View": "oplab.viewer.view", "cli_show": "oplab.viewer.cli"}
+_HOMES = {"show": "oplab.viewer.view", "View": "oplab.viewer.view"}
 __all__ = list(_HOMES)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from oplab.errors import OplabError
+from oplab.files import write_atomically
 
 SUFFIXES = (".svg", ".png", ".html")
 ZOOM = 2.0  # PNG pixels for one SVG unit
@@ -18,7 +17,7 @@ _SIZE = re.compile(r'<svg[^>]* width="(\d+)" height="(\d+)"')
 
 
 def save(view: Any, path: Path) -> Path:
-    """Write ``view`` to ``path``; the ending says as what.
+    """Write ``view`` to ``path``; its suffix chooses the format.
 
     Raises:
         OplabError: another ending, or a folder that cannot be written.
@@ -35,11 +34,7 @@ def save(view: Any, path: Path) -> Path:
     else:
         data = page(view).encode()
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        write_atomically(path, data)
     except OSError as error:
         raise OplabError(
             f"{path} cannot be written: {error.strerror}.", "Choose a folder that exists and is yours."

@@ -7,7 +7,8 @@ import re
 
 import onnx
 
-from oplab.viewer.graph import DEFAULT_DOMAINS, MAX_PREVIEW, Graph, Model, Node, Param, Value, number
+from oplab.onnxtools.names import STANDARD, normal_domain, qualified
+from oplab.viewer.graph import MAX_PREVIEW, Graph, Model, Node, Param, Value, number
 
 _DTYPES = {"FLOAT": "float32", "DOUBLE": "float64"}
 
@@ -56,7 +57,7 @@ def _preview(tensor: onnx.TensorProto) -> str:
         return ""
     try:
         array = onnx.numpy_helper.to_array(tensor)
-    except Exception:  # a malformed tensor has no numbers to show, and the checker's sentence says so already
+    except Exception:  # a malformed tensor has no numbers to show, and the checker's sentence reports it already
         return ""
     if array.ndim == 0:
         return _scalar(array.item())
@@ -120,7 +121,7 @@ class _Schemas:
     def get(self, op: str, domain: str) -> onnx.defs.OpSchema | None:
         key = (op, domain)
         if key not in self.cache:
-            home = "" if domain == "ai.onnx" else domain
+            home = normal_domain(domain)
             version = self.opsets.get(home, self.opsets.get(domain, onnx.defs.onnx_opset_version()))
             try:
                 self.cache[key] = onnx.defs.get_schema(op, version, home)
@@ -140,7 +141,7 @@ def _formal(schema: onnx.defs.OpSchema | None, position: int) -> str:
 
 def from_onnx(proto: onnx.ModelProto) -> Model:
     """The picture's view of a ModelProto. Shapes are taken as they are: run shape inference before."""
-    opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in proto.opset_import}
+    opsets = {normal_domain(o.domain): o.version for o in proto.opset_import}
     schemas = _Schemas(opsets)
     functions = {(f.domain, f.name) for f in proto.functions}
     model = Model(_graph(proto.graph, schemas, functions, {}), opsets=opsets)
@@ -153,9 +154,9 @@ def from_onnx(proto: onnx.ModelProto) -> Model:
 
 
 def _function(proto: onnx.FunctionProto, functions: set[tuple[str, str]]) -> Graph:
-    opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in proto.opset_import}
+    opsets = {normal_domain(o.domain): o.version for o in proto.opset_import}
     values = {info.name: _value(info) for info in proto.value_info}
-    graph = Graph(f"{proto.domain}::{proto.name}" if proto.domain else proto.name, values=values)
+    graph = Graph(qualified(proto.name, proto.domain), values=values)
     graph.inputs = [values.get(name, Value(name)) for name in proto.input]
     graph.outputs = [values.get(name, Value(name)) for name in proto.output]
     _fill(graph, list(proto.node), {}, _Schemas(opsets), functions)
@@ -200,7 +201,7 @@ def _fill(
     produced = {value.name for value in graph.inputs}
     for proto in protos:
         produced.update(name for name in proto.output if name)
-        if proto.op_type == "Constant" and proto.domain in DEFAULT_DOMAINS and len(proto.output) == 1:
+        if proto.op_type == "Constant" and proto.domain in STANDARD and len(proto.output) == 1:
             name = proto.output[0]
             if name in results or len(proto.attribute) != 1 or proto.attribute[0].ref_attr_name:
                 continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from oplab.onnxtools.names import STANDARD
 from oplab.viewer.graph import Graph, Node, Value, short_name, shorten
 from oplab.viewer.layout import Box, Layout, layers, place
 from oplab.viewer.paint import (
@@ -55,12 +56,12 @@ class Look:
     domains: dict[str, tuple[str, str]]
     letters: dict[int, str] = field(default_factory=dict)  # id of a graph -> its panel's letter
     functions: dict[str, str] = field(default_factory=dict)  # name -> its panel's letter
-    names: bool = True  # tensor names beside the shapes
+    names: bool = True  # tensor names next to the shapes
 
 
 def domain_colours(graphs: Iterable[Graph]) -> dict[str, tuple[str, str]]:
     """A colour for each custom domain; the course's own is always the first."""
-    found = sorted({n.domain for g in graphs for n in g.nodes if n.domain not in ("", "ai.onnx")})
+    found = sorted({n.domain for g in graphs for n in g.nodes if n.domain not in STANDARD})
     found.sort(key=lambda d: d != "oplab")
     return {d: DOMAIN_COLOURS[i % len(DOMAIN_COLOURS)] for i, d in enumerate(found)}
 
@@ -322,7 +323,7 @@ def _op_svg(item: Item, look: Look) -> str:
     left, top, width = item.x - item.width / 2, item.y - item.height / 2, item.width
     fill, ink = look.domains.get(node.domain, PLAIN)
     kinds = ("", "")
-    if node.block:  # no operator, but something that stands for several: drawn as quiet as a tensor
+    if node.block:  # not an operator, but a box for several nodes: drawn in a tensor's plain style
         fill, ink, kinds = LIGHT["pill"], LIGHT["text"], (' class="pill"', ' class="text"')
     out = [f"<g><title>{esc(_tooltip(node))}</title>"]
     line = f'stroke="{LIGHT["line"]}"'

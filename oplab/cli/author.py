@@ -1,0 +1,116 @@
+"""Commands for the authors of the course."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from oplab.cli.shared import CORES, Ids, Jobs, Seed, leave, load_course, split
+from oplab.course.manifest import Course
+from oplab.errors import OplabError
+
+
+def new_exercise(
+    id: Annotated[str, typer.Argument(metavar="ID", help="for example c05.clip; a new number makes a new chapter")],
+    goal: Annotated[str, typer.Option(metavar="TEXT", help="one line that says what the code has to do")],
+    title: Annotated[str, typer.Option(metavar="TEXT", help="the title of a new chapter")] = "",
+    kind: Annotated[
+        str, typer.Option(metavar="KIND", help="python, ort (ONNX Runtime kernel) or torch (stable-ABI operator)")
+    ] = "python",
+    points: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="what a pass is worth")] = 2,
+    difficulty: Annotated[int, typer.Option(metavar="N", min=1, max=5, help="1 is easy")] = 2,
+    minutes: Annotated[int, typer.Option(metavar="N", min=1, max=600, help="how long it takes a learner")] = 10,
+) -> None:
+    """Begin an exercise: solution, stub, check and mutant."""
+    from oplab.authoring.new import Plan, create
+
+    course = load_course()
+    plan = Plan(id, goal, title, kind, points, difficulty, minutes)
+    for path in create(course, plan):
+        print(path.relative_to(course.root))
+    print(f"\nWhat is yours to write is marked WRITE:. `oplab lint-course {id}` lists what is still missing.")
+
+
+def lint_course(
+    ids: Ids = None,
+    jobs: Jobs = CORES,
+    fast: Annotated[bool, typer.Option("--fast", help="look at the files only, grade nothing")] = False,
+    repeat: Annotated[
+        int, typer.Option(metavar="N", min=1, help="grade each answer N times, on fresh inputs each time")
+    ] = 1,
+    answers: Annotated[
+        str, typer.Option(metavar="KIND", help="right, wrong or all; with --repeat the default is right, else all")
+    ] = "",
+    seed: Seed = None,
+) -> None:
+    """Verify what the course promises of every exercise."""
+    from oplab.authoring import lint
+
+    kinds = _kinds(answers or ("right" if repeat > 1 else "all"), repeat, seed)
+    course = load_course()
+    chosen = {exercise.id for exercise in course.select(split(ids))}
+    findings = [finding for finding in lint.lint(course) if not ids or lint.concerns(course, finding, chosen)]
+    for finding in findings:
+        print(finding)
+    known = [] if fast else lint.trials(course)
+    trials = [trial for trial in known if trial.exercise.id in chosen and trial.kind in kinds]
+    if trials:
+        findings += _graded(course, trials, jobs, repeat, seed)
+    times = f" {repeat} times" if repeat > 1 else ""
+    looked = f"{len(chosen)} exercises, {len(lint.RULES)} rules, {len(trials)} answers graded{times}"
+    print(f"{looked}: {f'{len(findings)} findings' if findings else 'all as promised'}.")
+    leave(1 if findings else 0)
+
+
+def _kinds(answers: str, repeat: int, seed: int | None) -> Any:
+    from oplab.authoring.lint import KINDS
+
+    if answers not in KINDS:
+        raise OplabError(f"There are no {answers} answers.", f"--answers can be {', '.join(KINDS)}.")
+    if seed is not None and repeat > 1:
+        raise OplabError("--seed and --repeat exclude each other.", "One seed gives the same inputs each time.")
+    return KINDS[answers]
+
+
+def _graded(course: Course, trials: Sequence[Any], jobs: int, repeat: int, seed: int | None) -> list[Any]:
+    """Grade known answers, with a bar on stderr. With ``repeat``, which can take hours, findings are printed at once, else in order.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, after a line that says how far it was.
+    """
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    from oplab.authoring import lint
+
+    total, ended, bad = len(trials) * repeat, 0, 0
+
+    def done(finding: lint.Finding | None) -> None:
+        nonlocal ended, bad
+        ended += 1
+        if finding is not None:
+            bad += 1
+            if repeat > 1:
+                print(finding, flush=True)
+            progress.update(task, description=f"grading known answers, {bad} findings")
+        progress.advance(task)
+        if not console.is_terminal and repeat > 1 and ended % len(trials) == 0:
+            print(f"{ended} of {total} runs, {bad} findings", file=sys.stderr, flush=True)
+
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    bar = Progress(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty())
+    try:
+        with bar as progress:
+            task = progress.add_task("grading known answers", total=total)
+            found = lint.run(course, trials, jobs, done, repeat, seed)
+    except KeyboardInterrupt:
+        print(f"\n{ended} of {total} runs, {bad} findings.", file=sys.stderr)
+        raise
+    if repeat == 1:
+        for finding in found:
+            print(finding)
+    return found

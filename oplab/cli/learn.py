@@ -1,0 +1,395 @@
+"""Commands for learners: the exercises, their grades, hints and reports."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from oplab import paths
+from oplab.cli.shared import (
+    FEW_CORES,
+    Gradescope,
+    Html,
+    Id,
+    Ids,
+    Jobs,
+    Json,
+    Junit,
+    Markdown,
+    Seed,
+    leave,
+    load_course,
+    split,
+    warn,
+)
+from oplab.course.manifest import Course, Exercise, preloads
+from oplab.errors import OplabError
+from oplab.grading import progress as progressing
+from oplab.grading.results import Results
+
+
+def list_(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
+    """List chapters and exercises with points and your progress."""
+    course = load_course()
+    reached = progressing.load(course.root / "build", warn)
+    if as_json:
+        print(json.dumps({"version": 1, "chapters": _chapters(course, reached)}, indent=1))
+        return
+    _print_table(course, reached)
+    done = sum(reached.entry(exercise.id).status == "passed" for exercise in course.exercises)
+    print(f"\n{done} of {len(course.exercises)} exercises passed.")
+
+
+def next_() -> None:
+    """Show the next exercise that has not passed yet."""
+    course = load_course()
+    reached = progressing.load(course.root / "build", warn)
+    exercise = _next(course, reached)
+    if exercise is None:
+        print("Every exercise has passed.")
+        return
+    chapter = course.chapter(exercise.chapter)
+    print(f"{exercise.id}: {exercise.goal}")
+    print(f"  {exercise.points} points, about {exercise.minutes} minutes, difficulty {exercise.difficulty} of 5")
+    print(f"  write it in exercises/{exercise.file}{_line(course, exercise)}")
+    print(f"  the lesson: {chapter.notebook}")
+    print(f"  then: oplab check {exercise.id}      help: oplab hint {exercise.id}")
+
+
+def hint(id: Id) -> None:
+    """Show the next hint. After a pass: all hints and the reference."""
+    course = load_course()
+    exercise = course.exercise(id)
+    from oplab.lessons import hint_lines
+
+    print("\n".join(hint_lines(course, exercise)))
+
+
+def check(
+    ids: Ids = None,
+    submission: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="grade this folder, laid out like exercises/")
+    ] = None,
+    track: Annotated[str | None, typer.Option(metavar="NAME", help="exercises (the default) or solutions")] = None,
+    json_file: Json = None,
+    junit: Junit = None,
+    html: Html = None,
+    gradescope: Gradescope = None,
+    markdown: Markdown = None,
+    sanitize: Annotated[bool, typer.Option("--sanitize", help="build C++ with AddressSanitizer and UBSan")] = False,
+    isolate: Annotated[
+        bool,
+        typer.Option("--isolate", help="no network, read-only course, no solutions in sight, where Linux offers it"),
+    ] = False,
+    jobs: Jobs = FEW_CORES,
+    seed: Seed = None,
+) -> None:
+    """Grade exercises: all, a chapter (c04) or one (c04.asinh)."""
+    _one_folder(submission, track)
+    course = load_course()
+    exercises = course.select(split(ids))
+    used = track or paths.track()
+    folder = submission if submission is not None else course.root / used
+    targets = _targets(json=json_file, junit=junit, html=html, gradescope=gradescope, markdown=markdown)
+    from oplab import reports
+    from oplab.grading.grader import grade
+    from oplab.grading.text import summary
+
+    out = sys.stderr if any(str(path) == "-" for path in targets.values()) else sys.stdout
+    if isolate:
+        from oplab.grading.isolation import detect
+
+        print(detect(course.root, folder).sentence(), file=out)
+    with _Display(len(exercises), out) as display, ExitStack() as stack:
+        keeper = None
+        if {"json", "html"} & set(targets):
+            keeper = stack.enter_context(_keeper(course, exercises, folder, sanitize, isolate))
+        results = grade(
+            course,
+            exercises,
+            folder,
+            jobs=jobs,
+            seed=seed,
+            sanitize=sanitize,
+            server=keeper,
+            listener=display,
+            isolate=isolate and keeper is None,  # a keeper is isolated itself
+        )
+        if keeper is not None:
+            from oplab.reports.graphs import with_graphs
+
+            results = with_graphs(results, keeper.kept)
+    print(f"\n{summary(results)}. Inputs: --seed {results.seed}", file=out, flush=True)
+    if submission is None and used == "exercises":
+        _remember(course, results)
+        if results.exit_code in (0, 1):
+            _suggest(course, results, out)
+    problems = reports.write(results.as_dict(), targets, _titles(course))
+    for problem in problems:
+        warn(f"oplab: {problem}")
+    leave(2 if problems else results.exit_code)
+
+
+def watch(jobs: Jobs = 2) -> None:
+    """Grade again whenever you save an exercise. Keys: h hint, n next, l list, a all, q quit."""
+    from oplab.cli.watch import watch as run
+
+    run(load_course(), jobs=jobs)
+
+
+def diff(id: Id) -> None:
+    """Show how your answer differs from the reference, after a pass."""
+    course = load_course()
+    exercise = course.exercise(id)
+    if not progressing.load(course.root / "build", warn).entry(id).passed_once:
+        warn(f"{id} has not passed yet. The reference is shown after a pass; `oplab hint {id}` helps until then.")
+        leave(1)
+    from oplab.course import answers
+
+    lines = answers.diff(course, exercise)
+    print("\n".join(lines) if lines else "Your answer and the reference are the same.")
+
+
+def reset(
+    id: Annotated[str, typer.Argument(metavar="ID", help="an exercise (c04.asinh) or a chapter's file (c04)")],
+) -> None:
+    """Restore the stub of an exercise. Your file is kept in build/backup/."""
+    course = load_course()
+    from oplab.course import answers
+
+    target = course.exercise(id) if "." in id else course.chapter(id)
+    paths.build_dir()
+    for file, backup in answers.reset(course, target):
+        kept = f" Yours is kept as {backup.relative_to(course.root)}." if backup else ""
+        print(f"{file.relative_to(course.root)}: {id} is the stub again.{kept}")
+    ids = [exercise.id for exercise in course.select([id])]
+    with progressing.update(course.root / "build", warn) as progress:
+        for name in ids:
+            if name in progress.exercises:
+                progress.exercises[name].status, progress.exercises[name].points = "todo", 0
+
+
+def report(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS.json", help="what `oplab check --json` wrote")],
+    junit: Junit = None,
+    html: Html = None,
+    gradescope: Gradescope = None,
+    markdown: Markdown = None,
+) -> None:
+    """Write reports of an earlier run, without grading again."""
+    targets = _targets(junit=junit, html=html, gradescope=gradescope, markdown=markdown)
+    _something(targets)
+    from oplab import reports
+
+    try:
+        titles = _titles(load_course())
+    except OplabError:  # a report needs no course: then its chapters are called by their stems
+        titles = {}
+    problems = reports.write(reports.read(results), targets, titles)
+    for problem in problems:
+        warn(f"oplab: {problem}")
+    leave(2 if problems else 0)
+
+
+def doctor() -> None:
+    """Check versions, compiler and headers; name what is missing."""
+    from oplab.doctor import main as examine
+
+    leave(examine())
+
+
+def _chapters(course: Course, reached: progressing.Progress) -> list[dict[str, Any]]:
+    """The course and the progress, for JSON."""
+    return [
+        {
+            "stem": chapter.stem,
+            "title": chapter.title,
+            "minutes": chapter.minutes,
+            "notebook": chapter.notebook,
+            "exercises": [
+                {
+                    "id": exercise.id,
+                    "goal": exercise.goal,
+                    "points": exercise.points,
+                    "reached": reached.entry(exercise.id).points,
+                    "difficulty": exercise.difficulty,
+                    "minutes": exercise.minutes,
+                    "file": f"exercises/{exercise.file}",
+                    "status": reached.entry(exercise.id).status,
+                }
+                for exercise in chapter.exercises
+            ],
+        }
+        for chapter in course.chapters
+    ]
+
+
+def _print_table(course: Course, reached: progressing.Progress) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, justify in (
+        ("", "left"),
+        ("exercise", "left"),
+        ("goal", "left"),
+        ("points", "right"),
+        ("minutes", "right"),
+        ("level", "left"),
+    ):
+        table.add_column(name, justify=justify, overflow="fold")
+    from oplab.grading.text import MARKS
+
+    for chapter in course.chapters:
+        got = sum(reached.entry(exercise.id).points for exercise in chapter.exercises)
+        table.add_row(
+            "",
+            f"[bold]{chapter.id}[/]",
+            f"[bold]{chapter.title}[/]",
+            f"{got}/{chapter.points}",
+            str(chapter.minutes),
+            "",
+        )
+        for exercise in chapter.exercises:
+            entry = reached.entry(exercise.id)
+            level = "●" * exercise.difficulty + "○" * (5 - exercise.difficulty)
+            table.add_row(
+                MARKS[entry.status],
+                exercise.id,
+                exercise.goal,
+                f"{entry.points}/{exercise.points}",
+                str(exercise.minutes),
+                level,
+            )
+    Console().print(table)
+
+
+class _Display:
+    """Prints outcomes as they arrive; on a terminal it also shows what is running."""
+
+    def __init__(self, total: int, out: object):
+        from rich.console import Console
+
+        self._console = Console(file=out, highlight=False, markup=False, soft_wrap=True)
+        self._status = None
+        self._total, self._done, self._running = total, 0, dict[str, None]()
+
+    def __enter__(self) -> _Display:
+        if self._console.is_terminal:
+            self._status = self._console.status("loading torch, onnx and onnxruntime …")
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status:
+            self._status.stop()
+
+    def __call__(self, exercise: Exercise, outcome: object) -> None:
+        from oplab.grading.text import outcome_lines, outcome_text
+
+        if outcome is None:
+            self._running[exercise.id] = None
+        else:
+            self._running.pop(exercise.id, None)
+            self._done += 1
+            details = not outcome.passed
+            if self._console.is_terminal:
+                self._console.print(outcome_text(outcome, self._console.width, details=details))
+            else:
+                self._console.print("\n".join(outcome_lines(outcome, details=details)))
+        if self._status:
+            self._status.update(f"{self._done} of {self._total} · grading {', '.join(self._running)}")
+
+
+def _one_folder(submission: Path | None, track: str | None) -> None:
+    if submission is not None and track is not None:
+        raise OplabError("--submission and --track exclude each other.", "Leave one of them out.")
+    if track is not None and track not in paths.TRACKS:
+        raise OplabError(f"There is no track {track}.", f"It can be {' or '.join(paths.TRACKS)}.")
+
+
+def _something(targets: dict[str, Path]) -> None:
+    if not targets:
+        raise OplabError("There is nothing to write.", "Name --html F, --markdown F, --junit F or --gradescope F.")
+
+
+def _titles(course: Course) -> dict[str, str]:
+    return {chapter.stem: chapter.title for chapter in course.chapters}
+
+
+def _targets(**files: Path | None) -> dict[str, Path]:
+    """The reports that are asked for.
+
+    Raises:
+        OplabError: one of them cannot be written.
+    """
+    from oplab.reports import check_targets
+
+    targets = {format: path for format, path in files.items() if path is not None}
+    check_targets(targets)
+    return targets
+
+
+def _keeper(course: Course, exercises: Sequence[Exercise], folder: Path, sanitize: bool, isolate: bool) -> Any:
+    """A server that keeps rejected models, so that the report can show them."""
+    from oplab.grading.isolation import detect
+    from oplab.reports.graphs import Keeper
+
+    env = None
+    if sanitize:
+        from oplab.toolchain.build import sanitizer_env
+
+        env = sanitizer_env()
+    return Keeper(preloads(exercises), env=env, isolation=detect(course.root, folder) if isolate else None)
+
+
+def _remember(course: Course, results: object) -> None:
+    try:
+        folder = paths.build_dir()
+    except OplabError as error:
+        warn(f"Progress is not remembered: {error.message}")
+        return
+    progressing.record(folder, results, warn)
+
+
+def _next(course: Course, reached: progressing.Progress) -> Exercise | None:
+    for exercise in course.exercises:
+        if reached.entry(exercise.id).status != "passed":
+            return exercise
+    return None
+
+
+def _suggest(course: Course, results: Results, out: object) -> None:
+    """Print what to do next: the exercise that has just failed, else the next open one, else the first open one."""
+    graded = {outcome.id for outcome in results.exercises}
+    failed = {outcome.id for outcome in results.exercises if not outcome.passed}
+    order = course.exercises
+    last = max(number for number, exercise in enumerate(order) if exercise.id in graded)
+    again = next((exercise for exercise in order if exercise.id in failed), None)
+    reached = progressing.load(course.root / "build")
+    later = (exercise for exercise in order[last + 1 :] if reached.entry(exercise.id).status != "passed")
+    exercise = again or next(later, None) or _next(course, reached)
+    if exercise is not None:
+        print(
+            f"Next: {exercise.id} in exercises/{exercise.file}{_line(course, exercise)}. Help: oplab hint {exercise.id}",
+            file=out,
+        )
+
+
+def _line(course: Course, exercise: Exercise) -> str:
+    """``, line 12``: where the exercise's TODO or function is in the learner's file."""
+    try:
+        text = (course.root / "exercises" / exercise.file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+    for mark in (f"TODO {exercise.id}", f"def {exercise.name}("):
+        for number, line in enumerate(text.splitlines(), start=1):
+            if mark in line:
+                return f", line {number}"
+    return ""

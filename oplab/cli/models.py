@@ -1,0 +1,228 @@
+"""Commands about models: show, parity, debug, and the report of chapter 16."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from oplab.cli.shared import Json, Libraries, Model, leave
+from oplab.errors import OplabError
+
+Inputs = Annotated[
+    Path,
+    typer.Option("--inputs", "-i", metavar="X.npz", help="an array for each input, made by numpy.savez(F, x=...)"),
+]
+
+
+def show(
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL.onnx", help="one model, or two to compare")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="F", help="write .svg, .png or .html instead")
+    ] = None,
+) -> None:
+    """Look at the graph of a model, or compare two. A browser shows it until Ctrl-C; -o writes a file."""
+    _one_or_two(models)
+    from oplab.viewer.view import show as view_of
+
+    view = view_of(*models, title=" → ".join(path.name for path in models))
+    summary = view.text.splitlines()[0]
+    if output is not None:
+        print(f"{view.save(output)}: {summary}")
+        return
+    try:
+        print(f"{summary}\n{view.open()}\nPress Ctrl-C to end.", flush=True)
+        while True:  # short naps: a Ctrl-C that arrives as the interpreter is about to sleep does not wake it
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        print()
+
+
+def parity(
+    model: Model,
+    inputs: Annotated[
+        Path | None,
+        typer.Option("--inputs", "-i", metavar="X.npz", help="an array for each input by name; else random ones"),
+    ] = None,
+    dims: Annotated[
+        list[str] | None, typer.Option("--dims", metavar="NAME=N", help="a dimension's size, for random inputs")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="of random inputs")] = 0,
+    backends: Annotated[
+        str, typer.Option(metavar="A,B", help="which of eager, exported, reference, ort, host; the first is the base")
+    ] = "",
+    module: Annotated[
+        str, typer.Option(metavar="FILE.py:NAME", help="the PyTorch function or module, for eager and exported")
+    ] = "",
+    library: Libraries = None,
+    rtol: Annotated[float | None, typer.Option(metavar="X", min=0, help="relative tolerance of floats")] = None,
+    atol: Annotated[float | None, typer.Option(metavar="X", min=0, help="absolute tolerance of floats")] = None,
+    times: Annotated[bool, typer.Option("--times", help="measure each backend too")] = False,
+    json_file: Json = None,
+) -> None:
+    """Run a model in several backends and compare the outputs. Exit code 0: they agree, 1: they do not, 2: the call is wrong."""
+    from oplab.parity import arguments
+    from oplab.parity.backends import NAMES
+    from oplab.parity.comparison import parity as compare
+
+    out = sys.stderr if str(json_file) == "-" else sys.stdout
+    names = [name.strip() for name in backends.split(",")] if backends else list(NAMES)
+    _has_module(names if backends else [], module)
+    report = compare(
+        model,
+        _inputs(model, inputs, arguments.dimensions(dims or ()), seed, out),
+        names,
+        module=arguments.load_module(module) if module else None,
+        tolerances=arguments.tolerances(rtol, atol),
+        libraries=library or (),
+        times=times,
+    )
+    print(report.text(), file=out)
+    text = json.dumps(report.as_dict(), indent=1) + "\n"
+    if str(json_file) == "-":
+        print(text, end="")
+    elif json_file is not None:
+        _written(json_file, lambda: json_file.write_text(text, encoding="utf-8"))
+    leave(0 if report.passed else 1)
+
+
+def bisect(
+    model: Model,
+    reference: Annotated[Path, typer.Argument(metavar="REFERENCE.onnx", help="the same model while it was right")],
+    inputs: Inputs,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(metavar="X", min=0, help="largest difference / largest magnitude; by dtype if left out"),
+    ] = None,
+    library: Libraries = None,
+) -> None:
+    """Find the first node whose result differs from a reference. Exit code 0: no node differs, 1: there is one."""
+    from oplab.debug.bisecting import bisect as search
+    from oplab.onnxtools.npz import read_npz
+
+    shown: list[Any] = []
+
+    def progress(step: Any) -> None:
+        shown.append(step)
+        print(step, flush=True)
+
+    found = search(model, reference, read_npz(inputs), tolerance=tolerance, libraries=library or (), progress=progress)
+    print("\n".join(found.text().splitlines()[len(shown) :]))
+    leave(0 if found.node is None else 1)
+
+
+def tap(
+    model: Model,
+    inputs: Inputs,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="values or nodes; all if left out")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="F", help="write the values to an .npz")
+    ] = None,
+    library: Libraries = None,
+) -> None:
+    """Show the values inside a model: shape, dtype and range. -o keeps the arrays."""
+    from oplab.debug.tapping import range_text
+    from oplab.debug.tapping import tap as make
+    from oplab.onnxtools.npz import read_npz
+
+    values = make(model, names or None, libraries=library or (), what=model.name)(read_npz(inputs))
+    width = max((len(name) for name in values), default=0)
+    for name, array in values.items():
+        print(f"{name:<{width}}  {array.dtype}{list(array.shape)}  {range_text(array)}")
+    if output is not None:
+        _written(output, lambda: _save_npz(output, values))
+        print(f"{len(values)} arrays in {output}", file=sys.stderr)
+
+
+def extract(
+    model: Model,
+    part: Annotated[Path, typer.Argument(metavar="PART.onnx", help="the file to write")],
+    inputs: Annotated[
+        list[str], typer.Option("--input", metavar="NAME", help="a value that the part takes; may be repeated")
+    ],
+    outputs: Annotated[
+        list[str], typer.Option("--output", metavar="NAME", help="a value that it computes; may be repeated")
+    ],
+    library: Libraries = None,
+) -> None:
+    """Cut out the part of a model between some of its values."""
+    import onnx
+
+    from oplab.debug.surgery import extract as cut
+
+    made = cut(model, inputs, outputs, libraries=library or ())
+    _written(part, lambda: onnx.save(made, part))
+    print(f"{part}: {len(made.graph.node)} nodes from {', '.join(inputs)} to {', '.join(outputs)}")
+
+
+def capstone(
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="where reports are kept (default: build/capstone)")
+    ] = None,
+) -> None:
+    """Write the report of chapter 16 about your exercises. Exit code 0: all agree, 1: they do not, or a project is missing."""
+    from oplab.capstone.answers import report
+    from oplab.lessons import quiet_exports
+
+    quiet_exports()
+    print("Compiling, exporting and measuring: about half a minute.", flush=True)
+    kept = report(to)
+    if kept is None:
+        leave(1)
+    print(f"Your report: {kept.path}")
+    leave(0 if kept.passed and len(kept.figures) == 2 else 1)
+
+
+def _one_or_two(models: list[Path]) -> None:
+    if not 1 <= len(models) <= 2:
+        raise OplabError(f"{len(models)} models were given; show draws one, or compares two.", "Pass one or two files.")
+
+
+def _has_module(asked: list[str], module: str) -> None:
+    needing = [name for name in asked if name in ("eager", "exported")]
+    if needing and not module:
+        raise OplabError(
+            f"{' and '.join(needing)}: an .onnx file does not say which PyTorch module it was made from.",
+            "Name it: --module FILE.py:NAME.",
+        )
+
+
+def _inputs(model: Path, file: Path | None, sizes: dict[str, int], seed: int, out: Any) -> dict[str, Any]:
+    """The arrays of a file by name, or random ones, which are described on ``out``.
+
+    Raises:
+        OplabError: there is a file and sizes, the file cannot be read, or a size is missing.
+    """
+    from oplab.onnxtools.inputs import input_specs, random_inputs
+    from oplab.onnxtools.npz import read_npz
+    from oplab.parity.arrays import describe
+    from oplab.parity.backends import ModelUnderTest
+
+    specs = input_specs(ModelUnderTest(model).proto)
+    if file is not None:
+        if sizes:
+            raise OplabError("--dims is for random inputs, and --inputs gives others.", "Leave one of them out.")
+        return read_npz(file)
+    made = random_inputs(specs, seed, sizes)
+    words = ", ".join(f"{name} {describe(array)}" for name, array in made.items()) or "none"
+    print(f"Inputs: random, --seed {seed}: {words}", file=out)
+    return made
+
+
+def _save_npz(file: Path, arrays: dict[str, Any]) -> None:
+    import numpy as np
+
+    with open(file, "wb") as stream:  # savez would add .npz to a name without it
+        np.savez(stream, **arrays)
+
+
+def _written(file: Path, write: Callable[[], Any]) -> None:
+    try:
+        write()
+    except OSError as error:
+        raise OplabError(f"{file} cannot be written: {error.strerror}.", "Choose another file.") from None

@@ -1,0 +1,84 @@
+"""Files that several processes share: atomic writes and locks.
+
+Standard library only: ``tools/setup_*.py`` use it before anything is installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, mode: int = 0o644, sync: bool = True) -> Iterator[BinaryIO]:
+    """A binary file to write. It takes the place of ``path`` when the block ends; if the block raises, ``path`` is unchanged.
+
+    A reader, a crash or a kill at any moment finds the old content or the new, never a part. A killed process may leave a
+    hidden file ``.new-…`` in the folder.
+
+    Args:
+        path: its folder exists. A link is replaced by a file.
+        mode: the file's permissions; the umask does not apply.
+        sync: wait until the content is on the disk, so that this also holds for a power failure.
+
+    Raises:
+        OSError: the folder cannot be written, or the disk is full.
+    """
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fchmod(handle, mode)
+            if sync:
+                os.fsync(handle)
+        os.replace(draft, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise
+
+
+def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, sync: bool = True) -> None:
+    """Writes a whole file or nothing, as :func:`replacing` does; text is written as UTF-8.
+
+    Raises:
+        OSError: the folder cannot be written, or the disk is full.
+    """
+    with replacing(path, mode=mode, sync=sync) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def lock(path: Path, waiting: Callable[[str], object] = lambda owner: None) -> Iterator[int]:
+    """Holds a lock, which a file represents. The system frees it when its holder ends, however it ends.
+
+    Args:
+        path: the lock's file, created where it is missing; its folder exists. It holds the process id of its last owner.
+        waiting: called once with the owner's process id, or "unknown", if another process has the lock.
+
+    Yields:
+        The file's descriptor. A child process that inherits it holds the lock too.
+
+    Raises:
+        OSError: the file cannot be opened.
+        KeyboardInterrupt: Ctrl-C, also while it waits.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting(os.read(handle, 32).decode(errors="replace").strip() or "unknown")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):  # a full disk: the id is only for the message
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield handle
+    finally:
+        os.close(handle)
