@@ -23,7 +23,7 @@ from oplab.checks import graphs
 from oplab.checks.draws import Draws
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
-from oplab.checks.ort_errors import explained
+from oplab.checks.ort_errors import sentence
 from oplab.parity.arrays import WrongAnswer, expect_close
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ def expect_exported(v: Judge, name: str) -> None:
     """The export went through; else say what the exporter's words mean here."""
     error = v.error(name)
     if error:
-        raise explained(error, "The export fails", _CAUSES)
+        raise WrongAnswer(sentence(error.message, _CAUSES, place=error.place))
 
 
 _CAUSES = {

@@ -17,7 +17,7 @@ from onnx import helper
 from oplab.checks import exporting, graphs, nodes
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
-from oplab.checks.ort_errors import TRANSLATION, explained
+from oplab.checks.ort_errors import TRANSLATION, explained, sentence
 from oplab.onnxtools.subgraphs import every_node
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -505,11 +505,11 @@ def judge_tensor_scale_dynamo(v: Judge) -> None:
     with v.check("torch.library.opcheck passes"):
         error = v.error("opcheck")
         if error:
-            raise explained(error, "opcheck", _OPCHECK_CAUSES)
+            raise WrongAnswer(sentence(error.message, _OPCHECK_CAUSES))
     with v.check("one Resize that reads its scales from the graph input"):
         error = v.error("the exported model")
         if error:
-            raise explained(error, "The export fails", TRANSLATION)
+            raise WrongAnswer(f"The export fails: {sentence(error.message, TRANSLATION)}")
         model = v.model("the exported model")
         expect_resize(model, ["x", "factor"])
         graphs.expect_dynamic(model, "x", [0, 2, 3])

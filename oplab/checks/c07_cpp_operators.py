@@ -13,6 +13,7 @@ import numpy as np
 from oplab.checks.errors import LearnerError
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import explained
 from oplab.checks.torch_threads import use_one_thread
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -505,8 +506,7 @@ def explain_fake(v: Judge, title: str) -> None:
         raise WrongAnswer(f"{title}: the operator has no fake. torch.library.register_fake(name) registers one.")
     if "Constraints violated" in error.message or "ConstraintViolation" in error.type or "specializ" in error.message:
         raise WrongAnswer(f"{title}: {error.message} The fake fixes a size that may change: take it from a.shape.")
-    place = f" ({error.where})" if error.where else ""
-    raise (LearnerError if error.where else WrongAnswer)(f"{title}: {error.message}{place}")
+    raise explained(error, title)
 
 
 def expect_fake(v: Judge, case: Faked) -> None:

@@ -17,7 +17,7 @@ from oplab.checks import exporting, graphs, nodes
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
-from oplab.checks.ort_errors import MIXED_TYPES, TRANSLATION, UNREGISTERED, Causes, explained
+from oplab.checks.ort_errors import MIXED_TYPES, TRANSLATION, UNREGISTERED, Causes, explained, sentence
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def export(
     """Export over the dynamo path to ``path`` and return the operators of its FX graph."""
     import torch
 
-    with warnings.catch_warnings(), exporting.reasons():
+    with warnings.catch_warnings(), exporting.reasons(of_any=True):
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
             module,
@@ -522,7 +522,7 @@ def judge_data_dependent_shape(v: Judge) -> None:
     with v.check("torch.library.opcheck passes"):
         error = v.error("opcheck")
         if error:
-            raise explained(error, "opcheck", _FAKE_CAUSES, TRANSLATION)
+            raise WrongAnswer(sentence(error.message, _FAKE_CAUSES, TRANSLATION))
     models: dict[str, onnx.ModelProto] = {}
     with v.check("exports as one operator, to standard ones"):
         for title in examples:
@@ -793,8 +793,7 @@ def judge_attach_function(v: Judge) -> None:
             if error is None:
                 raise WrongAnswer(f"{title}: nothing was written, and nothing was raised. Expected an AssertionError.")
             if error.type != "AssertionError":
-                where = f" ({error.where})" if error.where else ""
-                raise WrongAnswer(f"{title}: expected an AssertionError, got {error.message}{where}")
+                raise WrongAnswer(f"{title}: expected an AssertionError, got {error.message}{error.place}")
             if files:
                 raise WrongAnswer(
                     f"{title}: an AssertionError came, but {files[0]} had been written before. Verify first."

@@ -204,7 +204,7 @@ def outcome(v: Judge, op: str, case: Case) -> tuple[str, str]:
     """What came of a case: ``ok`` or an exception's type, and what it said.
 
     Raises:
-        Wrong: the library could not be used at all, or the process died.
+        WrongAnswer: the library could not be used at all, or the process died.
     """
     state, says = str(v.value(case.title)), str(v.value(f"{case.title}: says"))
     if state == "ok":

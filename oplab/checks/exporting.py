@@ -60,19 +60,23 @@ class ExportError(Exception):
 
 
 @contextmanager
-def reasons() -> Iterator[None]:
+def reasons(*, of_any: bool = False) -> Iterator[None]:
     """Turn an exporter's exception into an :class:`ExportError` with the innermost reason.
 
+    Args:
+        of_any: also an exception that is not the exporter's own and was raised from another: passes of the dynamo path do that.
+
     Raises:
-        ExportError: an exporter raised an exception in the block.
-        OnnxExporterError: the exporter met the exception of a stub, which has to be seen.
+        ExportError: there was such an exception in the block.
+        Exception: any other one, and the exception of a stub.
     """
     import torch
 
     try:
         yield
-    except torch.onnx.OnnxExporterError as error:
-        if find_todo(error):
+    except Exception as error:
+        wrapped = of_any and error.__cause__ is not None
+        if find_todo(error) or not (wrapped or isinstance(error, torch.onnx.OnnxExporterError)):
             raise
         raise ExportError(first_line(innermost(error))) from error
 

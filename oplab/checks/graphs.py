@@ -129,7 +129,7 @@ def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
     for name in names:
         if name not in reached:
             raise WrongAnswer(
-                f"No output depends on the graph input {name!r}: what was computed from it at export stands in the graph as a constant, "
+                f"No output depends on the graph input {name!r}: what was computed from it at export is in the graph as a constant, "
                 f"or it was left out. The graph has {_list(ops(model))}."
             )
 

@@ -83,7 +83,8 @@ def outputs(v: Evidence, title: str, count: int = 1, causes: Causes = NO_CAUSES)
     """
     error = v.error(title)
     if error:
-        raise explained(error, "ONNX Runtime says", causes)
+        refused = explained(error, "ONNX Runtime says", causes)
+        raise refused
     found = v.value(title)
     if type(found) is not list or len(found) != count or not all(type(entry) is np.ndarray for entry in found):
         raise WrongAnswer(f"Expected {count} arrays, got something else.")

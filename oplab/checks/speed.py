@@ -65,7 +65,7 @@ def measure(c: Collect, ours: Run, baseline: Run, feeds: Sequence[Feeds], title:
 
     Args:
         ours, baseline: called with one round's inputs.
-        feeds: one entry for each round, and one in front for warming up.
+        feeds: one entry for each round, after one that warms up.
     """
     given: list[list[np.ndarray]] = []
     turns = {name: iter(feeds) for name in ("ours", "baseline")}
