@@ -79,7 +79,7 @@ def test_tap_leaves_the_model_alone_and_forgets_a_stale_type(model, inputs):
 @pytest.mark.parametrize(
     "names, words",
     [
-        (["sume"], "has no value and no node 'sume'.\nNear to it: 'sum'"),
+        (["sume"], "has no value and no node 'sume'.\nSimilar: 'sum'"),
         (["nothing at all"], "The outputs are"),
     ],
 )
@@ -169,7 +169,7 @@ def test_extract_says_which_inputs_are_missing_and_who_needs_them(model):
     assert "inputs=['sum', 'a']" in str(error.value)
     with pytest.raises(OplabError, match="has no value and no node 'nine'"):
         extract(model, ["nine"], ["y"])
-    with pytest.raises(OplabError, match="nothing between"):
+    with pytest.raises(OplabError, match="nothing in between"):
         extract(model, ["cut"], ["cut"])
 
 
