@@ -212,7 +212,7 @@ def warm(repeat: int, isolated: bool = False) -> dict[str, list[float]]:
     """Checks in a process whose server is already running, as in a notebook or in watch mode."""
     from oplab.course.manifest import load
     from oplab.grading.client import Server
-    from oplab.grading.engine import grade
+    from oplab.grading.grader import grade
     from oplab.grading.isolation import detect
 
     course = load(ROOT)
@@ -230,7 +230,7 @@ def warm(repeat: int, isolated: bool = False) -> dict[str, list[float]]:
 
 def peak_memory(command: list[str], **options) -> int:
     """Largest sum of resident memory of a command's processes (shared pages divided among them), in MB."""
-    from oplab.grading.limits import descendants
+    from oplab.grading.processes import descendants
 
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
     peak = 0

@@ -52,7 +52,7 @@ def peers(repeat: int) -> tuple[str, Found]:
 def exercises(repeat: int) -> tuple[str, Found]:
     from oplab.course.manifest import load, preloads
     from oplab.grading.client import Server
-    from oplab.grading.engine import grade
+    from oplab.grading.grader import grade
 
     course = load(ROOT)
     warm: dict[str, list[float]] = {}

@@ -17,13 +17,19 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-BROWSER = ROOT / "tests" / "browser"
-sys.path.insert(0, str(BROWSER))
-
-import viewer_models as m  # noqa: E402
-from labdriver import CHROMIUM_FLAGS, Jupyter, cells, chromium_path, open_notebook, run_cell, save  # noqa: E402
+sys.path.insert(0, str(ROOT))
 
 from oplab.viewer import show  # noqa: E402
+from tests.support import viewer_models as m  # noqa: E402
+from tests.support.labdriver import (  # noqa: E402
+    CHROMIUM_FLAGS,
+    Jupyter,
+    cells,
+    chromium_path,
+    open_notebook,
+    run_cell,
+    save,
+)
 
 MODELS = {
     "conv, 2 nodes": "m.conv()",
@@ -93,7 +99,7 @@ def timed_cell(page: Any, index: int) -> float:
 
 def live(browser: Any, server: Jupyter) -> None:
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-    start = f"import sys; sys.path.insert(0, {str(BROWSER)!r})\nimport viewer_models as m\nimport oplab\noplab.show(m.conv()).html"
+    start = "from tests.support import viewer_models as m\nimport oplab\noplab.show(m.conv()).html"
     shows = [f"oplab.show({code})" for code in MODELS.values()]
     name = server.write("bench.ipynb", start, *shows)
     open_notebook(page, server, name)
@@ -108,8 +114,8 @@ def live(browser: Any, server: Jupyter) -> None:
 
 def big(browser: Any, server: Jupyter) -> None:
     page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-    start = f"import sys; sys.path.insert(0, {str(BROWSER)!r})\nimport viewer_models as m\nimport oplab"
-    maker = subprocess.run([sys.executable, "-c", start + BIG], cwd=server.root)
+    start = "from tests.support import viewer_models as m\nimport oplab"
+    maker = subprocess.run([sys.executable, "-c", start + BIG], cwd=server.root, env=server.env)
     assert maker.returncode == 0
     name = server.write(
         "big.ipynb", start + "\noplab.show(m.conv()).html[:0]", MEMORY, "oplab.show('big.onnx')", MEMORY

@@ -1,7 +1,7 @@
 """``oplab doctor``: the versions in use, and what is missing with the command that fixes it.
 
 It works in an environment where hardly anything is installed: nothing but the standard library is imported at the top,
-and torch is queried in a separate process, which may crash.
+and torch is examined in a separate process, which may crash.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Component:
         name: what was looked at.
         value: what was found, or why it is not there.
         ok: True: it is there. False: it is needed and missing. None: it is optional and missing.
-        fix: the command or sentence that fixes it; empty if there is nothing to fix.
+        fix: the command or sentence that fixes it; empty where nothing is missing.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Component:
 
 
 def report() -> list[Component]:
-    """All rows, in the order in which they are printed. Never raises: a look that fails is a row that says so."""
+    """All rows, in the order in which they are printed. Never raises: an examination that fails is a row with the reason."""
     looks: list[tuple[str, Callable[[], list[Component]]]] = [
         ("System", _system),
         ("Python", _python),
@@ -126,7 +126,7 @@ def _compiler() -> list[Component]:
 
 
 def find_program(name: str) -> str | None:
-    """A program on PATH, or next to this Python (an environment that was not activated)."""
+    """A program on PATH or next to this Python (an environment that was not activated)."""
     return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
 
 
@@ -326,7 +326,7 @@ def main() -> int:
     missing = [row.name for row in rows if row.ok is False]
     print()
     if missing:
-        print(f"Missing: {', '.join(missing)}. The lines with -> say how to fix it.")
+        print(f"Missing: {', '.join(missing)}. The lines with -> show how to fix it.")
         return 1
     print("All that the course needs is there.")
     return 0

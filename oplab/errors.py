@@ -8,7 +8,7 @@ class OplabError(Exception):
 
     Args:
         message: one sentence that names what is wrong.
-        fix: one sentence, or one command, that mends it; may be empty.
+        fix: one sentence, or one command, that fixes it; may be empty.
     """
 
     def __init__(self, message: str, fix: str = ""):

@@ -56,7 +56,7 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, syn
 
 @contextlib.contextmanager
 def lock(path: Path, waiting: Callable[[str], object] = lambda owner: None) -> Iterator[int]:
-    """Holds the lock that a file stands for. The system frees it when its holder ends, however it ends.
+    """Holds a lock, which a file represents. The system frees it when its holder ends, however it ends.
 
     Args:
         path: the lock's file, created where it is missing; its folder exists. It holds the process id of its last owner.

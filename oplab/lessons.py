@@ -1,4 +1,4 @@
-"""What a notebook uses: its chapter's exercises, the grader, hints and graphs."""
+"""What a notebook of the course uses: its chapter's exercises, the grader, hints and graphs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from typing import Any
 
 from oplab import paths
 from oplab.course import answers
-from oplab.course.manifest import Chapter, Exercise, load, preloads
+from oplab.course.manifest import Chapter, Course, Exercise, load, preloads
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
 from oplab.grading.client import Server
-from oplab.grading.engine import grade
+from oplab.grading.grader import grade
 from oplab.grading.text import outcome_lines
 
 _VERSIONS = ("torch", "onnx", "onnxruntime", "onnxscript")
@@ -33,12 +33,15 @@ def lesson(stem: str) -> Lesson:
 
     Args:
         stem: the notebook's name without its ending, for example ``"04_aten_symbolic"``.
+
+    Raises:
+        OplabError: there is no such chapter, or the manifest is broken.
     """
     return Lesson(stem)
 
 
 class Lesson:
-    """A chapter, seen from its notebook.
+    """A chapter, as its notebook uses it.
 
     Attributes:
         chapter: the chapter's entry in the manifest.
@@ -60,9 +63,15 @@ class Lesson:
             print(f"      {exercise.goal}")
 
     def check(self, name: str) -> None:
-        """Grade one exercise, in a process of its own, and print what the grader says.
+        """Grade one exercise, in a separate process, and print the outcome.
 
         Points that grow with speed are in lines that begin with ⏱, which nbval does not compare.
+
+        Args:
+            name: the exercise's name (``"asinh"``), or its id (``"c04.asinh"``).
+
+        Raises:
+            OplabError: there is no such exercise, or the grading server does not start.
         """
         exercise = self._find(name)
         results = grade(self.course, [exercise], self._root / paths.track(), jobs=1, server=_warm_server(self.chapter))
@@ -73,7 +82,14 @@ class Lesson:
             progressing.record(paths.build_dir(), results, _warn)
 
     def hint(self, name: str) -> None:
-        """Print the next hint. After a pass: all hints, and how the reference differs from your answer."""
+        """Print the next hint. After a pass: all hints, and how the reference differs from your answer.
+
+        Args:
+            name: the exercise's name (``"asinh"``), or its id (``"c04.asinh"``).
+
+        Raises:
+            OplabError: there is no such exercise.
+        """
         exercise = self._find(name)
         print("\n".join(hint_lines(self.course, exercise)))
 
@@ -84,7 +100,7 @@ class Lesson:
         return show(*models, **options)
 
     def fresh(self, name: str) -> Path:
-        """An empty folder ``name`` in :attr:`build`, whatever an earlier run left there."""
+        """Make an empty folder ``name`` in :attr:`build`; what an earlier run left there is removed."""
         folder = self.build / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -95,7 +111,10 @@ class Lesson:
 
 
 class Answers:
-    """A module that is read again whenever its file has changed, so that ``ex.asinh`` is what was saved last."""
+    """A module that is read again whenever its file has changed, so that ``ex.asinh`` is what was saved last.
+
+    An attribute raises OplabError when the file cannot be read, is not valid Python, or does not define it.
+    """
 
     def __init__(self, file: Path):
         self._file, self._stamp, self._module = file, None, None
@@ -128,7 +147,7 @@ class Answers:
                 ast.parse(text)
             except SyntaxError as error:
                 raise OplabError(
-                    f"{self._file.name}, line {error.lineno}: {error.msg}.", "Mend that line and save the file."
+                    f"{self._file.name}, line {error.lineno}: {error.msg}.", "Fix that line and save the file."
                 ) from None
             spec = importlib.util.spec_from_file_location(f"answers_{self._file.stem}", self._file)
             assert spec is not None and spec.loader is not None
@@ -140,8 +159,12 @@ class Answers:
         return self._module
 
 
-def hint_lines(course: Any, exercise: Exercise) -> list[str]:
-    """The hints that are due, and count one more as shown."""
+def hint_lines(course: Course, exercise: Exercise) -> list[str]:
+    """The next hint as lines of text, counted as shown. After a pass: all hints, and a diff to the reference.
+
+    Raises:
+        OplabError: after a pass, the learner's file or the reference cannot be read.
+    """
     folder = paths.build_dir()
     with progressing.update(folder, _warn) as progress:
         entry = progress.exercises.setdefault(exercise.id, progressing.Entry())
@@ -161,7 +184,11 @@ def hint_lines(course: Any, exercise: Exercise) -> list[str]:
 def raises(kind: type[BaseException] | tuple[type[BaseException], ...], words: str = "") -> Iterator[None]:
     """Show a failure that a lesson is about, and make sure that it happens.
 
-    Prints the exception's type and the line of its message that holds ``words``.
+    Prints the exception's type and the line of its message that contains ``words``.
+
+    Args:
+        kind: the expected type or types.
+        words: part of the expected message.
 
     Raises:
         AssertionError: nothing was raised, or another type, or a message without ``words``.
@@ -187,7 +214,7 @@ def raises(kind: type[BaseException] | tuple[type[BaseException], ...], words: s
 
 
 def quiet_exports() -> None:
-    """Leave out of a lesson's output what hides its point.
+    """Silence warnings and logs that would hide what a lesson's output shows.
 
     The TorchScript path warns that it is deprecated at each export, and prints the whole graph when one fails; ONNX
     Runtime logs what it also raises. Exceptions are not touched.

@@ -13,8 +13,11 @@ TRACKS = ("exercises", "solutions")
 def root() -> Path:
     """The course's folder: the one that holds ``course.toml``.
 
-    Looked for in ``OPLAB_ROOT``, in the current folder and its parents, then beside this package (an editable install).
-    So a notebook may be started from anywhere.
+    It is looked for in ``OPLAB_ROOT``, in the current folder and its parents, then next to this package (an editable
+    install), so a notebook may be started from anywhere.
+
+    Raises:
+        OplabError: there is no such folder.
     """
     named = os.environ.get("OPLAB_ROOT")
     if named:
@@ -36,20 +39,28 @@ def root() -> Path:
 
 
 def build_dir() -> Path:
-    """``build/`` in the course's folder, made if it is missing. Everything that the course writes goes there."""
+    """``build/`` in the course's folder, created if it is missing. Everything that the course writes goes there.
+
+    Raises:
+        OplabError: it cannot be created, or there is no course.
+    """
     folder = root() / "build"
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise OplabError(
-            f"The folder {folder} cannot be made: {error.strerror}.",
+            f"The folder {folder} cannot be created: {error.strerror}.",
             "Make the course's folder writable, or copy the course to a folder of your own.",
         ) from None
     return folder
 
 
 def track() -> str:
-    """Whose answers are in use: ``exercises`` (the learner's, the default) or ``solutions`` (``OPLAB_TRACK``)."""
+    """The answers in use, set by ``OPLAB_TRACK``: ``exercises`` (the learner's, the default) or ``solutions``.
+
+    Raises:
+        OplabError: ``OPLAB_TRACK`` is something else.
+    """
     name = os.environ.get("OPLAB_TRACK") or "exercises"
     if name not in TRACKS:
         raise OplabError(

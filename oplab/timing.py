@@ -1,4 +1,4 @@
-"""Timing that can be trusted on a busy machine: contestants take turns, and ratios are taken round by round."""
+"""Timing for a busy machine: contestants take turns, and ratios are taken round by round."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def race(
     """The seconds of each contestant in each round.
 
     In a round each of them runs once, and every other round goes through them backwards: what disturbs the machine for longer
-    than a run disturbs all of them, and nobody always comes after the same neighbour.
+    than a run disturbs all of them, and no contestant always runs after the same other one.
 
     Args:
         contestants: calls without arguments, by name.

@@ -47,7 +47,7 @@ def other_python():
 
 def fail(message, fix):
     sys.stdout.flush()
-    sys.stderr.write("\nSet-up stopped: %s\n  To mend it: %s\n" % (message, fix))
+    sys.stderr.write("\nSet-up stopped: %s\n  To fix it: %s\n" % (message, fix))
     sys.exit(2)
 
 

@@ -23,17 +23,14 @@ from typing import IO, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # nothing is installed yet
 from oplab import files
+from oplab.errors import OplabError
 
 GIB = 1 << 30
+AGAIN = "Run the same command again: it goes on where it stopped."
 
 
-class SetupError(Exception):
-    """What is missing, and the one command (or sentence) that mends it."""
-
-    def __init__(self, message: str, fix: str = ""):
-        super().__init__(message)
-        self.message = message
-        self.fix = fix
+class SetupError(OplabError):
+    """What is missing, and the command or sentence that fixes it."""
 
 
 def explain_os_error(error: OSError, what: str = "") -> SetupError:
@@ -52,11 +49,8 @@ def explain_os_error(error: OSError, what: str = "") -> SetupError:
     return SetupError(f"{where}: {error.strerror or error}.", "run the same command again.")
 
 
-# ---------------------------------------------------------------------------------------------------------- stamps
-
-
 def digest(*parts: object) -> str:
-    """A hash of texts, bytes and files (a Path stands for its content; a missing file for its absence)."""
+    """A SHA-256 over texts, bytes and files, in hexadecimal. A Path counts with its content, or as missing."""
     total = hashlib.sha256()
     for part in parts:
         if isinstance(part, Path):
@@ -72,7 +66,7 @@ def digest(*parts: object) -> str:
 
 
 def read_stamp(path: Path) -> dict[str, Any]:
-    """What a finished step wrote; an empty dict when there is none or it is unreadable."""
+    """The stamp of a finished step; an empty dict when there is none or it is unreadable."""
     try:
         stamp = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -86,15 +80,13 @@ def write_stamp(path: Path, facts: Mapping[str, Any]) -> None:
     files.write_atomically(path, json.dumps(facts, indent=1, sort_keys=True) + "\n")
 
 
-# --------------------------------------------------------------------------------------------------------- progress
-
-
 def clock(seconds: float) -> str:
+    """Seconds for a reader: ``4.2 s``, ``2 min 5 s``."""
     return f"{seconds:.1f} s" if seconds < 60 else f"{int(seconds) // 60} min {int(seconds) % 60} s"
 
 
 class Progress:
-    """Says how far a long step is: one line, rewritten on a terminal, else a new one each ``every`` seconds."""
+    """Shows how far a long step is: one line, rewritten on a terminal, else a new line every ``every`` seconds."""
 
     def __init__(self, stream: IO[str] | None = None, every: float = 10.0):
         self.stream = stream or sys.stdout
@@ -105,6 +97,7 @@ class Progress:
         self._dirty = False
 
     def update(self, text: str) -> None:
+        """Shows a new text, if it is time for it."""
         now = time.monotonic()
         if text == self._text or (not self.live and now - self._shown < self.every):
             return
@@ -118,6 +111,7 @@ class Progress:
         self.stream.flush()
 
     def clear(self) -> None:
+        """Removes the line from a terminal."""
         if self._dirty:
             self.stream.write("\r\033[K")
             self.stream.flush()
@@ -125,19 +119,17 @@ class Progress:
 
 
 class Console:
-    """Where the set-up talks: whole lines, which clear the line of progress first."""
+    """The set-up's output: whole lines, each of which clears the line of progress first."""
 
     def __init__(self, stream: IO[str] | None = None):
         self.stream = stream or sys.stdout
         self.progress = Progress(self.stream)
 
     def say(self, text: str) -> None:
+        """Prints a line."""
         self.progress.clear()
         self.stream.write(text + "\n")
         self.stream.flush()
-
-
-# --------------------------------------------------------------------------------------------------- child processes
 
 
 @dataclasses.dataclass
@@ -161,6 +153,9 @@ def run_child(
     """Runs a command to its end, line by line; when this process is interrupted the child ends first.
 
     Args:
+        command: the program and its arguments.
+        env: its environment variables; this process's by default.
+        cwd: its working folder; this process's by default.
         on_line: called with each line that the child prints (stdout and stderr together).
         on_tick: called about five times a second.
         log: a file that gets all lines.
@@ -218,9 +213,6 @@ def run_child(
             raise
 
 
-# ------------------------------------------------------------------------------------------------------------- lock
-
-
 @contextlib.contextmanager
 def only_one(path: Path, console: Console) -> Iterator[int]:
     """Holds the set-up's lock; waits, and says so, while another set-up has it. Yields its descriptor."""
@@ -233,9 +225,6 @@ def only_one(path: Path, console: Console) -> Iterator[int]:
         yield handle
 
 
-# ------------------------------------------------------------------------------------------------------------ steps
-
-
 class Step:
     """One step of the set-up.
 
@@ -246,6 +235,7 @@ class Step:
     name = ""
 
     def stamp(self) -> Path:
+        """The file that holds the step's stamp."""
         raise NotImplementedError
 
     def inputs(self) -> str:
@@ -257,7 +247,7 @@ class Step:
         return True
 
     def about(self) -> str:
-        """What stands behind the step's name while it runs."""
+        """What is printed after the step's name when it starts."""
         return ""
 
     def run(self) -> dict[str, Any]:
@@ -265,12 +255,17 @@ class Step:
         raise NotImplementedError
 
     def done(self) -> bool:
+        """True when nothing has changed since the step ran."""
         stamp = read_stamp(self.stamp())
         return bool(stamp) and stamp.get("inputs") == self.inputs() and self.intact(stamp)
 
 
 def run_steps(steps: Sequence[Step], console: Console) -> int:
-    """Runs what is not done, in order; returns how many steps had to run. Raises SetupError."""
+    """Runs the steps that are not done, in order; returns how many.
+
+    Raises:
+        SetupError: a step failed; those after it are not run.
+    """
     ran = 0
     for number, step in enumerate(steps, 1):
         if step.done():
@@ -294,7 +289,7 @@ def run_steps(steps: Sequence[Step], console: Console) -> int:
 
 
 class Stopped(BaseException):
-    """A signal asked the set-up to end."""
+    """A signal asked the set-up to end; ``number`` is the signal."""
 
     def __init__(self, number: int):
         self.number = number

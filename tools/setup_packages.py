@@ -1,4 +1,4 @@
-"""What is installed in an environment, what should be, and what a killed pip left behind. Standard library only."""
+"""What is installed in an environment, what should be, and what a killed pip left. Standard library only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,14 @@ def normalize(name: str) -> str:
 
 
 def parse_lock(text: str) -> list[tuple[str, str, str]]:
-    """(name, version, marker) of each line ``name==version ; marker`` of the lock; ValueError on anything else."""
+    """The pins of a lock.
+
+    Returns:
+        (name, version, marker) for each line ``name==version ; marker``; the marker may be "".
+
+    Raises:
+        ValueError: a line is something else.
+    """
     pins = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.split("#", 1)[0].strip()
@@ -100,7 +107,7 @@ def repair(sites: Iterable[Path], names: Iterable[str] | None = None) -> list[st
     """Removes what a killed pip left in site-packages; returns the names of the packages that must be installed again.
 
     pip renames what it removes to ``~name`` and writes RECORD last. A package without a whole RECORD cannot be removed
-    by pip itself ("no RECORD file was found"), so its .dist-info goes here, and pip then writes its files anew.
+    by pip itself ("no RECORD file was found"), so its .dist-info is removed here, and pip then writes its files again.
     """
     wanted = None if names is None else {normalize(name) for name in names}
     broken = []

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
 import json
 import os
 import re
-import shlex
 import shutil
 import sys
 import time
@@ -17,9 +15,8 @@ from typing import Any
 
 import setup_packages as packages
 from setup_engine import (
-    GIB,
+    AGAIN,
     Console,
-    Finished,
     SetupError,
     Step,
     Stopped,
@@ -27,118 +24,31 @@ from setup_engine import (
     explain_os_error,
     only_one,
     read_stamp,
-    run_child,
     run_steps,
     stop_on_signals,
-    write_stamp,
 )
+from setup_environment import Context, Environment
+from setup_pip import PackagesStep, failure_of
 
-ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build"
-AGAIN = "Run the same command again: it goes on where it stopped."
-
-# What a full installation takes, measured (6.3 and 2.2 GiB), with room for the wheel that is being unpacked.
-ROOM_CUDA = int(7.5 * GIB)
-ROOM_PLAIN = int(3.0 * GIB)
-
-
-# ------------------------------------------------------------------------------------------------------ environment
-
-
-class Environment:
-    """The Python environment that the course runs in.
-
-    It is ``OPLAB_PYTHON``'s, or the active conda environment when it was made from environment.yml (it holds conda's
-    headers), or ``.venv`` in the course's folder.
-    """
-
-    def __init__(self, root: Path = ROOT, environ: dict[str, str] | None = None):
-        environ = dict(os.environ) if environ is None else environ
-        self.root = root
-        conda = environ.get("CONDA_PREFIX", "")
-        if environ.get("OPLAB_PYTHON"):
-            self.kind, self.prefix, self.python = "given", Path(sys.prefix), Path(sys.executable)
-        elif conda and list(Path(conda, "conda-meta").glob("onnxruntime-cpp-*.json")):
-            self.kind, self.prefix, self.python = "conda", Path(conda), Path(conda, "bin", "python")
-        else:
-            self.kind, self.prefix = "venv", root / ".venv"
-            self.python = self.prefix / "bin" / "python"
-        self.bin = self.python.parent
-
-    @property
-    def version(self) -> str:
-        """``3.12`` of the environment; a .venv that exists keeps the version it was made with."""
-        if self.kind == "venv":
-            match = re.match(r"\d+\.\d+", self.config().get("version", ""))
-            if match:
-                return match[0]
-        return f"{sys.version_info[0]}.{sys.version_info[1]}"
-
-    def config(self) -> dict[str, str]:
-        """The lines of pyvenv.cfg."""
-        try:
-            lines = (self.prefix / "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
-        except OSError:
-            return {}
-        return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
-
-    def sites(self) -> list[Path]:
-        if self.kind == "given":
-            import sysconfig
-
-            return [
-                Path(path) for path in dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
-            ]
-        return [self.prefix / "lib" / f"python{self.version}" / "site-packages"]
-
-    def stamps(self) -> Path:
-        """Stamps of what is in the environment lie in it, so that they go when it goes."""
-        return self.prefix / "share" / "oplab-setup"
-
-    def variables(self) -> dict[str, str]:
-        """The environment variables with which the course's programs run."""
-        env = dict(os.environ)
-        env["PATH"] = f"{self.bin}{os.pathsep}{env.get('PATH', os.defpath)}"
-        env.pop("PYTHONHOME", None)
-        env.pop("OPLAB_HANDED_OVER", None)
-        if self.kind == "venv":
-            env["VIRTUAL_ENV"] = str(self.prefix)
-        return env
-
-
-class Context:
-    """What all steps share."""
-
-    def __init__(self, root: Path = ROOT, console: Console | None = None):
-        self.root = root
-        self.build = root / "build"
-        self.console = console or Console()
-        self.env = Environment(root)
-        self.lock_handle: int | None = None
-
-    def child(self, command: list[str | Path], **kwargs: Any) -> Finished:
-        keep = [self.lock_handle] if self.lock_handle is not None else []
-        kwargs.setdefault("env", self.env.variables())
-        kwargs.setdefault("cwd", self.root)
-        return run_child([str(part) for part in command], keep_open=keep, **kwargs)
-
-
-# ------------------------------------------------------------------------------------------------------------ tools
+from oplab.errors import OplabError
+from oplab.toolchain import compiler
 
 
 def check_compiler(env: Environment) -> None:
-    """Says at once, before gigabytes are downloaded, that a later step would find no C++ compiler."""
-    sys.path.insert(0, str(env.root))
-    from oplab.errors import OplabError  # both need only the standard library
-    from oplab.toolchain import compiler
+    """Checks at once, before gigabytes are downloaded, that a later step will find a C++ compiler.
 
-    try:
-        compiler._find(os.environ.get("CXX", "").strip(), env.variables()["PATH"])
-    except OplabError as error:
-        raise SetupError(error.message, error.fix) from None
+    Raises:
+        OplabError: it would not.
+    """
+    compiler._find(os.environ.get("CXX", "").strip(), env.variables()["PATH"])
 
 
 def check_writable(root: Path) -> None:
+    """Creates the folder ``build``, and checks that a file can be written in it.
+
+    Raises:
+        SetupError: it cannot.
+    """
     try:
         (root / "build").mkdir(exist_ok=True)
         probe = root / "build" / f".probe-{os.getpid()}"
@@ -146,9 +56,6 @@ def check_writable(root: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise explain_os_error(error, f"the folder {root}") from error
-
-
-# ------------------------------------------------------------------------------------------------------------ steps
 
 
 class PythonStep(Step):
@@ -161,24 +68,33 @@ class PythonStep(Step):
         self.env = context.env
 
     def stamp(self) -> Path:
+        """``python.json`` in the environment."""
         return self.env.stamps() / "python.json"
 
     def inputs(self) -> str:
-        # A folder that was moved has scripts with the old path in their first line: the environment is made anew.
+        """The kind of environment and its folder."""
+        # A folder that was moved has scripts with the old path in their first line: the environment is created again.
         return digest(self.env.kind, str(self.env.prefix))
 
     def intact(self, stamp: dict[str, Any]) -> bool:
+        """True when its interpreter is there, and for a .venv the Python that it was created from."""
         if not os.access(self.env.python, os.X_OK):
             return False
         base = self.env.config().get("executable", "") if self.env.kind == "venv" else ""
         return not base or os.path.exists(base)
 
     def about(self) -> str:
+        """The environment and its Python."""
         if self.env.kind == "venv":
             return f"{self.env.prefix.name} with Python {sys.version.split()[0]} ({sys.executable})"
         return f"your {self.env.kind} environment {self.env.prefix}"
 
     def run(self) -> dict[str, Any]:
+        """Creates .venv, or checks that the user's environment has pip.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
         if self.env.kind != "venv":
             if self.context.child([self.env.python, "-I", "-m", "pip", "--version"]).code != 0:
                 raise SetupError(
@@ -189,14 +105,14 @@ class PythonStep(Step):
         if self._usable():
             return {"kind": "venv"}
         if self.env.prefix.exists():
-            self.context.console.say(f"      {self.env.prefix} is incomplete or was moved: it is made anew.")
+            self.context.console.say(f"      {self.env.prefix} is incomplete or was moved: it is created again.")
             shutil.rmtree(self.env.prefix)
         try:
             import ensurepip  # noqa: F401
             import venv  # noqa: F401
         except ImportError:
             raise SetupError(
-                "this Python cannot make virtual environments: its ensurepip is missing.",
+                "this Python cannot create virtual environments: its ensurepip is missing.",
                 f"on Debian, Ubuntu or WSL: sudo apt-get install python{self.env.version}-venv",
             ) from None
         made = self.context.child([sys.executable, "-m", "venv", self.env.prefix])
@@ -205,14 +121,14 @@ class PythonStep(Step):
                 raise explain_os_error(OSError(errno.ENOSPC, ""), str(self.env.prefix))
             if "ensurepip" in made.output:
                 raise SetupError(
-                    "this Python cannot make virtual environments: its ensurepip does not work.",
+                    "this Python cannot create virtual environments: its ensurepip does not work.",
                     f"on Debian, Ubuntu or WSL: sudo apt-get install python{self.env.version}-venv",
                 )
-            raise failure_of(made.output, "the virtual environment could not be made")
+            raise failure_of(made.output, "the virtual environment could not be created")
         return {"kind": "venv"}
 
     def _usable(self) -> bool:
-        """True for a .venv that somebody made before us and that is whole: then it is taken as it is."""
+        """True for a complete .venv that the user created: it is used as it is."""
         old = read_stamp(self.stamp()) or self._moved()
         if old or not self.intact({}):
             return False
@@ -229,225 +145,6 @@ class PythonStep(Step):
             return True
 
 
-class PackagesStep(Step):
-    """The pinned packages of requirements.lock, by pip."""
-
-    name = "Packages"
-
-    def __init__(self, context: Context):
-        self.context = context
-        self.env = context.env
-        self.lock = context.root / "requirements.lock"
-        self._pins: dict[str, str] = {}
-
-    def stamp(self) -> Path:
-        return self.env.stamps() / "packages.json"
-
-    def index(self) -> str:
-        """Where torch comes from: TORCH_INDEX, or what was used before, or nothing (the same index as all else)."""
-        named = os.environ.get("TORCH_INDEX", "")
-        if named == "default":
-            return ""
-        if named:
-            return named
-        before = read_stamp(self.env.stamps() / "torch_index.json")
-        return str(before.get("index", ""))
-
-    def inputs(self) -> str:
-        return digest(self.lock, self.env.version, self.index())
-
-    def intact(self, stamp: dict[str, Any]) -> bool:
-        pins = stamp.get("pins")
-        return isinstance(pins, dict) and not packages.missing(pins, packages.installed(self.env.sites()))
-
-    def about(self) -> str:
-        self._pins = self.pins()
-        absent = packages.missing(self._pins, packages.installed(self.env.sites()))
-        text = f"{len(self._pins)} pinned packages, {len(absent)} of them to install"
-        if "torch" in absent:
-            size = "about 6 GB on disk, one to ten minutes" if self._cuda(absent) else "about 2 GB on disk"
-            text += f" ({size})"
-        return text
-
-    def _cuda(self, absent: dict[str, str]) -> bool:
-        return not self.index() and any(name.startswith("nvidia-") for name in absent)
-
-    def pins(self) -> dict[str, str]:
-        """The pins that hold on this machine: pip's own parser evaluates the markers, in the environment's Python."""
-        try:
-            lines = packages.parse_lock(self.lock.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise SetupError(
-                "requirements.lock is missing.", "fetch the course again, or run `git checkout requirements.lock`."
-            ) from None
-        except ValueError as error:
-            raise SetupError(f"{error}.", "run `make lock` to write it anew.") from None
-        code = (
-            "import json, sys; from pip._vendor.packaging.markers import Marker; "
-            "print(json.dumps([not m or Marker(m).evaluate() for m in json.loads(sys.argv[1])]))"
-        )
-        asked = self.context.child([self.env.python, "-I", "-c", code, json.dumps([line[2] for line in lines])])
-        try:
-            holds = json.loads(asked.output.splitlines()[-1])
-        except (ValueError, IndexError):
-            raise failure_of(asked.output, "pip in the environment does not work") from None
-        pins = {name: version for (name, version, _), yes in zip(lines, holds, strict=True) if yes}
-        if self.index():
-            pins = {name: version for name, version in pins.items() if not packages.TORCH_ONLY.match(name)}
-        return pins
-
-    def run(self) -> dict[str, Any]:
-        pins = self._pins or self.pins()
-        sites = self.env.sites()
-        tmp = self.context.build / "tmp"
-        shutil.rmtree(tmp, ignore_errors=True)  # half a download of a killed run may be gigabytes
-        before = read_stamp(self.env.stamps() / "torch_index.json").get("index", "")
-        broken = packages.repair(sites)
-        if broken:
-            self.context.console.say(f"      Incomplete, to be installed again: {', '.join(broken)}")
-        have = packages.installed(sites)
-        switch = before != self.index() and "torch" in have
-        if switch:
-            unwanted = [name for name in have if name in packages.TORCH or packages.TORCH_ONLY.match(name)]
-            self.pip(["uninstall", "--yes", *unwanted], PipWatch(self.context.console, tmp, sites, {}))
-            have = packages.installed(sites)
-        absent = packages.missing(pins, have)
-        self.check_room(absent)
-        write_stamp(self.env.stamps() / "torch_index.json", {"index": self.index()})
-        elsewhere = packages.TORCH if self.index() else ()
-        watch = PipWatch(self.context.console, tmp, sites, absent)
-        for batch in packages.batches([name for name in absent if name not in elsewhere]):
-            self.install(["--no-deps", *(f"{name}=={absent[name]}" for name in batch)], watch)
-        if any(name in absent for name in elsewhere):
-            pair = [f"{name}=={pins[name]}" for name in elsewhere]
-            others = [f"{name}=={version}\n" for name, version in pins.items() if name not in elsewhere]
-            held = self.context.build / "setup" / "constraints.txt"
-            held.write_text("".join(others), encoding="utf-8")
-            # With dependencies: a CUDA build from another index brings its own CUDA packages.
-            self.install(["--index-url", self.index(), "--constraint", str(held), *pair], watch)
-        shutil.rmtree(tmp, ignore_errors=True)
-        left = packages.missing(pins, packages.installed(sites))
-        unsound = packages.repair(sites, pins)
-        if left or unsound:
-            raise SetupError(
-                f"pip ended well, but these packages are not there: {', '.join([*left, *unsound])}.",
-                "run the same command again; if it happens twice, remove the folder .venv first.",
-            )
-        return {"pins": pins, "index": self.index()}
-
-    def check_room(self, absent: dict[str, str]) -> None:
-        if "torch" not in absent:
-            return
-        need = ROOM_CUDA if self._cuda(absent) else ROOM_PLAIN
-        free = shutil.disk_usage(self.env.prefix).free
-        if free < need:
-            raise SetupError(
-                f"the disk is too full: the packages need {need / GIB:.1f} GiB at {self.env.prefix}, "
-                f"and {free / GIB:.1f} GiB are free.",
-                "free some space, or take torch without CUDA (docs/setup.md, CPU-only): TORCH_INDEX=URL make lab.",
-            )
-
-    def install(self, arguments: list[str], watch: PipWatch) -> None:
-        self.pip(["install", "--no-warn-script-location", "--no-input", *arguments], watch)
-
-    def pip(self, arguments: list[str], watch: PipWatch) -> None:
-        """Runs pip with progress; raises SetupError with the reason when it fails."""
-        watch.tmp.mkdir(parents=True, exist_ok=True)
-        env = self.env.variables()
-        # Its temporary files beside the environment: /tmp is often small, and often memory.
-        env.update(
-            TMPDIR=str(watch.tmp), PIP_USER="0", PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_ROOT_USER_ACTION="ignore"
-        )
-        log = self.context.build / "setup" / "pip.log"
-        command = [self.env.python, "-I", "-m", "pip", *arguments]
-        with open(log, "a", encoding="utf-8") as file:
-            file.write(f"\n{time.strftime('%Y-%m-%d %H:%M:%S')} {shlex.join(map(str, command))}\n")
-        ended = self.context.child(command, env=env, log=log, on_line=watch.line, on_tick=watch.show)
-        if ended.code != 0:
-            raise failure_of(ended.output, "pip could not install the packages", log)
-
-
-class PipWatch:
-    """Turns what pip prints, and what it writes, into one line that says how far it is."""
-
-    def __init__(self, console: Console, tmp: Path, sites: list[Path], wanted: dict[str, str]):
-        self.console, self.tmp, self.sites, self.wanted = console, tmp, sites, wanted
-        self.package, self.file, self.size = "", "", 0.0
-
-    def line(self, line: str) -> None:
-        text = line.strip()
-        if match := re.match(r"Collecting ([\w.-]+)", text):
-            self.package, self.file = match[1].split("==")[0], ""
-        elif match := re.match(r"Downloading \S+ \(([\d.]+) (MB|GB)\)", text):
-            self.file, self.size = self.package, float(match[1]) * (1000 if match[2] == "GB" else 1)
-        elif text.startswith("Installing collected packages: "):
-            names = text.removeprefix("Installing collected packages: ").split(", ")
-            self.package, self.file = names[0] if len(names) == 1 else "", ""
-        self.show()
-
-    def _done(self) -> int:
-        have = packages.installed(self.sites, finished=True)
-        return sum(packages.agrees(version, have.get(name)) for name, version in self.wanted.items())
-
-    def _fetched(self) -> float:
-        """MB of the file that pip is downloading now; pip writes it under its temporary folder."""
-        newest, size = 0.0, 0
-        for folder in self.tmp.glob("pip-unpack-*"):
-            with contextlib.suppress(OSError):  # pip removes files and folders while they are looked at
-                for entry in os.scandir(folder):
-                    info = entry.stat()
-                    if entry.is_file() and info.st_mtime > newest:
-                        newest, size = info.st_mtime, info.st_size
-        return size / 1e6
-
-    def show(self) -> None:
-        text = f"{self._done()} of {len(self.wanted)} packages installed"
-        if self.file:
-            text += f"; fetching {self.file}, {min(self._fetched(), self.size):.0f} of {self.size:.0f} MB"
-        elif self.package:
-            text += f"; now {self.package}"
-        self.console.progress.update(text)
-
-
-NETWORK = re.compile(
-    r"Temporary failure in name resolution|Name or service not known|nodename nor servname|NameResolutionError|"
-    r"NewConnectionError|Failed to establish a new connection|Connection refused|Network is unreachable|"
-    r"ConnectTimeoutError|ReadTimeoutError|Read timed out|ProxyError|Connection reset by peer|IncompleteRead|"
-    r"Could not resolve|Connection timed out|Cannot initiate the connection",
-    re.IGNORECASE,
-)
-
-
-def failure_of(output: str, what: str, log: Path | None = None) -> SetupError:
-    """The reason in a failed program's output, as a sentence."""
-    if re.search(r"No space left on device|Errno 28|Disk quota exceeded|ENOSPC", output):
-        return SetupError("the disk is full.", "free some space (`df -h .` shows how much there is). " + AGAIN)
-    if NETWORK.search(output):
-        return SetupError(
-            "the package index cannot be reached: there is no network, or a proxy is needed.",
-            "connect this machine (behind a proxy: set https_proxy). " + AGAIN,
-        )
-    if "externally-managed-environment" in output:
-        return SetupError(
-            "OPLAB_PYTHON is the system's own Python, which does not let pip install packages.",
-            "unset OPLAB_PYTHON (then .venv is used), or set it to the Python of a virtual environment.",
-        )
-    if re.search(r"Read-only file system|Permission denied|Errno 13|Errno 30", output):
-        return SetupError(
-            "a folder of the Python environment cannot be written.",
-            "make it writable for you, or copy the course to a folder of your own.",
-        )
-    if found := re.search(r"No matching distribution found for (\S+)", output):
-        return SetupError(
-            f"the package index has no {found[1]} for this Python and this kind of machine.",
-            "check the address of your index (TORCH_INDEX, pip's settings) and the network. Packages are there for Python 3.11 "
-            "to 3.14 on Linux (x86-64 and ARM, glibc 2.28 or newer) and macOS 14 or newer (Apple silicon).",
-        )
-    tail = "\n".join("    " + line for line in output.strip().splitlines()[-6:])
-    where = f"read {log}. " if log else ""
-    return SetupError(f"{what}. Its last lines:\n{tail}", where + AGAIN)
-
-
 class OplabStep(Step):
     """The course's own library, editable."""
 
@@ -458,17 +155,25 @@ class OplabStep(Step):
         self.env = context.env
 
     def stamp(self) -> Path:
+        """``oplab.json`` in the environment."""
         return self.env.stamps() / "oplab.json"
 
     def inputs(self) -> str:
+        """The course's folder, pyproject.toml, the version of Python, and the files that are copied instead of linked."""
         root = self.context.root
         copied = sorted(root.glob("oplab/viewer/*.json"))  # pyproject's shared-data: copied, not linked
         return digest(str(root), root / "pyproject.toml", self.env.version, *copied)
 
     def intact(self, stamp: dict[str, Any]) -> bool:
+        """True when pip knows the library."""
         return any(True for site in self.env.sites() for _ in site.glob("oplab-*.dist-info/RECORD"))
 
     def run(self) -> dict[str, Any]:
+        """Installs the library with pip.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
         packages.repair(self.env.sites(), ["oplab"])
         env = self.env.variables()
         env.update(PIP_USER="0", PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_ROOT_USER_ACTION="ignore")
@@ -480,7 +185,7 @@ class OplabStep(Step):
 
 
 class HeadersStep(Step):
-    """The C++ headers of ONNX Runtime; oplab.toolchain.headers knows the routes."""
+    """The C++ headers of ONNX Runtime; oplab.toolchain.headers searches for them."""
 
     name = "ONNX Runtime headers"
 
@@ -489,17 +194,26 @@ class HeadersStep(Step):
         self.env = context.env
 
     def stamp(self) -> Path:
+        """``build/setup/headers.json``."""
         return self.context.build / "setup" / "headers.json"
 
     def inputs(self) -> str:
+        """The version of ONNX Runtime, the variables that name folders, and the code of the search."""
         runtime = packages.installed(self.env.sites()).get("onnxruntime")
         environ = [os.environ.get(name, "") for name in ("ORT_INCLUDE_DIR", "CONDA_PREFIX")]
-        return digest(runtime, *environ, self.context.root / "oplab" / "toolchain" / "headers.py")
+        tools = sorted((self.context.root / "oplab" / "toolchain" / "headers").glob("*.py"))
+        return digest(runtime, *environ, *tools)
 
     def intact(self, stamp: dict[str, Any]) -> bool:
+        """True when the headers are still where they were found."""
         return Path(str(stamp.get("path")), "onnxruntime_cxx_api.h").is_file()
 
     def run(self) -> dict[str, Any]:
+        """Searches for the headers; returns their ``path``, ``api`` and ``route``.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
         ended = self.context.child([self.env.python, "-m", "oplab.toolchain.headers", "--json"])
         try:
             answer = json.loads(ended.output.splitlines()[-1])
@@ -522,12 +236,14 @@ class OperatorsStep(Step):
         self.lib = context.build / "lib"
 
     def stamp(self) -> Path:
+        """``build/setup/operators.json``."""
         return self.context.build / "setup" / "operators.json"
 
     def inputs(self) -> str:
+        """The sources, the code that compiles them, the libraries' versions and the compiler's variables."""
         root = self.context.root
         sources = sorted(path for path in (root / "csrc").rglob("*") if path.is_file())
-        tools = sorted((root / "oplab" / "toolchain").glob("*.py"))
+        tools = sorted((root / "oplab" / "toolchain").rglob("*.py"))
         have = packages.installed(self.env.sites())
         headers = read_stamp(self.context.build / "setup" / "headers.json")
         environ = [os.environ.get(name, "") for name in ("CXX", "CXXFLAGS", "LDFLAGS")]
@@ -536,6 +252,7 @@ class OperatorsStep(Step):
         return digest(*named, *sources, *tools, *versions, *environ)
 
     def products(self) -> dict[str, list[int]]:
+        """The size in bytes and the modification time in ns of each file in build/lib, by its path there."""
         found = {}
         for path in sorted(self.lib.rglob("*")):
             if path.is_file() and not any(part.startswith(".") for part in path.relative_to(self.lib).parts):
@@ -544,12 +261,19 @@ class OperatorsStep(Step):
         return found
 
     def intact(self, stamp: dict[str, Any]) -> bool:
+        """True when ``build/lib`` is as the last build left it."""
         return bool(stamp.get("products")) and stamp["products"] == self.products()
 
     def about(self) -> str:
+        """What is compiled."""
         return "csrc/ is compiled"
 
     def run(self) -> dict[str, Any]:
+        """Compiles what changed.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
         say = self.context.console.say
         ended = self.context.child(
             [self.env.python, "-u", "-m", "oplab.toolchain.build"], on_line=lambda line: say(f"      {line}")
@@ -557,7 +281,9 @@ class OperatorsStep(Step):
         if ended.code != 0:
             if re.search(r"No space left on device", ended.output):
                 raise failure_of(ended.output, "")
-            raise SetupError("the operators could not be compiled; the lines above say why.", "mend it. " + AGAIN)
+            raise SetupError(
+                "the operators could not be compiled; the lines above show the error.", "correct it. " + AGAIN
+            )
         return {"products": self.products()}
 
 
@@ -572,18 +298,26 @@ class JupyterStep(Step):
         self.script = context.root / "tools" / "jupyter_settings.py"
 
     def stamp(self) -> Path:
+        """``build/setup/jupyter.json``."""
         return self.context.build / "setup" / "jupyter.json"
 
     def inputs(self) -> str:
+        """The script, the environment, and which notebooks there are."""
         # Not the notebooks' content: that changes each time a learner saves one.
         sources = sorted((self.context.root / "notebooks" / "src").glob("*.py"))
         names = sorted(path.name for path in (self.context.root / "notebooks").glob("*.ipynb"))
         return digest(self.script, str(self.env.prefix), *names, *sources)
 
     def intact(self, stamp: dict[str, Any]) -> bool:
+        """True when the settings are in the environment."""
         return (self.env.prefix / "share" / "jupyter" / "lab" / "settings" / "overrides.json").is_file()
 
     def run(self) -> dict[str, Any]:
+        """Writes the settings and signs the notebooks.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
         ended = self.context.child([self.env.python, self.script])
         if ended.code != 0:
             raise failure_of(ended.output, "JupyterLab's settings could not be written")
@@ -591,15 +325,17 @@ class JupyterStep(Step):
 
 
 def all_steps(context: Context) -> list[Step]:
+    """The steps of the set-up, in order."""
     kinds = (PythonStep, PackagesStep, OplabStep, HeadersStep, OperatorsStep, JupyterStep)
     return [kind(context) for kind in kinds]
 
 
-# ------------------------------------------------------------------------------------------------------------- main
-
-
 def set_up(context: Context) -> int:
-    """Does what is not done; returns how many steps ran."""
+    """Runs the steps that are not done; returns how many.
+
+    Raises:
+        OplabError: a step failed, or something that it needs is missing.
+    """
     steps = all_steps(context)
     if all(step.done() for step in steps):
         return 0
@@ -611,10 +347,16 @@ def set_up(context: Context) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Sets up, then runs ``-- ARGUMENTS`` with the environment's Python. Exit 2: it stopped; 130: Ctrl-C."""
+    """Sets up, then runs ``-- ARGUMENTS`` with the environment's Python.
+
+    Returns:
+        The exit status: 0, 2 after an error that was printed, 128 and the signal's number after Ctrl-C or another signal.
+    """
     parser = argparse.ArgumentParser(prog="bootstrap.py", description="Sets the course up.")
-    parser.add_argument("--quiet", action="store_true", help="say nothing when all is done already")
-    parser.add_argument("--as-is", action="store_true", help="set nothing up; run ARGUMENTS with what there is")
+    parser.add_argument("--quiet", action="store_true", help="print nothing when everything is set up already")
+    parser.add_argument(
+        "--as-is", action="store_true", help="skip the set-up; run ARGUMENTS with the environment as it is"
+    )
     parser.add_argument(
         "then", nargs="*", metavar="ARGUMENT", help="run the environment's Python with these afterwards"
     )
@@ -625,16 +367,16 @@ def main(arguments: list[str]) -> int:
         stop_on_signals()
         context = Context(console=console)
         ran = 0 if options.as_is else set_up(context)
-    except SetupError as error:
+    except OplabError as error:
         console.progress.clear()
         sys.stdout.flush()
         print(f"\nSet-up stopped: {error.message}", file=sys.stderr)
         if error.fix:
-            print(f"  To mend it: {error.fix}", file=sys.stderr)
+            print(f"  To fix it: {error.fix}", file=sys.stderr)
         return 2
     except OSError as error:
         sentence = explain_os_error(error)
-        print(f"\nSet-up stopped: {sentence.message}\n  To mend it: {sentence.fix}", file=sys.stderr)
+        print(f"\nSet-up stopped: {sentence.message}\n  To fix it: {sentence.fix}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, Stopped) as stopped:
         console.progress.clear()

@@ -1,16 +1,17 @@
-// The k nearest neighbours in batches of points. PyTorch's operator and ONNX Runtime's kernel both call this, so that they
-// give the same numbers and refuse the same things with the same sentence.
+// The k nearest neighbours in batches of points. PyTorch's operator and ONNX Runtime's kernel both call this, so that their
+// results and their error messages are the same.
 //
-// offset[i] is the number of points in the batches 0 … i. A query finds points of its own batch alone; where the batch has
-// fewer than nsample, the rest of the row is index -1 and distance 0. Of two points at one distance the one with the lower
-// index comes first. A distance is sqrt(dx*dx + dy*dy + dz*dz) in the points' own type, and equal is what is equal then.
+// offset[i] is the number of points in the batches 0 … i. A query finds points of its own batch alone; if the batch has fewer
+// than nsample, the rest of the row is index -1 and distance 0. Of two points at the same distance the one with the lower
+// index comes first. A distance is sqrt(dx*dx + dy*dy + dz*dz), computed in the points' type; two distances are equal if
+// these results are.
 //
-// How long it takes: each batch has a grid of voxels, at most 8 for each point, whose size follows from how many points lie
-// around a point: points of a surface get smaller ones than points that fill their box. It answers a query only while that
-// costs few steps (kSteps for each neighbour). Where points crowd in few voxels, and for each query that is dearer, a k-d tree
-// takes over. It is built in O(n log n) and answers in O(k + log n) steps where all points are equal or lie on a line; points that all lie at about the
-// same distance from a query have to be looked at one by one in any exact search by boxes. Every search is exact, so the
-// answer does not depend on which one gave it, nor on the number of threads.
+// Complexity: each batch has a grid of voxels, at most 8 for each point. The voxels' size follows from the number of points
+// around a point: points of a surface get smaller voxels than points that fill their box. The grid answers a query only
+// within a budget of steps (kSteps for each neighbour). Where many points share a voxel, and for a query beyond the budget, a
+// k-d tree is used instead. It is built in O(n log n) and answers in O(k + log n) steps if all points are equal or on a line;
+// if all points have about the same distance from a query, any exact search by boxes has to visit each of them. Every search
+// is exact, so the result depends neither on which of them answered nor on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -19,17 +20,18 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "dynamic_parallel_for.h"
 #include "knn_grid.h"
 #include "knn_tree.h"
-#include "share_out.h"
+#include "text.h"
 
 namespace oplab {
 
-// xyz are n points of 3 coordinates. Without new_xyz every point asks for its own neighbours, and is one of them.
+// xyz has n points of 3 coordinates, row by row, and new_xyz the queries. If new_xyz is null, each point of xyz is a query
+// and one of its own neighbours.
 template <typename T>
 struct KnnQuery {
   int64_t nsample;
@@ -42,27 +44,21 @@ struct KnnQuery {
 namespace knn {
 
 constexpr int64_t kSteps = 64;
-constexpr int64_t kFew = 1024;   // so many points or queries are not worth waking a second thread for
-constexpr int64_t kPiece = 128;  // queries that a thread answers at once
+constexpr int64_t kFew = 1024;   // up to so many points or queries are one piece: waking a second thread would cost more
+constexpr int64_t kPiece = 128;  // queries in one piece
 
 using Shape = std::vector<int64_t>;
-
-inline std::string text(const Shape& shape) {
-  std::string words = "[";
-  for (int64_t size : shape) words += (words.size() > 1 ? ", " : "") + std::to_string(size);
-  return words + "]";
-}
 
 template <typename Refuse>
 void check_points(const char* name, const Shape& shape, const Refuse& refuse) {
   if (shape.size() != 2 || shape[1] != 3) {
-    refuse(name, " must have the shape [n, 3], but its shape is ", text(shape), ".");
+    refuse(name, " must have the shape [n, 3], but its shape is ", shape_text(shape), ".");
   }
 }
 
 template <typename Refuse>
 void check_offset_shape(const char* name, const Shape& shape, const Refuse& refuse) {
-  if (shape.size() != 1) refuse(name, " must have one dimension, but its shape is ", text(shape), ".");
+  if (shape.size() != 1) refuse(name, " must have one dimension, but its shape is ", shape_text(shape), ".");
 }
 
 template <typename Refuse>
@@ -70,7 +66,7 @@ void check_nsample(int64_t nsample, const Refuse& refuse) {
   if (nsample < 1) refuse("nsample must be at least 1, but it is ", nsample, ".");
 }
 
-// What can be said before any value is read.
+// Checks what does not depend on the tensors' values.
 template <typename Refuse>
 void check_shapes(int64_t nsample, const Shape& xyz, const Shape& offset, const std::optional<Shape>& new_xyz,
                   const std::optional<Shape>& new_offset, const Refuse& refuse) {
@@ -83,7 +79,7 @@ void check_shapes(int64_t nsample, const Shape& xyz, const Shape& offset, const 
   if (new_xyz) {
     check_points("new_xyz", *new_xyz, refuse);
     check_offset_shape("new_offset", *new_offset, refuse);
-    if (*new_offset != offset) {  // of one dimension both
+    if (*new_offset != offset) {  // both have one dimension
       refuse("new_offset must have one value for each of offset's ", offset[0], " batches, but it has ",
              (*new_offset)[0], ".");
     }
@@ -93,7 +89,7 @@ void check_shapes(int64_t nsample, const Shape& xyz, const Shape& offset, const 
   }
 }
 
-// `points` is the name of what `offset`, called `name`, divides into batches.
+// `name` is the name of `offset`, `points` that of the tensor of n points which it divides into batches.
 template <typename Refuse>
 void check_offset(const char* name, const std::vector<int64_t>& offset, const char* points, int64_t n,
                   const Refuse& refuse) {
@@ -123,7 +119,7 @@ void check_finite(const char* name, const T* points, int64_t n, const Refuse& re
   }
 }
 
-// Points of one batch, the queries for them, and what finds them.
+// The points of one batch, its queries, and the search structures.
 template <typename T>
 struct Batch {
   int64_t begin, end, from, to;  // points [begin, end), queries [from, to)
@@ -134,10 +130,10 @@ struct Batch {
 
 }  // namespace knn
 
-// Writes idx[m, nsample] and dist[m, nsample], m being the number of queries. The shapes have been checked.
+// Writes idx[m, nsample] and dist[m, nsample] for m queries. The shapes must have been checked.
 //   n, new_n                             points of xyz and of new_xyz
-//   refuse(words...)                     throws: its words make a sentence
-//   outputs()                            {idx, dist}, allocated now that the values are known to be in order
+//   refuse(args...)                      throws an error with the message make_string(args...)
+//   outputs()                            allocates and returns {idx, dist}; called when the values have been checked
 //   parallel_for(size, piece, work)      calls work(begin, end) for the pieces of [0, size)
 template <typename T, typename Refuse, typename Outputs, typename ParallelFor>
 void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refuse& refuse, const Outputs& outputs,
@@ -161,7 +157,7 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
     batch.to = query_offset[b];
     largest = std::max(largest, batch.end - batch.begin);
   }
-  // A cloud without points has no batch that could have been meant: it is answered with padding.
+  // In a cloud without points nsample has no batch to fit: all rows are padding.
   if (n > 0 && q.nsample > largest) {
     refuse("nsample must not be larger than the largest batch, but nsample is ", q.nsample,
            " and the largest batch has ", largest, " points.");
@@ -173,7 +169,7 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
   const auto each_batch = [&](const auto& work) {
     const int64_t count = static_cast<int64_t>(batches.size());
     const int64_t piece = n <= kFew ? std::max(count, int64_t{1}) : std::max(count * kFew / n, int64_t{1});
-    share_out(
+    dynamic_parallel_for(
         parallel_for, count, piece, [] { return 0; },
         [&](int64_t begin, int64_t end, int) {
           for (int64_t b = begin; b < end; ++b) work(batches[b]);
@@ -193,32 +189,33 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
     std::fill(to_idx + count, to_idx + q.nsample, -1);
     std::fill(to_dist + count, to_dist + q.nsample, T{0});
   };
-  struct Kept {  // by a thread from one query to the next
-    explicit Kept(int64_t k) : nearest(k), found(k) {}
+  struct Scratch {  // of one thread
+    explicit Scratch(int64_t k) : nearest(k), found(k) {}
     Nearest<T> nearest;
     Candidates<T> candidates;
     std::vector<Neighbour<T>> found;
     T guess = 0;
   };
-  // Calls work(batch, place, row, kept, samples) for each query, neighbours one after the other where that is known: what one
-  // has read is then in the cache for the next. The query stands at `place` of that order, and its answer in that row.
+  // Calls work(batch, place, row, scratch, samples) for each query. If the queries are the points, they come in the order of
+  // the search structure: nearby points follow each other and find the same memory in the cache. `place` is the position in
+  // that order, and `row` the row of the outputs.
   constexpr int32_t kUnanswered = -2;
   const auto each_query = [&](const auto& work) {
     const int64_t m = query_offset.empty() ? 0 : query_offset.back();
-    share_out(
-        parallel_for, m, m <= kFew ? kFew : kPiece, [] { return std::optional<Kept>(); },
-        [&](int64_t begin, int64_t end, auto& kept) {
+    dynamic_parallel_for(
+        parallel_for, m, m <= kFew ? kFew : kPiece, [] { return std::optional<Scratch>(); },
+        [&](int64_t begin, int64_t end, auto& scratch) {
           const auto first = std::upper_bound(query_offset.begin(), query_offset.end(), begin);
           size_t b = static_cast<size_t>(first - query_offset.begin());
           for (int64_t i = begin; i < end; ++i) {
             while (i >= batches[b].to) ++b;
             Batch<T>& batch = batches[b];
             const size_t count = static_cast<size_t>(samples(batch));
-            if (!kept || kept->found.size() != count) kept.emplace(count);
+            if (!scratch || scratch->found.size() != count) scratch.emplace(count);
             const int64_t place = i - batch.from;
             const bool is_ordered = is_self && count > 0;
             const int64_t row = is_ordered ? (batch.grid ? batch.grid->order() : batch.tree->order())[place] : i;
-            work(batch, place, row, *kept, static_cast<int64_t>(count));
+            work(batch, place, row, *scratch, static_cast<int64_t>(count));
           }
         });
   };
@@ -231,19 +228,19 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
     grow_tree(batch);
   });
   std::atomic<bool> is_unfinished{false};
-  each_query([&](Batch<T>& batch, int64_t place, int64_t row, Kept& kept, int64_t count) {
+  each_query([&](Batch<T>& batch, int64_t place, int64_t row, Scratch& scratch, int64_t count) {
     T query[3];
     if (is_self && batch.grid) {
-      batch.grid->get(place, query);  // which lies in the cache, beside its neighbours
+      batch.grid->get(place, query);  // from the grid, where it is in the cache with its neighbours
     } else {
       std::copy(queries + 3 * row, queries + 3 * row + 3, query);
     }
     if (batch.tree) {
-      batch.tree->search(query, kept.nearest);
-      write(row, kept.nearest.sorted().data(), count);
-    } else if (count == 0 || batch.grid->search(query, count, kSteps * (count + 16), kept.candidates, kept.guess,
-                                                kept.found.data())) {
-      write(row, kept.found.data(), count);
+      batch.tree->search(query, scratch.nearest);
+      write(row, scratch.nearest.sorted().data(), count);
+    } else if (count == 0 || batch.grid->search(query, count, kSteps * (count + 16), scratch.candidates, scratch.guess,
+                                                scratch.found.data())) {
+      write(row, scratch.found.data(), count);
     } else {
       idx[row * q.nsample] = kUnanswered;
       is_unfinished = batch.needs_tree = true;
@@ -253,10 +250,10 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
   each_batch([&](Batch<T>& batch) {
     if (batch.needs_tree) grow_tree(batch);
   });
-  each_query([&](Batch<T>& batch, int64_t, int64_t row, Kept& kept, int64_t count) {
+  each_query([&](Batch<T>& batch, int64_t, int64_t row, Scratch& scratch, int64_t count) {
     if (idx[row * q.nsample] != kUnanswered) return;
-    batch.tree->search(queries + 3 * row, kept.nearest);
-    write(row, kept.nearest.sorted().data(), count);
+    batch.tree->search(queries + 3 * row, scratch.nearest);
+    write(row, scratch.nearest.sorted().data(), count);
   });
 }
 

@@ -1,4 +1,4 @@
-// Neighbours through a uniform grid of voxels: for points that fill their box about evenly.
+// Neighbour search in a uniform grid of voxels, for points that fill their box about evenly.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +13,21 @@
 namespace oplab {
 namespace knn {
 
-// A search begins with all points in the voxel of the query and those around it. A limit that k of them lie within is found
-// by counting, and only a voxel that lies within the limit can still change the answer: those are looked at next. What is left
-// within the limit, k points and some more, is put in order.
+// A search starts with all points in the query's voxel and in those around it. A distance within which there are k of them is
+// found by counting, and only a voxel within that limit can still change the result: those are searched next. The points
+// within the limit, k and some more, are then sorted.
 //
-// What lies nearer is not asked of the voxel's corners, which are rounded, but of the points: `behind` and `ahead` are the
-// bounds of the coordinates that really occur in the layers of voxels from one on. A point's voxel grows with its coordinate
-// (rounding is monotone), so every point of those layers lies at least as far away as the bound. The search is exact.
+// The distance to a voxel does not come from its corners, which are rounded, but from the points: `prefix_max` and `suffix_min` are
+// the bounds of the coordinates that occur in a layer of voxels and the layers beyond it. A point's layer does not decrease
+// with its coordinate (rounding is monotonic), so each point of those layers is at least as far away as the bound. The search
+// is exact.
 template <typename T>
 class Grid {
  public:
-  // `xyz` are the batch's points; `first` is the index of the first of them. k is the number of neighbours asked for.
+  // xyz: the n points of the batch; `first` is the index of the first of them. k: how many neighbours a search will ask for.
   Grid(const T* xyz, int64_t n, int64_t first, int64_t k) {
-    // Points that fill their box need few voxels. Those of a surface leave most of them empty and need more, as do the many
-    // where a few lie far away.
+    // Points that fill their box need few voxels. Points of a surface leave most voxels empty and need more, and so do points
+    // with outliers.
     const double wanted = kPointsPerNeighbour * static_cast<double>(k);
     const double most = std::min(kVoxelsPerPoint * static_cast<double>(n), 2e9);  // int32 numbers them
     std::vector<int32_t> voxel(n);
@@ -43,10 +44,10 @@ class Grid {
     if (is_crowded_) return;
 
     for (Axis& axis : axes_) {
-      for (int64_t l = 1; l < axis.layers; ++l) axis.behind[l] = std::max(axis.behind[l], axis.behind[l - 1]);
-      for (int64_t l = axis.layers - 1; l > 0; --l) axis.ahead[l - 1] = std::min(axis.ahead[l - 1], axis.ahead[l]);
+      for (int64_t l = 1; l < axis.layers; ++l) axis.prefix_max[l] = std::max(axis.prefix_max[l], axis.prefix_max[l - 1]);
+      for (int64_t l = axis.layers - 1; l > 0; --l) axis.suffix_min[l - 1] = std::min(axis.suffix_min[l - 1], axis.suffix_min[l]);
     }
-    // A counting sort: afterwards start_[v] is the place of voxel v's first point.
+    // A counting sort: afterwards start_[v] is the position of voxel v's first point.
     for (size_t v = 1; v < start_.size(); ++v) start_[v] += start_[v - 1];
     points_.resize(n);
     for (int64_t i = n - 1; i >= 0; --i) points_.set(--start_[voxel[i] + 1], xyz + 3 * i, static_cast<int32_t>(first + i));
@@ -54,19 +55,19 @@ class Grid {
     start_.push_back(static_cast<int32_t>(n));
   }
 
-  // Whether a quarter of the points have far more others around them than a search should look at, however small the
-  // voxels. Nothing else may be called then.
+  // Whether a quarter of the points have many more points around them than a search should visit, however small the voxels.
+  // No other function may be called then.
   bool is_crowded() const { return is_crowded_; }
 
   const std::vector<int32_t>& order() const { return points_.index; }
-  // The coordinates of the point that stands there in the order.
+  // The coordinates of the point at this position of order().
   void get(int64_t place, T* point) const {
     for (int d = 0; d < 3; ++d) point[d] = points_.at[d][place];
   }
 
-  // Finds the k nearest to `query`, in order. Gives up, and returns false, where that takes more than `budget` points and
-  // rows of voxels to look at. `guess` is the square of about the k-th distance, left by one search for the next; the answer
-  // does not depend on it.
+  // Writes the k nearest to `query`, in order. Returns false if that would visit more than `budget` points and rows of
+  // voxels. `guess` is about the square of the k-th distance, kept from one search to the next; the result does not depend on
+  // it.
   bool search(const T* query, int64_t k, int64_t budget, Candidates<T>& found, T& guess, Neighbour<T>* nearest) const {
     int64_t home[3];
     for (int d = 0; d < 3; ++d) home[d] = axes_[d].layer(query[d]);
@@ -86,24 +87,24 @@ class Grid {
   }
 
  private:
-  // Points in the 27 voxels of a block: fewer, and most searches have to look outside; more, and most are too far away.
+  // Points in a block of 27 voxels: with fewer, most searches have to leave the block; with more, most points are too far away.
   static constexpr double kPointsPerNeighbour = 6.5;
   static constexpr double kVoxelsPerPoint = 8, kCrowded = 4;
   static constexpr int64_t kSamples = 200;
   static constexpr int kAttempts = 3;
 
   struct Box {
-    int64_t from[3], to[3];  // layers, both included
+    int64_t from[3], to[3];  // layers, inclusive
   };
 
-  // The voxels along one dimension: layers that lie side by side.
+  // The layers of voxels along one dimension.
   struct Axis {
     T low;
     double per_unit;  // layers
     int64_t layers;
-    std::vector<T> behind, ahead;  // the greatest coordinate in the layers up to one, and the least in those from one on
+    std::vector<T> prefix_max, suffix_min;  // the greatest coordinate in layers [0, i], and the least in layers [i, layers)
 
-    // It grows with the coordinate. What lies outside belongs to the first or to the last layer.
+    // Does not decrease with the coordinate. A coordinate outside of the box belongs to the first or to the last layer.
     int64_t layer(T coordinate) const {
       const double place = (static_cast<double>(coordinate) - static_cast<double>(low)) * per_unit;
       if (!(place > 0)) return 0;
@@ -113,7 +114,7 @@ class Grid {
     // The least distance, along this dimension alone, from a query in the layer `home` to a point in the layer `other` or
     // beyond it.
     T gap(int64_t other, int64_t home, T query) const {
-      return other == home ? 0 : other < home ? query - behind[other] : ahead[other] - query;
+      return other == home ? 0 : other < home ? query - prefix_max[other] : suffix_min[other] - query;
     }
   };
 
@@ -125,15 +126,15 @@ class Grid {
       for (int d = 0; d < 3; ++d) {
         const T coordinate = xyz[3 * i + d];
         layer[d] = axes_[d].layer(coordinate);
-        axes_[d].behind[layer[d]] = std::max(axes_[d].behind[layer[d]], coordinate);
-        axes_[d].ahead[layer[d]] = std::min(axes_[d].ahead[layer[d]], coordinate);
+        axes_[d].prefix_max[layer[d]] = std::max(axes_[d].prefix_max[layer[d]], coordinate);
+        axes_[d].suffix_min[layer[d]] = std::min(axes_[d].suffix_min[layer[d]], coordinate);
       }
       voxel[i] = static_cast<int32_t>(row(layer[1], layer[2]) + layer[0]);
       ++start_[voxel[i] + 1];
     }
   }
 
-  // How many points lie in the voxel of a point and those around it: the median and the third quartile of some points.
+  // The number of points in the voxel of a point and in those around it: median and third quartile over a sample of the points.
   std::pair<double, double> points_around(const T* xyz, int64_t n) const {
     std::vector<int64_t> around_some;
     for (int64_t i = 0; i < n; i += std::max(n / kSamples, int64_t{1})) {
@@ -151,7 +152,7 @@ class Grid {
     return {around_some[around_some.size() / 2], around_some[around_some.size() * 3 / 4]};
   }
 
-  // Cubes as near as possible, about `target` of them. A dimension thinner than a cube has one layer.
+  // Divides the box into about `target` voxels, as near to cubes as possible. A dimension thinner than a cube has one layer.
   void lay_out(const T* xyz, int64_t n, double target) {
     double extent[3], widest = 0;
     for (int d = 0; d < 3; ++d) {
@@ -162,12 +163,12 @@ class Grid {
       }
       axes_[d].low = low;
       extent[d] = static_cast<double>(high) - static_cast<double>(low);
-      if (!std::isfinite(extent[d])) extent[d] = 0;  // doubles from one end to the other: one layer
+      if (!std::isfinite(extent[d])) extent[d] = 0;  // the difference of two doubles overflowed: one layer
       widest = std::max(widest, extent[d]);
     }
     int thinnest_first[3] = {0, 1, 2};
     std::sort(thinnest_first, thinnest_first + 3, [&](int a, int b) { return extent[a] < extent[b]; });
-    double side = 1;  // of a cube, as a part of the widest extent
+    double side = 1;  // of a cube, relative to the widest extent
     for (int skip = 0; skip < 3; ++skip) {
       double volume = 1 / target;
       for (int s = skip; s < 3; ++s) volume *= widest > 0 ? extent[thinnest_first[s]] / widest : 0;
@@ -180,8 +181,8 @@ class Grid {
       axis.layers = static_cast<int64_t>(std::min(std::max(layers, 1.0), std::max(target, 1.0)));
       axis.per_unit = static_cast<double>(axis.layers) / extent[d];
       if (!std::isfinite(axis.per_unit)) axis.layers = 1, axis.per_unit = 0;
-      axis.behind.assign(axis.layers, -std::numeric_limits<T>::infinity());
-      axis.ahead.assign(axis.layers, std::numeric_limits<T>::infinity());
+      axis.prefix_max.assign(axis.layers, -std::numeric_limits<T>::infinity());
+      axis.suffix_min.assign(axis.layers, std::numeric_limits<T>::infinity());
     }
   }
 
@@ -203,7 +204,7 @@ class Grid {
     return true;
   }
 
-  // Adds the points of the voxels [from, to] of a row, which lie one behind the other in memory.
+  // Adds the points of the voxels [from, to] of a row, which are contiguous in memory.
   bool add_row(int64_t row, int64_t from, int64_t to, const T* query, Candidates<T>& found, int64_t& budget) const {
     const int64_t begin = start_[row + from], end = start_[row + to + 1];
     budget -= end - begin + 1;
@@ -222,7 +223,7 @@ class Grid {
     return true;
   }
 
-  // Adds the points outside of the block that lie within the limit.
+  // Adds the points outside of the block that are within the limit.
   bool add_around(const Box& block, const int64_t* home, const T* query, T limit, Candidates<T>& found,
                   int64_t& budget) const {
     Box ball = block;

@@ -1,4 +1,4 @@
-// The k nearest points to one place, kept while a search finds better ones, and the points that a search looks at.
+// The k nearest points that a search has found so far, and the points that it searches.
 #pragma once
 
 #include <algorithm>
@@ -9,35 +9,35 @@
 namespace oplab {
 namespace knn {
 
-// A point and its squared distance. A search compares squares and takes the root of the k that are left.
+// A point and its squared distance. A search compares squares; the root is computed only for the k results.
 template <typename T>
 struct Neighbour {
   T square;
   int32_t index;
 };
 
-// Of two points at one distance the one with the lower index counts as nearer.
+// Of two points at the same distance the one with the lower index is the nearer one.
 template <typename T>
 bool nearer(const Neighbour<T>& a, const Neighbour<T>& b) {
   return a.square < b.square || (a.square == b.square && a.index < b.index);
 }
 
-// Everybody computes it in this order: rounding is monotone, so with coordinates that are nearer, or as near, it cannot come
-// out greater. That makes the bounds of a voxel or a box exact, without a tolerance.
+// All searches compute it in this order. Rounding is monotonic: if no difference is greater, the result is not greater
+// either. So the bounds of a voxel or a box are exact, without a tolerance.
 template <typename T>
 T squared(T dx, T dy, T dz) {
   return dx * dx + dy * dy + dz * dz;
 }
 
-// The k nearest that were offered so far.
+// The k nearest of the points that were offered.
 template <typename T>
 class Nearest {
  public:
   explicit Nearest(int64_t k) : found_(k) { clear(); }
 
-  void clear() { std::fill(found_.begin(), found_.end(), kNobody); }
-  bool is_full() const { return worst().index != kNobody.index; }
-  // What a point has to beat. Everything does while there are fewer than k.
+  void clear() { std::fill(found_.begin(), found_.end(), kNone); }
+  bool is_full() const { return worst().index != kNone.index; }
+  // A point is kept if it is nearer than this. While there are fewer than k, every point is.
   const Neighbour<T>& worst() const { return is_heap() ? found_.front() : found_.back(); }
 
   void offer(const Neighbour<T>& point) {
@@ -53,7 +53,7 @@ class Nearest {
     found_[place] = point;
   }
 
-  // All of them, the nearest first. Afterwards only clear() may follow.
+  // All of them, the nearest first. Only clear() may be called afterwards.
   const std::vector<Neighbour<T>>& sorted() {
     if (is_heap()) std::sort_heap(found_.begin(), found_.end(), nearer<T>);
     return found_;
@@ -61,22 +61,22 @@ class Nearest {
 
  private:
   static constexpr size_t kShort = 48;  // up to here a sorted list is faster than a heap
-  static constexpr Neighbour<T> kNobody{std::numeric_limits<T>::infinity(), std::numeric_limits<int32_t>::max()};
+  static constexpr Neighbour<T> kNone{std::numeric_limits<T>::infinity(), std::numeric_limits<int32_t>::max()};
 
   bool is_heap() const { return found_.size() > kShort; }
 
   std::vector<Neighbour<T>> found_;
 };
 
-// The points of one batch in the order in which a search stores them, and where each comes from. The coordinates lie in
-// three arrays, so that the distances to several points are computed at once.
+// The points of one batch in the order of a search structure, and the index of each. The coordinates are in three arrays, so
+// that the compiler vectorises over points.
 template <typename T>
 class Points {
  public:
-  static constexpr int64_t kTogether = 8;  // points that a loop looks at at once
+  static constexpr int64_t kTogether = 8;  // points that one turn of a loop reads
 
   void resize(int64_t n) {
-    // Loops read, and ignore, a few behind the last.
+    // Loops read, and ignore, some elements after the last.
     index.resize(n + kTogether);
     for (auto& coordinate : at) coordinate.resize(n + kTogether);
   }
@@ -104,22 +104,22 @@ class Points {
   std::vector<T> at[3];
 };
 
-// Points that may be among the k nearest. A search adds whole rows of them, without asking which are near: that is decided
-// afterwards for all of them at once, in loops without branches, because a processor guesses wrong at every second "is it
-// nearer than the worst so far".
+// Points that may be among the k nearest. A search adds whole rows of them without comparing distances. The comparison
+// follows for all of them at once, in loops without branches, because the branch "is it nearer than the worst so far" is hard
+// to predict.
 template <typename T>
 class Candidates {
  public:
   void clear() { count_ = 0; }
   int64_t count() const { return count_; }
 
-  // Room for so many more. The loops below work on groups and write, and ignore, a few behind the last.
+  // Reserves memory for so many more. The loops below work on groups and write, and ignore, some elements after the last.
   void make_room(int64_t more) {
     const size_t needed = static_cast<size_t>(count_ + more + kGroup);
     if (square_.size() < needed) square_.resize(2 * needed), index_.resize(2 * needed);
   }
 
-  // Adds the points [begin, end). There is room for them.
+  // Adds the points [begin, end), after make_room(end - begin).
   void add(const Points<T>& points, int64_t begin, int64_t end, const T* query) {
     const T* const x = points.at[0].data() + begin;
     const T* const y = points.at[1].data() + begin;
@@ -135,7 +135,7 @@ class Candidates {
     count_ += end - begin;
   }
 
-  // How many lie within the square `limit`.
+  // The number of points with a squared distance of at most `limit`.
   int64_t within(T limit) const {
     const T* const square = square_.data();
     int32_t count = 0;
@@ -143,8 +143,8 @@ class Candidates {
     return count;
   }
 
-  // A square that at least k points lie within, and where that is quickly found few more; `guess` is where to begin. There
-  // are k points.
+  // A squared distance within which there are at least k points, and few more if one is found in kSteps steps from `guess`.
+  // There must be at least k points.
   T limit_for(int64_t k, T guess) const {
     T below = 0, found = -1, limit = guess;  // -1: not found
     for (int step = 0; step < kSteps; ++step) {
@@ -166,7 +166,7 @@ class Candidates {
     return most;
   }
 
-  // Leaves out those from `first` on that do not lie within the limit.
+  // Removes the points from `first` on that are not within the limit.
   void keep(int64_t first, T limit) {
     T* const square = square_.data();
     int32_t* const index = index_.data();
@@ -180,10 +180,10 @@ class Candidates {
     count_ = kept;
   }
 
-  // The k nearest, in order, into `nearest`. There are k points.
+  // Writes the k nearest to `nearest`, in order. There must be at least k points.
   void nearest(int64_t k, Neighbour<T>* nearest) {
     if (count_ > kFew) return select(k, nearest);
-    // A point's place is the number of points that are nearer. What fills the last group is nearer than none.
+    // A point's rank is the number of points that are nearer. The padding of the last group is not nearer than any.
     T* const square = square_.data();
     int32_t* const index = index_.data();
     const int64_t padded = (count_ + kGroup - 1) / kGroup * kGroup;
@@ -204,7 +204,7 @@ class Candidates {
 
  private:
   static constexpr int64_t kGroup = Points<T>::kTogether;
-  static constexpr int64_t kFew = 96;  // up to here, counting who is nearer is faster than sorting
+  static constexpr int64_t kFew = 96;  // up to here counting is faster than sorting
   static constexpr int kSteps = 12;
 
   void select(int64_t k, Neighbour<T>* nearest) {

@@ -1,4 +1,4 @@
-// Neighbours through a k-d tree: for points that a grid cannot separate, whatever their places.
+// Neighbour search in a k-d tree, for points that a grid does not separate.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,13 @@
 namespace oplab {
 namespace knn {
 
-// Every node halves its points at the median of the widest side of their bounds. Equal coordinates are split by index, and a
-// node knows the least index below it, so that a search leaves out a node that could only bring ties with higher indices:
-// with all points in one place a query costs O(k + log n), as with points on a line.
+// Each node splits its points at the median of the widest side of their bounds. Equal coordinates are split by index, and a node
+// stores the least index below it, so that a search skips a node that could only add ties with higher indices: a query costs
+// O(k + log n) if all points are equal, as for points on a line.
 template <typename T>
 class Tree {
  public:
+  // xyz: n points; `first` is the index of the first of them.
   Tree(const T* xyz, int64_t n, int64_t first) {
     std::vector<int32_t> order(n);
     std::iota(order.begin(), order.end(), 0);
@@ -26,6 +27,7 @@ class Tree {
 
   const std::vector<int32_t>& order() const { return points_.index; }
 
+  // Leaves the k points nearest to `query` in `nearest`.
   void search(const T* query, Nearest<T>& nearest) const {
     nearest.clear();
     if (!nodes_.empty()) search(0, query, nearest);
@@ -78,7 +80,7 @@ class Tree {
     grow(xyz, order, middle, end, first);
   }
 
-  // A point of the node can be as near as this, and not nearer.
+  // No point of the node is nearer than this.
   static Neighbour<T> bound(const Node& node, const T* query) {
     T gap[3];
     for (int d = 0; d < 3; ++d) gap[d] = std::max(std::max(node.low[d] - query[d], query[d] - node.high[d]), T{0});

@@ -1,4 +1,5 @@
-// Powers with an integer exponent. PyTorch's operator and ONNX Runtime's kernel both call this, for the same bits.
+// Powers with an integer exponent. PyTorch's operator and ONNX Runtime's kernel both call this, so that their results are
+// bit-identical.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +9,9 @@
 
 namespace oplab {
 
-constexpr int64_t kMultiplied = 16;  // exponents up to here are products, which are off by 16 roundings at most
-constexpr int64_t kPowers = 256;     // numbers that are raised at once: they stay in the fastest cache
+constexpr int64_t kLargestExponent = int64_t{1} << 53;  // beyond it a double does not tell odd from even
+constexpr int64_t kMultiplied = 16;                       // powers up to this exponent are products, off by at most 16 roundings
+constexpr int64_t kPowers = 256;                          // numbers in one block, which stays in the L1 cache
 
 // power[i] = base[i] ** exponent for i < count, at most kPowers. `base` is overwritten.
 inline void raise(double* base, int64_t exponent, int64_t count, double* power) {

@@ -1,24 +1,24 @@
 // Bicubic resize of images, as ONNX's Resize with mode "cubic", cubic_coeff_a -0.75 and coordinate_transformation_mode
-// "half_pixel". PyTorch's operator and ONNX Runtime's kernel both call this, so that they give the same numbers and
-// refuse the same things with the same sentence.
+// "half_pixel". PyTorch's operator and ONNX Runtime's kernel both call this, so that their results and their error messages
+// are the same.
 //
 // An output has floor(length * scale) pixels, multiplied in float32 as ONNX Runtime does: 10 pixels times 2.3 are 23. Pixel i
-// lies at (i + 0.5) / scale - 0.5 in the input, also where it is the only one. What a pixel reads beyond a border is the
-// border's pixel.
+// is at (i + 0.5) / scale - 0.5 in the input, also if it is the only one. A pixel beyond a border is read as the border's
+// pixel.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <string>
 #include <vector>
 
-#include "share_out.h"
+#include "dynamic_parallel_for.h"
+#include "text.h"
 
 namespace oplab {
 
-// Planes of height times width, one behind the other, and what they become.
+// `planes` contiguous planes of height x width, and their new size.
 struct Images {
   int64_t planes, height, width, new_height, new_width;
   double scale_y, scale_x;
@@ -29,17 +29,11 @@ namespace resize {
 using Shape = std::vector<int64_t>;
 
 constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
-constexpr int64_t kColumns = 4096;  // of the output that are computed together; what they need stays in the cache
-constexpr int64_t kFew = 32768;     // so many pixels are not worth waking a second thread for
+constexpr int64_t kColumns = 4096;  // of the output in one block, whose data stays in the cache
+constexpr int64_t kFew = 32768;     // up to so many pixels are one piece: waking a second thread would cost more
 constexpr int kTaps = 4;
 
-inline std::string text(const Shape& shape) {
-  std::string words = "[";
-  for (int64_t size : shape) words += (words.size() > 1 ? ", " : "") + std::to_string(size);
-  return words + "]";
-}
-
-// The four pixels of one dimension that an output pixel is made of.
+// The four pixels along one dimension that contribute to an output pixel, and their weights.
 template <typename T>
 struct Taps {
   int32_t from[kTaps];
@@ -64,15 +58,15 @@ Taps<T> taps_of(int64_t pixel, double scale, int64_t length) {
   return taps;
 }
 
-// What can be said before a value is read.
+// Checks what does not depend on the tensors' values.
 template <typename Refuse>
 void check_shapes(const Shape& x, const Shape& scales, const Refuse& refuse) {
-  if (x.size() != 4) refuse("x must have the shape [N, C, H, W], but its shape is ", text(x), ".");
-  if (x[2] < 1 || x[3] < 1) refuse("x must have a height and a width of at least 1, but its shape is ", text(x), ".");
+  if (x.size() != 4) refuse("x must have the shape [N, C, H, W], but its shape is ", shape_text(x), ".");
+  if (x[2] < 1 || x[3] < 1) refuse("x must have a height and a width of at least 1, but its shape is ", shape_text(x), ".");
   if (x[2] > kMostElements || x[3] > kMostElements) {
-    refuse("x must have a height and a width below 2**31, but its shape is ", text(x), ".");
+    refuse("x must have a height and a width below 2**31, but its shape is ", shape_text(x), ".");
   }
-  if (scales != Shape{4}) refuse("scales must have the shape [4], but its shape is ", text(scales), ".");
+  if (scales != Shape{4}) refuse("scales must have the shape [4], but its shape is ", shape_text(scales), ".");
 }
 
 // floor(length * scale) in float32.
@@ -94,7 +88,7 @@ int64_t new_length(const Shape& x, const float* scales, int dimension, const Ref
   return static_cast<int64_t>(length);
 }
 
-// The shapes have been checked.
+// The sizes of the resized images. The shapes must have been checked.
 template <typename Refuse>
 Images plan(const Shape& x, const float* scales, const Refuse& refuse) {
   for (int k = 0; k < 2; ++k) {
@@ -106,12 +100,12 @@ Images plan(const Shape& x, const float* scales, const Refuse& refuse) {
   if (__builtin_mul_overflow(x[0], x[1], &images.planes) || __builtin_mul_overflow(images.planes, pixels, &all) ||
       pixels > kMostElements || all > kMostElements) {
     refuse("scales[2] is ", scales[2], " and scales[3] is ", scales[3], ", which make too large an image: y would have the ",
-           "shape ", text({x[0], x[1], images.new_height, images.new_width}), ", and it may have 2**31 - 1 elements.");
+           "shape ", shape_text({x[0], x[1], images.new_height, images.new_width}), ", and it may have 2**31 - 1 elements.");
   }
   return images;
 }
 
-// A row of the input, resized along x: columns [begin, begin + count) of the output.
+// Resizes one row of the input along x: taps[i] is that of output column i.
 template <typename T>
 void resize_row(const T* row, const Taps<T>* taps, int64_t count, T* resized) {
   for (int64_t i = 0; i < count; ++i) {
@@ -121,8 +115,8 @@ void resize_row(const T* row, const Taps<T>* taps, int64_t count, T* resized) {
   }
 }
 
-// The last rows that were resized along x. Neighbouring output rows share most of their four: an enlarged image resizes each
-// row of the input once.
+// A cache of the last rows that were resized along x. Neighbouring output rows share most of their four input rows: if an
+// image is enlarged, each row of the input is resized once.
 template <typename T>
 class Rows {
  public:
@@ -149,7 +143,7 @@ class Rows {
   int next_ = 0;
 };
 
-// Columns [begin, begin + count) of the output.
+// The taps of columns [begin, begin + count) of the output.
 template <typename T>
 std::vector<Taps<T>> taps_along_x(const Images& images, int64_t begin, int64_t count) {
   std::vector<Taps<T>> taps(count);
@@ -171,7 +165,7 @@ void resize_images(const Images& images, const T* x, T* y, const ParallelFor& pa
   for (int64_t begin = 0; begin < images.new_width; begin += kColumns) {
     const int64_t count = std::min(kColumns, images.new_width - begin);
     const std::vector<Taps<T>> along_x = taps_along_x<T>(images, begin, count);
-    share_out(
+    dynamic_parallel_for(
         parallel_for, images.planes * images.new_height, piece, [&] { return Rows<T>(count); },
         [&](int64_t first, int64_t last, Rows<T>& rows) {
           rows.forget();
@@ -190,8 +184,8 @@ void resize_images(const Images& images, const T* x, T* y, const ParallelFor& pa
   }
 }
 
-// The transposed of resize_images: writes grad_x, given the gradient of y. Each plane is one thread's, which adds in a fixed
-// order: the sums do not depend on the number of threads.
+// The transpose of resize_images: writes grad_x, given the gradient of y. One thread adds up a whole plane in a fixed order,
+// so the sums do not depend on the number of threads.
 template <typename T, typename ParallelFor>
 void resize_images_backward(const Images& images, const T* grad_y, T* grad_x, const ParallelFor& parallel_for) {
   using namespace resize;
@@ -200,7 +194,7 @@ void resize_images_backward(const Images& images, const T* grad_y, T* grad_x, co
   for (int64_t begin = 0; begin < images.new_width; begin += kColumns) {
     const int64_t count = std::min(kColumns, images.new_width - begin);
     const std::vector<Taps<T>> along_x = taps_along_x<T>(images, begin, count);
-    share_out(
+    dynamic_parallel_for(
         parallel_for, images.planes, piece, [&] { return std::vector<T>(images.width); },
         [&](int64_t first, int64_t last, std::vector<T>& row) {
           for (int64_t r = first * images.new_height; r < last * images.new_height; ++r) {

@@ -1,6 +1,6 @@
-// One job, compiled for several sets of instructions; the processor that it runs on decides. OPLAB_SIMD in the environment
-// decides instead, for tests and measurements: it is read when a session is made. x86-64 has plain, avx2 and avx512, AArch64 has
-// plain and neon.
+// One function (a job), compiled for several instruction sets; the best one that the processor has is chosen at run time.
+// OPLAB_SIMD in the environment chooses another one, for tests and measurements: it is read when a session is created. x86-64
+// has plain, avx2 and avx512, AArch64 has plain and neon.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 #include <type_traits>
 #include <utility>
 
-// In a job, products are added up with fused multiply-add where the set has it: twice the speed, and one rounding less. The rest
-// of the library is compiled without, so that a sum has the same bits on every processor. GCC takes the option from the function
-// that a job is inlined into, clang from the block that the sum is written in. GCC 11 would also join two blocks of sums, which are
-// more than there are registers.
+// In a job, sums of products use fused multiply-add if the instruction set has it: twice the speed, and one rounding less.
+// The rest of the library is compiled without, so that a sum is bit-identical on every processor. GCC takes the option from
+// the function that a job is inlined into, clang from the block that contains the sum. GCC 11 would also merge two blocks of
+// sums, which need more registers than there are.
 #if defined(__clang__)
 #define OPLAB_JOB
 #define OPLAB_PLAIN_JOB
@@ -34,7 +34,7 @@ struct SimdSet {
   const char* name;
 };
 
-// The sets that this library is compiled for, the fastest first.
+// The instruction sets that this library is compiled for, the fastest first.
 #if defined(__x86_64__)
 constexpr SimdSet kSimdSets[] = {{Simd::avx512, "avx512"}, {Simd::avx2, "avx2"}, {Simd::plain, "plain"}};
 #elif defined(__aarch64__)
@@ -52,7 +52,7 @@ inline bool runs_here(Simd simd) {
   return true;  // every AArch64 processor has NEON
 }
 
-// For a kernel's constructor. Throws a std::runtime_error where OPLAB_SIMD names something else.
+// The instruction set to use. For a kernel's constructor: throws std::runtime_error if OPLAB_SIMD names one that cannot be used.
 inline Simd chosen_simd() {
   const char* wanted = std::getenv("OPLAB_SIMD");
   const bool any = wanted == nullptr || *wanted == '\0';
@@ -64,19 +64,19 @@ inline Simd chosen_simd() {
     is_known = is_known || is_wanted;
     if (runs_here(simd)) here += (here.empty() ? "" : ", ") + std::string(name);
   }
-  const std::string why = is_known ? "which this processor cannot run" : "which is not a set of instructions of this build";
+  const std::string why = is_known ? "which this processor cannot run" : "which is not an instruction set of this build";
   throw std::runtime_error(std::string("OPLAB_SIMD is ") + wanted + ", " + why + ". Unset it, or set it to one of: " + here + ".");
 }
 
-// What a job may know of the set that it is compiled for: the bytes of a register, and how many registers there are.
+// The registers of an instruction set: the bytes of one, and how many there are.
 template <Simd simd>
 struct Registers {
   static constexpr int bytes = simd == Simd::avx512 ? 64 : simd == Simd::avx2 ? 32 : 16;
   static constexpr int count = simd == Simd::avx512 || simd == Simd::neon ? 32 : 16;
 };
 
-// Calls Job::template run<simd>(arguments...). All that run calls must be always_inline: a function of its own would be
-// compiled for the oldest processor, and without OPLAB_JOB.
+// Calls Job::template run<simd>(arguments...). All functions that run calls must be always_inline: one that is not inlined
+// would be compiled for the oldest processor, and without OPLAB_JOB.
 #if defined(__x86_64__)
 template <typename Job, typename... Arguments>
 [[gnu::target("avx512f,avx512dq")]] OPLAB_JOB void run_with_avx512(const Arguments&... arguments) {
@@ -109,8 +109,8 @@ void run_vectorised(Simd simd, const Arguments&... arguments) {
   run_plain<Job>(arguments...);
 }
 
-// A vector that fills one register of the set. A wider one would be kept in memory: GCC splits what is computed with it, but
-// not the variable, and each operation would read and write the stack.
+// A vector that fills one register of the instruction set. A wider one would be kept in memory: GCC splits the operations on
+// it, but not the variable, so each operation would read and write the stack.
 template <typename T, Simd simd>
 struct Vector {
   typedef T type __attribute__((vector_size(Registers<simd>::bytes)));
@@ -118,7 +118,7 @@ struct Vector {
 };
 
 // to[j * to_step + i] = from[i * from_step + j] for i < rows and j < columns. Blocks of one register by one register are
-// turned over in registers: in step d, what differs in bit d of row and lane changes places.
+// transposed in registers: step d swaps the elements whose row and lane differ in bit d.
 template <typename T, Simd simd>
 struct Transpose {
   static constexpr int64_t lanes = Vector<T, simd>::lanes;

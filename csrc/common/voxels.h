@@ -1,8 +1,8 @@
 // The voxels of a cloud of points, as torch_cluster::grid counts them. PyTorch's operator and ONNX Runtime's kernel both call
-// this, so that they give the same numbers and refuse the same things with the same sentence.
+// this, so that their results and their error messages are the same.
 //
 // Along dimension k a point has the index trunc((pos[k] - start[k]) / size[k]), and there are
-// trunc((end[k] - start[k]) / size[k]) + 1 cells. The first dimension runs fastest.
+// trunc((end[k] - start[k]) / size[k]) + 1 cells. The index of the first dimension changes fastest.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,7 @@
 
 namespace oplab {
 
-// n points of d coordinates; size, start and end have d values. start and end may be null: then the points' own bounds take
-// their place.
+// n points of d coordinates; size, start and end have d values. start and end may be null: then they are the points' bounds.
 template <typename T>
 struct Cloud {
   const T* pos;
@@ -27,14 +26,14 @@ struct Cloud {
 
 namespace voxels {
 
-// What a point's index along one dimension is computed from.
+// Converts a coordinate into the index along one dimension.
 template <typename T>
 struct Axis {
   T start, size;
   int64_t stride;  // cells between two neighbours along this dimension
 };
 
-// trunc(x) where it fits into int64. It is false for NaN too.
+// Sets `cell` to trunc(x). Returns false if that does not fit into int64, also for NaN.
 template <typename T>
 bool to_cell(T x, int64_t& cell) {
   constexpr T limit = 9223372036854775808.0;  // 2**63, exact in both types
@@ -73,15 +72,15 @@ void check(const Cloud<T>& c, const Refuse& refuse) {
 }
 
 constexpr int64_t kPiece = 8192;  // points
-constexpr int kMostSmall = 4;     // dimensions that have a loop of their own
+constexpr int kMostSmall = 4;     // up to so many dimensions have a specialised loop
 
-// The least and the greatest coordinate of all points along each dimension.
+// The minimum and the maximum of all points along each dimension.
 template <typename T>
 struct Bounds {
   std::vector<T> least, greatest;
 };
 
-// Points are read as one row of numbers, several points at once: as many as fill some registers.
+// Points are read as one row of numbers, several points in one turn: as many as fill some registers.
 template <typename T, typename Refuse, typename ParallelFor>
 Bounds<T> bounds(const Cloud<T>& c, const Refuse& refuse, const ParallelFor& parallel_for) {
   const int64_t width = (64 + c.d - 1) / c.d * c.d, pieces = (c.n + kPiece - 1) / kPiece;
@@ -101,9 +100,9 @@ Bounds<T> bounds(const Cloud<T>& c, const Refuse& refuse, const ParallelFor& par
         odd |= !(std::abs(pos[j]) <= std::numeric_limits<T>::max());
       }
     }
-    if (odd) all_finite = false;  // an exception may not leave this loop
+    if (odd) all_finite = false;  // the loop below finds the first one, whatever the number of threads
   };
-  // By the piece, because PyTorch cuts a loop where it likes.
+  // A loop over pieces, because PyTorch chooses the bounds of each call itself.
   parallel_for(pieces, int64_t{1}, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) look_at(piece);
   });
@@ -122,7 +121,7 @@ Bounds<T> bounds(const Cloud<T>& c, const Refuse& refuse, const ParallelFor& par
 }
 
 template <typename T, typename Refuse>
-std::vector<Axis<T>> lay_out(const Cloud<T>& c, const Bounds<T>& bounds, const Refuse& refuse) {
+std::vector<Axis<T>> make_axes(const Cloud<T>& c, const Bounds<T>& bounds, const Refuse& refuse) {
   std::vector<Axis<T>> axes(c.d);
   int64_t stride = 1;
   for (int64_t k = 0; k < c.d; ++k) {
@@ -131,11 +130,11 @@ std::vector<Axis<T>> lay_out(const Cloud<T>& c, const Bounds<T>& bounds, const R
     axes[k] = {from, c.size[k], stride};
     const T last = (to - from) / c.size[k];
     if (!(last > -1)) {
-      refuse("end must not lie a cell or more below start, but along dimension ", k, " start is ", from,
-             c.start ? "" : " (the least of pos)", ", end is ", to, c.end ? "" : " (the greatest of pos)",
+      refuse("end must not be a cell or more below start, but along dimension ", k, " start is ", from,
+             c.start ? "" : " (the minimum of pos)", ", end is ", to, c.end ? "" : " (the maximum of pos)",
              " and size is ", c.size[k], ".");
     }
-    if (k + 1 == c.d) break;  // how many cells the last dimension has is of no account
+    if (k + 1 == c.d) break;  // the number of cells of the last dimension is not needed
     int64_t cells;
     if (!to_cell(last, cells) || __builtin_add_overflow(cells, 1, &cells) ||
         __builtin_mul_overflow(stride, cells, &stride)) {
@@ -145,8 +144,8 @@ std::vector<Axis<T>> lay_out(const Cloud<T>& c, const Bounds<T>& bounds, const R
   return axes;
 }
 
-// Whether no number of a cell, and nothing on the way to it, can leave int32. Rounding keeps order: a point between the least
-// and the greatest has a cell between theirs.
+// Whether the number of each cell, and each intermediate result, fits into int32. Rounding is monotonic: the cell of a point
+// is between those of the minimum and the maximum.
 template <typename T>
 bool numbers_are_small(const std::vector<Axis<T>>& axes, const Bounds<T>& bounds) {
   constexpr double limit = 1 << 30;
@@ -160,8 +159,8 @@ bool numbers_are_small(const std::vector<Axis<T>>& axes, const Bounds<T>& bounds
   return most < limit;
 }
 
-// Small numbers need no check, and the compiler takes several points at once. `dimensions` is d where it is known. A division and
-// a difference have the same bits with every set of instructions.
+// Small numbers need no check for overflow, so the compiler vectorises over points. `dimensions` is d, known at compile time. A
+// division and a difference are bit-identical with every instruction set.
 template <int dimensions>
 struct NumberSmall {
   template <Simd, typename T>
@@ -198,15 +197,15 @@ void number_small(Simd simd, const T* pos, const std::vector<Axis<T>>& axes, int
 }  // namespace voxels
 
 // Writes the number of each point's voxel to cluster[0 … n).
-//   simd                                 the set of instructions; the numbers do not depend on it
-//   refuse(words...)                     throws: its words make a sentence
+//   simd                                 the instruction set; the numbers do not depend on it
+//   refuse(args...)                      throws an error with the message make_string(args...)
 //   parallel_for(size, piece, work)      calls work(begin, end) for the pieces of [0, size)
 template <typename T, typename Refuse, typename ParallelFor>
 void number_points(Simd simd, const Cloud<T>& c, int64_t* cluster, const Refuse& refuse, const ParallelFor& parallel_for) {
   voxels::check(c, refuse);
   if (c.n == 0) return;
   const voxels::Bounds<T> bounds = voxels::bounds(c, refuse, parallel_for);
-  const std::vector<voxels::Axis<T>> axes = voxels::lay_out(c, bounds, refuse);
+  const std::vector<voxels::Axis<T>> axes = voxels::make_axes(c, bounds, refuse);
   if (c.d <= voxels::kMostSmall && voxels::numbers_are_small(axes, bounds)) {
     parallel_for(c.n, voxels::kPiece, [&](int64_t begin, int64_t end) {
       voxels::number_small(simd, c.pos + begin * c.d, axes, end - begin, cluster + begin);
@@ -216,7 +215,7 @@ void number_points(Simd simd, const Cloud<T>& c, int64_t* cluster, const Refuse&
   std::atomic<bool> all_fit{true};
   parallel_for(c.n, voxels::kPiece, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      if (!voxels::to_cluster(c.pos + i * c.d, axes, cluster[i])) all_fit = false;  // an exception may not leave this loop
+      if (!voxels::to_cluster(c.pos + i * c.d, axes, cluster[i])) all_fit = false;  // the loop below finds the first one
     }
   });
   for (int64_t i = 0; !all_fit && i < c.n; ++i) {

@@ -1,13 +1,16 @@
-// What ends the program early: a sentence for the reader, and whose fault it is.
+// The exceptions that end the program: the message is for the user, and the type decides the exit code.
 #pragma once
 
-#include <sstream>
 #include <stdexcept>
-#include <string>
+
+#include "../common/text.h"
 
 namespace host {
 
-// The call is wrong: an option, a file, an input. Exit code 2. Whatever else is thrown is a failure of the run: exit code 1.
+using oplab::make_string;
+using oplab::shape_text;
+
+// The command line is wrong: an option, a file, an input. Exit code 2; any other exception is exit code 1.
 struct CallError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -16,12 +19,5 @@ struct CallError : std::runtime_error {
 struct RunError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-
-template <typename... Words>
-std::string sentence(const Words&... words) {
-  std::ostringstream text;
-  (text << ... << words);
-  return text.str();
-}
 
 }  // namespace host

@@ -13,14 +13,14 @@ namespace {
 
 using namespace host;
 
-void print(const char* title, const std::vector<Port>& ports) {
+void print(const char* title, const std::vector<ValueInfo>& infos) {
   size_t width = 0;
-  for (const Port& port : ports) width = std::max(width, printable(port.name).size());
+  for (const ValueInfo& info : infos) width = std::max(width, printable(info.name).size());
   std::cout << title << '\n';
-  for (const Port& port : ports) {
-    std::string name = printable(port.name);
+  for (const ValueInfo& info : infos) {
+    std::string name = printable(info.name);
     name.resize(width, ' ');
-    std::cout << "  " << name << "  " << port.text() << '\n';
+    std::cout << "  " << name << "  " << info.text() << '\n';
   }
 }
 
@@ -28,23 +28,23 @@ std::map<std::string, Array> read_inputs(const std::vector<Options::Input>& inpu
   std::map<std::string, Array> arrays;
   for (const Options::Input& input : inputs) {
     if (!arrays.emplace(input.name, read_npy(input.file)).second) {
-      throw CallError(sentence("the input ", printable(input.name), " is given twice."));
+      throw CallError(make_string("the input ", printable(input.name), " is given twice."));
     }
   }
   return arrays;
 }
 
-// Before the run: nobody wants to hear afterwards that there is no place for the result.
+// Before the run, so that a wrong folder does not cost a run.
 void make_folder(const std::filesystem::path& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (!std::filesystem::is_directory(folder)) {
-    throw CallError(sentence("the folder ", folder.string(), " cannot be made: ",
-                             failed ? failed.message() : "there is a file of that name", "."));
+    throw CallError(make_string("the folder ", folder.string(), " cannot be created: ",
+                                failed ? failed.message() : "there is a file with that name", "."));
   }
   const std::filesystem::path probe = folder / ".oplab_host.part";
   std::FILE* opened = std::fopen(probe.c_str(), "wb");
-  if (!opened) throw CallError(sentence("the folder ", folder.string(), " cannot be written to."));
+  if (!opened) throw CallError(make_string("the folder ", folder.string(), " cannot be written to."));
   std::fclose(opened);
   std::filesystem::remove(probe, failed);
 }
@@ -61,7 +61,7 @@ std::vector<Ort::Value> measured(Session& session, const Options& options) {
   std::vector<Ort::Value> values;
   std::vector<double> milliseconds;
   for (int i = 0; i < options.repeat; ++i) {
-    values.clear();  // so that freeing the outputs of the run before is not measured
+    values.clear();  // so that freeing the previous run's outputs is not measured
     const auto start = std::chrono::steady_clock::now();
     values = session.run();
     milliseconds.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
@@ -75,19 +75,19 @@ std::vector<Ort::Value> measured(Session& session, const Options& options) {
   return values;
 }
 
-void report(const Port& port, const Ort::Value& value, const std::filesystem::path* file) {
-  const std::string name = printable(port.name);
+void report(const ValueInfo& info, const Ort::Value& value, const std::filesystem::path* file) {
+  const std::string name = printable(info.name);
   if (!value.HasValue() || !value.IsTensor()) {
-    if (file) throw RunError(sentence("the output ", name, " is no tensor, so it cannot be written as .npy."));
-    std::cout << name << "  " << port.dtype << '\n';
+    if (file) throw RunError(make_string("the output ", name, " is not a tensor, so it cannot be written as .npy."));
+    std::cout << name << "  " << info.dtype << '\n';
     return;
   }
-  const Ort::TensorTypeAndShapeInfo info = value.GetTensorTypeAndShapeInfo();
-  const DType* dtype = dtype_of(info.GetElementType());
-  if (file && !dtype) throw RunError(sentence("the output ", name, " is ", port.dtype, ", which .npy cannot hold."));
-  std::cout << name << "  " << (dtype ? dtype->name : port.dtype) << shape_text(info.GetShape());
+  const Ort::TensorTypeAndShapeInfo tensor = value.GetTensorTypeAndShapeInfo();
+  const DType* dtype = dtype_of(tensor.GetElementType());
+  if (file && !dtype) throw RunError(make_string("the output ", name, " is ", info.dtype, ", which .npy does not support."));
+  std::cout << name << "  " << (dtype ? dtype->name : info.dtype) << shape_text(tensor.GetShape());
   if (file) {
-    write_npy(*file, *dtype, info.GetShape(), value.GetTensorRawData());
+    write_npy(*file, *dtype, tensor.GetShape(), value.GetTensorRawData());
     std::cout << " -> " << file->string();
   }
   std::cout << '\n';
@@ -96,9 +96,9 @@ void report(const Port& port, const Ort::Value& value, const std::filesystem::pa
 int run(const Options& options) {
   const OrtApi* api = OrtGetApiBase()->GetApi(ORT_API_VERSION);
   if (!api) {
-    throw RunError(sentence("this program was compiled with headers of version ", ORT_API_VERSION,
-                            " of ONNX Runtime's API, and the library is ", OrtGetApiBase()->GetVersionString(),
-                            ". Compile it again."));
+    throw RunError(make_string("this program was compiled with headers of version ", ORT_API_VERSION,
+                               " of ONNX Runtime's API, and the library is of version ", OrtGetApiBase()->GetVersionString(),
+                               ". Recompile it."));
   }
   Ort::InitApi(api);
   std::map<std::string, Array> arrays = read_inputs(options.inputs);

@@ -13,8 +13,8 @@ namespace host {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kLongestHeader = 10'000;   // NumPy's own limit; an honest one has about 120 bytes
-constexpr size_t kPiece = 1 << 20;          // read at once
+constexpr size_t kLongestHeader = 10'000;   // NumPy's own limit; a usual header has about 120 bytes
+constexpr size_t kPiece = 1 << 20;          // bytes read at once
 constexpr uint64_t kMostBytes = uint64_t{1} << 62;
 
 struct Header {
@@ -28,7 +28,7 @@ class HeaderParser {
  public:
   explicit HeaderParser(std::string_view text) : text_(text) {}
 
-  // Throws CallError without the file's name.
+  // Throws CallError with the reason alone, without the file's name.
   Header parse() {
     Header header;
     bool has_descr = false, has_order = false, has_shape = false;
@@ -59,7 +59,7 @@ class HeaderParser {
  private:
   [[noreturn]] static void fail() { throw CallError("its header is damaged"); }
 
-  // The next character that is no space, and 0 at the end.
+  // The next character that is not a space, or 0 at the end.
   char peek() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
     return at_ < text_.size() ? text_[at_] : (ended_ = true, '\0');
@@ -104,7 +104,7 @@ class HeaderParser {
       sizes.push_back(size());
       comma = accept(',');
     }
-    if (sizes.size() == 1 && !comma) fail();  // (3) is a number, (3,) a shape
+    if (sizes.size() == 1 && !comma) fail();  // (3) is an int, (3,) a tuple
     return sizes;
   }
 
@@ -115,7 +115,7 @@ class HeaderParser {
     for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])); ++at_) {
       if (__builtin_mul_overflow(value, int64_t{10}, &value) ||
           __builtin_add_overflow(value, int64_t{text_[at_] - '0'}, &value)) {
-        throw CallError("its shape has a number that no array can have");
+        throw CallError("its shape has a size that does not fit into int64");
       }
     }
     if (text_[start] == '0' && at_ - start > 1) fail();  // Python has no 03
@@ -130,7 +130,7 @@ class HeaderParser {
 std::string read_exactly(std::istream& in, size_t count, const char* what) {
   std::string bytes(count, '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(count));
-  if (static_cast<size_t>(in.gcount()) != count) throw CallError(sentence("it ends inside its ", what));
+  if (static_cast<size_t>(in.gcount()) != count) throw CallError(make_string("it ends inside its ", what));
   return bytes;
 }
 
@@ -141,12 +141,12 @@ std::string read_header(std::istream& in) {
   const std::string version = read_exactly(in, 2, "header");
   const int major = static_cast<unsigned char>(version[0]), minor = static_cast<unsigned char>(version[1]);
   if (major < 1 || major > 3 || minor != 0) {
-    throw CallError(sentence("it is of version ", major, ".", minor, " of the format; known are 1.0, 2.0 and 3.0"));
+    throw CallError(make_string("it is of version ", major, ".", minor, " of the format; 1.0, 2.0 and 3.0 are supported"));
   }
   const std::string bytes = read_exactly(in, major == 1 ? 2 : 4, "header");
   size_t length = 0;
   for (size_t i = bytes.size(); i-- > 0;) length = length << 8 | static_cast<unsigned char>(bytes[i]);
-  if (length > kLongestHeader) throw CallError(sentence("its header claims to have ", length, " bytes"));
+  if (length > kLongestHeader) throw CallError(make_string("its header claims to have ", length, " bytes"));
   return read_exactly(in, length, "header");
 }
 
@@ -155,20 +155,20 @@ const DType& find_dtype(const std::string& descr) {
     if (descr == dtype.descr) return dtype;
   }
   if (descr.size() > 1 && descr[0] == '>') {
-    throw CallError(sentence("its numbers are big endian (", descr,
-                             "): convert them with array.astype(array.dtype.newbyteorder('<'))"));
+    throw CallError(make_string("its numbers are big endian (", descr,
+                                "): convert them with array.astype(array.dtype.newbyteorder('<'))"));
   }
   if (descr.find('O') != std::string::npos) throw CallError("it holds Python objects, not numbers");
-  throw CallError(sentence("its dtype ", descr, " is none that this program knows"));
+  throw CallError(make_string("its dtype ", descr, " is not supported"));
 }
 
 uint64_t bytes_of(const std::vector<int64_t>& shape, const DType& dtype) {
   uint64_t bytes = dtype.size;
   bool empty = false;
   for (const int64_t size : shape) {
-    empty |= size == 0;  // whoever multiplies the other sizes first must not overflow either
+    empty |= size == 0;  // an empty array is checked too: other code may multiply the other sizes first
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(std::max<int64_t>(size, 1)), &bytes) || bytes > kMostBytes) {
-      throw CallError(sentence("its shape ", shape_text(shape), " is larger than any memory"));
+      throw CallError(make_string("its shape ", shape_text(shape), " is larger than any memory"));
     }
   }
   return empty ? 0 : bytes;
@@ -184,20 +184,20 @@ Array read(std::istream& in) {
     throw CallError("it is in Fortran order: save numpy.ascontiguousarray(array) instead");
   }
   const uint64_t bytes = bytes_of(array.shape, *array.dtype);
-  while (array.data.size() < bytes) {  // piece by piece: a shape that lies must not ask for all the memory there is
+  while (array.data.size() < bytes) {  // piece by piece: a wrong shape must not allocate more than the file has
     const size_t before = array.data.size();
     const size_t piece = static_cast<size_t>(std::min<uint64_t>(kPiece, bytes - before));
     array.data.resize(before + piece);
     in.read(array.data.data() + before, static_cast<std::streamsize>(piece));
     const size_t got = static_cast<size_t>(in.gcount());
     if (got != piece) {
-      throw CallError(sentence("it is cut off: ", array.dtype->name, shape_text(array.shape), " has ", bytes,
-                               " bytes, and ", before + got, " are there"));
+      throw CallError(make_string("it is cut off: ", array.dtype->name, shape_text(array.shape), " has ", bytes,
+                                  " bytes, but the file has ", before + got, " of them"));
     }
   }
-  if (in.peek() != std::istream::traits_type::eof()) throw CallError("it goes on behind the array's last element");
+  if (in.peek() != std::istream::traits_type::eof()) throw CallError("it has data after the array's last element");
   if (std::string_view(array.dtype->name) == "bool") {
-    // A kernel may take any bit of a bool's byte for the value.
+    // A kernel may use any bit of a bool's byte as the value.
     for (const char value : array.data) {
       if (value != 0 && value != 1) throw CallError("it has a bool that is neither 0 nor 1");
     }
@@ -216,27 +216,18 @@ const std::vector<DType>& dtypes() {
   return known;
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (const int64_t size : shape) {
-    if (text.size() > 1) text += ", ";
-    text += std::to_string(size);
-  }
-  return text + "]";
-}
-
 Array read_npy(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) {
-    throw CallError(sentence(file.string(), " is a folder, not a .npy file."));
+    throw CallError(make_string(file.string(), " is a folder, not a .npy file."));
   }
   errno = 0;
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw CallError(sentence(file.string(), " cannot be read: ", std::strerror(errno), "."));
+  if (!in) throw CallError(make_string(file.string(), " cannot be read: ", std::strerror(errno), "."));
   try {
     return read(in);
   } catch (const CallError& error) {
-    throw CallError(sentence(file.string(), " cannot be used: ", error.what(), "."));
+    throw CallError(make_string(file.string(), " cannot be used: ", error.what(), "."));
   }
 }
 
@@ -245,8 +236,8 @@ void write_npy(const std::filesystem::path& file, const DType& dtype, const std:
   std::string tuple = "(";
   for (const int64_t size : shape) tuple += std::to_string(size) + (shape.size() == 1 ? "," : ", ");
   if (shape.size() > 1) tuple.resize(tuple.size() - 2);
-  std::string header = sentence("{'descr': '", dtype.descr, "', 'fortran_order': False, 'shape': ", tuple, "), }");
-  // The array begins at a multiple of 64 bytes, so that numpy.load can map it. The last byte of the header is a line's end.
+  std::string header = make_string("{'descr': '", dtype.descr, "', 'fortran_order': False, 'shape': ", tuple, "), }");
+  // The array begins at a multiple of 64 bytes, so that numpy.load can map it. The header ends with a newline.
   constexpr size_t before = 10;
   header.append((64 - (before + header.size() + 1) % 64) % 64, ' ') += '\n';
   const char length[] = {static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
@@ -264,7 +255,7 @@ void write_npy(const std::filesystem::path& file, const DType& dtype, const std:
   if (!out || failed) {
     const std::string why = failed ? failed.message() : std::strerror(errno);
     std::filesystem::remove(part, failed);
-    throw RunError(sentence(file.string(), " cannot be written: ", why, "."));
+    throw RunError(make_string(file.string(), " cannot be written: ", why, "."));
   }
 }
 

@@ -1,7 +1,6 @@
-// Arrays in NumPy's .npy format, versions 1 to 3 of it; NumPy's page "numpy.lib.format" defines it.
+// Arrays in NumPy's .npy format, versions 1 to 3, as NumPy's page "numpy.lib.format" defines it. Independent of ONNX Runtime.
 //
-// Only what a tensor of ONNX Runtime can take: numbers and bools, little endian, the last dimension first in memory.
-// Nothing here knows ONNX Runtime.
+// Only arrays that a tensor of ONNX Runtime can hold: numbers and bools, little endian, in C order.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +13,11 @@ namespace host {
 
 struct DType {
   const char* name;   // float32
-  const char* descr;  // <f4, as the file says it
+  const char* descr;  // <f4, as in the file
   size_t size;        // bytes of one element
 };
 
-// All that this program reads and writes.
+// The dtypes that this program reads and writes.
 const std::vector<DType>& dtypes();
 
 struct Array {
@@ -27,14 +26,11 @@ struct Array {
   std::vector<char> data;  // shape's product times dtype->size bytes
 };
 
-// Throws CallError with a sentence for whatever is not such an array. It never allocates more than the file has to fill.
+// Throws CallError if the file is not such an array. It allocates at most about as much memory as the file has bytes.
 Array read_npy(const std::filesystem::path& file);
 
-// Puts the file in its place with one rename: an interrupted run leaves no half of an array. Throws RunError.
+// Writes the file atomically, by a rename: an interrupted run leaves no partial file. Throws RunError.
 void write_npy(const std::filesystem::path& file, const DType& dtype, const std::vector<int64_t>& shape,
                const void* data);
-
-// "[2, 3]"
-std::string shape_text(const std::vector<int64_t>& shape);
 
 }  // namespace host

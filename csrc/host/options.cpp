@@ -18,10 +18,10 @@ Runs an ONNX model with ONNX Runtime's C++ API.
   --list              print the model's inputs and outputs, and run nothing
   --threads N         threads inside one operator; ONNX Runtime chooses by default
   --repeat N          run N times and print the median and the quartiles
-  --warmup N          run N times before, without measuring
+  --warmup N          run N times first, without measuring
   --help              this text
 
-Exit codes: 0 all right, 1 the model or its run failed, 2 the call is wrong.
+Exit codes: 0 success, 1 the model or its run failed, 2 the command line is wrong.
 )";
 
 namespace {
@@ -32,7 +32,7 @@ int number(const std::string& option, const std::string& text, int least) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < least || value > kMost) {
-    throw CallError(sentence(option, " takes a whole number from ", least, " to ", kMost, ", not \"", text, "\"."));
+    throw CallError(make_string(option, " takes a whole number from ", least, " to ", kMost, ", not \"", text, "\"."));
   }
   return value;
 }
@@ -40,7 +40,7 @@ int number(const std::string& option, const std::string& text, int least) {
 Options::Input input(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == 0 || equals == std::string::npos || equals + 1 == text.size()) {
-    throw CallError(sentence("--input takes NAME=FILE, for example --input x=x.npy, not \"", text, "\"."));
+    throw CallError(make_string("--input takes NAME=FILE, for example --input x=x.npy, not \"", text, "\"."));
   }
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
@@ -49,12 +49,12 @@ Options::Input input(const std::string& text) {
 
 Options parse_options(int argc, char** argv) {
   Options options;
-  bool only_files = false;  // behind --
+  bool only_files = false;  // after --
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
     if (only_files || word.size() < 2 || word[0] != '-') {
       if (!options.model.empty()) {
-        throw CallError(sentence("one model at a time: ", options.model.string(), " or ", word, "?"));
+        throw CallError(make_string("there is more than one model: ", options.model.string(), " and ", word, "."));
       }
       if (word.empty()) throw CallError("the model's name is empty.");
       options.model = word;
@@ -71,11 +71,11 @@ Options parse_options(int argc, char** argv) {
     }
     const auto value = [&]() -> std::string {
       if (attached) return *attached;
-      if (i + 1 == argc) throw CallError(sentence(word, " needs a value behind it."));
+      if (i + 1 == argc) throw CallError(make_string(word, " needs a value."));
       return argv[++i];
     };
     const auto flag = [&](bool& set) {
-      if (attached) throw CallError(sentence(word, " takes no value."));
+      if (attached) throw CallError(make_string(word, " takes no value."));
       set = true;
     };
     if (word == "--library") {
@@ -98,10 +98,10 @@ Options parse_options(int argc, char** argv) {
     } else if (word == "--help" || word == "-h") {
       flag(options.help);
     } else {
-      throw CallError(sentence("there is no option ", word, "; oplab_host --help lists them."));
+      throw CallError(make_string("there is no option ", word, "; oplab_host --help lists them."));
     }
   }
-  if (options.model.empty() && !options.help) throw CallError("which model? oplab_host --help says how to call it.");
+  if (options.model.empty() && !options.help) throw CallError("the model is missing; see oplab_host --help.");
   return options;
 }
 

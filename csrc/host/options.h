@@ -1,4 +1,4 @@
-// The command line.
+// The command line of oplab_host.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// A model in ONNX Runtime, with custom kernels registered in either way.
+// A model in ONNX Runtime, with custom kernels from a library or from this program.
 #pragma once
 
 #include <onnxruntime_cxx_api.h>
@@ -13,27 +13,27 @@
 namespace host {
 
 // One input or output of the model.
-struct Port {
+struct ValueInfo {
   std::string name;
-  std::string dtype;  // NumPy's name, or what it is that is no tensor of numbers: "string", "sequence"
+  std::string dtype;  // NumPy's name; for a value without one, its kind: "string", "sequence"
   bool is_tensor = false;
-  std::vector<int64_t> shape;      // -1 for a size that the model leaves open. Empty for a scalar and for an unknown rank:
-                                   // ONNX Runtime's C API reports both alike
-  std::vector<std::string> names;  // of the open sizes; "" where there is none
+  std::vector<int64_t> shape;      // -1 for a dynamic dimension. Empty for a scalar and for an unknown rank: ONNX Runtime's C
+                                   // API reports both the same way
+  std::vector<std::string> names;  // of the symbolic dimensions; "" for all others
 
   std::string text() const;        // float32[points, 3]
 };
 
 class Session {
  public:
-  // Throws CallError where a file is missing, RunError where a library or the model is refused.
+  // Throws CallError if a file is missing, RunError if ONNX Runtime rejects a library or the model.
   explicit Session(const Options& options);
 
-  const std::vector<Port>& inputs() const { return inputs_; }
-  const std::vector<Port>& outputs() const { return outputs_; }
+  const std::vector<ValueInfo>& inputs() const { return inputs_; }
+  const std::vector<ValueInfo>& outputs() const { return outputs_; }
 
-  // Takes the arrays, by the name of the input, for all runs that follow. Throws CallError where one is unknown, missing, or
-  // of another dtype or shape than the model declares.
+  // Sets the inputs, by name, of all following runs. Throws CallError if one is unknown or missing, or has another dtype or
+  // shape than the model declares.
   void feed(std::map<std::string, Array> arrays);
 
   // All outputs in the model's order. Throws RunError.
@@ -42,18 +42,18 @@ class Session {
  private:
   Ort::Env env_;  // must outlive the session
   Ort::Session session_{nullptr};
-  std::vector<Port> inputs_, outputs_;
-  std::map<std::string, Array> arrays_;  // the values point into them
+  std::vector<ValueInfo> inputs_, outputs_;
+  std::map<std::string, Array> arrays_;  // own the memory of values_
   std::vector<Ort::Value> values_;
 };
 
-// Where each output goes: a file name made from the output's own, safe in any folder, and no two alike.
-std::vector<std::string> file_names(const std::vector<Port>& outputs);
+// A file name for each output, derived from the output's name: safe in any folder, and unique.
+std::vector<std::string> file_names(const std::vector<ValueInfo>& outputs);
 
-// The dtype of an output, or nullptr where .npy has none for it.
+// The dtype of an output, or nullptr if .npy has none for it.
 const DType* dtype_of(ONNXTensorElementDataType type);
 
-// A name of the model as one line of text: line ends and other control characters become "?".
+// A name of the model as one line of text: newlines and other control characters become "?".
 std::string printable(const std::string& name);
 
 }  // namespace host

@@ -1,10 +1,10 @@
 // oplab::DeformConv2d(X, W, offset, B?, mask?) -> Y, with the inputs, attributes and defaults of ONNX's DeformConv-19, for
 // float and double and two spatial dimensions.
 //
-// The image is turned to channels-last once, so that one bilinear sample is four contiguous reads for all channels. The
-// output is computed in tiles of pixels: a tile's samples make a small matrix that stays in the processor's cache, and are
-// multiplied with the weights at once. One sum is added up in the same order whatever the tiles are, so every bit of the
-// result depends on nothing but the inputs and the processor's set of instructions.
+// The image is converted to channels-last once, so that one bilinear sample is four contiguous reads for all channels. The
+// output is computed in tiles of pixels: the samples of a tile are a small matrix that stays in the cache and is multiplied
+// by the weights. The order of the additions in a sum does not depend on the tiles, so the result is bit-identical for any
+// number of threads. It depends on the inputs and on the instruction set alone.
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -20,19 +20,19 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-constexpr int64_t kTile = 64;             // pixels of the output in one tile, at most: a multiple of 4
+constexpr int64_t kTile = 64;             // pixels of the output in one tile, at most; a multiple of 4
 constexpr int64_t kDepth = 128;           // terms of a sum that are sampled at once
-constexpr int64_t kStride = kDepth + 16;  // from one pixel's samples to the next: a run of terms may end within a vector
-constexpr int64_t kPanels = 16;           // vectors of output channels in one part, where there are few tiles
+constexpr int64_t kStride = kDepth + 16;  // from one pixel's samples to the next: the last vector of a run may extend past kDepth
+constexpr int64_t kPanels = 16;           // vectors of output channels in one part, if there is only one tile
 constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
 
 int64_t product(int64_t a, int64_t b) {
   int64_t c;
-  if (__builtin_mul_overflow(a, b, &c)) refuse("the sizes are too large: ", a, " x ", b, " is more than int64 can count.");
+  if (__builtin_mul_overflow(a, b, &c)) refuse("the sizes are too large: ", a, " x ", b, " does not fit into int64.");
   return c;
 }
 
-// What the node's attributes say, two numbers each: along the height and along the width.
+// The node's attributes, checked. Those with two values have one for the height and one for the width.
 struct Window {
   explicit Window(const OrtKernelInfo* info)
       : kernel_shape(checked(info, "kernel_shape", 2, 1, Sizes{})),
@@ -42,43 +42,43 @@ struct Window {
         group(positive(info, "group")),
         offset_group(positive(info, "offset_group")) {}
 
-  // How many places the kernel has along one dimension of the image.
-  int64_t places(int axis, int64_t image, int64_t kernel) const {
-    const int64_t room = image + pads[axis] + pads[axis + 2] - dilations[axis] * (kernel - 1) - 1;
-    if (room < 0) {
+  // The output's size along one dimension of the image.
+  int64_t output_size(int axis, int64_t image, int64_t kernel) const {
+    const int64_t span = image + pads[axis] + pads[axis + 2] - dilations[axis] * (kernel - 1) - 1;
+    if (span < 0) {
       refuse("the kernel does not fit into the image: along the ", axis == 0 ? "height" : "width", " the image has ", image,
              ", the pads have ", pads[axis] + pads[axis + 2], " and the dilated kernel has ",
              dilations[axis] * (kernel - 1) + 1, ".");
     }
-    return room / strides[axis] + 1;
+    return span / strides[axis] + 1;
   }
 
-  const Sizes kernel_shape;  // empty where the model leaves it to W
+  const Sizes kernel_shape;  // empty if the model does not set it: W has it too
   const Sizes strides, dilations, pads;
   const int64_t group, offset_group;
 
  private:
-  static Sizes checked(const OrtKernelInfo* info, const char* name, size_t count, int64_t least, const Sizes& otherwise) {
-    const Sizes given = ints_attribute(info, name, otherwise);
-    if (given.empty() && otherwise.empty()) return given;
-    if (given.size() != count) {
-      refuse("the attribute ", name, " must have ", count, " values, but it is ", shape_text(given), ".");
+  static Sizes checked(const OrtKernelInfo* info, const char* name, size_t count, int64_t least, const Sizes& default_value) {
+    const Sizes values = ints_attribute(info, name, default_value);
+    if (values.empty() && default_value.empty()) return values;
+    if (values.size() != count) {
+      refuse("the attribute ", name, " must have ", count, " values, but it is ", shape_text(values), ".");
     }
-    for (int64_t value : given) {
+    for (int64_t value : values) {
       if (value < least || value > kLargest) {
         refuse("each value of the attribute ", name, " must be between ", least, " and ", kLargest, ", but it is ",
-               shape_text(given), ".");
+               shape_text(values), ".");
       }
     }
-    return given;
+    return values;
   }
 
   static int64_t positive(const OrtKernelInfo* info, const char* name) {
-    const int64_t given = int_attribute(info, name, 1);
-    if (given < 1 || given > kLargest) {
-      refuse("the attribute ", name, " must be between 1 and ", kLargest, ", but it is ", given, ".");
+    const int64_t value = int_attribute(info, name, 1);
+    if (value < 1 || value > kLargest) {
+      refuse("the attribute ", name, " must be between 1 and ", kLargest, ", but it is ", value, ".");
     }
-    return given;
+    return value;
   }
 };
 
@@ -90,10 +90,10 @@ struct Filter {
   int64_t panels(int64_t lanes) const { return (channels + lanes - 1) / lanes; }  // vectors that hold a group's channels
   int64_t terms() const { return taps * depth; }                                  // products in one sum
 
-  int64_t groups, channels, depth, taps;  // channels of the output and of the input, of one group; places of the kernel
+  int64_t groups, channels, depth, taps;  // channels of the output and of the input in one group; kH * kW
 };
 
-// The sizes of one call, all checked.
+// The sizes of one call, checked.
 struct Call {
   Call(const Window& window, const Sizes& x, const Sizes& w) {
     if (x.size() != 4) refuse("X must have 4 dimensions [N, C, H, W], but its shape is ", shape_text(x), ".");
@@ -123,8 +123,8 @@ struct Call {
     }
     filter = Filter(window, w);
     taps = product(kernel_h, kernel_w);
-    out_h = window.places(0, height, kernel_h);
-    out_w = window.places(1, width, kernel_w);
+    out_h = window.output_size(0, height, kernel_h);
+    out_w = window.output_size(1, width, kernel_w);
     out_pixels = product(out_h, out_w);
   }
 
@@ -143,23 +143,23 @@ void check_shape(const char* name, const Sizes& shape, const Sizes& wanted) {
   if (shape != wanted) refuse(name, " must have the shape ", shape_text(wanted), ", but it is ", shape_text(shape), ".");
 }
 
-// The inputs, with X and W in the order in which they are read.
+// The inputs, with X and W in the layout in which they are read.
 template <typename T>
 struct Operands {
-  const T* image;    // X as [N, H, W, C], and behind it zeros: one pixel, and one vector more
-  int64_t outside;   // how far from `image` the zeros begin, which are read for what lies outside
-  const T* weights;  // W in the order of Pack
-  const T *offset, *bias, *mask;  // as in the model; bias and mask may be null
+  const T* image;    // X as [N, H, W, C], followed by zeros: one pixel and one vector
+  int64_t outside;   // index of these zeros, which are read for pixels outside of the image
+  const T* weights;  // W in the layout of Pack
+  const T *offset, *bias, *mask;  // as in the model; bias and mask are null if absent
   T* y;
 };
 
-// What is computed at once: some pixels of one image of the output, for some panels of each group.
+// A unit of work: some pixels of one image of the output, for some panels of each group.
 struct Part {
   int64_t n, first, pixels, panel, panels;
 };
 
-// How the output is cut into parts. Few tiles come in a multiple of four, to be shared out evenly among two or four threads;
-// a single tile is cut along the channels.
+// Divides the output into parts. A small number of tiles is rounded up to a multiple of four, which divides evenly among two
+// or four threads; a single tile is divided along the channels.
 struct Parts {
   Parts(const Call& call, int64_t all_panels) : all(all_panels), pixels(call.out_pixels) {
     tiles = (pixels + kTile - 1) / kTile;
@@ -175,14 +175,14 @@ struct Parts {
     return {i / cuts / tiles, first, begin(tile + 1) - first, panel, std::min(panels, all - panel)};
   }
 
-  // All tiles but the last have a multiple of four pixels: no row of a product is wasted.
+  // All tiles but the last have a multiple of four pixels, so that no row of a product is wasted.
   int64_t begin(int64_t tile) const { return std::min(pixels, (tile * pixels / tiles + 3) / 4 * 4); }
 
-  int64_t all, pixels;                  // panels and pixels of one image
-  int64_t tiles, panels, cuts, count;  // tiles of one image; panels of one part; parts of one tile; parts
+  int64_t all, pixels;                 // panels and pixels of one image
+  int64_t tiles, panels, cuts, count;  // tiles of one image; panels of one part; parts of one tile; all parts
 };
 
-// X as [N, H, W, C]: pixels [begin, end) of image n.
+// Writes X as [N, H, W, C]: pixels [begin, end) of image n.
 struct ChannelsLast {
   template <Simd simd, typename T>
   [[gnu::always_inline]] static void run(const Call& call, const T* x, T* image, int64_t n, int64_t begin, int64_t end) {
@@ -192,7 +192,7 @@ struct ChannelsLast {
   }
 };
 
-// W as the parts read it: [group][kDepth terms][panel][term][lanes]. A term is a place of the kernel and a channel.
+// Packs W as [group][kDepth terms][panel][term][lanes]. A term is one kernel position (a tap) and one input channel.
 struct Pack {
   template <Simd simd, typename T>
   [[gnu::always_inline]] static void run(const Filter& filter, const T* w, T* to, int64_t group, int64_t panel) {
@@ -216,18 +216,17 @@ struct Pack {
   }
 };
 
-// The pixels of one part, and where one place of the kernel looks for each of them: four pixels of the image, their shares,
-// and the mask.
+// Where one tap samples the image for each pixel of a part: the four pixels around the sampling point, their bilinear
+// weights, and the mask.
 template <typename T>
-struct Places {
+struct SamplingPoints {
   int64_t row[kTile], column[kTile];  // of the output, times the stride
   T y[kTile], x[kTile];               // in the image
-  int64_t corner[4][kTile];           // distances from Operands::image
-  T share[4][kTile], mask[kTile];
+  int64_t corner[4][kTile];           // indices into Operands::image
+  T bilinear[4][kTile], mask[kTile];
 };
 
-// Computes one part. For every group and every place of the kernel: locate the pixels that are read, sample them, multiply the
-// samples with the weights.
+// Computes one part. For each group and each tap: locate the pixels to read, sample them, multiply the samples by the weights.
 //   sums     scratch, [panels of the part][kTile][lanes]
 struct Tile {
   template <Simd simd, typename T>
@@ -237,22 +236,22 @@ struct Tile {
     const Filter& filter = call.filter;
     const int64_t shared = call.channels / window.offset_group, terms = filter.terms(), panels = filter.panels(lanes);
     alignas(64) T samples[kTile * kStride];
-    std::fill_n(samples + part.pixels * kStride, (kTile - part.pixels) * kStride, T(0));  // blocks of rows may end there
-    alignas(64) Places<T> places;
-    number_pixels(window, call, part, places);
+    std::fill_n(samples + part.pixels * kStride, (kTile - part.pixels) * kStride, T(0));  // blocks of rows may extend past them
+    alignas(64) SamplingPoints<T> points;
+    number_pixels(window, call, part, points);
     for (int64_t group = 0; group < window.group; ++group) {
       start_with_bias(call, in, part, group, sums);
       int64_t located = -1;
       for (int64_t begin = 0; begin < terms; begin += kDepth) {
         const int64_t count = std::min(kDepth, terms - begin);
-        // A run of terms has one place of the kernel, and channels that share their offsets.
+        // A run of terms has one tap, and channels that share their offsets.
         for (int64_t i = 0, run; i < count; i += run) {
           const int64_t tap = (begin + i) / filter.depth, c = (begin + i) % filter.depth, channel = group * filter.depth + c;
           const int64_t plane = channel / shared * call.taps + tap;
           run = std::min({count - i, filter.depth - c, shared - channel % shared});
-          if (plane != located) locate(window, call, in, part, channel / shared, tap, places);
+          if (plane != located) locate(window, call, in, part, channel / shared, tap, points);
           located = plane;
-          sample<simd>(in.image + channel, places, part.pixels, run, samples + i);
+          sample<simd>(in.image + channel, points, part.pixels, run, samples + i);
         }
         const T* weights = in.weights + (panels * (group * terms + begin) + part.panel * count) * lanes;
         Product<T, simd, kStride, kTile>::add(samples, part.pixels, count, weights, part.panels, sums);
@@ -263,11 +262,11 @@ struct Tile {
 
   template <typename T>
   [[gnu::always_inline]] static void number_pixels(const Window& window, const Call& call, const Part& part,
-                                                   Places<T>& places) {
+                                                   SamplingPoints<T>& points) {
     int64_t row = part.first / call.out_w, column = part.first % call.out_w;
     for (int64_t pixel = 0; pixel < part.pixels; ++pixel) {
-      places.row[pixel] = row * window.strides[0];
-      places.column[pixel] = column * window.strides[1];
+      points.row[pixel] = row * window.strides[0];
+      points.column[pixel] = column * window.strides[1];
       if (++column == call.out_w) ++row, column = 0;
     }
   }
@@ -285,18 +284,19 @@ struct Tile {
     }
   }
 
-  // Of a number that int64 can hold.
+  // For a number that fits into int64.
   template <typename T>
   [[gnu::always_inline]] static int64_t floor(T number) {
     const auto towards_zero = static_cast<int64_t>(number);
     return towards_zero - (static_cast<T>(towards_zero) > number ? 1 : 0);
   }
 
-  // Without a branch, so that the compiler takes several pixels at once. What looks outside gets a place that has no pixels
-  // around it, and a NaN in an offset becomes a share that is NaN.
+  // Without branches, so that the compiler vectorises over pixels. A sampling point outside of the image is moved to (-2,
+  // -2), which has no pixels around it. A NaN in an offset sets the mask to NaN.
   template <typename T>
   [[gnu::always_inline]] static void locate(const Window& window, const Call& call, const Operands<T>& in,
-                                            const Part& part, int64_t offset_group, int64_t tap, Places<T>& at) {
+                                            const Part& part, int64_t offset_group, int64_t tap,
+                                            SamplingPoints<T>& at) {
     const int64_t plane = (part.n * window.offset_group + offset_group) * call.taps + tap;
     const T* down = in.offset + plane * 2 * call.out_pixels + part.first;
     const T* right = down + call.out_pixels;
@@ -317,10 +317,10 @@ struct Tile {
     for (int64_t pixel = 0; pixel < part.pixels; ++pixel) {
       const int64_t row = floor(at.y[pixel]), column = floor(at.x[pixel]);
       const T low = at.y[pixel] - static_cast<T>(row), far = at.x[pixel] - static_cast<T>(column);
-      at.share[0][pixel] = (1 - low) * (1 - far);
-      at.share[1][pixel] = (1 - low) * far;
-      at.share[2][pixel] = low * (1 - far);
-      at.share[3][pixel] = low * far;
+      at.bilinear[0][pixel] = (1 - low) * (1 - far);
+      at.bilinear[1][pixel] = (1 - low) * far;
+      at.bilinear[2][pixel] = low * (1 - far);
+      at.bilinear[3][pixel] = low * far;
       const int64_t first = image + row * line + column * channels;
       const bool top = static_cast<uint64_t>(row) < height, bottom = static_cast<uint64_t>(row + 1) < height;
       const bool left = static_cast<uint64_t>(column) < width, right = static_cast<uint64_t>(column + 1) < width;
@@ -334,15 +334,16 @@ struct Tile {
     for (int64_t pixel = 0; pixel < part.pixels; ++pixel) at.mask[pixel] *= mask[pixel];
   }
 
-  // samples[pixel][0 ... count) = the channels from `image` on. Whole vectors are read and written: what is too much is
-  // overwritten by the next run, or never used.
+  // samples[pixel][0 ... count) = the bilinear samples of `count` channels, the first of which is at `image`. Whole vectors
+  // are read and written: the surplus is overwritten by the next run, or never used.
   template <Simd simd, typename T>
-  [[gnu::always_inline]] static void sample(const T* image, const Places<T>& at, int64_t pixels, int64_t count, T* samples) {
+  [[gnu::always_inline]] static void sample(const T* image, const SamplingPoints<T>& at, int64_t pixels, int64_t count,
+                                            T* samples) {
     OPLAB_FUSED_SUMS
     using V = typename Vector<T, simd>::type;
     for (int64_t pixel = 0; pixel < pixels; ++pixel, samples += kStride) {
-      const V w0 = V{} + at.share[0][pixel], w1 = V{} + at.share[1][pixel], w2 = V{} + at.share[2][pixel];
-      const V w3 = V{} + at.share[3][pixel], mask = V{} + at.mask[pixel];
+      const V w0 = V{} + at.bilinear[0][pixel], w1 = V{} + at.bilinear[1][pixel], w2 = V{} + at.bilinear[2][pixel];
+      const V w3 = V{} + at.bilinear[3][pixel], mask = V{} + at.mask[pixel];
       const T *top_left = image + at.corner[0][pixel], *top_right = image + at.corner[1][pixel];
       const T *bottom_left = image + at.corner[2][pixel], *bottom_right = image + at.corner[3][pixel];
       for (int64_t c = 0; c < count; c += Vector<T, simd>::lanes) {
@@ -357,7 +358,7 @@ struct Tile {
     }
   }
 
-  // The sums of one group, channels first again.
+  // Writes the sums of one group to y, channels first.
   template <Simd simd, typename T>
   [[gnu::always_inline]] static void store(const Call& call, const Operands<T>& in, const Part& part, int64_t group,
                                            const T* sums) {
@@ -371,7 +372,7 @@ struct Tile {
   }
 };
 
-// Memory that begins at a line of the cache, so that a vector is read from one line.
+// Memory aligned to a cache line, so that no vector crosses two lines.
 struct Free {
   void operator()(void* memory) const { ::operator delete(memory, std::align_val_t{64}); }
 };
@@ -391,13 +392,13 @@ template <typename T>
 struct DeformConv2d {
   using Optional = std::optional<const Tensor<T>*>;
 
-  // Weights that are constants of the model, as they are where it is deployed, are packed once.
+  // Weights that are constants of the model, as in a deployed one, are packed once.
   DeformConv2d(const OrtApi*, const OrtKernelInfo* info) : window(info) {
     int is_constant = 0;
     const Ort::ConstValue w = Ort::ConstKernelInfo(info).GetTensorConstantInput(1, &is_constant);
     if (!is_constant) return;
     const Sizes shape = w.GetTensorTypeAndShapeInfo().GetShape();
-    const bool fits = shape.size() == 4 && shape[0] % window.group == 0;  // if not, Compute says so
+    const bool fits = shape.size() == 4 && shape[0] % window.group == 0;  // otherwise Compute returns an error
     if (fits) constant_weights = pack(nullptr, Filter(window, shape), w.GetTensorData<T>());
   }
 
@@ -408,7 +409,7 @@ struct DeformConv2d {
     if (bias) check_shape("B", (*bias)->Shape(), {call.out_channels});
     if (mask) check_shape("mask", (*mask)->Shape(), call.mask_shape(window));
 
-    const auto data = [](const Optional& given) { return given ? (*given)->Data() : nullptr; };
+    const auto data = [](const Optional& input) { return input ? (*input)->Data() : nullptr; };
     T* out = y.Allocate({call.n, call.out_channels, call.out_h, call.out_w});
     const Buffer<T> image = channels_last(context, call, x.Data());
     const Buffer<T> own_weights = constant_weights ? nullptr : pack(context, call.filter, w.Data());
@@ -419,7 +420,7 @@ struct DeformConv2d {
     const Parts parts(call, call.filter.panels(lanes));
     std::atomic<bool> has_memory{true};
     parallel_for(context, parts.count, 1, [&](int64_t begin, int64_t end) {
-      // An exception may not leave this loop.
+      // nothrow, so that the message below is returned and not that of std::bad_alloc.
       const Buffer<T> sums(allocate<T>(parts.panels * kTile * lanes, std::nothrow));
       if (!sums) has_memory = false;
       for (int64_t i = begin; sums && i < end; ++i) {
@@ -430,7 +431,7 @@ struct DeformConv2d {
     return Ort::Status{nullptr};
   }
 
-  // Of the attributes nothing is needed: offset has the height and the width of the output.
+  // No attribute is needed: offset has the height and the width of the output.
   static void InferShapes(Shapes& shapes) {
     const Shapes::Dims x = shapes.dims(0), w = shapes.dims(1), offset = shapes.dims(2);
     if (x.size() == 4 && w.size() == 4 && offset.size() == 4) {
@@ -456,7 +457,7 @@ struct DeformConv2d {
     return image;
   }
 
-  // Without a context on one thread.
+  // `context` may be null: then it runs on one thread.
   Buffer<T> pack(OrtKernelContext* context, const Filter& filter, const T* w) const {
     const int64_t panels = filter.panels(lanes), all = filter.groups * panels;
     Buffer<T> weights = allocate<T>(all * filter.terms() * lanes);
@@ -475,11 +476,6 @@ struct DeformConv2d {
 
 }  // namespace
 
-void add_deform_conv2d(Ort::CustomOpDomain& domain) {
-  static const Op<DeformConv2d<float>> for_float{"DeformConv2d"};
-  static const Op<DeformConv2d<double>> for_double{"DeformConv2d"};
-  domain.Add(&for_float);
-  domain.Add(&for_double);
-}
+void add_deform_conv2d(Ort::CustomOpDomain& domain) { add_for<DeformConv2d, float, double>(domain, "DeformConv2d"); }
 
 }  // namespace oplab

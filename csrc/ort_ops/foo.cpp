@@ -1,13 +1,11 @@
 // oplab::Foo(input1, input2; attr1, attr2) -> y = attr1*input1 + input2**attr2, for float and double and any shape. Both
-// attributes are required. From version 2 of the domain.
+// attributes are required. It exists from version 2 of the domain.
 #include "../common/power.h"
 #include "kernels.h"
 #include "oplab_kernel.h"
 
 namespace oplab {
 namespace {
-
-constexpr int64_t kLargestExponent = int64_t{1} << 53;  // beyond it a double cannot tell odd from even
 
 template <typename T>
 struct Foo {
@@ -41,11 +39,6 @@ struct Foo {
 
 }  // namespace
 
-void add_foo(Ort::CustomOpDomain& domain) {
-  static const Op<Foo<float>> for_float{"Foo", 2};
-  static const Op<Foo<double>> for_double{"Foo", 2};
-  domain.Add(&for_float);
-  domain.Add(&for_double);
-}
+void add_foo(Ort::CustomOpDomain& domain) { add_for<Foo, float, double>(domain, "Foo", 2); }
 
 }  // namespace oplab

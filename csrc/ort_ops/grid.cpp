@@ -1,5 +1,5 @@
-// oplab::Grid(pos, size, start?, end?) -> cluster, the number of the voxel that each point lies in, as torch_cluster::grid
-// counts. For float and double.
+// oplab::Grid(pos, size, start?, end?) -> cluster, the number of each point's voxel, as torch_cluster::grid counts. For float and
+// double.
 #include "../common/voxels.h"
 #include "kernels.h"
 #include "oplab_kernel.h"
@@ -16,16 +16,14 @@ struct Grid {
   Ort::Status Compute(OrtKernelContext* context, const Tensor<T>& pos, const Tensor<T>& size, Optional start,
                       Optional end, Tensor<int64_t>& cluster) {
     const int64_t d = coordinates(pos);
-    check_along("size", size, d);
-    if (start) check_along("start", **start, d);
-    if (end) check_along("end", **end, d);
+    check_per_coordinate("size", size, d);
+    if (start) check_per_coordinate("start", **start, d);
+    if (end) check_per_coordinate("end", **end, d);
 
-    const auto data = [](const Optional& given) { return given ? (*given)->Data() : nullptr; };
+    const auto data = [](const Optional& input) { return input ? (*input)->Data() : nullptr; };
     const int64_t n = pos.Shape()[0];
     const Cloud<T> cloud{pos.Data(), n, d, size.Data(), data(start), data(end)};
-    number_points(
-        simd, cloud, cluster.Allocate({n}), [](const auto&... words) { refuse(words...); },
-        [&](int64_t all, int64_t piece, const auto& work) { parallel_for(context, all, piece, work); });
+    number_points(simd, cloud, cluster.Allocate({n}), kRefuse, parallel_for_on(context));
     return Ort::Status{nullptr};
   }
 
@@ -54,21 +52,16 @@ struct Grid {
   }
 
   // size, start and end have one value for each of pos's d coordinates. `name` is for the message.
-  static void check_along(const char* name, const Tensor<T>& given, int64_t d) {
-    if (given.Shape() != std::vector<int64_t>{d}) {
+  static void check_per_coordinate(const char* name, const Tensor<T>& input, int64_t d) {
+    if (input.Shape() != std::vector<int64_t>{d}) {
       refuse(name, " must have one value for each of pos's ", d, " coordinates, but its shape is ",
-             shape_text(given.Shape()), ".");
+             shape_text(input.Shape()), ".");
     }
   }
 };
 
 }  // namespace
 
-void add_grid(Ort::CustomOpDomain& domain) {
-  static const Op<Grid<float>> for_float{"Grid"};
-  static const Op<Grid<double>> for_double{"Grid"};
-  domain.Add(&for_float);
-  domain.Add(&for_double);
-}
+void add_grid(Ort::CustomOpDomain& domain) { add_for<Grid, float, double>(domain, "Grid"); }
 
 }  // namespace oplab

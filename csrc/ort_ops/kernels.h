@@ -1,4 +1,4 @@
-// One function per operator: it adds the operator's kernels, one for each type, to the domain.
+// One function per operator, which adds the operator's kernels, one for each element type, to the domain.
 #pragma once
 
 #include <onnxruntime_cxx_api.h>

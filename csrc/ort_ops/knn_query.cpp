@@ -1,5 +1,5 @@
-// oplab::KNNQuery(xyz, offset, new_xyz?, new_offset?) -> idx, dist: the nearest points of each query's batch, and how far they
-// are. For float and double, with offsets of int64 or int32.
+// oplab::KNNQuery(xyz, offset, new_xyz?, new_offset?) -> idx, dist: the indices of each query's nearest neighbours within its
+// batch, and their distances. For float and double, with offsets of int64 or int32.
 #include "../common/knn.h"
 #include "kernels.h"
 #include "oplab_kernel.h"
@@ -7,16 +7,13 @@
 namespace oplab {
 namespace {
 
-constexpr auto kRefuse = [](const auto&... words) { refuse(words...); };
-
-// For both types of offsets: the search is long to compile.
+// Not a member of KNNQuery, so that the search, which is long to compile, is compiled once for both types of offsets.
 template <typename T>
 void answer(const KnnQuery<T>& query, int64_t n, int64_t new_n, OrtKernelContext* context, Tensor<int32_t>& idx,
             Tensor<T>& dist) {
   const std::vector<int64_t> found{query.new_xyz ? new_n : n, query.nsample};
-  find_neighbours(
-      query, n, new_n, kRefuse, [&] { return std::pair(idx.Allocate(found), dist.Allocate(found)); },
-      [&](int64_t all, int64_t piece, const auto& work) { parallel_for(context, all, piece, work); });
+  const auto allocate = [&] { return std::pair(idx.Allocate(found), dist.Allocate(found)); };
+  find_neighbours(query, n, new_n, kRefuse, allocate, parallel_for_on(context));
 }
 
 template <typename T, typename Offset>
@@ -33,9 +30,9 @@ struct KNNQuery {
     knn::check_shapes(nsample_, xyz.Shape(), offset.Shape(), shape_of(new_xyz), shape_of(new_offset), kRefuse);
     KnnQuery<T> query{nsample_, xyz.Data(), values_of(offset), nullptr, {}};
     if (new_xyz) {
-      // An empty tensor may have no memory, but a null pointer would mean that nothing was given.
-      static const T nowhere[3] = {};
-      query.new_xyz = (*new_xyz)->NumberOfElement() ? (*new_xyz)->Data() : nowhere;
+      // An empty tensor may have no memory, but a null pointer would mean that new_xyz is absent.
+      static const T empty[3] = {};
+      query.new_xyz = (*new_xyz)->NumberOfElement() ? (*new_xyz)->Data() : empty;
       query.new_offset = values_of(**new_offset);
     }
     answer(query, xyz.Shape()[0], new_xyz ? (*new_xyz)->Shape()[0] : 0, context, idx, dist);
@@ -52,9 +49,9 @@ struct KNNQuery {
   }
 
  private:
-  template <typename Given>
-  static std::optional<knn::Shape> shape_of(const std::optional<const Given*>& given) {
-    return given ? std::optional<knn::Shape>((*given)->Shape()) : std::nullopt;
+  template <typename Input>
+  static std::optional<knn::Shape> shape_of(const std::optional<const Input*>& input) {
+    return input ? std::optional<knn::Shape>((*input)->Shape()) : std::nullopt;
   }
 
   static std::vector<int64_t> values_of(const Tensor<Offset>& offset) {
@@ -65,17 +62,16 @@ struct KNNQuery {
   const int64_t nsample_;
 };
 
+template <typename T>
+using KNNQueryInt64 = KNNQuery<T, int64_t>;
+template <typename T>
+using KNNQueryInt32 = KNNQuery<T, int32_t>;
+
 }  // namespace
 
 void add_knn_query(Ort::CustomOpDomain& domain) {
-  static const Op<KNNQuery<float, int64_t>> for_float{"KNNQuery"};
-  static const Op<KNNQuery<double, int64_t>> for_double{"KNNQuery"};
-  static const Op<KNNQuery<float, int32_t>> for_float_int32{"KNNQuery"};
-  static const Op<KNNQuery<double, int32_t>> for_double_int32{"KNNQuery"};
-  domain.Add(&for_float);
-  domain.Add(&for_double);
-  domain.Add(&for_float_int32);
-  domain.Add(&for_double_int32);
+  add_for<KNNQueryInt64, float, double>(domain, "KNNQuery");
+  add_for<KNNQueryInt32, float, double>(domain, "KNNQuery");
 }
 
 }  // namespace oplab

@@ -9,19 +9,19 @@ namespace oplab {
 template <typename T>
 constexpr int64_t kPanel = 64 / sizeof(T);
 
-// sums[panel][row] += samples[row] x weights[panel], for matrices laid out as follows.
-//   samples   [rows][stride], of which the first `terms` of each row count
+// sums[panel][row] += samples[row] x weights[panel], for matrices with these layouts:
+//   samples   [rows][stride], of which the first `terms` of each row are used
 //   weights   [panels][terms][kPanel]
 //   sums      [panels][tile][kPanel]
-// `tile` is a multiple of 4, and samples and sums have room for `tile` rows: the last block may read and write up to three rows after
+// `tile` is a multiple of 4, and samples and sums hold `tile` rows: the last block may read and write up to three rows after
 // `rows`. Set unused samples to 0.
 template <typename T, Simd simd, int stride, int tile>
 struct Product {
   using V = typename Vector<T, simd>::type;
   static constexpr int64_t lanes = Vector<T, simd>::lanes, panel_lanes = kPanel<T>;
   static constexpr int kParts = panel_lanes / lanes;  // registers that hold one row of a panel
-  // A block of sums: as many rows and panels as leave registers for the factors. With AVX-512 and AVX2 the sums take 24 of 32 and
-  // 12 of 16 registers. SSE2 needs one more for each product before it is added, and NEON one for each sample.
+  // A block of sums has as many rows and panels as leave registers for the factors. With AVX-512 and AVX2 the sums take 24 of 32
+  // and 12 of 16 registers. SSE2 needs one more for each product before it is added, and NEON one for each sample.
   static constexpr int kRows = simd == Simd::avx512 ? 12 : simd == Simd::avx2 ? 6 : simd == Simd::neon ? 4 : 3;
   static constexpr int kPanels = simd == Simd::avx512 ? 2 : 1;
 
@@ -61,8 +61,8 @@ struct Product {
       }
     }
     for (int64_t k = 0; k < terms; ++k) {
-      // The next panels' weights, which may be in memory. It is a loop of its own, and SSE2 does without, because GCC 11 would
-      // keep sums on the stack.
+      // The next panels' weights, which may not be in the cache. It is a separate loop, and SSE2 has none, because GCC 11 would
+      // otherwise keep sums on the stack.
       if constexpr (simd != Simd::plain) {
         for (int p = 0; p < panels; ++p) __builtin_prefetch(weights + at((panels + p) * terms + k, 0), 0, 2);
       }

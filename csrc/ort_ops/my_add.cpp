@@ -1,7 +1,7 @@
 // oplab::MyAdd(a, b; alpha = 3.0, beta = 2.0) -> y = alpha*a + beta*b, for float and double and any shape.
 //
-// There is nothing to compute: on large tensors the time is that of the memory. Two threads reach more of it than one, and
-// results that no cache could hold are written past the caches, which otherwise would read each line before they change it.
+// It is limited by memory bandwidth. Two threads reach more of it than one, and outputs larger than the caches are written with
+// non-temporal stores: a normal store would first read the cache line that it overwrites.
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -12,8 +12,8 @@
 namespace oplab {
 namespace {
 
-constexpr int64_t kPiece = 1 << 15;                // numbers for one thread at once: smaller tensors wake no other one
-constexpr int64_t kPastCaches = int64_t{16} << 20;  // bytes of y from which on they are written past the caches
+constexpr int64_t kPiece = 1 << 15;                  // elements of one piece: smaller tensors run on one thread
+constexpr int64_t kNonTemporal = int64_t{16} << 20;  // bytes of y from which non-temporal stores are used
 
 template <typename T>
 void weighted_sum(const T* a, const T* b, T alpha, T beta, int64_t size, T* y) {
@@ -21,25 +21,25 @@ void weighted_sum(const T* a, const T* b, T alpha, T beta, int64_t size, T* y) {
 }
 
 #if defined(__SSE2__)
-inline void write_past_caches(const float* sums, float* y) { _mm_stream_ps(y, _mm_load_ps(sums)); }
-inline void write_past_caches(const double* sums, double* y) { _mm_stream_pd(y, _mm_load_pd(sums)); }
+inline void stream(const float* sums, float* y) { _mm_stream_ps(y, _mm_load_ps(sums)); }
+inline void stream(const double* sums, double* y) { _mm_stream_pd(y, _mm_load_pd(sums)); }
 
 template <typename T>
-void weighted_sum_past_caches(const T* a, const T* b, T alpha, T beta, int64_t size, T* y) {
+void weighted_sum_non_temporal(const T* a, const T* b, T alpha, T beta, int64_t size, T* y) {
   constexpr int64_t kLine = 64 / sizeof(T), kStep = 16 / sizeof(T);
   if (reinterpret_cast<uintptr_t>(y) % 16 != 0) return weighted_sum(a, b, alpha, beta, size, y);
   int64_t i = 0;
   for (; i + kLine <= size; i += kLine) {
     alignas(16) T sums[kLine];
     weighted_sum(a + i, b + i, alpha, beta, kLine, sums);
-    for (int64_t k = 0; k < kLine; k += kStep) write_past_caches(sums + k, y + i + k);
+    for (int64_t k = 0; k < kLine; k += kStep) stream(sums + k, y + i + k);
   }
   weighted_sum(a + i, b + i, alpha, beta, size - i, y + i);
-  _mm_sfence();  // other threads see all of it from here on
+  _mm_sfence();  // the stores are visible to other threads from here on
 }
 #else
 template <typename T>
-void weighted_sum_past_caches(const T* a, const T* b, T alpha, T beta, int64_t size, T* y) {
+void weighted_sum_non_temporal(const T* a, const T* b, T alpha, T beta, int64_t size, T* y) {
   weighted_sum(a, b, alpha, beta, size, y);
 }
 #endif
@@ -59,7 +59,7 @@ struct MyAdd {
     const T* pb = b.Data();
     T* py = y.Allocate(a.Shape());
     const int64_t size = a.NumberOfElement();
-    const auto sum = size * int64_t{sizeof(T)} < kPastCaches ? weighted_sum<T> : weighted_sum_past_caches<T>;
+    const auto sum = size * int64_t{sizeof(T)} < kNonTemporal ? weighted_sum<T> : weighted_sum_non_temporal<T>;
     parallel_for(context, size, kPiece, [&](int64_t begin, int64_t end) {
       sum(pa + begin, pb + begin, alpha, beta, end - begin, py + begin);
     });
@@ -73,11 +73,6 @@ struct MyAdd {
 
 }  // namespace
 
-void add_my_add(Ort::CustomOpDomain& domain) {
-  static const Op<MyAdd<float>> for_float{"MyAdd"};
-  static const Op<MyAdd<double>> for_double{"MyAdd"};
-  domain.Add(&for_float);
-  domain.Add(&for_double);
-}
+void add_my_add(Ort::CustomOpDomain& domain) { add_for<MyAdd, float, double>(domain, "MyAdd"); }
 
 }  // namespace oplab

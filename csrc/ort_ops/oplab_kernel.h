@@ -1,5 +1,5 @@
-// What every kernel of this library shares: Op, which makes an operator out of a struct, sentences for what is refused,
-// attributes, shape inference, and loops on ONNX Runtime's threads.
+// What the kernels of this library share: Op, which creates an operator from a struct, add_for, which registers it for several
+// element types, error statuses, attributes, shape inference, and loops on ONNX Runtime's threads.
 #pragma once
 
 #include <onnxruntime_lite_custom_op.h>
@@ -17,33 +17,26 @@
 #include <utility>
 #include <vector>
 
+#include "../common/text.h"
+
 namespace oplab {
 
 using Ort::Custom::Tensor;
 
-// A status for Compute to return. The sentence begins with the operator's name.
-inline Ort::Status invalid(const std::string& sentence) { return Ort::Status(sentence.c_str(), ORT_INVALID_ARGUMENT); }
+// A status for Compute to return. The message starts with the operator's name.
+inline Ort::Status invalid(const std::string& message) { return Ort::Status(message.c_str(), ORT_INVALID_ARGUMENT); }
 
-// The same from any depth below Compute, or from a constructor: it throws, and Op makes the status, with the name in front.
-template <typename... Words>
-[[noreturn]] void refuse(const Words&... words) {
-  std::ostringstream sentence;
-  (sentence << ... << words);
-  throw Ort::Exception(sentence.str(), ORT_INVALID_ARGUMENT);
+// The same for a constructor and for functions that Compute calls: it throws, and Op returns the status, with the operator's name
+// before the message.
+template <typename... Args>
+[[noreturn]] void refuse(const Args&... args) {
+  throw Ort::Exception(make_string(args...), ORT_INVALID_ARGUMENT);
 }
+inline constexpr auto kRefuse = [](const auto&... args) { refuse(args...); };  // for the functions of ../common
 
-// The inputs that a variadic parameter of Compute stands for: one or more, all of one type.
+// The inputs of a variadic parameter of Compute: one or more, all of one type.
 template <typename T>
 using Tensors = std::vector<Tensor<T>>;
-
-inline std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (int64_t size : shape) {
-    if (text.size() > 1) text += ", ";
-    text += std::to_string(size);
-  }
-  return text + "]";
-}
 
 namespace detail {
 
@@ -59,46 +52,47 @@ inline bool has_attribute(const OrtKernelInfo* info, const char* name) {
          Ort::Status{api.KernelInfoGetAttributeArray_int64(info, name, nullptr, &size)}.IsOK();
 }
 
-// ONNX Runtime answers "missing" and "wrong type" with the same code, and a silent default would hide the second.
+// ONNX Runtime reports a missing attribute and one of the wrong type with the same code, and a default would hide the second.
 template <typename T, typename Read>
-T attribute(const OrtKernelInfo* info, const char* name, const char* type, std::optional<T> otherwise, Read read) {
+T attribute(const OrtKernelInfo* info, const char* name, const char* type, std::optional<T> default_value, Read read) {
   T value;
   Ort::Status failed{read(info, name, &value)};
   if (failed.IsOK()) return value;
   if (has_attribute(info, name)) {
     refuse("the attribute ", name, " must be ", type, ": ", failed.GetErrorMessage(), ".");
   }
-  if (!otherwise) refuse("the attribute ", name, " is missing.");
-  return *otherwise;
+  if (!default_value) refuse("the attribute ", name, " is missing.");
+  return *default_value;
 }
 
 }  // namespace detail
 
-// An attribute of the node; `otherwise` where the model does not set it. Throws where it has another type, and where it is
-// missing and there is no `otherwise`. For a kernel's constructor: the session is then not created.
-inline float float_attribute(const OrtKernelInfo* info, const char* name, std::optional<float> otherwise = {}) {
-  return detail::attribute<float>(info, name, "a float", otherwise, Ort::GetApi().KernelInfoGetAttribute_float);
+// An attribute of the node, or `default_value` where the model does not set it. Throws if the attribute has another type, or is
+// missing and has no default. For a kernel's constructor: the session is then not created.
+inline float float_attribute(const OrtKernelInfo* info, const char* name, std::optional<float> default_value = {}) {
+  return detail::attribute<float>(info, name, "a float", default_value, Ort::GetApi().KernelInfoGetAttribute_float);
 }
-inline int64_t int_attribute(const OrtKernelInfo* info, const char* name, std::optional<int64_t> otherwise = {}) {
-  return detail::attribute<int64_t>(info, name, "an int", otherwise, Ort::GetApi().KernelInfoGetAttribute_int64);
+inline int64_t int_attribute(const OrtKernelInfo* info, const char* name, std::optional<int64_t> default_value = {}) {
+  return detail::attribute<int64_t>(info, name, "an int", default_value, Ort::GetApi().KernelInfoGetAttribute_int64);
 }
 
-// Never empty: ONNX Runtime reads an attribute of any other type as a list without values.
+// Throws for an empty list too: ONNX Runtime reads an attribute of any other type as a list without values.
 inline std::vector<int64_t> ints_attribute(const OrtKernelInfo* info, const char* name,
-                                           std::optional<std::vector<int64_t>> otherwise = {}) {
+                                           std::optional<std::vector<int64_t>> default_value = {}) {
   using Ints = std::vector<int64_t>;
-  return detail::attribute<Ints>(info, name, "a list of ints", otherwise, [](auto* of, auto* called, Ints* value) {
-    const auto read = Ort::GetApi().KernelInfoGetAttributeArray_int64;
+  const auto read = [](const OrtKernelInfo* info, const char* name, Ints* value) {
+    const auto get = Ort::GetApi().KernelInfoGetAttributeArray_int64;
     size_t size = 0;
-    if (OrtStatus* failed = read(of, called, nullptr, &size)) return failed;
-    if (size == 0) refuse("the attribute ", called, " must be a list of ints with at least one value.");
+    if (OrtStatus* failed = get(info, name, nullptr, &size)) return failed;
+    if (size == 0) refuse("the attribute ", name, " must be a list of ints with at least one value.");
     value->resize(size);
-    return read(of, called, value->data(), &size);
-  });
+    return get(info, name, value->data(), &size);
+  };
+  return detail::attribute<Ints>(info, name, "a list of ints", default_value, read);
 }
 
-// What ParallelFor promises, for ThreadSanitizer: what happened before it is seen by every piece, and what the pieces did is
-// seen behind it. The sanitizer cannot find that out by itself, because ONNX Runtime is not compiled with it.
+// Tells ThreadSanitizer what ParallelFor guarantees: what was written before the loop is visible in each piece, and what the
+// pieces wrote is visible after it. The sanitizer cannot see that itself, because ONNX Runtime is not compiled with it.
 #if defined(__has_feature)
 #define OPLAB_HAS_FEATURE(feature) __has_feature(feature)
 #else
@@ -107,16 +101,16 @@ inline std::vector<int64_t> ints_attribute(const OrtKernelInfo* info, const char
 #if defined(__SANITIZE_THREAD__) || OPLAB_HAS_FEATURE(thread_sanitizer)
 extern "C" void __tsan_acquire(void* address);
 extern "C" void __tsan_release(void* address);
-inline void passed_on(void* address) { __tsan_release(address); }
-inline void taken_over(void* address) { __tsan_acquire(address); }
+inline void tsan_release(void* address) { __tsan_release(address); }
+inline void tsan_acquire(void* address) { __tsan_acquire(address); }
 #else
-inline void passed_on(void*) {}
-inline void taken_over(void*) {}
+inline void tsan_release(void*) {}
+inline void tsan_acquire(void*) {}
 #endif
 
-// Calls work(begin, end) for one piece of [0, size) after the other, on ONNX Runtime's threads. Where a piece begins does
-// not depend on the number of threads. An exception of `work` is carried over to the caller, when all pieces have ended: on
-// a thread of ONNX Runtime there is nobody to catch it.
+// Calls work(begin, end) for each piece of [0, size), on ONNX Runtime's threads. The bounds of a piece do not depend on the
+// number of threads. An exception of `work` is rethrown to the caller when all pieces have ended: on a thread of ONNX Runtime
+// it would not be caught.
 template <typename Work>
 void parallel_for(OrtKernelContext* context, int64_t size, int64_t piece, const Work& work) {
   if (size <= piece) {
@@ -130,38 +124,43 @@ void parallel_for(OrtKernelContext* context, int64_t size, int64_t piece, const 
     std::exception_ptr failure = nullptr;
   } job{work, size, piece};
   const auto call = [](void* data, size_t index) {  // a size_t: signed from here on, or `begin - 1` would wrap around
-    taken_over(data);
+    tsan_acquire(data);
     Job& it = *static_cast<Job*>(data);
     const int64_t begin = static_cast<int64_t>(index) * it.piece;
     try {
       if (!it.failed) it.work(begin, std::min(begin + it.piece, it.size));
     } catch (...) {
-      if (!it.failed.exchange(true)) it.failure = std::current_exception();  // the first one; the pieces that wait are left out
+      if (!it.failed.exchange(true)) it.failure = std::current_exception();  // the first one; the pieces that wait are skipped
     }
-    passed_on(data);
+    tsan_release(data);
   };
-  passed_on(&job);
+  tsan_release(&job);
   Ort::KernelContext(context).ParallelFor(call, static_cast<size_t>((size + piece - 1) / piece), 0, &job);
-  taken_over(&job);
+  tsan_acquire(&job);
   if (job.failure) std::rethrow_exception(job.failure);
 }
 
-// ONNX Runtime before 1.24 ends the process when it infers the shapes of a node of which an input has the name "". add_domain
-// asks before an operator is made. A version that cannot be read counts as a new one.
-inline bool infers_beside_absent_inputs = true;
-inline void ask_version(const OrtApiBase* base) {
+// The same as a function object parallel_for(size, piece, work), for the functions of ../common.
+inline auto parallel_for_on(OrtKernelContext* context) {
+  return [context](int64_t size, int64_t piece, const auto& work) { parallel_for(context, size, piece, work); };
+}
+
+// ONNX Runtime before 1.24 crashes when it infers the shapes of a node that has an input with the name "". add_domain checks the
+// version before an operator is created. A version that cannot be parsed counts as a new one.
+inline bool infers_shapes_with_absent_inputs = true;
+inline void check_version(const OrtApiBase* base) {
   int major = 0, minor = 0;
   if (std::sscanf(base->GetVersionString(), "%d.%d", &major, &minor) == 2) {
-    infers_beside_absent_inputs = major > 1 || minor >= 24;
+    infers_shapes_with_absent_inputs = major > 1 || minor >= 24;
   }
 }
 
-// What is known about an operator's inputs before it runs, and what follows for its outputs. For a kernel's InferShapes.
+// What is known about an operator's inputs before it runs, and what it implies for the outputs. For a kernel's InferShapes.
 class Shapes {
  public:
   struct Dim {
     int64_t size = -1;  // -1: not known
-    std::string name;   // of a symbolic dimension, or empty
+    std::string name;   // of a symbolic dimension; else empty
     bool is_known() const { return size >= 0 || !name.empty(); }
   };
   using Dims = std::vector<Dim>;
@@ -177,7 +176,7 @@ class Shapes {
   // UNDEFINED for an optional input with the name "".
   ONNXTensorElementDataType type(size_t input) const { return info(input).GetElementType(); }
 
-  // Nothing where the rank is not known, and, because ONNX Runtime reports both alike, for a scalar.
+  // Empty if the rank is not known, and for a scalar: ONNX Runtime reports both the same way.
   Dims dims(size_t input) const {
     const std::vector<int64_t> sizes = info(input).GetShape();
     std::vector<const char*> names(sizes.size());
@@ -187,10 +186,10 @@ class Shapes {
     return dims;
   }
 
-  // Nothing where the model does not set it, or sets it with another type.
+  // No value if the model does not set the attribute, or sets it with another type.
   std::optional<int64_t> int_attribute(const char* name) const {
     const OrtApi& api = Ort::GetApi();
-    const OrtOpAttr* attribute = nullptr;  // not ours to release
+    const OrtOpAttr* attribute = nullptr;  // owned by ONNX Runtime
     int64_t value = 0;
     size_t bytes = 0;
     if (!Ort::Status{api.ShapeInferContext_GetAttribute(context_, name, &attribute)}.IsOK()) return std::nullopt;
@@ -198,9 +197,8 @@ class Shapes {
     return value;
   }
 
-  // An unknown size gets a name that no other size has: without one ONNX Runtime would take -1 for the size, and refuse a correct
-  // model where an operator after this one does not fit it. The type is asked for because ONNX Runtime writes it over the one
-  // that it has found by itself.
+  // An unknown size gets a unique name: without one ONNX Runtime would take -1 as the size, and reject a correct model if a later
+  // operator does not accept it. The type is a parameter because it overwrites the one that ONNX Runtime has inferred.
   void set(size_t output, ONNXTensorElementDataType type, const Dims& dims) {
     std::vector<int64_t> sizes;
     std::vector<std::string> texts;
@@ -221,8 +219,8 @@ class Shapes {
   }
 
  private:
-  // Random rather than counted: a model that a session has optimised and saved keeps its names, and another process would count
-  // from 1 again. Two sizes with one name are equal to ONNX Runtime.
+  // Random rather than counted: a model that a session has optimised and saved keeps its names, and another process would start
+  // from 1 again. ONNX Runtime treats two sizes with one name as equal.
   static std::string fresh_name() {
     std::random_device random;
     std::ostringstream text;
@@ -240,7 +238,7 @@ class Shapes {
   OrtShapeInferContext* context_;
 };
 
-// For an operator whose one output has the type and the shape that all of its inputs have.
+// For an operator with one output, of the type and the shape that all inputs share.
 inline void infer_same_shape(Shapes& shapes) {
   Shapes::Dims known = shapes.dims(0);
   for (size_t i = 1; i < shapes.input_count(); ++i) {
@@ -254,9 +252,9 @@ inline void infer_same_shape(Shapes& shapes) {
 }
 
 // How a parameter of a kernel's Compute is filled:
-//   const Tensor<T>&                   an input that the model must give
-//   std::optional<const Tensor<T>*>    an input that the model may leave out, at the end or with the name ""
-//   const Tensors<T>&                  variadic: one or more inputs, to the last one that the node has
+//   const Tensor<T>&                   a required input
+//   std::optional<const Tensor<T>*>    an optional input; no value if the node omits it, at the end or with the name ""
+//   const Tensors<T>&                  variadic: one or more inputs, up to the node's last one
 //   Tensor<T>&                         an output
 //   OrtKernelContext*                  for parallel_for
 namespace detail {
@@ -283,7 +281,7 @@ struct Argument<std::optional<const Tensor<T>*>> {
   static constexpr Role role = Role::optional_input;
   static constexpr ONNXTensorElementDataType type = onnx_type<T>;
   Argument(OrtKernelContext* context, size_t index) {
-    // Left out at the end: there are fewer inputs. Left out in the middle: the input is there, and is null.
+    // Omitted at the end: there are fewer inputs. Omitted in the middle: the input exists and is null.
     const Ort::KernelContext inputs(context);
     if (index < inputs.GetInputCount() && inputs.GetInput(index)) tensor.emplace(context, index, true);
   }
@@ -332,7 +330,7 @@ struct Parameter {
   bool is_output() const { return role == Role::output; }
 };
 
-// What the type of &Kernel::Compute says.
+// The parameters of Kernel::Compute, from the type of &Kernel::Compute.
 template <typename Method>
 struct Signature;
 
@@ -340,7 +338,7 @@ template <typename Kernel, typename... Parameters>
 struct Signature<Ort::Status (Kernel::*)(Parameters...)> {
   static std::vector<Parameter> parameters() { return {{Argument<Parameters>::role, Argument<Parameters>::type}...}; }
 
-  // ONNX gives a variadic input all that are left, so no input can follow it.
+  // In ONNX a variadic input takes all remaining inputs, so no input can follow it.
   static constexpr bool variadic_is_last() {
     bool variadic = false;
     for (Role role : {Argument<Parameters>::role...}) {
@@ -350,7 +348,7 @@ struct Signature<Ort::Status (Kernel::*)(Parameters...)> {
     return true;
   }
 
-  // Calls Compute. `indices` are the parameters' places among the inputs or among the outputs.
+  // Calls Compute. `indices` are the parameters' positions among the inputs or among the outputs.
   static Ort::Status call(Kernel& kernel, OrtKernelContext* context, const std::vector<size_t>& indices) {
     return call(kernel, context, indices, std::index_sequence_for<Parameters...>());
   }
@@ -366,24 +364,25 @@ struct Signature<Ort::Status (Kernel::*)(Parameters...)> {
 
 }  // namespace detail
 
-// An operator of ONNX Runtime made from a struct:
+// A custom operator of ONNX Runtime, created from a struct:
 //
 //   struct Kernel {
 //     Kernel(const OrtApi*, const OrtKernelInfo* info);   // reads and checks the attributes; may throw
-//     Ort::Status Compute(...);                           // its parameters say what the inputs and outputs are
-//     static void InferShapes(Shapes& shapes);            // may be left out
+//     Ort::Status Compute(...);                           // its parameters define the inputs and outputs
+//     static void InferShapes(Shapes& shapes);            // optional
 //   };
 //   static const Op<Kernel> op{"Name"};                   // must outlive every session
 //
-// It takes the arguments of ONNX Runtime's own lite API (OrtLiteCustomStruct), which is not used here because it marks each
-// input optional, reads through a null pointer where an optional input is named "", and lets exceptions pass through C.
+// The parameters are those of ONNX Runtime's own lite API (OrtLiteCustomStruct). It is not used here because it marks each
+// input as optional, dereferences a null pointer where an optional input is named "", and lets exceptions cross the C
+// boundary.
 //
-// Of all the kernels with one name, ONNX Runtime asks only the first for shapes: InferShapes takes types from the inputs and
-// never from its own kernel.
+// Of all kernels with one name, ONNX Runtime calls only the first one's shape inference: InferShapes takes types from the
+// inputs and never from its own kernel.
 template <typename Kernel>
 class Op : public OrtCustomOp {
  public:
-  // `since`: the version of the domain from which on the operator exists.
+  // `since` is the first version of the domain that has the operator.
   explicit Op(const char* name, int since = 1) : OrtCustomOp{}, name_(name), since_(since) {
     for (const detail::Parameter& parameter : Signature::parameters()) {
       std::vector<detail::Parameter>& group = parameter.is_output() ? outputs_ : inputs_;
@@ -418,30 +417,30 @@ class Op : public OrtCustomOp {
 
     CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** made) noexcept {
       return guarded(self(op).name_, [&]() -> OrtStatusPtr {
-        *made = new Made{self(op), Kernel(api, info)};
+        *made = new Instance{self(op), Kernel(api, info)};
         return nullptr;
       });
     };
     KernelComputeV2 = [](void* made, OrtKernelContext* context) noexcept {
-      auto& [op, kernel] = *static_cast<Made*>(made);
+      auto& [op, kernel] = *static_cast<Instance*>(made);
       return guarded(op.name_, [&, &op = op, &kernel = kernel] {
         return Signature::call(kernel, context, op.indices_).release();
       });
     };
-    KernelDestroy = [](void* made) { delete static_cast<Made*>(made); };
+    KernelDestroy = [](void* made) { delete static_cast<Instance*>(made); };
 
     const bool has_optional = std::any_of(inputs_.begin(), inputs_.end(), [](const detail::Parameter& input) {
       return input.role == detail::Role::optional_input;
     });
     if constexpr (infers_shapes<Kernel>(0)) {
-      if (has_optional && !infers_beside_absent_inputs) return;
+      if (has_optional && !infers_shapes_with_absent_inputs) return;
       InferOutputShapeFn = [](const OrtCustomOp*, OrtShapeInferContext* context) noexcept -> OrtStatusPtr {
         try {
           Shapes shapes(context);
           Kernel::InferShapes(shapes);
         } catch (...) {
         }
-        return nullptr;  // nobody reads a status here: a shape stays unknown, no more
+        return nullptr;  // ONNX Runtime ignores a status here: the shape stays unknown
       };
     }
   }
@@ -450,7 +449,7 @@ class Op : public OrtCustomOp {
   using Signature = detail::Signature<decltype(&Kernel::Compute)>;
   static_assert(Signature::variadic_is_last(), "a variadic input must be the last input of Compute");
 
-  struct Made {
+  struct Instance {
     const Op& op;
     Kernel kernel;
   };
@@ -488,17 +487,30 @@ class Op : public OrtCustomOp {
   std::vector<size_t> indices_;  // of each parameter of Compute, among the inputs or among the outputs
 };
 
-// What RegisterCustomOps has to do. `make` is a lambda that returns the domain, and is called once; its operators must outlive every
-// session. Nothing is thrown.
+// Adds the operator of one kernel to the domain. The operator is static, so it outlives every session: a Kernel has one name.
+template <typename Kernel>
+void add(Ort::CustomOpDomain& domain, const char* name, int since = 1) {
+  static const Op<Kernel> op{name, since};
+  domain.Add(&op);
+}
+
+// The same for several element types: add_for<MyAdd, float, double>(domain, "MyAdd") adds MyAdd<float> and MyAdd<double>.
+template <template <typename> class Kernel, typename... Types>
+void add_for(Ort::CustomOpDomain& domain, const char* name, int since = 1) {
+  (add<Kernel<Types>>(domain, name, since), ...);
+}
+
+// Implements RegisterCustomOps. `make` is a function that returns the domain and is called once; the domain's operators must
+// outlive every session. It does not throw: a failure is a status.
 template <typename Make>
 OrtStatus* add_domain(OrtSessionOptions* options, const OrtApiBase* base, const Make& make) noexcept {
   const OrtApi* api = base->GetApi(ORT_API_VERSION);
-  if (api == nullptr) {  // version 1 of the API can still carry the sentence
+  if (api == nullptr) {  // version 1 of the API always exists and can create the status
     return base->GetApi(1)->CreateStatus(
         ORT_FAIL, "these kernels were compiled with headers newer than this ONNX Runtime. Compile them again.");
   }
   try {
-    static const Ort::CustomOpDomain domain = (Ort::InitApi(api), ask_version(base), make());
+    static const Ort::CustomOpDomain domain = (Ort::InitApi(api), check_version(base), make());
     return api->AddCustomOpDomain(options, domain);
   } catch (const std::exception& error) {
     return api->CreateStatus(ORT_FAIL, error.what());

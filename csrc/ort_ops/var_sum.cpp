@@ -1,5 +1,5 @@
 // oplab::VarSum(x0, x1, ...) -> y = x0 + x1 + ..., the elementwise sum of one or more tensors of one shape, for float and
-// double. It is summed from left to right.
+// double, added from left to right.
 #include "kernels.h"
 #include "oplab_kernel.h"
 
@@ -20,7 +20,7 @@ struct VarSum {
       terms.push_back(term.Data());
     }
     T* sum = y.Allocate(x[0].Shape());
-    // A piece of the sum stays in the processor's cache while one input after the other is added to it.
+    // A piece of the sum stays in the cache while all inputs are added to it.
     parallel_for(context, x[0].NumberOfElement(), 4096, [&](int64_t begin, int64_t end) {
       std::copy(terms[0] + begin, terms[0] + end, sum + begin);
       for (size_t k = 1; k < terms.size(); ++k) {
@@ -35,11 +35,6 @@ struct VarSum {
 
 }  // namespace
 
-void add_var_sum(Ort::CustomOpDomain& domain) {
-  static const Op<VarSum<float>> for_float{"VarSum"};
-  static const Op<VarSum<double>> for_double{"VarSum"};
-  domain.Add(&for_float);
-  domain.Add(&for_double);
-}
+void add_var_sum(Ort::CustomOpDomain& domain) { add_for<VarSum, float, double>(domain, "VarSum"); }
 
 }  // namespace oplab

@@ -1,29 +1,16 @@
 // oplab::dynamic_resize(x, scales) -> x, enlarged or reduced bicubically by factors that are data, as ONNX's Resize.
-#include "operators.h"
-
-#include <torch/csrc/stable/ops.h>
-#include <torch/headeronly/core/Dispatch_v2.h>
-
 #include "../common/resize.h"
-#include "shapes.h"
+#include "operators.h"
+#include "torch_kernel.h"
 
 namespace oplab {
 namespace {
 
-using torch::headeronly::ScalarType;
-using torch::headeronly::toString;
-using torch::stable::Tensor;
-
-constexpr auto kRefuse = [](const auto&... words) { STD_TORCH_CHECK(false, words...); };
-constexpr auto kParallelFor = [](int64_t all, int64_t piece, const auto& work) {
-  torch::stable::parallel_for(0, all, piece, work);
-};
-
-resize::Shape shape_of(const Tensor& t) { return {t.sizes().begin(), t.sizes().end()}; }
+constexpr auto kRefuse = [](const auto&... args) { STD_TORCH_CHECK(false, args...); };
 
 void check_dtypes(const char* name, const Tensor& images, const Tensor& scales) {
-  STD_TORCH_CHECK(images.scalar_type() == ScalarType::Float || images.scalar_type() == ScalarType::Double, name,
-                  " must be float32 or float64, but it is ", toString(images.scalar_type()), ".");
+  STD_TORCH_CHECK(is_float_or_double(images), name, " must be float32 or float64, but it is ",
+                  toString(images.scalar_type()), ".");
   STD_TORCH_CHECK(scales.scalar_type() == ScalarType::Float, "scales must be float32, but it is ",
                   toString(scales.scalar_type()), ".");
 }
@@ -49,7 +36,7 @@ Tensor dynamic_resize(const Tensor& x, const Tensor& scales) {
   return y;
 }
 
-// height and width are those of x, which grad, being y's gradient, does not tell.
+// height and width are those of x: they do not follow from grad, which is the gradient of y.
 Tensor dynamic_resize_backward(const Tensor& grad, const Tensor& scales, int64_t height, int64_t width) {
   STD_TORCH_CHECK(grad.dim() == 4, "grad must have the shape [N, C, H, W], but its shape is ", shape_text(grad), ".");
   const resize::Shape x{grad.size(0), grad.size(1), height, width};

@@ -1,37 +1,20 @@
 // oplab::foo_forward(input1, input2, attr1, attr2) -> attr1*input1 + input2**attr2
-#include "operators.h"
-
-#include <torch/csrc/stable/ops.h>
-#include <torch/headeronly/core/Dispatch_v2.h>
-
 #include "../common/power.h"
-#include "shapes.h"
+#include "operators.h"
+#include "torch_kernel.h"
 
 namespace oplab {
 namespace {
 
-using torch::headeronly::ScalarType;
-using torch::headeronly::toString;
-using torch::stable::Tensor;
-
-constexpr int64_t kLargestExponent = int64_t{1} << 53;  // beyond it a double cannot tell odd from even
-
 template <typename T>
 void compute(const Tensor& input1, const Tensor& input2, double attr1, int64_t attr2, Tensor& y) {
-  // Half and bfloat16 are computed in float, as PyTorch's own element-wise operators do.
-  using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  const auto scale = static_cast<Compute>(attr1);
+  const auto scale = static_cast<opmath_t<T>>(attr1);
   const T* p1 = input1.const_data_ptr<T>();
   const T* p2 = input2.const_data_ptr<T>();
   T* py = y.mutable_data_ptr<T>();
   torch::stable::parallel_for(0, y.numel(), 2048, [=](int64_t begin, int64_t end) {
     scaled_plus_power(p1, p2, scale, attr2, begin, end, py);
   });
-}
-
-bool computes(ScalarType type) {
-  return type == ScalarType::Float || type == ScalarType::Double || type == ScalarType::Half ||
-         type == ScalarType::BFloat16;
 }
 
 }  // namespace
@@ -42,7 +25,7 @@ Tensor foo_forward(const Tensor& input1, const Tensor& input2, double attr1, int
   STD_TORCH_CHECK(input1.scalar_type() == input2.scalar_type(),
                   "input1 and input2 must have the same dtype, but input1 is ", toString(input1.scalar_type()),
                   " and input2 is ", toString(input2.scalar_type()), ".");
-  STD_TORCH_CHECK(computes(input1.scalar_type()),
+  STD_TORCH_CHECK(is_floating_point(input1),
                   "input1 and input2 must be float32, float64, float16 or bfloat16, but they are ",
                   toString(input1.scalar_type()), ".");
   STD_TORCH_CHECK(-kLargestExponent <= attr2 && attr2 <= kLargestExponent,

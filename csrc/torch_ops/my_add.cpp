@@ -1,22 +1,13 @@
 // oplab::my_add(a, b, alpha, beta) -> alpha*a + beta*b
 #include "operators.h"
-
-#include <torch/csrc/stable/ops.h>
-#include <torch/headeronly/core/Dispatch_v2.h>
-
-#include "shapes.h"
+#include "torch_kernel.h"
 
 namespace oplab {
 namespace {
 
-using torch::headeronly::ScalarType;
-using torch::headeronly::toString;
-using torch::stable::Tensor;
-
 template <typename T>
 void weighted_sum(const Tensor& a, const Tensor& b, double alpha, double beta, Tensor& y) {
-  // Half and bfloat16 are computed in float, as PyTorch's own element-wise operators do.
-  using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  using Compute = opmath_t<T>;
   const auto s = static_cast<Compute>(alpha), t = static_cast<Compute>(beta);
   const T* pa = a.const_data_ptr<T>();
   const T* pb = b.const_data_ptr<T>();
@@ -28,11 +19,6 @@ void weighted_sum(const Tensor& a, const Tensor& b, double alpha, double beta, T
   });
 }
 
-bool computes(ScalarType type) {
-  return type == ScalarType::Float || type == ScalarType::Double || type == ScalarType::Half ||
-         type == ScalarType::BFloat16;
-}
-
 }  // namespace
 
 Tensor my_add(const Tensor& a, const Tensor& b, double alpha, double beta) {
@@ -40,13 +26,12 @@ Tensor my_add(const Tensor& a, const Tensor& b, double alpha, double beta) {
                   shape_text(b), ".");
   STD_TORCH_CHECK(a.scalar_type() == b.scalar_type(), "a and b must have the same dtype, but a is ",
                   toString(a.scalar_type()), " and b is ", toString(b.scalar_type()), ".");
-  STD_TORCH_CHECK(computes(a.scalar_type()), "a and b must be float32, float64, float16 or bfloat16, but they are ",
+  STD_TORCH_CHECK(is_floating_point(a), "a and b must be float32, float64, float16 or bfloat16, but they are ",
                   toString(a.scalar_type()), ".");
-
-  // The loop walks memory in order, so both inputs are made contiguous; what already is contiguous is not copied.
+  // The loop walks memory in order, so both inputs are made contiguous; a contiguous tensor is not copied.
   const Tensor a_flat = torch::stable::contiguous(a);
   const Tensor b_flat = torch::stable::contiguous(b);
-  // Always a fresh tensor: a functional operator must not return one of its inputs.
+  // Always a new tensor: a functional operator must not return one of its inputs.
   Tensor y = torch::stable::empty_like(a_flat);
   THO_DISPATCH_V2(a.scalar_type(), "my_add", AT_WRAP([&] { weighted_sum<scalar_t>(a_flat, b_flat, alpha, beta, y); }),
                   ScalarType::Float, ScalarType::Double, ScalarType::Half, ScalarType::BFloat16);

@@ -1,4 +1,4 @@
-// The C++ functions behind torch.ops.oplab. Each has a file of its own.
+// The C++ functions that torch.ops.oplab calls, one file each.
 #pragma once
 
 #include <torch/csrc/stable/tensor.h>

@@ -1,5 +1,5 @@
-// torch.ops.oplab: the table of contents. Each operator has its schema here, its CPU kernel in a file of its own, and its
-// fake and its backward in oplab/ops/__init__.py.
+// Registers torch.ops.oplab: the schema and the CPU kernel of each operator. The kernels are in the other files of this folder,
+// the fakes and the backwards in oplab/ops/torch_ops.py.
 #include <torch/csrc/stable/library.h>
 
 #include "operators.h"

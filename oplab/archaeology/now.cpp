@@ -1,4 +1,4 @@
-// The kernel of then.cpp on the API of today, with a third, optional input of another dtype: out = x + y, times scale.
+// The kernel of then.cpp with today's API, and with a third, optional input of another dtype: out = scale * (x + y).
 #include <onnxruntime_cxx_api.h>
 
 #include <string>

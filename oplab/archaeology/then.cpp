@@ -1,4 +1,4 @@
-// A kernel as it was written until ONNX Runtime 1.15: out = x + y. It does not compile today; chapter 09 shows where.
+// A kernel in the style of ONNX Runtime up to 1.15: out = x + y. It does not compile today; chapter 09 shows the errors.
 #include <onnxruntime_cxx_api.h>
 
 #include <vector>

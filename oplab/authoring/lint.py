@@ -1,6 +1,6 @@
 """What the course promises of every exercise, as rules over its files and as trials of its answers.
 
-``oplab lint-course`` and ``tests/course/test_answers.py`` are two views of the same: :data:`RULES` look at files and run nothing of them,
+``oplab lint-course`` and ``tests/grading/test_answers.py`` are two views of the same: :data:`RULES` look at files and run nothing of them,
 :func:`trials` are answers whose outcome is known before they are graded.
 
 A wrong answer (a mutant) is a file ``tests/mutants/<chapter>/<exercise>__<what>.py`` (or ``.cpp``). Its first lines say what has
@@ -29,7 +29,7 @@ from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading.client import Server
-from oplab.grading.engine import grade
+from oplab.grading.grader import grade
 from oplab.grading.results import STATES, Outcome
 
 MUTANTS = 3  # the least number of wrong answers for each exercise

@@ -13,7 +13,7 @@ import numpy as np
 
 from oplab.capstone.figures import figure, image
 from oplab.capstone.projects import EXPORTERS, Feeds, Project
-from oplab.onnxtools import loading
+from oplab.onnxtools.loading import load
 from oplab.onnxtools.names import node_type
 from oplab.onnxtools.subgraphs import every_node
 
@@ -87,7 +87,7 @@ def _structure(project: Project, exporter: str) -> str:
     from oplab.viewer.view import show
 
     path = project.file(exporter)
-    model = loading.load(path)
+    model = load(path)
 
     def ports(values: Any) -> str:
         shown = []

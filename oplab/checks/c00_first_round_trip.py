@@ -16,7 +16,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
 from oplab.parity.arrays import TOLERANCE, WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def collect_export(c: Collect) -> None:
             c.file(name, path)
 
 
-def judge_export(v: Verdict) -> None:
+def judge_export(v: Judge) -> None:
     import torch
 
     models = {}
@@ -274,7 +275,7 @@ def collect_compare(c: Collect) -> None:
         c.value(kind, c.attempt(kind, function, Model(torch_half).eval(), path, torch.from_numpy(x)))
 
 
-def judge_compare(v: Verdict) -> None:
+def judge_compare(v: Judge) -> None:
     import torch
 
     for kind in CAUSES:
@@ -300,7 +301,7 @@ def judge_compare(v: Verdict) -> None:
                     )
 
 
-def answer(v: Verdict, kind: str) -> tuple[bool, float]:
+def answer(v: Judge, kind: str) -> tuple[bool, float]:
     """The learner's ``(agrees, max_abs)`` for one pair."""
     value = v.value(kind)
     if type(value) is not list or len(value) != 2:
@@ -383,7 +384,7 @@ def collect_one_file(c: Collect) -> None:
         c.file(name, target)
 
 
-def judge_one_file(v: Verdict) -> None:
+def judge_one_file(v: Judge) -> None:
     originals = {name: stored(channels, v.rng) for name, channels, _ in FILES}  # all first: both halves stay in step
     for name, wanted in originals.items():
         with v.check(f"{name}: complete in one file"):

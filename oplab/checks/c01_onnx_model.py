@@ -18,12 +18,14 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, LearnerError, Verdict
+from oplab.checks.errors import LearnerError
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
 from oplab.onnxtools.subgraphs import reads
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 MAX_TEXT = 90_000  # characters of a result as JSON; the right ones have at most 3000
-MAX_IR, MAX_OPSET = 13, 26  # what ONNX Runtime 1.31 takes; tests/unit/test_c01_facts.py holds it to that
+MAX_IR, MAX_OPSET = 13, 26  # what ONNX Runtime 1.31 takes; tests/lessons/test_c01_facts.py holds it to that
 
 
 def record(c: Collect, name: str, call: Callable[..., Any], *args: Any) -> None:
@@ -43,7 +45,7 @@ def record(c: Collect, name: str, call: Callable[..., Any], *args: Any) -> None:
         c.value(name, text)
 
 
-def returned(v: Verdict, name: str, wanted: str) -> None:
+def returned(v: Judge, name: str, wanted: str) -> None:
     """Demand a result of the type ``wanted``; an exception in the learner's code is reported as what it is."""
     if v.error(name):
         v.value(name)
@@ -58,7 +60,7 @@ def returned(v: Verdict, name: str, wanted: str) -> None:
         raise WrongAnswer(f"{name}: the {wanted} is much too long. Does a loop add the same entries again and again?")
 
 
-def untouched(v: Verdict, name: str) -> None:
+def untouched(v: Judge, name: str) -> None:
     """Demand that the model which the learner's function was given is as it was."""
     if v.value(f"{name}: changed"):
         raise WrongAnswer(f"{name}: the model that was given has changed. Work on a copy: `copy.CopyFrom(model)`.")
@@ -130,7 +132,7 @@ def collect_build(c: Collect) -> None:
         record(c, line_title(dtype, a, b, rank), function, numbers(a, dtype, c.rng), numbers(b, dtype, c.rng), rank)
 
 
-def judge_build(v: Verdict) -> None:
+def judge_build(v: Judge) -> None:
     lines = [(line, numbers(line[1], line[0], v.rng), numbers(line[2], line[0], v.rng)) for line in LINES]
     models = {}
     with v.check("a model with versions that ONNX Runtime takes"):
@@ -302,7 +304,7 @@ def collect_shapes(c: Collect) -> None:
         record(c, title, function, model)
 
 
-def judge_shapes(v: Verdict) -> None:
+def judge_shapes(v: Judge) -> None:
     for title, model in shape_models(v.rng).items():
         with v.check(title):
             returned(v, title, "dict")
@@ -536,7 +538,7 @@ def collect_repair(c: Collect) -> None:
         record(c, title, function, broken)
 
 
-def judge_repair(v: Verdict) -> None:
+def judge_repair(v: Judge) -> None:
     pairs = broken_models(v.rng)
     for title, (model, broken) in pairs.items():
         with v.check(title):
@@ -789,7 +791,7 @@ def collect_inventory(c: Collect) -> None:
         record(c, title, function, model)
 
 
-def judge_inventory(v: Verdict) -> None:
+def judge_inventory(v: Judge) -> None:
     for title, model in inventory_models(v.rng).items():
         with v.check(title):
             try:

@@ -20,7 +20,10 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, Draws, Verdict
+from oplab.checks.draws import Draws
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import explained
 from oplab.parity.arrays import WrongAnswer, expect_close
 
 if TYPE_CHECKING:
@@ -169,7 +172,7 @@ def kept(capture: str, model: torch.nn.Module, example: tuple[torch.Tensor, ...]
     return decides, [i for i, value in enumerate(inputs) if value.uses()]
 
 
-def judge_predict(v: Verdict) -> None:
+def judge_predict(v: Judge) -> None:
     for title, shown, model, example in modules(v.rng):
         with v.check(title):
             answer = entries(v, title, list(CAPTURES))
@@ -178,7 +181,7 @@ def judge_predict(v: Verdict) -> None:
                 expect_kept(capture, title, want, got, f"\nThe module:\n{textwrap.indent(shown, '    ')}")
 
 
-def entries(v: Verdict, title: str, keys: list[str]) -> dict[str, Any]:
+def entries(v: Judge, title: str, keys: list[str]) -> dict[str, Any]:
     """A dict that the learner's function returned, with exactly these keys."""
     value = v.value(title)
     if value == "None":
@@ -305,7 +308,7 @@ def collect_control_flow(c: Collect) -> None:
         c.file(name, path)
 
 
-def judge_control_flow(v: Verdict) -> None:
+def judge_control_flow(v: Judge) -> None:
     import torch
 
     references = {width: gate(width, v.rng).eval() for width in WIDTHS}  # first of all, as in collect
@@ -358,27 +361,25 @@ def signal(side: str, shape: tuple[int, ...], limit: float, rng: np.random.Gener
     return x
 
 
-def expect_exported(v: Verdict, name: str) -> None:
+def expect_exported(v: Judge, name: str) -> None:
     """The export went through; else say what the exporter's words mean here."""
     error = v.error(name)
-    if error is None:
-        return
-    where = f" ({error.where})" if error.where else ""
-    if "data-dependent" in error.message:
-        raise WrongAnswer(
-            f"torch.export stops at a Python decision on a tensor's value{where}. It has no number for it while it captures. "
-            "torch.cond takes the condition as a tensor, and both ways as functions."
-        )
-    if "ScriptModule" in error.message:
-        raise WrongAnswer(
-            f"A ScriptModule was returned{where}. Only the TorchScript path takes one; torch.export does not, "
-            "and so neither does the dynamo path."
-        )
-    if "unbacked symbols" in error.message:
-        raise WrongAnswer(
-            f"The condition reached torch.cond as a Python bool or number{where}. Leave it a tensor: no bool(), no .item()."
-        )
-    raise WrongAnswer(f"{error.message.removeprefix('Wrong: ')}{where}")
+    if error:
+        raise explained(error, "The export fails", _CAUSES)
+
+
+_CAUSES = {
+    "data-dependent": (
+        "torch.export stops at a Python decision on a tensor's value. It has no number for it while it captures. torch.cond takes the "
+        "condition as a tensor, and both ways as functions."
+    ),
+    "ScriptModule": (
+        "A ScriptModule was returned. Only the TorchScript path takes one; torch.export does not, and so neither does the dynamo path."
+    ),
+    "unbacked symbols": (
+        "The condition reached torch.cond as a Python bool or number. Leave it a tensor: no bool(), no .item()."
+    ),
+}
 
 
 def expect_both(model: onnx.ModelProto, reference: torch.nn.Module) -> None:
@@ -546,7 +547,7 @@ def state(model: onnx.ModelProto, name: str) -> str:
     return "used"
 
 
-def judge_frozen(v: Verdict) -> None:
+def judge_frozen(v: Judge) -> None:
     for title, data, declared, about in frozen_models(v.rng):
         with v.check(title):
             model, answer = graphs.parse(data), entries(v, title, declared)

@@ -6,8 +6,7 @@ different whole numbers (10 * 2.3), and outputs of one pixel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Verdict, find_todo, first_line
+from oplab.checks import exporting, graphs, nodes
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import TRANSLATION, explained
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -24,26 +25,6 @@ if TYPE_CHECKING:
 
 Factors = tuple[float, float]
 Case = tuple[tuple[int, ...], Factors]  # a photo's shape, and the factors for its height and width
-
-
-class ExportError(Exception):
-    """An export failed. The message is the reason that the exporter has wrapped in its own, longer ones."""
-
-
-@contextmanager
-def reasons() -> Iterator[None]:
-    """Turns an exporter's exception into an :class:`ExportError` with the innermost reason, first paragraph only."""
-    import torch
-
-    try:
-        yield
-    except torch.onnx.OnnxExporterError as error:
-        deepest: BaseException = error
-        while deepest.__cause__ is not None:
-            deepest = deepest.__cause__
-        if find_todo(deepest):
-            raise
-        raise ExportError(first_line(deepest)) from error
 
 
 def image(shape: Sequence[int], rng: np.random.Generator) -> np.ndarray:
@@ -125,11 +106,11 @@ def collect_dynamic_batch(c: Collect) -> None:
 
 
 def _call(function: Callable[..., Any], *args: Any) -> None:
-    with reasons():
+    with exporting.reasons():
         function(*args)
 
 
-def judge_dynamic_batch(v: Verdict) -> None:
+def judge_dynamic_batch(v: Judge) -> None:
     import torch
 
     networks = {}
@@ -285,7 +266,7 @@ def expect_resize(model: onnx.ModelProto, names: Sequence[str]) -> None:
     graphs.expect_inputs(model, names)
     graphs.expect_used(model, names)
     graphs.expect_ops(model, {"Resize": 1})
-    foreign = sorted(name for name in graphs.ops(model) if "::" in name)
+    foreign = nodes.foreign(model)
     if foreign:
         raise WrongAnswer(f"The graph has {', '.join(foreign)}: use operators of ONNX alone.")
     inputs = [*resize_node(model).input, "", "", ""][:4]
@@ -373,7 +354,7 @@ def collect_tensor_scale_ts(c: Collect) -> None:
         c.file(title, path)
 
 
-def judge_tensor_scale_ts(v: Verdict) -> None:
+def judge_tensor_scale_ts(v: Judge) -> None:
     images = [image(shape, v.rng) for shape, _ in TS_CASES]
     with v.check("resizes in PyTorch"):
         for number, (shape, factors) in enumerate(TS_CASES):
@@ -385,10 +366,7 @@ def judge_tensor_scale_ts(v: Verdict) -> None:
         for opset in TS_OPSETS:
             error = v.error(f"opset {opset}")
             if error and "upsample_bicubic2d" in error.message:
-                raise WrongAnswer(
-                    f"opset {opset}: {error.message} The exporter has a mapping for that operator, and it takes the scales as constants "
-                    "only. Put the operator into an autograd.Function with a symbolic of its own."
-                )
+                raise explained(error, f"opset {opset}", _SCALES)
             with exporting.about(f"opset {opset}"):
                 models[f"opset {opset}"] = model = v.model(f"opset {opset}")
                 expect_resize(model, ["x", "factors"])
@@ -406,7 +384,15 @@ def judge_tensor_scale_ts(v: Verdict) -> None:
                 expect_resized(got, images[number], factors, "bicubic", name, hint)
 
 
-def _eager_ts(v: Verdict, title: str) -> np.ndarray:
+_SCALES = {
+    "upsample_bicubic2d": (
+        "The exporter has a mapping for that operator, and it takes the scales as constants only. Put the operator into an "
+        "autograd.Function with a symbolic of its own."
+    )
+}
+
+
+def _eager_ts(v: Judge, title: str) -> np.ndarray:
     try:
         return v.array(title)
     except WrongAnswer as error:
@@ -487,7 +473,7 @@ def _opcheck(function: Callable[..., Any]) -> None:
 def _export_dynamo(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], table: dict[Any, Any], path: Path) -> None:
     import torch
 
-    with reasons():
+    with exporting.reasons():
         program = torch.onnx.export(
             model,
             inputs,
@@ -501,7 +487,7 @@ def _export_dynamo(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], tab
     path.write_bytes(program.model_proto.SerializeToString())
 
 
-def judge_tensor_scale_dynamo(v: Verdict) -> None:
+def judge_tensor_scale_dynamo(v: Judge) -> None:
     images = [image(shape, v.rng) for shape, _ in DYNAMO_CASES]
     with v.check("returns a function and a table"):
         returned = v.value("returned")
@@ -518,12 +504,11 @@ def judge_tensor_scale_dynamo(v: Verdict) -> None:
     with v.check("torch.library.opcheck passes"):
         error = v.error("opcheck")
         if error:
-            raise WrongAnswer(f"{error.message}{_opcheck_cause(error.message)}")
+            raise explained(error, "opcheck", _OPCHECK_CAUSES)
     with v.check("one Resize that reads its scales from the graph input"):
         error = v.error("the exported model")
         if error:
-            reason = error.message.removeprefix("ExportError: ")
-            raise WrongAnswer(f"The export fails: {reason}{_export_cause(reason)}")
+            raise explained(error, "The export fails", TRANSLATION)
         model = v.model("the exported model")
         expect_resize(model, ["x", "factor"])
         graphs.expect_dynamic(model, "x", [0, 2, 3])
@@ -549,25 +534,10 @@ def judge_tensor_scale_dynamo(v: Verdict) -> None:
             expect_close(total, expected, name=f"{name}: the sum of its columns, each times its number")
 
 
-def _opcheck_cause(message: str) -> str:
-    if "no fake impl" in message:
-        return ""
-    if "are not equal" in message:
-        return (
-            " The fake promises another shape than the operator gives. Height and width depend on the value of the factor, which a fake "
-            "cannot read: each is a new_dynamic_size()."
-        )
-    return ""
-
-
-def _export_cause(message: str) -> str:
-    if "No ONNX function found" in message or "No decompositions registered" in message:
-        return " The table has no translation for that operator; its key is torch.ops.<namespace>.<name>.default."
-    if "SymFloat" in message or "data-dependent" in message:
-        return (
-            " The exporter cannot follow a number that .item() or .tolist() takes out of a tensor: hide that inside an operator of your "
-            "own."
-        )
-    if "Could not determine the dtype" in message:
-        return " Python numbers or a torch tensor stand where a value of the graph belongs: op.Constant(value_floats=[…]) makes one."
-    return ""
+_OPCHECK_CAUSES = {
+    "no fake impl": "register_fake gives the operator one.",
+    "are not equal": (
+        "The fake promises another shape than the operator gives. Height and width depend on the value of the factor, which a fake "
+        "cannot read: each is a new_dynamic_size()."
+    ),
+}

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Verdict
+from oplab.checks import exporting, graphs, nodes
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import explained, no_symbolic, symbolic_causes
 from oplab.parity.arrays import WrongAnswer, describe, difference, expect_close
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def title_of(opset: int, dtype: str, shapes: Sequence[tuple[int, ...]]) -> str:
     return f"opset {opset}, " + " and ".join(f"{dtype}{list(shape)}" for shape in shapes)
 
 
-def exported(v: Verdict, name: str, opset: int, dtype: str, shapes: Sequence[tuple[int, ...]]) -> onnx.ModelProto:
+def exported(v: Judge, name: str, opset: int, dtype: str, shapes: Sequence[tuple[int, ...]]) -> onnx.ModelProto:
     """The model exported from these shapes, with what holds for each of them: opset, inputs that are used and dynamic, a valid graph.
 
     Args:
@@ -47,14 +49,9 @@ def exported(v: Verdict, name: str, opset: int, dtype: str, shapes: Sequence[tup
     title = title_of(opset, dtype, shapes)
     error = v.error(title)
     if error and error.type == "UnsupportedOperatorError":
-        raise WrongAnswer(
-            f"{title}: the exporter finds no symbolic function for aten::{name}. {_why_not_found(v, name, opset)}"
-        )
-    if error and error.type == "TypeError" and "positional argument" in error.message:
-        raise WrongAnswer(
-            f"{title}: {error.message.rstrip('.')}. The exporter calls a symbolic function with the graph context g and then "
-            f"one argument for each argument in the schema of aten::{name}: {', '.join(['g', 'x', 'y'][: 1 + len(shapes)])}."
-        )
+        raise no_symbolic(title, f"aten::{name}", [str(entry) for entry in v.value("registered")], opset)
+    if error:
+        raise explained(error, title, symbolic_causes(", ".join(["g", "x", "y"][: 1 + len(shapes)])))
     model = v.model(title)
     names = ["x", "y"][: len(shapes)]
     graphs.expect_opset(model, opset)
@@ -64,16 +61,6 @@ def exported(v: Verdict, name: str, opset: int, dtype: str, shapes: Sequence[tup
     for value, shape in zip(names, shapes, strict=True):
         graphs.expect_dynamic(model, value, range(len(shape)))
     return model
-
-
-def _why_not_found(v: Verdict, name: str, opset: int) -> str:
-    registered = [str(entry) for entry in v.value("registered")]
-    if not registered:
-        return "Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic."
-    shown = f"Registered: {', '.join(registered)}."
-    if any(entry.startswith(f"aten::{name} ") for entry in registered):
-        return f"{shown} The version is the earliest opset that the function serves, and it has to serve opset {opset}."
-    return f"{shown} The name has to be the operator's own, with its namespace: aten::{name}."
 
 
 def expect_valid(model: onnx.ModelProto) -> None:
@@ -172,7 +159,7 @@ def expect_only(model: onnx.ModelProto, name: str) -> None:
 
 def expect_standard(model: onnx.ModelProto) -> None:
     """Standard operators only: an exported custom operator has nothing to run it."""
-    foreign = sorted(name for name in graphs.ops(model) if "::" in name)
+    foreign = nodes.foreign(model)
     if foreign:
         raise WrongAnswer(
             f"The graph has {', '.join(foreign)}: use operators of ONNX alone, each is named without a domain."
@@ -190,7 +177,7 @@ def collect_asinh(c: Collect) -> None:
     collect(c, "asinh", torch.asinh, ASINH)
 
 
-def judge_asinh(v: Verdict) -> None:
+def judge_asinh(v: Judge) -> None:
     models = {}
     with v.check("one Asinh node at every opset from 9 on"):
         for case in ASINH:
@@ -225,7 +212,7 @@ def collect_per_opset(c: Collect) -> None:
     collect(c, "per_opset", torch.sinh, PER_OPSET)
 
 
-def judge_per_opset(v: Verdict) -> None:
+def judge_per_opset(v: Judge) -> None:
     models = {}
     with v.check("a composition at opsets 7 and 8"):
         for case in PER_OPSET:
@@ -285,7 +272,7 @@ def collect_sinc(c: Collect) -> None:
     collect(c, "sinc", torch.sinc, SINC)
 
 
-def judge_sinc(v: Verdict) -> None:
+def judge_sinc(v: Judge) -> None:
     models = {}
     with v.check("valid graphs of standard operators from opset 9 on"):
         for case in SINC:
@@ -358,7 +345,7 @@ def collect_hypot(c: Collect) -> None:
     collect(c, "hypot", torch.hypot, HYPOT)
 
 
-def judge_hypot(v: Verdict) -> None:
+def judge_hypot(v: Judge) -> None:
     models = {}
     with v.check("valid graphs of standard operators from opset 9 on"):
         for case in HYPOT:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Verdict
+from oplab.checks import exporting, graphs, nodes
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED, explained, no_symbolic, symbolic_causes
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
 
 
 def exported(
-    v: Verdict,
+    v: Judge,
     case: Case,
     operator: str,
     names: Sequence[str],
@@ -84,10 +86,7 @@ def exported(
     _expect_registered(v, case, operator)
     error = v.error(case.title)
     if error and error.type != "LearnerError":
-        reason, where = error.message, f" ({error.where})" if error.where else ""
-        cause = _why_not_exported(error.type, reason, arguments, len(outputs))
-        if cause:
-            raise WrongAnswer(f"{case.title}: {reason.split('  (Occurred')[0][:240].rstrip('.')}{where}. {cause}")
+        raise explained(error, case.title, _CAUSES, symbolic_causes(arguments, len(outputs)))
     model = v.model(case.title)
     graphs.expect_opset(model, case.opset)
     graphs.expect_inputs(model, names)
@@ -98,53 +97,27 @@ def exported(
     return model
 
 
-def _expect_registered(v: Verdict, case: Case, operator: str) -> None:
+def _expect_registered(v: Judge, case: Case, operator: str) -> None:
     if not operator:
         return
     found = [str(entry) for entry in v.value("registered")]
     mine = [entry for entry in found if entry.startswith(f"{operator} ")]
     if any(int(entry.rsplit(" ", 1)[1]) <= case.opset for entry in mine):
         return
-    if mine:
-        raise WrongAnswer(
-            f"{case.title}: registered is {', '.join(mine)}. The version is the earliest opset that the function serves, "
-            f"and it has to serve opset {case.opset}."
-        )
-    if found:
-        raise WrongAnswer(
-            f"No mapping of {operator} is registered. Registered: {', '.join(found)}. The name has to be the operator's own, "
-            f"with its namespace: {operator}."
-        )
-    own = (
-        " What the export uses is PyTorch's own mapping." if operator.startswith("aten::log10") else ""
-    )  # the others have none
-    raise WrongAnswer(f"Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic.{own}")
+    message = no_symbolic(case.title, operator, found, case.opset)
+    if not found and operator.startswith("aten::log10"):  # the other operators have no mapping in PyTorch
+        raise WrongAnswer(f"{message} What the export uses is PyTorch's own mapping.")
+    raise message
 
 
-def _why_not_exported(kind: str, reason: str, arguments: str, outputs: int) -> str:
-    """The likely cause of an exception that the exporter or g.op raised, or an empty text."""
-    many = "several values as a tuple, one for each output of the operator" if outputs > 1 else "one value"
-    causes = {
-        "mismatch between the number of arguments": f"parse_args needs one descriptor for each argument of the schema: {arguments}.",
-        "positional argument": "The exporter calls a symbolic function with the graph context g, then one argument for each in the schema: "
-        f"{arguments}.",
-        "incorrect number of outputs": f"The symbolic function has to return {many}.",
-        "non-iterable torch._C.Value": "g.op returns a single value unless outputs= says how many the node has: outputs=2 gives a tuple.",
-        "'torch._C.Value' object is not subscriptable": "g.op returns a single value unless outputs= says how many the node has.",
-        "unsupported operand type": 'A value of the graph has no operators: write g.op("Mul", …) and the like.',
-        "has no attribute 'dtype'": "The dtype of a value of the graph is x.type().dtype().",
-        "Error casting results": "A symbolic function returns what g.op returned, not a number or a tensor.",
-        "must be suffixed with type": "An attribute is a keyword with the suffix of its type: alpha_f, axis_i, mode_s, value_t.",
-        "z_(): incompatible": "What stands among the inputs of g.op has to be a value of the graph or a tensor; make a number a Constant.",
-        "f_(): incompatible": "The suffix _f takes a Python float. parse_args with 'f' turns a constant of the graph into one.",
-        "i_(): incompatible": "The suffix _i takes a Python int: parse_args makes one of a constant; dtypes stand in TensorProtoDataType.",
-        "not NoneType": "A bound that is None is left out. The none node keeps its place: a prim::Constant of the type Optional.",
-        "Could not infer dtype of torch._C.Value": "torch.tensor takes numbers, and this is a value of the graph: parse_args reads it.",
-        "keyword attribute 'value'": "A Constant has one attribute here, the tensor value_t.",
-    }
-    if kind == "RuntimeError" and "Couldn't export" in reason:
-        return "The symbolic function returned None: return the value of the last node."
-    return next((cause for words, cause in causes.items() if words in reason), "")
+_CAUSES = {
+    "not NoneType": "A bound that is None is left out. The none node keeps its place: a prim::Constant of the type Optional.",
+}
+_KERNEL_CAUSES = {
+    OUTPUT_TYPE: "The kernel gives the dtype that it was fed: setType wrote another one into the graph.",
+    f"float16 … {INPUT_TYPE}": "The kernel takes float32 and float64; a float16 has to be cast before it.",
+    UNREGISTERED: "The operator is named oplab::MyAdd, case and domain included.",
+}
 
 
 def run(
@@ -153,7 +126,7 @@ def run(
     """Run a model, with the course's kernels if it has foreign nodes, and demand the shape of the first input for each result."""
     wanted = next(iter(feeds.values())).shape if shape is None else shape
     try:
-        results = _run(model, feeds)
+        results = graphs.run(model, feeds, kernels=bool(nodes.foreign(model)), causes=_KERNEL_CAUSES)
     except WrongAnswer as error:
         raise WrongAnswer(f"{str(error).rstrip('.')}.{_baked(case) if 'cannot run' in str(error) else ''}") from None
     for got in results:
@@ -168,29 +141,6 @@ def run(
                 f"The model turns {fed} into the shape {list(got.shape)}, expected {list(wanted)}.{cause}"
             )
     return results
-
-
-def _run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    if not any("::" in name for name in graphs.ops(model)):
-        return graphs.run(model, feeds)
-    from oplab.ops import session
-
-    try:
-        made = session(model, threads=1)
-    except Exception as error:
-        reason = " ".join(str(error).split())[:400]
-        cause = ""
-        if "does not match expected type" in reason:
-            cause = " The kernel gives the dtype that it was fed: setType wrote another one into the graph."
-        elif "of input parameter" in reason and "float16" in reason:
-            cause = " The kernel takes float32 and float64; a float16 has to be cast before it."
-        elif "is not a registered function/op" in reason:
-            cause = " The operator is named oplab::MyAdd, case and domain included."
-        raise WrongAnswer(f"ONNX Runtime with the course's kernels cannot load the model: {reason}{cause}") from None
-    try:
-        return made.run(None, feeds)
-    except Exception as error:
-        raise WrongAnswer(f"ONNX Runtime cannot run the model: {' '.join(str(error).split())[:400]}") from None
 
 
 def _baked(case: Case) -> str:
@@ -221,7 +171,7 @@ def expect_no_cast(model: onnx.ModelProto) -> None:
 def expect_standard(model: onnx.ModelProto) -> None:
     """Operators of ONNX alone."""
     _expect_translated(model)
-    foreign = sorted(name for name in graphs.ops(model) if "::" in name)
+    foreign = nodes.foreign(model)
     if foreign:
         raise WrongAnswer(f"The graph has {', '.join(foreign)}: this mapping is to use operators of ONNX alone.")
 
@@ -275,16 +225,6 @@ def constant(model: onnx.ModelProto, name: str) -> np.ndarray | None:
         if node.op_type == "Constant" and name in node.output and node.attribute[0].HasField("t"):
             return numpy_helper.to_array(node.attribute[0].t)
     return None
-
-
-def attributes(node: onnx.NodeProto) -> dict[str, tuple[str, Any]]:
-    """The attributes of a node by name: (type, value)."""
-    import onnx
-
-    return {
-        entry.name: (onnx.AttributeProto.AttributeType.Name(entry.type), onnx.helper.get_attribute_value(entry))
-        for entry in node.attribute
-    }
 
 
 # --- my_add and plugin ---------------------------------------------------------------------------------------------
@@ -377,7 +317,7 @@ def collect_my_add(c: Collect) -> None:
     collect(c, _my_add_cases(c.rng, MY_ADD_DTYPES), _my_add_function, "ab")
 
 
-def judge_my_add(v: Verdict) -> None:
+def judge_my_add(v: Judge) -> None:
     cases, models = _my_add_cases(v.rng, MY_ADD_DTYPES), {}
     with v.check("valid graphs of standard operators from opset 9 on"):
         for case in cases:
@@ -414,7 +354,7 @@ def collect_plugin(c: Collect) -> None:
     collect(c, _my_add_cases(c.rng, PLUGIN_DTYPES), _my_add_function, "ab")
 
 
-def judge_plugin(v: Verdict) -> None:
+def judge_plugin(v: Judge) -> None:
     cases, models = _my_add_cases(v.rng, PLUGIN_DTYPES), {}
     with v.check("one oplab::MyAdd node with two FLOAT attributes"):
         for case in cases:
@@ -456,12 +396,12 @@ def _expect_my_add_node(model: onnx.ModelProto, alpha: float, beta: float) -> No
             f"MyAdd has {len(node.input)} inputs, expected 2: a and b. alpha and beta are attributes, written with the suffix _f."
         )
     for name, number in (("alpha", alpha), ("beta", beta)):
-        wanted, held = float(np.float32(number)), attributes(node)
+        wanted, held = float(np.float32(number)), nodes.attributes(node)
         if name not in held:
             raise WrongAnswer(
                 f"MyAdd has no attribute {name}; it has {', '.join(sorted(held)) or 'none'}. The kernel would take its default."
             )
-        kind, value = held[name]
+        kind, value = nodes.attribute_types(node)[name], held[name]
         if kind != "FLOAT":
             raise WrongAnswer(
                 f"The attribute {name} is of type {kind}, expected FLOAT: the suffix _f and a single Python float."
@@ -491,7 +431,7 @@ def _expect_casts(model: onnx.ModelProto, case: Case) -> None:
     if case.dtype == "float16" and casts != 3:
         raise WrongAnswer(f"Expected 3 × Cast for float16 (a, b and the result), the graph has {casts}.")
     if case.dtype == "float16":
-        targets = [attributes(node)["to"][1] for node in graphs.nodes(model) if node.op_type == "Cast"]
+        targets = [nodes.attributes(node)["to"] for node in graphs.nodes(model) if node.op_type == "Cast"]
         if targets[:2] == [11, 11]:
             raise WrongAnswer("The graph casts float16 to double; float32 holds every float16, and it is enough.")
 
@@ -561,7 +501,7 @@ def collect_clip(c: Collect) -> None:
     collect(c, _clip_cases(c.rng), lambda case: lambda x: MyClip.apply(x, *case.numbers), "x")
 
 
-def judge_clip(v: Verdict) -> None:
+def judge_clip(v: Judge) -> None:
     cases, models = _clip_cases(v.rng), {}
     for words, wanted in (("attributes up to opset 10", range(9, 11)), ("inputs from opset 11 on", range(11, 21))):
         with v.check(f"one Clip node, its bounds are {words}"):
@@ -595,7 +535,7 @@ def judge_clip(v: Verdict) -> None:
 
 def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
     (node,) = (node for node in graphs.nodes(model) if node.op_type == "Clip")
-    held = attributes(node)
+    held = nodes.attributes(node)
     for place, name, number in ((1, "min", case.numbers[0]), (2, "max", case.numbers[1])):
         given = node.input[place] if place < len(node.input) else ""
         if case.opset < 11:
@@ -605,16 +545,15 @@ def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
                 )
             if number is None:
                 if name in held:
-                    raise WrongAnswer(f"{name} is None and has to be left out; the graph has {name}={held[name][1]}.")
+                    raise WrongAnswer(f"{name} is None and has to be left out; the graph has {name}={held[name]}.")
                 continue
             if name not in held:
                 raise WrongAnswer(
                     f"Clip has no attribute {name}; it has {', '.join(held) or 'none'}. Up to opset 10 the bounds are min and max."
                 )
-            if held[name][0] != "FLOAT" or held[name][1] != number:
-                raise WrongAnswer(
-                    f"The attribute {name} is {held[name][0]} {held[name][1]}, expected FLOAT {float(number):g}."
-                )
+            kind = nodes.attribute_types(node)[name]
+            if kind != "FLOAT" or held[name] != number:
+                raise WrongAnswer(f"The attribute {name} is {kind} {held[name]}, expected FLOAT {float(number):g}.")
             continue
         if name in held:
             raise WrongAnswer(
@@ -662,7 +601,7 @@ def collect_dtypes(c: Collect) -> None:
     collect(c, DTYPES, lambda case: torch.log10, "x")
 
 
-def judge_dtypes(v: Verdict) -> None:
+def judge_dtypes(v: Judge) -> None:
     models = {}
     with v.check("valid graphs of standard operators from opset 9 on, without a Cast"):
         for case in DTYPES:
@@ -757,7 +696,7 @@ def collect_kthvalue(c: Collect) -> None:
 _KTH_OUTPUTS = ("values", "indices")
 
 
-def judge_kthvalue(v: Verdict) -> None:
+def judge_kthvalue(v: Judge) -> None:
     cases, models = _kth_cases(v.rng), {}
     with v.check("valid graphs with two outputs from opset 11 on"):
         for case in cases:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Recorded, Verdict
+from oplab.checks import exporting, graphs, nodes
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
-from oplab.onnxtools.names import node_type
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import explained, no_symbolic, symbolic_causes
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def register(c: Collect, name: str) -> None:
     c.value("registered", [entry for entry in exporting.registrations() if entry not in before])
 
 
-def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
+def exported(v: Judge, title: str, name: str, opset: int) -> onnx.ModelProto:
     """The model recorded under ``title``, or why there is none.
 
     Args:
@@ -46,7 +47,7 @@ def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
     if error and (error.type == "UnsupportedOperatorError" or forgotten):
         raise not_found(v, title, name)
     if error:
-        explain(error, title)
+        raise explained(error, title, _LETTERS, symbolic_causes())
     model = v.model(title)
     expect_replaced(model, name)
     graphs.expect_opset(model, opset)
@@ -54,18 +55,10 @@ def exported(v: Verdict, title: str, name: str, opset: int) -> onnx.ModelProto:
     return model
 
 
-def not_found(v: Verdict, title: str, name: str) -> WrongAnswer:
+def not_found(v: Judge, title: str, name: str) -> WrongAnswer:
     """Why the exporter has no symbolic function for ``name``: what the learner registered instead."""
-    registered = [str(entry) for entry in v.value("registered")]
-    if not registered:
-        why = (
-            "Nothing is registered: the function has to call torch.onnx.register_custom_op_symbolic, before any export."
-        )
-    elif any(entry.startswith(f"{name} ") for entry in registered):
-        why = f"Registered: {', '.join(registered)}. The version is the earliest opset that a function serves."
-    else:
-        why = f"Registered: {', '.join(registered)}. The first argument is the name of the PyTorch operator, {name}."
-    return WrongAnswer(f"{title}: the exporter finds no symbolic function for {name}. {why}")
+    rule = f"The first argument is the name of the PyTorch operator, {name}."
+    return no_symbolic(title, name, [str(entry) for entry in v.value("registered")], rule=rule)
 
 
 def expect_replaced(model: onnx.ModelProto, name: str) -> None:
@@ -77,76 +70,18 @@ def expect_replaced(model: onnx.ModelProto, name: str) -> None:
         )
 
 
-def explain(error: Recorded, title: str) -> None:
-    """Raise what an exporter's exception means, where its cause is a known one; any other is the learner's own exception."""
-    cause = _why_it_failed(error.message)
-    if cause:
-        place = f" ({error.where})" if error.where else ""
-        raise WrongAnswer(f"{title}: {error.message.rstrip('.')}.{place}{cause}")
-
-
-def _why_it_failed(message: str) -> str:
-    """What usually stands behind an exception of the exporter."""
-    causes = {
-        "number of arguments": " parse_args takes one letter for each argument of the schema, g not counted.",
-        "Expected node type 'onnx::Constant'": (
-            ' A letter such as "i" asks for a constant, and this argument is a tensor: the letter of a tensor is "v".'
-        ),
-        "z_(): incompatible function arguments": (
-            " g.op was given a Python number or a text as an input. An input is a value of the graph: pass on what the function got."
-        ),
-        "incompatible function arguments": (
-            " An attribute was given a value of the graph: parse_args turns a constant argument into a Python number."
-        ),
-        "Value'": " Without a letter in parse_args an argument is a value of the graph, not a Python number.",
-        "positional argument": (
-            " The exporter calls a symbolic function with the graph context g and then one argument for each argument of the schema."
-        ),
-    }
-    if "translating" not in message:  # the learner's own code, not the exporter's call of a symbolic function
-        causes.pop("positional argument")
-    return next((cause for words, cause in causes.items() if words in message), "")
-
-
-def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
-    """The one node of type ``name`` (``domain::Type``, or a type of ONNX)."""
-    graphs.expect_ops(model, {name: 1})
-    return next(node for node in model.graph.node if node_type(node) == name)
-
-
-def expect_alone(model: onnx.ModelProto, name: str) -> None:
-    """Demand that beside this operator there are constants at most."""
-    others = sorted(set(graphs.ops(model)) - {name, "Constant", "ConstantOfShape", "Identity"})
-    if others:
-        raise WrongAnswer(f"Expected {name} alone, the graph also has {', '.join(others)}.")
-
-
-def given(node: onnx.NodeProto) -> list[str]:
-    """The node's inputs, without the empty names at the end, which mean the same as leaving them out."""
-    names = list(node.input)
-    while names and not names[-1]:
-        names.pop()
-    return names
-
-
-def attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    """The node's attributes as Python values: int, float, text, or a list of them."""
-    import onnx
-
-    return {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+_LETTERS = {"number of arguments": "parse_args takes one letter for each argument of the schema, g not counted."}
 
 
 def expect_kind(node: onnx.NodeProto, name: str, kind: str, likely: str = "") -> None:
     """Demand an attribute of this type, ``INT`` or ``FLOATS`` for example."""
-    import onnx
-
-    found = next((entry for entry in node.attribute if entry.name == name), None)
-    if found is None:
-        has = ", ".join(entry.name for entry in node.attribute) or "none"
-        raise WrongAnswer(f"The node {node.op_type} has no attribute {name}; it has {has}.")
-    got = onnx.AttributeProto.AttributeType.Name(found.type)
-    if got != kind:
-        raise WrongAnswer(f"The attribute {name} of {node.op_type} has the type {got}, expected {kind}.{likely}")
+    found = nodes.attribute_types(node)
+    if name not in found:
+        raise WrongAnswer(f"The node {node.op_type} has no attribute {name}; it has {', '.join(found) or 'none'}.")
+    if found[name] != kind:
+        raise WrongAnswer(
+            f"The attribute {name} of {node.op_type} has the type {found[name]}, expected {kind}.{likely}"
+        )
 
 
 def known_attributes(node: onnx.NodeProto, names: Sequence[str]) -> None:
@@ -258,7 +193,7 @@ def collect_deform_conv(c: Collect) -> None:
         c.file(case.title, path)
 
 
-def judge_deform_conv(v: Verdict) -> None:
+def judge_deform_conv(v: Judge) -> None:
     drawn = [(case, *draw(v.rng, case)) for case in DEFORM]
     models: dict[str, onnx.ModelProto] = {}
     for name, wanted in (
@@ -302,8 +237,8 @@ def expect_deform_tensors(model: onnx.ModelProto, case: Deform, names: list[str]
                 "expected ONNX's own DeformConv, the graph has oplab::DeformConv2d. The registration for older opsets stays in "
                 "use until a higher version is registered."
             )
-    node = only_node(model, case.target)
-    inputs, order = given(node), ["x", "weight", "offset", "bias", "mask"]
+    node = nodes.only_node(model, case.target)
+    inputs, order = nodes.inputs(node), ["x", "weight", "offset", "bias", "mask"]
     expected = [name if name in names else "" for name in order]
     if not case.bias and len(inputs) > 3 and inputs[3] not in names:
         expected[3] = inputs[3]  # torchvision's zeros: a tensor of the graph, or left out
@@ -311,7 +246,7 @@ def expect_deform_tensors(model: onnx.ModelProto, case: Deform, names: list[str]
         expected.pop()
     if inputs == expected:
         graphs.expect_inputs(model, names)
-        expect_alone(model, case.target)
+        nodes.expect_alone(model, case.target)
         return
     shown = f"The node's inputs are {inputs}, expected {expected} (DeformConv: X, W, offset, B, mask)."
     raise WrongAnswer(f"{shown}{_likely_inputs(inputs, expected, case)}")
@@ -344,9 +279,16 @@ DEFORM_ATTRIBUTES = {"strides": "INTS", "pads": "INTS", "dilations": "INTS", "gr
 
 def expect_deform_attributes(model: onnx.ModelProto, case: Deform, window: Window) -> None:
     """The attributes of DeformConv-19, a missing one counting as its default."""
-    node = only_node(model, case.target)
+    node = nodes.only_node(model, case.target)
     known_attributes(node, [*DEFORM_ATTRIBUTES, "kernel_shape"])
-    found = {"strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1], "group": 1, "offset_group": 1, **attributes(node)}
+    found = {
+        "strides": [1, 1],
+        "pads": [0] * 4,
+        "dilations": [1, 1],
+        "group": 1,
+        "offset_group": 1,
+        **nodes.attributes(node),
+    }
     for entry in node.attribute:
         expect_kind(node, entry.name, DEFORM_ATTRIBUTES.get(entry.name, "INTS"), " The suffix _i makes an int or ints.")
     pads = [*window.pad, *window.pad]
@@ -363,7 +305,7 @@ def expect_deform_attributes(model: onnx.ModelProto, case: Deform, window: Windo
         if got == value:
             continue
         cause = ""
-        if name not in attributes(node):
+        if name not in nodes.attributes(node):
             cause = " The node does not have this attribute, so its default holds."
         elif name == "pads":
             cause = " Their order is: top, left, bottom, right, so pad_h and pad_w come twice each, in turns."
@@ -506,7 +448,7 @@ def collect_grid(c: Collect) -> None:
         c.file(case.title, path)
 
 
-def judge_grid(v: Verdict) -> None:
+def judge_grid(v: Judge) -> None:
     for case in GRID:
         points(v.rng, case, 6)
     models: dict[str, onnx.ModelProto] = {}
@@ -516,7 +458,7 @@ def judge_grid(v: Verdict) -> None:
                 models[case.title] = model = exported(v, case.title, "oplab::grid", case.opset)
                 expect_grid_inputs(model, case)
                 graphs.expect_inputs(model, case.names)
-                expect_alone(model, "oplab::Grid")
+                nodes.expect_alone(model, "oplab::Grid")
                 expect_int64(model)
                 graphs.expect_valid(model)
     if not v.ok:
@@ -526,18 +468,18 @@ def judge_grid(v: Verdict) -> None:
             for count in (1, 40, 0):
                 fresh = points(v.rng, case, count)
                 with about(case.title):
-                    (got,) = run(models[case.title], fresh)
+                    (got,) = graphs.run(models[case.title], fresh, kernels=True)
                     expect_close(got, voxels(**fresh), name=f"the voxels of {describe(fresh['pos'])}")
 
 
 def expect_grid_inputs(model: onnx.ModelProto, case: Points) -> None:
     """pos, size, start, end: a missing one has the empty name, or is left out at the end."""
-    node = only_node(model, "oplab::Grid")
+    node = nodes.only_node(model, "oplab::Grid")
     if node.attribute:
         raise WrongAnswer(
             f"oplab::Grid has no attributes, the node has {node.attribute[0].name}: start and end are inputs."
         )
-    inputs = given(node)
+    inputs = nodes.inputs(node)
     expected = [name if name in case.names else "" for name in ("pos", "size", "start", "end")]
     while not expected[-1]:
         expected.pop()
@@ -593,26 +535,6 @@ def voxels(
     return (np.trunc((pos - low) / size).astype(np.int64) * strides).sum(1)
 
 
-def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Run a model with the course's kernels."""
-    from oplab import ops
-
-    try:
-        session = ops.session(model, threads=1)
-    except Exception as error:
-        raise WrongAnswer(f"ONNX Runtime, with the kernels of oplab, cannot load the model: {_short(error)}") from None
-    try:
-        return session.run(None, feeds)
-    except Exception as error:
-        shapes = ", ".join(f"{name} {describe(value)}" for name, value in feeds.items())
-        raise WrongAnswer(f"ONNX Runtime cannot run the model on {shapes}: {_short(error)}") from None
-
-
-def _short(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 400 else text[:400] + " …"
-
-
 # --- foo -----------------------------------------------------------------------------------------------------------
 
 FOO_SHAPES = [(2, 3), (5,), (2, 1, 3)]
@@ -654,7 +576,7 @@ def foo_title(attr1: float, attr2: int) -> str:
     return f"attr1 = {attr1}, attr2 = {attr2}"
 
 
-def judge_foo(v: Verdict) -> None:
+def judge_foo(v: Judge) -> None:
     numbers = foo_numbers(v.rng)
     models: dict[str, onnx.ModelProto] = {}
     with v.check("one oplab::Foo with two inputs"):
@@ -670,23 +592,23 @@ def judge_foo(v: Verdict) -> None:
                 if error and error.type == "UnsupportedOperatorError":
                     raise not_found(v, title, "oplab::foo_forward")
                 if error:
-                    explain(error, title)
+                    raise explained(error, title, _LETTERS, symbolic_causes())
                 models[title] = model = v.model(title)
                 expect_replaced(model, "oplab::foo_forward")
-                node = only_node(model, "oplab::Foo")
+                node = nodes.only_node(model, "oplab::Foo")
                 graphs.expect_inputs(model, ["input1", "input2"])
                 if list(node.input) != ["input1", "input2"]:
                     raise WrongAnswer(
                         f"The node's inputs are {list(node.input)}, expected ['input1', 'input2'].{_foo_inputs(node)}"
                     )
-                expect_alone(model, "oplab::Foo")
+                nodes.expect_alone(model, "oplab::Foo")
     if not v.ok:
         return
     with v.check("attr1 is a float, attr2 an int, with the module's values"):
         for attr1, attr2 in numbers:
             title = foo_title(attr1, attr2)
             with about(title):
-                expect_foo_attributes(only_node(models[title], "oplab::Foo"), attr1, attr2)
+                expect_foo_attributes(nodes.only_node(models[title], "oplab::Foo"), attr1, attr2)
     with v.check("for opset 13 and version 2 of the domain oplab"):
         for title, model in models.items():
             with about(title):
@@ -704,7 +626,7 @@ def judge_foo(v: Verdict) -> None:
             title = foo_title(attr1, attr2)
             feeds = {name: v.rng.uniform(-2, 2, size=shape).astype(np.float32) for name in ("input1", "input2")}
             with about(title):
-                (got,) = run(models[title], feeds)
+                (got,) = graphs.run(models[title], feeds, kernels=True)
                 right = attr1 * feeds["input1"].astype(np.float64) + feeds["input2"].astype(np.float64) ** attr2
                 expect_close(got, right.astype(np.float32), name=f"Foo of {describe(feeds['input1'])}")
 
@@ -722,7 +644,7 @@ def expect_foo_attributes(node: onnx.NodeProto, attr1: float, attr2: int) -> Non
     known_attributes(node, ["attr1", "attr2"])
     expect_kind(node, "attr1", "FLOAT", ' The suffix of the name in g.op is the type: attr1_f, and "f" in parse_args.')
     expect_kind(node, "attr2", "INT", ' The suffix of the name in g.op is the type: attr2_i, and "i" in parse_args.')
-    found = attributes(node)
+    found = nodes.attributes(node)
     if abs(found["attr1"] - attr1) > 1e-6 * max(1.0, abs(attr1)):
         cause = ""
         if found["attr1"] == int(attr1):

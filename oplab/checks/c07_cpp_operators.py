@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks.base import Collect, LearnerError, Verdict, one_at_a_time
+from oplab.checks.errors import LearnerError
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
+from oplab.checks.torch_threads import use_one_thread
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -74,7 +77,7 @@ def _default(argument: Any) -> Any:
     return argument.default_value
 
 
-def expect_registered(v: Verdict, full: str, arguments: list[list[Any]], returns: list[str]) -> None:
+def expect_registered(v: Judge, full: str, arguments: list[list[Any]], returns: list[str]) -> None:
     """Demand the operator ``full`` with this schema: (name, type, default) of each argument, and the types of the results."""
     if v.value("refusal"):
         raise WrongAnswer(
@@ -162,7 +165,7 @@ def raised(message: str) -> str:
     return f"the operator raised {message}"
 
 
-def result(v: Verdict, title: str) -> np.ndarray:
+def result(v: Judge, title: str) -> np.ndarray:
     """The tensor recorded under ``title``; an exception of the operator is told with its own words."""
     error = v.error(title)
     if error:
@@ -173,7 +176,7 @@ def result(v: Verdict, title: str) -> np.ndarray:
     return value
 
 
-def expect_refused(v: Verdict, title: str, why: str) -> None:
+def expect_refused(v: Judge, title: str, why: str) -> None:
     """Demand that the call recorded under ``title`` raised an exception."""
     if v.error(title) is None:
         raise WrongAnswer(f"{title}: expected an error, and the operator returned {describe(v.value(title))}. {why}")
@@ -261,7 +264,7 @@ def collect_my_add(c: Collect) -> None:
     c.value("two int64", c.attempt("two int64", operator, whole, whole))
 
 
-def judge_my_add(v: Verdict) -> None:
+def judge_my_add(v: Judge) -> None:
     cases = {case.title: (case, *case.arrays(v.rng)) for case in (*VALUES, *GIVEN, *PRECISE, *LAYOUTS)}
     a, b = Sum((3, 4)).arrays(v.rng)
     with v.check("registers c07_my_add::my_add with its schema"):
@@ -304,7 +307,7 @@ def judge_my_add(v: Verdict) -> None:
             expect_refused(v, title, why)
 
 
-def expect_sum(v: Verdict, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
+def expect_sum(v: Judge, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
     """The result of one call, and whether it is contiguous."""
     x, z = a.astype(np.float64), b.astype(np.float64)
     alpha, beta = case.coefficients or (3.0, 2.0)
@@ -384,7 +387,7 @@ def collect_my_add_backward(c: Collect) -> None:
 
     from oplab.toolchain.build import library_path
 
-    one_at_a_time()
+    use_one_thread()
     # The bare kernels: oplab.ops.load() would add fakes and backwards.
     torch.ops.load_library(str(library_path("torch")))
     c.function("my_add_backward")("oplab::my_add")
@@ -444,7 +447,7 @@ def collect_my_add_backward(c: Collect) -> None:
         c.attempt("its fake", torch.ops.c07_other.my_add, torch.empty(2), torch.empty(2))
 
 
-def judge_my_add_backward(v: Verdict) -> None:
+def judge_my_add_backward(v: Judge) -> None:
     slopes = [(case, case.arrays(v.rng) and v.rng.normal(size=case.shape).astype(case.dtype)) for case in SLOPES]
     Sum((3, 4)).arrays(v.rng)
     a, b = (array.astype(np.float64) for array in Sum((6, 4)).arrays(v.rng))
@@ -479,7 +482,7 @@ def judge_my_add_backward(v: Verdict) -> None:
                 expect_gradients(v, case, weight)
 
 
-def expect_no_guard(v: Verdict, title: str) -> None:
+def expect_no_guard(v: Judge, title: str) -> None:
     """Say what an export that stops at an unknown size means."""
     error = v.error(title)
     if error and ("data-dependent" in error.message or "DataDependent" in error.type):
@@ -489,7 +492,7 @@ def expect_no_guard(v: Verdict, title: str) -> None:
         )
 
 
-def explain_fake(v: Verdict, title: str) -> None:
+def explain_fake(v: Judge, title: str) -> None:
     """Raise what an exception of the fake means, where it is a known one."""
     error = v.error(title)
     if error is None:
@@ -506,7 +509,7 @@ def explain_fake(v: Verdict, title: str) -> None:
     raise (LearnerError if error.where else WrongAnswer)(f"{title}: {error.message}{place}")
 
 
-def expect_fake(v: Verdict, case: Faked) -> None:
+def expect_fake(v: Judge, case: Faked) -> None:
     """Shape, strides, dtype and device of one fake result."""
     explain_fake(v, case.title)
     got = v.value(case.title)
@@ -536,7 +539,7 @@ def expect_fake(v: Verdict, case: Faked) -> None:
         )
 
 
-def expect_gradients(v: Verdict, case: Sum, weight: np.ndarray) -> None:
+def expect_gradients(v: Judge, case: Sum, weight: np.ndarray) -> None:
     """Both gradients of one call, and that the incoming one was left as it was."""
     alpha, beta = case.coefficients or (3.0, 2.0)
     error = v.error(case.title)
@@ -666,7 +669,7 @@ def collect_knn_query(c: Collect) -> None:
         c.value(title, c.attempt(title, operator, SPOILT.nsample, *map(torch.from_numpy, arrays)))
 
 
-def judge_knn_query(v: Verdict) -> None:
+def judge_knn_query(v: Judge) -> None:
     drawn = {case.title: case.arrays(v.rng) for case in (*ONE, *MANY, *OTHER, *SHORT, *TURNED)}
     with v.check("registers c07_knn_query::knn_query with its schema"):
         arguments = [["nsample", "int", "required"], ["xyz", "Tensor", "required"], ["offset", "Tensor", "required"]]
@@ -731,7 +734,7 @@ def neighbours(
     return idx, dist
 
 
-def expect_neighbours(v: Verdict, case: Cloud, *arrays: np.ndarray) -> None:
+def expect_neighbours(v: Judge, case: Cloud, *arrays: np.ndarray) -> None:
     """Both results of one call."""
     error = v.error(case.title)
     if error:

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, Recorded, Verdict, one_at_a_time
+from oplab.checks import exporting, graphs, nodes
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import explained
+from oplab.checks.torch_threads import use_one_thread
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -36,11 +39,11 @@ def the_function(c: Collect, name: str) -> type[torch.autograd.Function]:
     raise WrongAnswer(f"{name} returned {shown}, expected a subclass of torch.autograd.Function.{hint}")
 
 
-def exported(v: Verdict, title: str, names: Sequence[str], opset: int, outputs: Sequence[str]) -> onnx.ModelProto:
+def exported(v: Judge, title: str, names: Sequence[str], opset: int, outputs: Sequence[str]) -> onnx.ModelProto:
     """The model recorded under ``title`` with these graph inputs, or what its exception means."""
     error = v.error(title)
     if error:
-        explain(error, title)
+        raise explained(error, title, _CAUSES)
     model = v.model(title)
     graphs.expect_opset(model, opset)
     graphs.expect_inputs(model, names)
@@ -48,43 +51,37 @@ def exported(v: Verdict, title: str, names: Sequence[str], opset: int, outputs: 
     return model
 
 
-SIZES = " type().sizes() is None as soon as one axis is dynamic; varyingSizes() has a None for that axis only."
+SIZES = "type().sizes() is None as soon as one axis is dynamic; varyingSizes() has a None for that axis only."
 
 
-def explain(error: Recorded, title: str) -> None:
-    """Raise what an exporter's exception means, where its cause is a known one; any other is the learner's own exception."""
-    causes = {
-        "Couldn't export Python operator": (
-            " The exporter found no symbolic in the class, traced forward, and could not map what it found there. symbolic is a "
-            "static method beside forward."
-        ),
-        "Couldn't export operator": (
-            " The exporter went on with what it had traced inside forward. That happens when symbolic returns nothing."
-        ),
-        "setType(): incompatible": (
-            " setType takes a type of the graph, made from another one: x.type().with_dtype(torch.int32), "
-            "x.type().with_sizes([…])."
-        ),
-        "produced an incorrect number of outputs": (
-            " g.op makes one output unless it is told outputs=2, and symbolic returns as many values as forward."
-        ),
-        "incompatible function arguments": (
-            " An input of g.op is a value of the graph, an attribute a Python number or text with the suffix of its type: alpha_f=…, "
-            "nsample_i=…."
-        ),
-        "'NoneType' object is not": SIZES,
-        "cannot unpack non-iterable NoneType": SIZES,
-        "non-iterable torch._C.Value": " g.op makes one output unless it is told outputs=2.",
-        "positional argument": (
-            " symbolic is called with g and then what apply was given: values of the graph for tensors, Python's own numbers and None "
-            "for the rest, and nothing for an argument that was left out."
-        ),
-        "does not have a gradient edge": " Each output of forward has to be a tensor that was made there.",
-    }
-    for words, cause in causes.items():
-        if words in error.message:
-            place = f" ({error.where})" if error.where else ""
-            raise WrongAnswer(f"{title}: {error.message.rstrip('.')}.{place}{cause}")
+_CAUSES = {
+    "Couldn't export Python operator": (
+        "The exporter found no symbolic in the class, traced forward, and could not map what it found there. symbolic is a "
+        "static method beside forward."
+    ),
+    "Couldn't export operator": (
+        "The exporter went on with what it had traced inside forward. That happens when symbolic returns nothing."
+    ),
+    "setType(): incompatible": (
+        "setType takes a type of the graph, made from another one: x.type().with_dtype(torch.int32), "
+        "x.type().with_sizes([…])."
+    ),
+    "produced an incorrect number of outputs": (
+        "g.op makes one output unless it is told outputs=2, and symbolic returns as many values as forward."
+    ),
+    "incompatible function arguments": (
+        "An input of g.op is a value of the graph, an attribute a Python number or text with the suffix of its type: alpha_f=…, "
+        "nsample_i=…."
+    ),
+    "'NoneType' object is not": SIZES,
+    "cannot unpack non-iterable NoneType": SIZES,
+    "non-iterable torch._C.Value": "g.op makes one output unless it is told outputs=2.",
+    "positional argument": (
+        "symbolic is called with g and then what apply was given: values of the graph for tensors, Python's own numbers and None "
+        "for the rest, and nothing for an argument that was left out."
+    ),
+    "does not have a gradient edge": "Each output of forward has to be a tensor that was made there.",
+}
 
 
 def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
@@ -92,7 +89,7 @@ def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
     found = graphs.ops(model)
     if not found[f"oplab::{name}"]:
         standard = sorted(kind for kind in found if "::" not in kind)
-        foreign = sorted(kind for kind in found if "::" in kind)
+        foreign = nodes.foreign(model)
         listed = ", ".join(f"{count} × {kind}" for kind, count in sorted(found.items())) or "no nodes"
         shown = f"Expected one node oplab::{name}; the graph has {listed}."
         if foreign:
@@ -107,30 +104,12 @@ def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
             f"{shown} These are ONNX's own operators: either symbolic composed them, or the class has no symbolic and forward was "
             "traced."
         )
-    graphs.expect_ops(model, {f"oplab::{name}": 1})
-    return next(node for node in model.graph.node if (node.domain, node.op_type) == ("oplab", name))
-
-
-def expect_alone(model: onnx.ModelProto, name: str) -> None:
-    """Demand that beside this operator there are constants at most."""
-    others = sorted(set(graphs.ops(model)) - {f"oplab::{name}", "Constant", "Identity"})
-    if others:
-        raise WrongAnswer(f"Expected oplab::{name} alone, the graph also has {', '.join(others)}.")
-
-
-def given(node: onnx.NodeProto) -> list[str]:
-    """The node's inputs, without the empty names at the end, which mean the same as leaving them out."""
-    names = list(node.input)
-    while names and not names[-1]:
-        names.pop()
-    return names
+    return nodes.only_node(model, f"oplab::{name}")
 
 
 def expect_attributes(node: onnx.NodeProto, wanted: Mapping[str, tuple[str, float]]) -> None:
     """Demand exactly these attributes, each with a type (``FLOAT``, ``INT``) and a value."""
-    import onnx
-
-    held = {entry.name: entry for entry in node.attribute}
+    held, types = nodes.attributes(node), nodes.attribute_types(node)
     for name, (kind, _) in wanted.items():
         if name not in held:
             has = ", ".join(sorted(held)) or "none"
@@ -138,17 +117,17 @@ def expect_attributes(node: onnx.NodeProto, wanted: Mapping[str, tuple[str, floa
                 f"{node.op_type} has no attribute {name}; it has {has}. Its name in g.op carries the suffix of its type: "
                 f"{name}_{'f' if kind == 'FLOAT' else 'i'}=…."
             )
-        got = onnx.AttributeProto.AttributeType.Name(held[name].type)
-        if got != kind:
+        if types[name] != kind:
             suffix = {"FLOAT": "_f", "INT": "_i"}[kind]
             raise WrongAnswer(
-                f"The attribute {name} of {node.op_type} has the type {got}, expected {kind}: the suffix is {suffix}, for one number."
+                f"The attribute {name} of {node.op_type} has the type {types[name]}, expected {kind}: the suffix is {suffix}, "
+                "for one number."
             )
     foreign = sorted(set(held) - set(wanted))
     if foreign:
         has = ", ".join(wanted) or "none"
         raise WrongAnswer(f"{node.op_type} has the attribute {foreign[0]}; the operator's attributes: {has}.")
-    values = {name: float(onnx.helper.get_attribute_value(entry)) for name, entry in held.items()}
+    values = {name: float(value) for name, value in held.items()}
     right = {name: float(np.float32(value)) for name, (_, value) in wanted.items()}
     for name in wanted:
         if values[name] != right[name]:
@@ -206,27 +185,12 @@ def expect_declared(model: onnx.ModelProto, index: int, dtype: str, sizes: Seque
 
 
 def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Run a model with the course's kernels."""
-    from oplab import ops
-
-    try:
-        session = ops.session(model, threads=1)
-    except Exception as error:
-        raise WrongAnswer(f"ONNX Runtime, with the kernels of oplab, cannot load the model: {_short(error)}") from None
-    wanted = {value.name for value in session.get_inputs()}
-    try:
-        return session.run(None, {name: value for name, value in feeds.items() if name in wanted})
-    except Exception as error:
-        shapes = ", ".join(f"{name} {describe(value)}" for name, value in feeds.items())
-        raise WrongAnswer(f"ONNX Runtime cannot run the model on {shapes}: {_short(error)}") from None
+    """Run a model with the course's kernels; an input that no node reads is not in the file."""
+    wanted = {value.name for value in model.graph.input}
+    return graphs.run(model, {name: value for name, value in feeds.items() if name in wanted}, kernels=True)
 
 
-def _short(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 400 else text[:400] + " …"
-
-
-def returned(v: Verdict, title: str, count: int) -> list[np.ndarray]:
+def returned(v: Judge, title: str, count: int) -> list[np.ndarray]:
     """The tensors that a call returned in PyTorch."""
     value = v.value(title)
     values = value if isinstance(value, list) else [value]
@@ -277,7 +241,7 @@ def pair(rng: np.random.Generator, case: Sum, shape: tuple[int, ...] | None = No
 def collect_my_add_function(c: Collect) -> None:
     import torch
 
-    one_at_a_time()
+    use_one_thread()
     function = the_function(c, "my_add_function")
 
     def tensor(array: np.ndarray, case: Sum) -> torch.Tensor:
@@ -310,7 +274,7 @@ def collect_my_add_function(c: Collect) -> None:
         c.file(f"export of {title}", path)
 
 
-def judge_my_add_function(v: Verdict) -> None:
+def judge_my_add_function(v: Judge) -> None:
     drawn = []
     for case in SUMS:
         numbers = coefficients(v.rng)
@@ -342,7 +306,7 @@ def judge_my_add_function(v: Verdict) -> None:
                         f"The node's inputs are {list(node.input)}, expected ['a', 'b'].{_sum_inputs(node)}"
                     )
                 expect_attributes(node, {"alpha": ("FLOAT", alpha), "beta": ("FLOAT", beta)})
-                expect_alone(model, "MyAdd")
+                nodes.expect_alone(model, "oplab::MyAdd")
     if len(models) < len(drawn) or not v.results[-1].passed:
         return
     with v.check("says the dtype and shape of its output"):
@@ -363,24 +327,22 @@ def judge_my_add_function(v: Verdict) -> None:
                     expect_close(got, alpha * a + beta * b, name=f"MyAdd of {describe(a)}")
 
 
-def expect_gradients(v: Verdict, case: Sum, numbers: tuple[float, float], upstream: np.ndarray, wanted: str) -> None:
+_GRADIENT_CAUSES = {
+    "incorrect number of gradients": (
+        "backward returns one entry for each argument of forward, ctx not counted: alpha and beta get None."
+    ),
+    "implement either the backward": "The class has no backward.",
+    "can only save variables": "save_for_backward is for tensors; a number is kept as an attribute, ctx.alpha = alpha.",
+    "does not require grad": "What forward returned is cut off from its inputs.",
+}
+
+
+def expect_gradients(v: Judge, case: Sum, numbers: tuple[float, float], upstream: np.ndarray, wanted: str) -> None:
     """alpha and beta times what comes from behind, for each of the inputs that ask for a gradient."""
     title = f"gradients of {wanted} {case.title(*numbers)}"
     error = v.error(title)
     if error:
-        cause = ""
-        if "incorrect number of gradients" in error.message:
-            cause = (
-                " backward returns one entry for each argument of forward, ctx not counted: alpha and beta get None."
-            )
-        elif "implement either the backward" in error.message:
-            cause = " The class has no backward."
-        elif "can only save variables" in error.message:
-            cause = " save_for_backward is for tensors; a number is kept as an attribute, ctx.alpha = alpha."
-        elif "does not require grad" in error.message:
-            cause = " What forward returned is cut off from its inputs."
-        if cause:
-            raise WrongAnswer(f"{title}: {error.message.rstrip('.')}.{cause}")
+        raise explained(error, title, _GRADIENT_CAUSES)
     found = v.value(title)
     found = found if isinstance(found, list) else [found]
     right = dict(zip("ab", numbers, strict=True))
@@ -479,7 +441,7 @@ def collect_dynamic_resize_plugin(c: Collect) -> None:
         c.file(case.title, path)
 
 
-def judge_dynamic_resize_plugin(v: Verdict) -> None:
+def judge_dynamic_resize_plugin(v: Judge) -> None:
     eager = [(number, x, factors(v.rng)) for number, x in enumerate(images(v.rng, 3, False))]
     for _ in RESIZED:
         v.rng.uniform(size=EXPORTED_AT)
@@ -503,7 +465,7 @@ def judge_dynamic_resize_plugin(v: Verdict) -> None:
                         f"The node's inputs are {list(node.input)}, expected ['x', 'scales'].{_resize_inputs(node)}"
                     )
                 expect_attributes(node, {})
-                expect_alone(model, "DynamicResize")
+                nodes.expect_alone(model, "oplab::DynamicResize")
     if len(models) < 2 or not v.results[-1].passed:
         return
     with v.check("says what is known of its output at every factor"):
@@ -683,7 +645,7 @@ def collect_knn_plugin(c: Collect) -> None:
         c.file(case.title, path)
 
 
-def judge_knn_plugin(v: Verdict) -> None:
+def judge_knn_plugin(v: Judge) -> None:
     drawn = []
     for case in QUERIES:
         drawn.append((case, [cloud(v.rng, case, *counts) for counts in CLOUDS[:2]]))
@@ -706,7 +668,7 @@ def judge_knn_plugin(v: Verdict) -> None:
                 expect_attributes(node, {"nsample": ("INT", case.nsample)})
                 if list(node.output) != ["idx", "dist"]:
                     raise WrongAnswer(f"The node's outputs are {list(node.output)}, expected ['idx', 'dist'].")
-                expect_alone(model, "KNNQuery")
+                nodes.expect_alone(model, "oplab::KNNQuery")
     if len(models) < len(QUERIES) or not v.results[-1].passed:
         return
     with v.check("says the dtypes and shapes of both outputs"):
@@ -726,11 +688,11 @@ def judge_knn_plugin(v: Verdict) -> None:
                     expect_neighbours(idx, dist, case, arrays)
 
 
-def exported_query(v: Verdict, case: Query) -> onnx.ModelProto:
+def exported_query(v: Judge, case: Query) -> onnx.ModelProto:
     """The model of a query. The exporter drops a graph input that no node reads, so the node's inputs are judged instead."""
     error = v.error(case.title)
     if error:
-        explain(error, case.title)
+        raise explained(error, case.title, _CAUSES)
     model = v.model(case.title)
     graphs.expect_opset(model, case.opset)
     graphs.expect_outputs(model, ["idx", "dist"])
@@ -739,7 +701,7 @@ def exported_query(v: Verdict, case: Query) -> onnx.ModelProto:
 
 def expect_query_inputs(node: onnx.NodeProto, case: Query) -> None:
     """xyz, offset and, if other points ask, new_xyz, new_offset."""
-    inputs = given(node)
+    inputs = nodes.inputs(node)
     expected = ["xyz", "offset", *(["new_xyz", "new_offset"] if case.asks else [])]
     if inputs == expected:
         return

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks import exporting, graphs
-from oplab.checks.base import Collect, LearnerError, Recorded, Verdict
+from oplab.checks import exporting, graphs, nodes
+from oplab.checks.errors import first_line
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import explained, no_symbolic, sentence, symbolic_causes
 from oplab.onnxtools.names import node_type
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -75,22 +78,24 @@ def collect_port_register_op(c: Collect) -> None:
         c.file(title, path)
 
 
-def _ported(v: Verdict, title: str, name: str, opset: int, shape: tuple[int, ...]) -> onnx.ModelProto:
+_PORTED_CAUSES = {
+    "torch._C.Value": (
+        "A number of the schema reaches the mapping as a value of the graph: parse_args makes a Python number of it."
+    )
+}
+
+
+def _ported(v: Judge, title: str, name: str, opset: int, shape: tuple[int, ...]) -> onnx.ModelProto:
     """A model of an operator ``name``, with what holds for each: its opset, its input, dynamic axes."""
     error = v.error(title)
     if error and error.type == "UnsupportedOperatorError":
-        registered = [str(entry) for entry in v.value("registered")]
-        shown = f"Registered: {', '.join(registered)}." if registered else "Nothing is registered."
+        message = no_symbolic(title, name, [str(entry) for entry in v.value("registered")], opset)
         raise WrongAnswer(
-            f"{title}: the exporter finds no symbolic function for {name}. {shown} What counts is the full name, with the namespace "
-            f"of the torch operator, and a version that is not above opset {opset}."
+            f"{message} What counts is the full name, with the namespace of the torch operator, and a version that is not above opset "
+            f"{opset}."
         )
-    if error and "torch._C.Value" in error.message:
-        where = f" ({error.where})" if error.where else ""
-        raise WrongAnswer(
-            f"{title}: {error.message}{where}. A number of the schema reaches the mapping as a value of the graph: parse_args makes "
-            "a Python number of it."
-        )
+    if error:
+        raise explained(error, title, _PORTED_CAUSES)
     model = v.model(title)
     graphs.expect_opset(model, opset)
     graphs.expect_inputs(model, ["x"])
@@ -106,7 +111,7 @@ def _only(model: onnx.ModelProto, name: str) -> None:
         raise WrongAnswer(f"Expected {name} alone, the graph also has {', '.join(others)}.")
 
 
-def judge_port_register_op(v: Verdict) -> None:
+def judge_port_register_op(v: Judge) -> None:
     cosh: dict[str, onnx.ModelProto] = {}
     scale: dict[str, onnx.ModelProto] = {}
     with v.check("cosh is one Cosh at every opset from 9 on"):
@@ -165,7 +170,7 @@ def _sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
     return tuple(int(size) for size in rng.integers(4, 8, size=rank))
 
 
-def _run_cosh(v: Verdict, model: onnx.ModelProto, size: tuple[int, ...]) -> None:
+def _run_cosh(v: Judge, model: onnx.ModelProto, size: tuple[int, ...]) -> None:
     x = np.asarray(v.rng.uniform(-4, 4, size=size), np.float32)
     (got,) = graphs.run(model, {"x": x})
     expect_close(got, np.cosh(x.astype(np.float64)).astype(np.float32), name=f"cosh of {describe(x)}")
@@ -252,7 +257,7 @@ def _names(steps: Sequence[tuple[str, tuple[float, ...]]]) -> list[str]:
     return [name for name, _ in steps if name != "add"]
 
 
-def judge_port_python_op(v: Verdict) -> None:
+def judge_port_python_op(v: Judge) -> None:
     models: dict[str, onnx.ModelProto] = {}
     with v.check("the handler is called, once for each use of a Function"):
         for title, steps in CHAINS.items():
@@ -290,7 +295,7 @@ def _unbounded(steps: Sequence[tuple[str, tuple[float, ...]]], x: np.ndarray) ->
     return _computed([(name, (arguments[0], 1e9) if name == "MyClip" else arguments) for name, arguments in steps], x)
 
 
-def _expect_called(v: Verdict, title: str, names: list[str]) -> None:
+def _expect_called(v: Judge, title: str, names: list[str]) -> None:
     calls = [str(name) for name in v.value(f"{title}: calls")]
     if calls == names:
         return
@@ -309,8 +314,7 @@ def _expect_called(v: Verdict, title: str, names: list[str]) -> None:
             f"Registered: {', '.join(registered) or 'nothing'}. {_why_nobody_asked(registered, bool(error))}"
         )
     if error:
-        where = f" ({error.where})" if error.where else ""
-        raise LearnerError(f"{error.message}{where}.{_why_it_raised(error)}")
+        raise explained(error, title, _HANDLER_CAUSES, dict.fromkeys(_SHIFTED, _HANDLER), raised=True)
     raise WrongAnswer(f"The handler was called for {', '.join(calls)}, expected {', '.join(names)}.")
 
 
@@ -326,33 +330,31 @@ def _why_nobody_asked(registered: list[str], failed: bool) -> str:
     return "Functions are nodes of the kind prim::PythonOp, and on the dynamo path nobody asks."
 
 
-def _why_it_raised(error: Recorded) -> str:
-    """What usually stands behind an exception in a handler."""
-    if "torch._C.Node" in error.message and "'type'" in error.message:
-        return " A node has no type today. A value has one: its output, and the handler's own input args[0]."
-    if "z_(): incompatible function arguments" in error.message:
-        return (
-            " g.op was given a Python number as an input. An input is a value of the graph: make a Constant of the number, "
-            'g.op("Constant", value_t=…).'
-        )
-    if "must be suffixed" in error.message:
-        return ""
-    if error.type in ("TypeError", "IndexError", "AttributeError", "ValueError"):
-        return (
-            " Today a handler is called as handler(g, *args, **kwargs): a parameter for the node between g and args would take "
-            "the first input, and shift the others."
-        )
-    return ""
+_HANDLER_CAUSES = {
+    "torch._C.Node … 'type'": "A node has no type today. A value has one: its output, and the handler's own input args[0].",
+    "z_(): incompatible function arguments": (
+        "g.op was given a Python number as an input. An input is a value of the graph: make a Constant of the number, "
+        'g.op("Constant", value_t=…).'
+    ),
+    "must be suffixed": symbolic_causes()["must be suffixed with type"],
+}
+_SHIFTED = ("TypeError: ", "IndexError: ", "AttributeError: ", "ValueError: ")
+_HANDLER = (
+    "Today a handler is called as handler(g, *args, **kwargs): a parameter for the node between g and args would take the first input, "
+    "and shift the others."
+)
+_NOTHING_RETURNED = {
+    "Couldn't export Python operator": (
+        "The handler was called and returned nothing, so the Function is still there: it has to return the value that g.op made."
+    )
+}
 
 
-def _expect_returned(v: Verdict, title: str) -> None:
+def _expect_returned(v: Judge, title: str) -> None:
     """Demand that a handler that was called gave a value back."""
     error = v.error(title)
     if error and v.value(f"{title}: calls") and "Couldn't export Python operator" in error.message:
-        raise WrongAnswer(
-            f"{title}: {error.message}. The handler was called and returned nothing, so the Function is still there: it has to "
-            "return the value that g.op made."
-        )
+        raise explained(error, title, _NOTHING_RETURNED)
 
 
 def _expect_chain(model: onnx.ModelProto, steps: Sequence[tuple[str, tuple[float, ...]]]) -> None:
@@ -433,7 +435,7 @@ def _shown(value: Any) -> str:
     return "nothing (None)" if value is None else f"a {type(value).__name__}"
 
 
-def _expect_refused(v: Verdict) -> None:
+def _expect_refused(v: Judge) -> None:
     error = v.error("unknown")
     if error is None:
         raise WrongAnswer(
@@ -472,9 +474,7 @@ def reference(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
         evaluator = ReferenceEvaluator(model, new_ops=[Scale, ATen, *(named(name) for name in _ATEN)])
         return evaluator.run(None, {"x": x})[0]
     except Exception as error:
-        raise WrongAnswer(
-            f"The model cannot be run on {describe(x)}: {type(error).__name__}: {str(error)[:300]}"
-        ) from None
+        raise WrongAnswer(f"The model cannot be run on {describe(x)}: {sentence(first_line(error))}") from None
 
 
 _ATEN: dict[str, Callable[..., np.ndarray]] = {
@@ -544,7 +544,7 @@ def collect_export_modes(c: Collect) -> None:
         c.value("other: returned", c.attempt("other", modes, as_module(torch.relu), torch.ones(2), path, "something"))
 
 
-def judge_export_modes(v: Verdict) -> None:
+def judge_export_modes(v: Judge) -> None:
     models: dict[str, onnx.ModelProto] = {}
     for leave in MODES:
         with v.check(f"leave {leave!r}: the nodes of the mode"):
@@ -572,7 +572,7 @@ def judge_export_modes(v: Verdict) -> None:
             with about(title):
                 got = reference(model, x)
                 expect_close(got, _NUMPY[name](x.astype(np.float64)).astype(np.float32), name="the output")
-                if not any("::" in entry for entry in graphs.ops(model)):
+                if not nodes.foreign(model):
                     (again,) = graphs.run(model, {"x": x})
                     expect_close(again, got, name="ONNX Runtime's output")
     with v.check("another word is a ValueError that names it"):
@@ -587,7 +587,7 @@ def _wanted(name: str, leave: str) -> list[str]:
     return {"nothing": [], "everything": everything}.get(leave, unmapped)
 
 
-def _expect_error(v: Verdict, title: str, names: list[str]) -> None:
+def _expect_error(v: Judge, title: str, names: list[str]) -> None:
     error = v.error(title)
     if error is None:
         found = sorted(graphs.ops(v.model(title)))
@@ -597,16 +597,16 @@ def _expect_error(v: Verdict, title: str, names: list[str]) -> None:
             f"{', '.join(found)}.{cause}"
         )
     if error.type != "UnsupportedOperatorError":
-        where = f" ({error.where})" if error.where else ""
-        cause = (
-            ". operator_export_type takes a member of torch.onnx.OperatorExportTypes."
-            if "OperatorExportTypes" in error.message
-            else ""
-        )
-        raise WrongAnswer(f"Expected the exporter's UnsupportedOperatorError, got {error.message}{where}{cause}")
+        got = sentence(error.message, _MODE_CAUSES, place=error.place)
+        raise WrongAnswer(f"Expected the exporter's UnsupportedOperatorError, got {got}")
 
 
-def _expect_mode(v: Verdict, title: str, name: str, leave: str) -> onnx.ModelProto:
+_MODE_CAUSES = {
+    "OperatorExportTypes": "operator_export_type takes a member of torch.onnx.OperatorExportTypes.",
+}
+
+
+def _expect_mode(v: Judge, title: str, name: str, leave: str) -> onnx.ModelProto:
     model = v.model(title)
     graphs.expect_opset(model, 13)
     graphs.expect_inputs(model, ["x"])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +13,11 @@ from onnxscript import FLOAT, INT64, script
 from onnxscript import opset18 as op
 from onnxscript.values import Opset
 
-from oplab.checks import graphs
-from oplab.checks.base import Collect, LearnerError, Verdict, find_todo, first_line
+from oplab.checks import exporting, graphs, nodes
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import MIXED_TYPES, TRANSLATION, UNREGISTERED, Causes, explained
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -24,24 +25,6 @@ if TYPE_CHECKING:
     import torch
 
 oplab_1 = Opset("oplab", 1)
-
-
-class ExportError(Exception):
-    """An export failed. The message is the reason that the exporter has wrapped in its own, longer ones."""
-
-
-@contextmanager
-def reasons() -> Iterator[None]:
-    """Turns an exporter's exception into an :class:`ExportError` with the innermost reason."""
-    try:
-        yield
-    except Exception as error:
-        deepest: BaseException = error
-        while deepest.__cause__ is not None:
-            deepest = deepest.__cause__
-        if find_todo(deepest) or deepest is error:
-            raise
-        raise ExportError(first_line(deepest)) from error
 
 
 def module_of(function: Callable[..., Any]) -> torch.nn.Module:
@@ -61,7 +44,7 @@ def export(
     """Export over the dynamo path to ``path`` and return the operators of its FX graph."""
     import torch
 
-    with warnings.catch_warnings(), reasons():
+    with warnings.catch_warnings(), exporting.reasons():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
             module,
@@ -87,44 +70,29 @@ def record_table(c: Collect, table: Any) -> bool:
     return True
 
 
-def expect_exported(v: Verdict, title: str, operator: str) -> onnx.ModelProto:
+def expect_exported(v: Judge, title: str, operator: str) -> onnx.ModelProto:
     """The model of one export; where there is none, why."""
     error = v.error(title)
     if error:
-        cause = export_cause(error.message, [str(key) for key in v.value("keys")], operator)
-        reason = error.message.removeprefix("ExportError: ").rstrip(".")
-        where = f" ({error.where})" if error.where else ""
-        raise (LearnerError if error.where and not cause else WrongAnswer)(f"{title}: {reason}{where}.{cause}")
+        keys = [str(key) for key in v.value("keys")]
+        raise explained(error, title, table_causes(keys, operator), TRANSLATION)
     return v.model(title)
 
 
-def export_cause(message: str, keys: Sequence[str], operator: str) -> str:
-    """What usually stands behind an exporter's error."""
-    packet = next((key for key in keys if key.startswith("OpOverloadPacket")), None)
-    if "instead of an OpOverloadPacket" in message or packet and "Target" in message:
-        return f" A packet is all overloads together: the key is one of them, torch.ops.{operator}."
-    if "No ONNX function found" in message or "No decompositions registered" in message:
-        shown = ", ".join(key.partition(" ")[2] for key in keys)
-        if not keys:
-            return (
-                " The table is empty. What register_custom_op_symbolic registers serves the TorchScript path alone; the dynamo path "
-                "asks this table."
-            )
-        return f" Nothing asked for the table's keys ({shown}): the model calls torch.ops.{operator}, and that overload is the key."
-    if "No schema registered" in message:
-        return (
-            " A plain function is traced, and each call of an operator looks for its ONNX schema. For a domain of your own use "
-            "@script, with typed arguments and a typed result."
-        )
-    if "number of values and replacements" in message:
-        return " A @script function that calls a domain of its own needs a typed result: -> FLOAT[...]."
-    if "Opset mismatch when inlining" in message:
-        return " The exporter translates in opset 18 and converts afterwards: a @script translation uses opset18."
-    if "Required attribute" in message:
-        return " The exporter passes on what the call has given; what it leaves out needs a default in the translation."
-    if "no fake impl" in message:
-        return " Without a fake nobody knows what comes out: register_fake."
-    return ""
+def table_causes(keys: Sequence[str], operator: str) -> Causes:
+    """What an exporter's error means for a table with these keys, where ``operator`` is to be translated."""
+    packet = f"A packet is all overloads together: the key is one of them, torch.ops.{operator}."
+    shown = ", ".join(key.partition(" ")[2] for key in keys)
+    missing = (
+        f"Nothing asked for the table's keys ({shown}): the model calls torch.ops.{operator}, and that overload is the key."
+        if keys
+        else "The table is empty. What register_custom_op_symbolic registers serves the TorchScript path alone; the dynamo path asks "
+        "this table."
+    )
+    found = {"instead of an OpOverloadPacket": packet}
+    if any(key.startswith("OpOverloadPacket") for key in keys):
+        found["Target"] = packet
+    return {**found, "No ONNX function found": missing, "No decompositions registered": missing}
 
 
 # --- translate_hypot -----------------------------------------------------------------------------------------------
@@ -177,7 +145,7 @@ def collect_translate_hypot(c: Collect) -> None:
             return
 
 
-def judge_translate_hypot(v: Verdict) -> None:
+def judge_translate_hypot(v: Judge) -> None:
     numbers = {title: hypot_numbers(v.rng, case) for title, case in HYPOTS.items()}
     models: dict[str, onnx.ModelProto] = {}
     with v.check("torch.hypot exports with the table"):
@@ -190,7 +158,7 @@ def judge_translate_hypot(v: Verdict) -> None:
     with v.check("standard operators that read both inputs"):
         for title, model in models.items():
             with about(title):
-                foreign = [name for name in graphs.ops(model) if "::" in name]
+                foreign = nodes.foreign(model)
                 if foreign:
                     raise WrongAnswer(
                         f"Expected ONNX's own operators, the graph has {foreign[0]}: no runtime has a kernel for it."
@@ -326,7 +294,7 @@ def record_pair(c: Collect, result: Any) -> bool:
     return record_table(c, result[1])
 
 
-def expect_pair(v: Verdict, name: str) -> None:
+def expect_pair(v: Judge, name: str) -> None:
     if v.value("returned") != "a function and a dict":
         raise WrongAnswer(f"Expected ({name}, table), a function and a dict, got {v.value('returned')}.")
 
@@ -335,9 +303,7 @@ def pair(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> list[n
     return [rng.normal(size=shape).astype(dtype) for _ in range(2)]
 
 
-def judge_translate_my_add(v: Verdict) -> None:
-    from oplab import ops
-
+def judge_translate_my_add(v: Judge) -> None:
     drawn = calls(v.rng)
     inputs = [[x.T for x in pair(v.rng, (4, 5), call.dtype)] for call in drawn]
     with v.check("returns a function and a table"):
@@ -380,13 +346,7 @@ def judge_translate_my_add(v: Verdict) -> None:
             for size in ADD_SIZES:
                 a, b = pair(v.rng, size, call.dtype)
                 with about(call.title):
-                    try:
-                        (got,) = ops.session(models[call.title], threads=1).run(None, {"a": a, "b": b})
-                    except Exception as error:
-                        text = " ".join(str(error).split())[:400]
-                        raise WrongAnswer(
-                            f"ONNX Runtime with the course's kernels, a and b {describe(a)}: {text}"
-                        ) from None
+                    (got,) = graphs.run(models[call.title], {"a": a, "b": b}, kernels=True)
                     right = np.maximum(call.apply(a, b), 0)
                     expect_close(got, right, name=f"relu(my_add) of {describe(a)} in ONNX Runtime")
 
@@ -542,7 +502,7 @@ def check_operators(function: Callable[..., Any], *args: Any) -> None:
         torch.library.opcheck(operator, given, named, test_utils=("test_schema", "test_faketensor"))
 
 
-def judge_data_dependent_shape(v: Verdict) -> None:
+def judge_data_dependent_shape(v: Judge) -> None:
     sizes = draw_size(v.rng)
     eager = [draw_cloud(v.rng, cloud, sizes[0]) for cloud in [*CLOUDS, PLANE]]
     draw_cloud(v.rng, CLOUDS[0], sizes[0])  # opcheck's
@@ -562,14 +522,14 @@ def judge_data_dependent_shape(v: Verdict) -> None:
     with v.check("torch.library.opcheck passes"):
         error = v.error("opcheck")
         if error:
-            raise WrongAnswer(f"{error.message}{fake_cause(error.message)}")
+            raise explained(error, "opcheck", _FAKE_CAUSES, TRANSLATION)
     models: dict[str, onnx.ModelProto] = {}
     with v.check("exports as one operator, to standard ones"):
         for title in examples:
             models[title] = expect_exported(v, title, "<namespace>.voxel_pool.default")
             with about(title):
                 expect_one_operator(v.value(f"{title}: operators"))
-                foreign = [name for name in graphs.ops(models[title]) if "::" in name]
+                foreign = nodes.foreign(models[title])
                 if foreign:
                     raise WrongAnswer(f"Expected ONNX's own operators, the graph has {foreign[0]}.")
                 graphs.expect_inputs(models[title], ["points"])
@@ -655,13 +615,12 @@ def expect_one_operator(found: Any) -> None:
         )
 
 
-def fake_cause(message: str) -> str:
-    if "are not equal" in message:
-        return (
-            " The fake promises another shape than the operator gives. How many cells are occupied is data, which a fake cannot read: "
-            "new_dynamic_size()."
-        )
-    return ""
+_FAKE_CAUSES = {
+    "are not equal": (
+        "The fake promises another shape than the operator gives. How many cells are occupied is data, which a fake cannot read: "
+        "new_dynamic_size()."
+    )
+}
 
 
 # --- attach_function -----------------------------------------------------------------------------------------------
@@ -758,7 +717,7 @@ def collect_attach_function(c: Collect) -> None:
         path.parent.mkdir()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            c.attempt(title, attach_quietly, attach, *job, path)
+            c.attempt(title, with_reasons, attach, *job, path)
         c.value(f"{title}: files", sorted(entry.name for entry in path.parent.iterdir())[:5])
         if title not in FAULTS:
             c.file(title, path)
@@ -766,18 +725,13 @@ def collect_attach_function(c: Collect) -> None:
                 return
 
 
-def attach_quietly(attach: Callable[..., Any], *job: Any) -> None:
-    """Call it; an exporter's exception is told with its reason, any other one passes as it is."""
-    import torch
-
-    try:
+def with_reasons(attach: Callable[..., Any], *job: Any) -> None:
+    """Call the learner's function; an exporter's exception is told with its reason."""
+    with exporting.reasons():
         attach(*job)
-    except torch.onnx.OnnxExporterError as error:
-        with reasons():
-            raise error
 
 
-def judge_attach_function(v: Verdict) -> None:
+def judge_attach_function(v: Judge) -> None:
     n1, n2, n3, n4, n5 = attach_numbers(v.rng)
     weight = attach_weight(v.rng)
     models: dict[str, onnx.ModelProto] = {}
@@ -847,21 +801,24 @@ def judge_attach_function(v: Verdict) -> None:
                 )
 
 
-def explain_attach(v: Verdict, title: str) -> None:
+def explain_attach(v: Judge, title: str) -> None:
     """Why there is no file for a table that is right."""
     error = v.error(title)
     if error is None:
         return
-    cause = export_cause(error.message, [], "")
-    if "is not a registered function/op" in error.message:
-        cause = " ONNX Runtime ran the program before it knew what MyAdd means: attach the function first, then verify."
-    elif "inconsistent type" in error.message or "bound to different types" in error.message:
-        cause = " A number in the function is float32: CastLike gives it the dtype of an input."
-    elif error.type == "AssertionError":
-        cause = " This table is right, and the program is not PyTorch's. What differs here is the attached function, or the tolerance."
-    where = f" ({error.where})" if error.where else ""
-    reason = error.message.removeprefix("ExportError: ").rstrip(".")
-    raise (WrongAnswer if cause else LearnerError)(f"{title}: {reason}{where}.{cause}")
+    raise explained(error, title, _ATTACH_CAUSES, TRANSLATION)
+
+
+_FLOAT_NUMBER = "A number in the function is float32: CastLike gives it the dtype of an input."
+_ATTACH_CAUSES = {
+    UNREGISTERED: "ONNX Runtime ran the program before it knew what MyAdd means: attach the function first, then verify.",
+    "inconsistent type": _FLOAT_NUMBER,
+    MIXED_TYPES: _FLOAT_NUMBER,
+    "does not match expected type": _FLOAT_NUMBER,
+    "AssertionError": (
+        "This table is right, and the program is not PyTorch's. What differs here is the attached function, or the tolerance."
+    ),
+}
 
 
 def expect_function(model: onnx.ModelProto, count: int) -> None:
@@ -891,11 +848,7 @@ def expect_run(
     names = [value.name for value in model.graph.input]
     if len(names) != 2:
         raise WrongAnswer(f"{title}: expected two graph inputs, got {names}.")
-    try:
-        (got,) = graphs.run(model, dict(zip(names, (a, b), strict=True)), "Stock ONNX Runtime")
-    except WrongAnswer as error:
-        mixed = "bound to different types" in str(error) or "does not match expected type" in str(error)
-        hint = " A number in the function is float32: CastLike gives it the dtype of an input." if mixed else ""
-        raise WrongAnswer(f"{title}: {error}{hint}") from None
+    with about(title):
+        (got,) = graphs.run(model, dict(zip(names, (a, b), strict=True)), "Stock ONNX Runtime", causes=_ATTACH_CAUSES)
     tolerance = {"rtol": 1e-3, "atol": 1e-3} if a.dtype == np.float32 else {}
     expect_close(got, right, name=f"{title}: the output for {describe(a)}", likely=dict(causes), **tolerance)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, LearnerError, Verdict
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import NO_CAUSES, OUTPUT_TYPE, UNREGISTERED, Causes, explained
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -43,13 +45,11 @@ def make_model(
     )
 
 
-def rethrow(v: Verdict, name: str, causes: Mapping[str, str]) -> None:
+def rethrow(v: Judge, name: str, causes: Causes = NO_CAUSES) -> None:
     """Raise what was recorded as an exception under ``name``, with what usually stands behind it."""
     error = v.error(name)
     if error:
-        place = f" ({error.where})" if error.where else ""
-        why = next((f" {cause}" for words, cause in causes.items() if words in error.message), "")
-        raise (LearnerError if error.where else WrongAnswer)(f"{name}: {error.message.rstrip('.')}.{place}{why}")
+        raise explained(error, name, causes, raised=True)
 
 
 def answer(c: Collect, name: str, function: str, *args: Any) -> tuple[Any] | None:
@@ -155,10 +155,10 @@ def collect_reference_knn(c: Collect) -> None:
         c.value(query.title, c.attempt(query.title, run, query, feeds))
 
 
-def judge_reference_knn(v: Verdict) -> None:
+def judge_reference_knn(v: Judge) -> None:
     drawn = {query.title: draw_points(v.rng, query) for query in QUERIES}
     with v.check("a class that the evaluator finds"):
-        rethrow(v, "the class", {})
+        rethrow(v, "the class")
         expect_found(v)
     if not v.ok:
         return
@@ -175,7 +175,7 @@ def judge_reference_knn(v: Verdict) -> None:
             return
 
 
-def expect_found(v: Verdict) -> None:
+def expect_found(v: Judge) -> None:
     """The class has the two names by which the evaluator looks it up."""
     kind = v.value("kind")
     if not v.value("is a class"):
@@ -211,7 +211,7 @@ _REFERENCE_CAUSES = {
 }
 
 
-def expect_neighbours(v: Verdict, query: Query, feeds: Mapping[str, np.ndarray]) -> None:
+def expect_neighbours(v: Judge, query: Query, feeds: Mapping[str, np.ndarray]) -> None:
     rethrow(v, query.title, _REFERENCE_CAUSES)
     results = v.value(query.title)
     idx, dist = neighbours(feeds, query.nsample)
@@ -427,7 +427,7 @@ def _watch_kernels(c: Collect, extensions: Any) -> None:
 _SESSION_CAUSES = {
     "oplab:MyAdd": "A node was left in the domain oplab. Kernels that onnx_op declares live in ai.onnx.contrib only.",
     "has input size": "A kernel is declared with another number of inputs than the node has: `inputs` is a list of one type for each.",
-    "is not a registered function/op": "No kernel is declared under this name. Its op_type and the node's have to be the same.",
+    UNREGISTERED: "No kernel is declared under this name. Its op_type and the node's have to be the same.",
     "name and type don't match": "The attribute is FLOAT in the model and declared as another type: attrs takes a dict with PyOp.dt_float.",
     "Unable to find attribute": (
         "A kernel of onnx_op has no defaults: where the node leaves an attribute out, ONNX Runtime refuses the session. Write "
@@ -435,12 +435,12 @@ _SESSION_CAUSES = {
     ),
     "'tensor(double)' of input": "No kernel takes double. One name can be declared several times, once for each type of its inputs.",
     "'tensor(float)' of input": "No kernel takes float. One name can be declared several times, once for each type of its inputs.",
-    "does not match expected type": "A kernel declares another type for its output than for its inputs. MyAdd's are the same.",
+    OUTPUT_TYPE: "A kernel declares another type for its output than for its inputs. MyAdd's are the same.",
     "Conflicting with a registered kernel": "One name was declared twice with the same types of inputs.",
 }
 
 
-def judge_pyop_my_add(v: Verdict) -> None:
+def judge_pyop_my_add(v: Judge) -> None:
     with v.check("onnxruntime_extensions is there"):
         python = str(v.value("no package for"))[:10]
         if python:
@@ -450,7 +450,7 @@ def judge_pyop_my_add(v: Verdict) -> None:
     coefficients = draw_coefficients(v.rng, short=True)
     before = my_add_model(coefficients, {"": 18, "oplab": 1})
     with v.check("every MyAdd is a node of ai.onnx.contrib, all else is as it was"):
-        rethrow(v, "the answer", {})
+        rethrow(v, "the answer")
         expect_model(v, "type")
         model = v.model("the model")
         expect_renamed(before, model)
@@ -483,7 +483,7 @@ def judge_pyop_my_add(v: Verdict) -> None:
     ):
         with v.check(name):
             for shape, feeds in drawn:
-                rethrow(v, str(list(shape)), {})
+                rethrow(v, str(list(shape)))
                 got = dict(zip(coefficients, v.value(str(list(shape))), strict=True))
                 for output in outputs:
                     expect_sum(got[output], coefficients, output, feeds)
@@ -491,7 +491,7 @@ def judge_pyop_my_add(v: Verdict) -> None:
             return
 
 
-def expect_model(v: Verdict, name: str) -> None:
+def expect_model(v: Judge, name: str) -> None:
     """The function returned a ModelProto; the name of what it returned is recorded under ``name``."""
     kind = v.value(name)
     if kind != "ModelProto":
@@ -618,13 +618,13 @@ def collect_function_my_add(c: Collect) -> None:
             c.file(host.title, _written(c, f"{number}.onnx", returned[0]))
 
 
-def judge_function_my_add(v: Verdict) -> None:
+def judge_function_my_add(v: Judge) -> None:
     coefficients = draw_coefficients(v.rng)
     models: dict[str, onnx.ModelProto] = {}
     with v.check("one function oplab::MyAdd, and the graph as it was"):
         for host in HOSTS:
             with about(host.title):
-                rethrow(v, host.title, {})
+                rethrow(v, host.title)
                 expect_model(v, f"type, {host.title}")
                 models[host.title] = model = v.model(host.title)
                 expect_function(host_model(host, coefficients), model)

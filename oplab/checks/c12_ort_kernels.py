@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
+from oplab.checks.ort_errors import UNREGISTERED, status
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -198,7 +200,7 @@ _STAGES = {
 }
 
 
-def outcome(v: Verdict, op: str, case: Case) -> tuple[str, str]:
+def outcome(v: Judge, op: str, case: Case) -> tuple[str, str]:
     """What came of a case: ``ok`` or an exception's type, and what it said.
 
     Raises:
@@ -220,16 +222,16 @@ def outcome(v: Verdict, op: str, case: Case) -> tuple[str, str]:
             f"{case.title}: {where}, the process ended ({how}). {look} `oplab check c12.{exercise_of(op)} --sanitize` finds the line."
         )
     if during == "register":
-        raise WrongAnswer(f"{case.title}: the library cannot be registered: {_short(says)}")
-    if "is not a registered function/op" in says:
+        raise WrongAnswer(f"{case.title}: the library cannot be registered: {status(says)}")
+    if UNREGISTERED in says:
         raise _unknown(op, case)
     if "type inference failed" in says or re.search(r"put parameter \(.*\) of operator .* is invalid", says):
         raise WrongAnswer(
-            f"{case.title}: the operator is not declared for float tensors, or not with these inputs: {_short(says)}"
+            f"{case.title}: the operator is not declared for float tensors, or not with these inputs: {status(says)}"
         )
     if "has input size" in says or "has output size" in says:
         raise WrongAnswer(
-            f"{case.title}: the operator is declared with another number of inputs or outputs: {_short(says)}"
+            f"{case.title}: the operator is declared with another number of inputs or outputs: {status(says)}"
         )
     return state, says
 
@@ -249,7 +251,7 @@ def _unknown(op: str, case: Case) -> WrongAnswer:
     )
 
 
-def result(v: Verdict, op: str, case: Case) -> np.ndarray:
+def result(v: Judge, op: str, case: Case) -> np.ndarray:
     """The output of a case that has to work."""
     state, says = outcome(v, op, case)
     if state != "ok":
@@ -264,15 +266,15 @@ def result(v: Verdict, op: str, case: Case) -> np.ndarray:
                 why = "A model may leave it out, and then the default counts."
             else:
                 why = f"The attributes of {op} are {' and '.join(given)}."
-            raise WrongAnswer(f"{case.title}: {_short(says)} {why}")
+            raise WrongAnswer(f"{case.title}: {status(says)} {why}")
         if "name and type don't match" in says and op == "Foo":
             raise WrongAnswer(
-                f"{case.title}: {_short(says)} (attr1 is a float attribute, attr2 an int, int64_t in C++)"
+                f"{case.title}: {status(says)} (attr1 is a float attribute, attr2 an int, int64_t in C++)"
             )
         if str(v.value(f"{case.title}: during")) == "run":
             given = " and ".join(str(list(shape)) for shape in case.shapes)
-            raise WrongAnswer(f"{case.title}: inputs of {given} are right, and the kernel refuses them: {_short(says)}")
-        raise WrongAnswer(f"{case.title}: {_short(says)}")
+            raise WrongAnswer(f"{case.title}: inputs of {given} are right, and the kernel refuses them: {status(says)}")
+        raise WrongAnswer(f"{case.title}: {status(says)}")
     beside = v.value(f"{case.title}: beside")
     y = v.array(f"{case.title}: y")
     if type(beside) is not int or beside:
@@ -283,7 +285,7 @@ def result(v: Verdict, op: str, case: Case) -> np.ndarray:
     return y
 
 
-def expect_result(v: Verdict, op: str, case: Case, expected: np.ndarray, likely: Mapping[str, np.ndarray]) -> None:
+def expect_result(v: Judge, op: str, case: Case, expected: np.ndarray, likely: Mapping[str, np.ndarray]) -> None:
     """Demand the values, and that every element was written."""
     y = result(v, op, case)
     if y.dtype == expected.dtype and y.shape == expected.shape:
@@ -301,13 +303,6 @@ def expect_result(v: Verdict, op: str, case: Case, expected: np.ndarray, likely:
     expect_close(y, expected, name=case.title, likely=dict(likely))
 
 
-def _short(says: str) -> str:
-    """What ONNX Runtime said, without the words that are always the same."""
-    text = " ".join(says.split())
-    text = re.sub(r"^.*?(?:Status Message: |Exception during initialization: |: (?:FAIL|INVALID_GRAPH) : )", "", text)
-    return text[:300] or "ONNX Runtime failed and said nothing."
-
-
 def _bad_shapes(title: str, *shapes: tuple[int, ...], version: int = 1, **attributes: Any) -> Case:
     """A case with shapes that must be refused."""
     return Case(title, shapes, attributes, version, refused=True)
@@ -318,9 +313,7 @@ def _bad_attribute(title: str, *shapes: tuple[int, ...], version: int = 1, **att
     return Case(title, shapes, attributes, version, refused=True, wrong=title.split()[0])
 
 
-def expect_refused(
-    v: Verdict, op: str, names: Sequence[str], case: Case, words: Sequence[str], prefix: str = ""
-) -> None:
+def expect_refused(v: Judge, op: str, names: Sequence[str], case: Case, words: Sequence[str], prefix: str = "") -> None:
     """Demand that a case ends with a status whose sentence holds ``words``.
 
     Shapes are refused when the model runs, with the code ORT_INVALID_ARGUMENT, which no exception keeps. A wrong attribute is refused when
@@ -332,7 +325,7 @@ def expect_refused(
         y = describe(v.array(f"{case.title}: y"))
         why = _why_refused(op, case)
         raise WrongAnswer(f"{case.title}: the kernel ran and gave {y} for {' and '.join(names)} of {shapes}.{why}")
-    short = _short(says)
+    short = status(says)
     if "unknown exception" in says:
         raise WrongAnswer(
             f"{case.title}: an exception that is no std::exception left the kernel, and its text is lost ({short}). Return a status."
@@ -438,7 +431,7 @@ def collect_my_add(c: Collect) -> None:
     run_cases(c, "MyAdd", ("a", "b"), [*MY_ADD, *(case for case, _ in MY_ADD_TYPES + MY_ADD_SHAPES)])
 
 
-def judge_my_add(v: Verdict) -> None:
+def judge_my_add(v: Judge) -> None:
     inputs = [draw(v.rng, case) for case in MY_ADD]
     for name, chosen in (
         ("3a + 2b where the model sets no attribute", (0, 1)),
@@ -464,7 +457,7 @@ def judge_my_add(v: Verdict) -> None:
 
 
 @np.errstate(invalid="ignore")
-def _expect_my_add(v: Verdict, case: Case, a: np.ndarray, b: np.ndarray) -> None:
+def _expect_my_add(v: Judge, case: Case, a: np.ndarray, b: np.ndarray) -> None:
     alpha, beta = (np.float32(case.attributes.get(name, value)) for name, value in (("alpha", 3.0), ("beta", 2.0)))
     cut = np.trunc(alpha), np.trunc(beta)
     likely = {
@@ -528,7 +521,7 @@ def collect_errors(c: Collect) -> None:
 
 
 @np.errstate(invalid="ignore")
-def judge_errors(v: Verdict) -> None:
+def judge_errors(v: Judge) -> None:
     inputs = [draw(v.rng, case) for case in GOOD]
     with v.check("computes x + scale*bias where all is well"):
         for case, (x, bias) in zip(GOOD, inputs, strict=True):
@@ -579,7 +572,7 @@ def collect_port_foo(c: Collect) -> None:
     run_cases(c, "Foo", ("input1", "input2"), [*PORT_FOO, *(case for case, _ in PORT_FOO_TYPES + PORT_FOO_SHAPES)])
 
 
-def judge_port_foo(v: Verdict) -> None:
+def judge_port_foo(v: Judge) -> None:
     inputs = [draw(v.rng, case) for case in PORT_FOO]
     for name, chosen in (("attr1*input1 + input2**attr2", range(6)), ("any shape and any values", (6, 7, 8))):
         with v.check(name):
@@ -605,7 +598,7 @@ def judge_port_foo(v: Verdict) -> None:
                 expect_refused(v, "Foo", ("input1", "input2"), case, words)
 
 
-def _expect_foo(v: Verdict, case: Case, input1: np.ndarray, input2: np.ndarray) -> None:
+def _expect_foo(v: Judge, case: Case, input1: np.ndarray, input2: np.ndarray) -> None:
     attr1, attr2 = np.float32(case.attributes["attr1"]), case.attributes["attr2"]
     with np.errstate(all="ignore"):
         likely = {

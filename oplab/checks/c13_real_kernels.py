@@ -5,106 +5,32 @@ Each learner's library registers the domain ``lab``, so that none of the course'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oplab.checks.base import Collect, Recorded, Verdict
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.kernels import expect_refusal, one_node, outputs, record, session, without_shapes
+from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
-    import onnxruntime
 
-Value = tuple[str, str, Sequence[int | str]]  # name, dtype, shape
-
-
-def one_node(
-    op: str,
-    inputs: Sequence[Value],
-    wired: Sequence[str],
-    outputs: Sequence[Value],
-    attributes: Mapping[str, int | str] = {},
-) -> onnx.ModelProto:
-    """A model of one node of the domain ``lab``; ``wired`` are the node's inputs, ``""`` for one that is not given."""
-    from onnx import helper
-
-    def info(value: Value) -> onnx.ValueInfoProto:
-        name, dtype, shape = value
-        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
-
-    node = helper.make_node(op, list(wired), [name for name, _, _ in outputs], domain="lab", **attributes)
-    graph = helper.make_graph([node], op, [info(value) for value in inputs], [info(value) for value in outputs])
-    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("lab", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
-
-
-def without_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with inputs of any rank: ONNX Runtime then asks the kernel, and does not refuse them by itself."""
-    for value in model.graph.input:
-        value.type.tensor_type.ClearField("shape")
-    return model
-
-
-def session(c: Collect, title: str, model: onnx.ModelProto, threads: int = 1) -> onnxruntime.InferenceSession | None:
-    """A session with the learner's library; None, and the exception as evidence under ``title``, where it is refused."""
-    import oplab
-
-    return c.attempt(title, oplab.session, model, threads=threads, libraries=[c.library])
-
-
-def record(c: Collect, title: str, run: onnxruntime.InferenceSession | None, feeds: Mapping[str, np.ndarray]) -> None:
-    """What a session gives for these inputs, as evidence under ``title``."""
-    outputs = c.attempt(title, run.run, None, dict(feeds)) if run else None
-    if outputs is not None:
-        c.value(title, outputs)
-
-
-def outputs(v: Verdict, title: str, count: int) -> list[np.ndarray]:
-    """The arrays recorded under ``title``.
-
-    Raises:
-        Wrong: the session was refused or failed; with its sentence and, where it is known, the cause.
-    """
-    error = v.error(title)
-    if error:
-        raise WrongAnswer(f"ONNX Runtime says: {error.message}{_cause(error)}")
-    found = v.value(title)
-    if type(found) is not list or len(found) != count or not all(type(entry) is np.ndarray for entry in found):
-        raise WrongAnswer(f"Expected {count} arrays, got something else.")
-    return found
-
-
-def _cause(error: Recorded) -> str:
-    """The likely cause of what ONNX Runtime says about a learner's operator."""
-    words = error.message
-    if "is not a registered function/op" in words:
-        return " The library has no such operator in the domain lab: compare the name that it registers with the one in the stub."
-    if "of output arg" in words and "does not match expected type" in words:
-        return " The operator declares another type for this output: see GetOutputType, or the type of the Tensor<…>&."
-    if "of input parameter" in words and "is invalid" in words:
-        return " The operator declares another type for this input: GetInputType is asked once for each index."
-    if "not in range [min=" in words:
-        return (
-            " Each input that a model may leave out has to be declared optional, by its index; the others are required."
-        )
-    if "is missing" in words and "nput" in words:
-        return " The index is beyond the last input: ask GetInputCount() before GetInput()."
-    if "bad optional access" in words:
-        return " An optional input was read that this model does not give: ask has_value() first."
-    return ""
-
-
-def expect_refusal(v: Verdict, title: str, what: str, likely: str = "") -> None:
-    """Demand that a run ended with a sentence; ``what`` is wrong with its inputs."""
-    error = v.error(title)
-    if error is None:
-        raise WrongAnswer(f"{what}: expected an error status with a sentence, but Compute gave a result.{likely}")
-    if len(error.message) < 20:
-        raise WrongAnswer(f"{what}: the status has no sentence ({error.message!r}): say what is wrong.")
+_CAUSES = {
+    UNREGISTERED: "The library has no such operator in the domain lab: compare the name that it registers with the one in the stub.",
+    OUTPUT_TYPE: "The operator declares another type for this output: see GetOutputType, or the type of the Tensor<…>&.",
+    INPUT_TYPE: "The operator declares another type for this input: GetInputType is asked once for each index.",
+    "not in range [min=": (
+        "Each input that a model may leave out has to be declared optional, by its index; the others are required."
+    ),
+    "nput … is missing": "The index is beyond the last input: ask GetInputCount() before GetInput().",
+    "bad optional access": "An optional input was read that this model does not give: ask has_value() first.",
+}
 
 
 # --- grid ----------------------------------------------------------------------------------------------------------
@@ -123,8 +49,8 @@ GRID_COUNTS = (40, 1, 0)
 
 
 def grid_model(wired: Sequence[str]) -> onnx.ModelProto:
-    given = [(name, "float32", GRID_DIMS[name]) for name in wired if name]
-    return one_node("Grid", given, wired, [("cluster", "int64", ["n"])])
+    given = {name: ("float32", GRID_DIMS[name]) for name in wired if name}
+    return one_node("Grid", given, {"cluster": ("int64", ["n"])}, wired)
 
 
 def grid_inputs(rng: np.random.Generator, wired: Iterable[str], count: int, d: int) -> dict[str, np.ndarray]:
@@ -188,12 +114,12 @@ def collect_grid(c: Collect) -> None:
     record(c, "afterwards", run, grid_inputs(c.rng, GRID_WIRES["start and end"], 7, 3))
 
 
-def judge_grid(v: Verdict) -> None:
+def judge_grid(v: Judge) -> None:
     with v.check("ONNX Runtime takes the operator, whichever optional inputs a model leaves out"):
         for title in GRID_WIRES:
             with about(title):
                 if v.error(title):
-                    outputs(v, title, 1)
+                    outputs(v, title, 1, _CAUSES)
     if not v.ok:
         return
     cases = {
@@ -207,23 +133,23 @@ def judge_grid(v: Verdict) -> None:
             for (title, count, d), feeds in cases.items():
                 if count in counts:
                     with about(f"{title}, {count} point{'s' * (count != 1)} in {d}-D"):
-                        expect_voxels(outputs(v, f"{title}, {count}, {d}", 1)[0], feeds)
+                        expect_voxels(outputs(v, f"{title}, {count}, {d}", 1, _CAUSES)[0], feeds)
     refusals = list(grid_refusals(v.rng))
     with v.check("counts as far as int64 can"):
         for title, feeds in far_grids().items():
             with about(title):
-                expect_voxels(outputs(v, title, 1)[0], feeds)
+                expect_voxels(outputs(v, title, 1, _CAUSES)[0], feeds)
     with v.check("answers a size, start or end of the wrong length with a status"):
         for title in refusals:
             if "values" in title or "scalar" in title:
-                expect_refusal(v, title, title, " Compare each shape with pos's before you read.")
+                expect_refusal(v, title, likely="Compare each shape with pos's before you read.")
     with v.check("answers a size, a coordinate or a number of voxels that cannot be with a status"):
         for title in refusals:
             if "values" not in title and "scalar" not in title:
-                expect_refusal(v, title, title)
+                expect_refusal(v, title)
     with v.check("goes on after a refusal"):
         feeds = grid_inputs(v.rng, GRID_WIRES["start and end"], 7, 3)
-        expect_voxels(outputs(v, "afterwards", 1)[0], feeds)
+        expect_voxels(outputs(v, "afterwards", 1, _CAUSES)[0], feeds)
 
 
 def expect_voxels(got: np.ndarray, feeds: dict[str, np.ndarray]) -> None:
@@ -314,9 +240,9 @@ KNN_DIMS = {"xyz": ["n", "c"], "offset": ["b"], "new_xyz": ["m", "e"], "new_offs
 
 
 def knn_model(wired: Sequence[str], nsample: int | str | None) -> onnx.ModelProto:
-    given = [(name, "int64" if "offset" in name else "float32", KNN_DIMS[name]) for name in wired if name]
-    made = [("idx", "int32", ["q", "k"]), ("dist", "float32", ["q", "k"])]
-    return one_node("KNNQuery", given, wired, made, {} if nsample is None else {"nsample": nsample})
+    given = {name: ("int64" if "offset" in name else "float32", KNN_DIMS[name]) for name in wired if name}
+    made = {"idx": ("int32", ["q", "k"]), "dist": ("float32", ["q", "k"])}
+    return one_node("KNNQuery", given, made, wired, nsample=nsample)
 
 
 def knn_inputs(rng: np.random.Generator, cloud: Cloud) -> dict[str, np.ndarray]:
@@ -400,13 +326,13 @@ def collect_knn_query(c: Collect) -> None:
         session(c, f"nsample {nsample}", knn_model(["xyz", "offset"], nsample))
 
 
-def judge_knn_query(v: Verdict) -> None:
+def judge_knn_query(v: Judge) -> None:
     cases = [(cloud, knn_inputs(v.rng, cloud)) for cloud in CLOUDS]
     found: dict[Cloud, list[np.ndarray]] = {}
     with v.check("ONNX Runtime takes the operator and runs it"):
         for cloud, _ in cases:
             with about(cloud.title):
-                found[cloud] = outputs(v, cloud.title, 2)
+                found[cloud] = outputs(v, cloud.title, 2, _CAUSES)
     if not v.ok:
         return
     with v.check("idx holds the nearest points of the same batch, nearest first"):
@@ -420,22 +346,22 @@ def judge_knn_query(v: Verdict) -> None:
     with v.check("offsets that do not fit the points get a status"):
         for title in KNN_REFUSALS:
             if "without" not in title:
-                expect_refusal(v, title, title, " Check the offsets before you use them as indices.")
+                expect_refusal(v, title, likely="Check the offsets before you use them as indices.")
     with v.check("one of new_xyz and new_offset alone gets a status"):
         for title in KNN_REFUSALS:
             if "without" in title:
-                expect_refusal(v, title, title)
+                expect_refusal(v, title)
     with v.check("points that are not finite get a status"):
         for title in KNN_NOT_FINITE:
-            likely = " The distance to such a point has no place in any order, so the sort leaves wrong neighbours for other points too."
-            expect_refusal(v, title, title, likely)
+            likely = "The distance to such a point has no place in any order, so the sort leaves wrong neighbours for other points too."
+            expect_refusal(v, title, likely=likely)
     with v.check("inputs of another shape get a status"):
         for title in KNN_SHAPES:
-            expect_refusal(v, title, title, " Ask for the number of dimensions before you read one.")
+            expect_refusal(v, title, likely="Ask for the number of dimensions before you read one.")
     with v.check("nsample is required, an int and positive"):
-        expect_refusal(v, "nsample 0", "The attribute nsample is 0", " Check it in the constructor.")
-        expect_refusal(v, "nsample None", "The attribute nsample is missing", " It has no default.")
-        expect_refusal(v, "nsample three", "The attribute nsample is a text", " A default would hide it.")
+        expect_refusal(v, "nsample 0", "The attribute nsample is 0", "Check it in the constructor.")
+        expect_refusal(v, "nsample None", "The attribute nsample is missing", "It has no default.")
+        expect_refusal(v, "nsample three", "The attribute nsample is a text", "A default would hide it.")
 
 
 def expect_neighbours(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray]) -> None:
@@ -514,7 +440,7 @@ THREADS = (1, 2, 4)
 
 def blur_model() -> onnx.ModelProto:
     shape = ["h", "w"]
-    return one_node("Blur", [("x", "float32", shape)], ["x"], [("y", "float32", shape), ("total", "float64", ["one"])])
+    return one_node("Blur", {"x": ("float32", shape)}, {"y": ("float32", shape), "total": ("float64", ["one"])})
 
 
 def mountain(rng: np.random.Generator) -> np.ndarray:
@@ -558,7 +484,7 @@ def collect_parallel(c: Collect) -> None:
         c.value(title, [*found.pieces, *found.writes, found.where] if found else None)
 
 
-def judge_parallel(v: Verdict) -> None:
+def judge_parallel(v: Judge) -> None:
     from oplab.checks.schedules import ORDERS, SHARES
 
     images = {f"{shape}": v.rng.normal(size=shape).astype(np.float32) for shape in BLUR_SHAPES}
@@ -568,8 +494,8 @@ def judge_parallel(v: Verdict) -> None:
     with v.check("ONNX Runtime takes the operator and runs it"):
         for title in images:
             with about(f"x {describe(images[title])}"):
-                found[title] = outputs(v, title, 2)
-        found["serial"] = outputs(v, "serial", 2)
+                found[title] = outputs(v, title, 2, _CAUSES)
+        found["serial"] = outputs(v, "serial", 2, _CAUSES)
     if not v.ok:
         return
     with v.check("y is each row, blurred with its neighbours"):
@@ -595,11 +521,11 @@ def judge_parallel(v: Verdict) -> None:
         return
     with v.check("every order of the pieces gives the same bits"):
         for label in ORDERS:
-            if np.isnan(outputs(v, label, 2)[1]).any():
+            if np.isnan(outputs(v, label, 2, _CAUSES)[1]).any():
                 raise WrongAnswer(
                     "total is added to what its memory held before: an output is not 0 at first, so set it."
                 )
-            expect_same(outputs(v, label, 2), found["serial"], f"With the pieces called {label}")
+            expect_same(outputs(v, label, 2, _CAUSES), found["serial"], f"With the pieces called {label}")
     if not v.ok:
         return
     with v.check("no two pieces use the same memory"):
@@ -610,7 +536,7 @@ def judge_parallel(v: Verdict) -> None:
     with v.check("1, 2 and 4 threads give the same bits"):
         for threads in THREADS:
             for repetition in range(4):
-                got = outputs(v, f"{threads} threads, {repetition}", 2)
+                got = outputs(v, f"{threads} threads, {repetition}", 2, _CAUSES)
                 expect_same(got, found["serial"], f"With {threads} thread{'s' * (threads != 1)}")
 
 

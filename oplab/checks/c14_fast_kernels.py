@@ -13,51 +13,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oplab.checks import speed
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.kernels import Feeds, model_of, outputs, record, session
+from oplab.checks.ort_errors import UNREGISTERED
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import onnx
 
-Feeds = dict[str, np.ndarray]
-Values = Mapping[str, tuple[str, Sequence[int | str] | None]]  # dtype and shape by name; None is any shape
 Refused = tuple[Mapping[str, object], Feeds]  # attributes and inputs
 ROUNDS = 7  # that are timed; one more warms up
 THREADS = (1, 2, 4)
 
 
-def model_of(nodes: Sequence[onnx.NodeProto], inputs: Values, outputs: Values, numbers: Mapping[str, float] = {}):
-    """A model of these nodes; ``numbers`` are float initialisers without dimensions."""
-    from onnx import TensorProto, helper
-
-    def infos(values: Values) -> list[onnx.ValueInfoProto]:
-        return [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
-            for name, (dtype, shape) in values.items()
-        ]
-
-    constants = [helper.make_tensor(name, TensorProto.FLOAT, [], [value]) for name, value in numbers.items()]
-    graph = helper.make_graph(list(nodes), "graph", infos(inputs), infos(outputs), constants)
-    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("lab", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
-
-
 def runner(model: onnx.ModelProto, threads: int = 1, libraries: Sequence = ()) -> Callable[[Feeds], list[np.ndarray]]:
     """Runs a model in a session of its own."""
-    import oplab
+    from oplab import ops
 
-    session = oplab.session(model, threads=threads, libraries=list(libraries))
+    session = ops.session(model, threads=threads, libraries=list(libraries))
     return lambda feeds: session.run(None, feeds)
 
 
 def collect_runs(c: Collect, title: str, model: onnx.ModelProto, cases: Mapping[str, Feeds]) -> None:
     """What the learner's kernel gives for each of the cases, in one session."""
-    run = c.attempt(title, runner, model, 1, [c.library])
+    run = session(c, title, model)
     for name, feeds in cases.items():
-        given = c.attempt(name, run, feeds) if run else None
-        if given is not None:
-            c.value(name, given)
+        record(c, name, run, feeds)
 
 
 def collect_refused(c: Collect, make: Callable[[Mapping], onnx.ModelProto], cases: Mapping[str, Refused]) -> None:
@@ -66,7 +49,7 @@ def collect_refused(c: Collect, make: Callable[[Mapping], onnx.ModelProto], case
         collect_runs(c, f"refused: {title}", make(attributes), {f"refused: {title}": feeds})
 
 
-def judge_refused(v: Verdict, titles: Iterable[str]) -> None:
+def judge_refused(v: Judge, titles: Iterable[str]) -> None:
     with v.check("attributes and shapes that do not fit get a status"):
         for title in titles:
             if v.error(f"refused: {title}") is None:
@@ -80,10 +63,7 @@ def collect_schedules(c: Collect, model: onnx.ModelProto, feeds: Feeds, made: Ma
     from oplab.checks.schedules import ORDERS, ScheduledSession
 
     for threads in THREADS:
-        run = c.attempt(f"{threads} threads", runner, model, threads, [c.library])
-        given = c.attempt(f"{threads} threads", run, feeds) if run else None
-        if given is not None:
-            c.value(f"{threads} threads", given)
+        record(c, f"{threads} threads", session(c, f"{threads} threads", model, threads), feeds)
     scheduled = c.attempt("scheduler", ScheduledSession, model.SerializeToString(), c.library, c.scratch)
     for label, order in ORDERS.items():
         results = c.attempt(label, scheduled.run, feeds, made, order) if scheduled else None
@@ -92,25 +72,10 @@ def collect_schedules(c: Collect, model: onnx.ModelProto, feeds: Feeds, made: Ma
             c.value(f"{label}: pieces", max(scheduled.pieces, default=0))
 
 
-def outputs(v: Verdict, title: str, count: int = 1) -> list[np.ndarray]:
-    """The arrays recorded under ``title``.
-
-    Raises:
-        Wrong: the session was refused or failed; with its sentence.
-    """
-    error = v.error(title)
-    if error:
-        cause = ""
-        if "is not a registered function/op" in error.message:
-            cause = " The library has no such operator in the domain lab: keep the stub's last lines."
-        raise WrongAnswer(f"ONNX Runtime says: {error.message}{cause}")
-    found = v.value(title)
-    if type(found) is not list or len(found) != count or not all(type(entry) is np.ndarray for entry in found):
-        raise WrongAnswer(f"Expected {count} arrays, got something else.")
-    return found
+_CAUSES = {UNREGISTERED: "The library has no such operator in the domain lab: keep the stub's last lines."}
 
 
-def judge_schedules(v: Verdict, count: int) -> int:
+def judge_schedules(v: Judge, count: int) -> int:
     """Demand the same bits from every number of threads and every order of the pieces.
 
     Returns:
@@ -122,9 +87,9 @@ def judge_schedules(v: Verdict, count: int) -> int:
     with v.check("every number of threads and every order of the pieces gives the same bits"):
         if v.error("scheduler"):
             raise WrongAnswer(f"In ONNX Runtime's C library the kernel fails: {v.error('scheduler').message}")
-        first = outputs(v, "1 threads", count)
+        first = outputs(v, "1 threads", count, _CAUSES)
         for label in [*(f"{threads} threads" for threads in THREADS[1:]), *ORDERS]:
-            for mine, serial in zip(outputs(v, label, count), first, strict=True):
+            for mine, serial in zip(outputs(v, label, count, _CAUSES), first, strict=True):
                 if mine.shape != serial.shape or not np.array_equal(mine, serial, equal_nan=mine.dtype.kind == "f"):
                     how = f"With {label}" if "threads" in label else f"With the pieces called {label}"
                     raise WrongAnswer(
@@ -136,7 +101,7 @@ def judge_schedules(v: Verdict, count: int) -> int:
     return pieces if v.ok else 0
 
 
-def judge_speed(v: Verdict, scale: speed.Scale, pieces: int) -> None:
+def judge_speed(v: Judge, scale: speed.Scale, pieces: int) -> None:
     """Award the points of an answer that has passed every check."""
     if v.ok:
         speed.award(v, scale, speed.ratio(v), pieces)
@@ -250,27 +215,27 @@ def collect_fuse_my_add(c: Collect) -> None:
         speed.measure(c, in_two(*made), in_two(*(runner(three_nodes(rank)) for rank in (2, 1))), add_timed(c.rng))
 
 
-def judge_fuse_my_add(v: Verdict) -> None:
+def judge_fuse_my_add(v: Judge) -> None:
     cases = {title: add_feeds(v.rng, *shapes) for title, shapes in ADD_SHAPES.items()}
     special = add_feeds(v.rng, (7, 9), (9,))
     with v.check("y is alpha*a + beta*b, for every shape"):
         for title, feeds in cases.items():
             with about(f"{title}, a {describe(feeds['a'])}, b {describe(feeds['b'])}"):
-                expect_sum(outputs(v, title)[0], feeds)
+                expect_sum(outputs(v, title, causes=_CAUSES)[0], feeds)
     with v.check("alpha and beta are read from the node"):
-        expect_sum(outputs(v, "attributes")[0], special, -1.5, 0.25)
+        expect_sum(outputs(v, "attributes", causes=_CAUSES)[0], special, -1.5, 0.25)
     with v.check("NaN and infinity stay where they are"):
         special["a"][2, 3], special["b"][5] = np.inf, np.nan
-        expect_sum(outputs(v, "nan")[0], special)
+        expect_sum(outputs(v, "nan", causes=_CAUSES)[0], special)
     judge_refused(v, add_refused())
     large = add_feeds(v.rng, *ADD_TIMED)
     with v.check("a large input is right"):
-        expect_sum(outputs(v, "1 threads")[0], large)
+        expect_sum(outputs(v, "1 threads", causes=_CAUSES)[0], large)
     pieces = judge_schedules(v, 1) if v.ok else 0
     if v.ok:
         with v.check("the timed runs are right, too"):
             for number, feeds in enumerate(add_timed(v.rng)):
-                given = outputs(v, f"timed, round {number}", 2)
+                given = outputs(v, f"timed, round {number}", 2, _CAUSES)
                 expect_sum(given[0], feeds)
                 expect_sum(given[1], {"a": feeds["a2"], "b": feeds["b2"]})
     judge_speed(v, ADD_SCALE, pieces)
@@ -443,24 +408,24 @@ def deform_timed(rng: np.random.Generator) -> list[Feeds]:
     return [deform_feeds(rng, DEFORM_TIMED) for _ in range(ROUNDS + 1)]
 
 
-def judge_deform_conv(v: Verdict) -> None:
+def judge_deform_conv(v: Judge) -> None:
     cases = {window.title: (window, deform_feeds(v.rng, window)) for window in WINDOWS}
     with v.check("Y is the deformable convolution, for every size"):
         for title, (window, feeds) in cases.items():
             with about(title):
-                expect_deformed(outputs(v, title)[0], window, feeds)
+                expect_deformed(outputs(v, title, causes=_CAUSES)[0], window, feeds)
     window, feeds = WINDOWS[5], deform_feeds(v.rng, WINDOWS[5], wild=True)
     with v.check("an offset that is far outside or infinite gives 0, one that is NaN gives NaN"):
-        expect_deformed(outputs(v, "wild")[0], window, feeds)
+        expect_deformed(outputs(v, "wild", causes=_CAUSES)[0], window, feeds)
     judge_refused(v, deform_refused())
     large = deform_feeds(v.rng, DEFORM_SCHEDULED)
     with v.check("a batch of two is right"):
-        expect_deformed(outputs(v, "1 threads")[0], DEFORM_SCHEDULED, large)
+        expect_deformed(outputs(v, "1 threads", causes=_CAUSES)[0], DEFORM_SCHEDULED, large)
     pieces = judge_schedules(v, 1) if v.ok else 0
     if v.ok:
         with v.check("the timed runs are right, too"):
             for number, feeds in enumerate(deform_timed(v.rng)):
-                expect_deformed(outputs(v, f"timed, round {number}")[0], DEFORM_TIMED, feeds)
+                expect_deformed(outputs(v, f"timed, round {number}", causes=_CAUSES)[0], DEFORM_TIMED, feeds)
     judge_speed(v, DEFORM_SCALE, pieces)
 
 
@@ -700,13 +665,13 @@ def collect_knn_grid(c: Collect) -> None:
         speed.measure(c, ours, lambda feeds: cKDTree(feeds["xyz"]).query(feeds["xyz"], KNN_TIMED_K), knn_timed(c.rng))
 
 
-def judge_knn_grid(v: Verdict) -> None:
+def judge_knn_grid(v: Judge) -> None:
     cases = knn_clouds(v.rng)
     found: dict[str, list[np.ndarray]] = {}
     with v.check("ONNX Runtime runs it on every cloud"):
         for title in cases:
             with about(title):
-                found[title] = outputs(v, title, 2)
+                found[title] = outputs(v, title, 2, _CAUSES)
     if not v.ok:
         return
     with v.check("idx holds the nearest points of each point's batch"):
@@ -723,14 +688,14 @@ def judge_knn_grid(v: Verdict) -> None:
     large = {"xyz": v.rng.integers(-20, 20, size=(3001, 3)).astype(np.float32), "offset": np.array([1500, 3001])}
     if v.ok:
         with v.check("two large batches are right"):
-            idx, dist = outputs(v, "1 threads", 2)
+            idx, dist = outputs(v, "1 threads", 2, _CAUSES)
             expect_neighbours(idx, large, K)
             expect_close(dist, neighbours(large, K)[1], name="dist", rtol=1e-5, atol=1e-6)
     pieces = judge_schedules(v, 2) if v.ok else 0
     if v.ok:
         with v.check("the timed runs are right, too"):
             for number, feeds in enumerate(knn_timed(v.rng)):
-                expect_near(outputs(v, f"timed, round {number}", 2), feeds["xyz"], KNN_TIMED_K)
+                expect_near(outputs(v, f"timed, round {number}", 2, _CAUSES), feeds["xyz"], KNN_TIMED_K)
     judge_speed(v, KNN_SCALE, pieces)
 
 

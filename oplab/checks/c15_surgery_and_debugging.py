@@ -16,7 +16,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
 from oplab.debug import tap
 from oplab.parity.arrays import WrongAnswer, expect_close
 
@@ -58,7 +59,7 @@ def _record(c: Collect, name: str, call: Any, model: onnx.ModelProto, *args: Any
         c.file(name, path)
 
 
-def _returned(v: Verdict, name: str) -> onnx.ModelProto:
+def _returned(v: Judge, name: str) -> onnx.ModelProto:
     """The model that came, or the reason why none did."""
     if v.error(name):
         v.value(name)
@@ -83,17 +84,6 @@ def _value(name: str, shape: Sequence[Any]) -> onnx.ValueInfoProto:
 
 def _tensor(rng: np.random.Generator, name: str, *shape: int) -> onnx.TensorProto:
     return numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), name)
-
-
-def _run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], what: str) -> list[np.ndarray]:
-    """The outputs in ONNX Runtime with the course's kernels."""
-    from oplab import ops
-
-    try:
-        return ops.session(model, threads=1).run(None, dict(feeds))
-    except Exception as error:
-        text = " ".join(str(error).split())
-        raise WrongAnswer(f"{what}: ONNX Runtime with the course's kernels says: {text[:400]}") from None
 
 
 def _imports(model: onnx.ModelProto) -> dict[str, int]:
@@ -196,7 +186,7 @@ def collect_extract(c: Collect) -> None:
         _record(c, name, extract, model, list(inputs), list(outputs))
 
 
-def judge_extract(v: Verdict) -> None:
+def judge_extract(v: Judge) -> None:
     model = _net(v.rng)
     cuts = _cuts(model)
     feeds = {name: v.rng.normal(size=(3, 4)).astype(np.float32) for name in _names(model.graph.input)}
@@ -228,7 +218,9 @@ def judge_extract(v: Verdict) -> None:
         with v.check("computes the same values"):
             for name, part in parts.items():
                 inputs, outputs = cuts[name]
-                found = _run(part, {entry: whole[entry] for entry in inputs}, name)
+                found = graphs.run(
+                    part, {entry: whole[entry] for entry in inputs}, f"{name}: ONNX Runtime", kernels=True
+                )
                 for output, got in zip(outputs, found, strict=True):
                     expect_close(got, whole[output], name=f"{name}: {output}")
     with v.check("says which inputs are missing"):
@@ -301,7 +293,7 @@ def _expect_types(name: str, part: onnx.ModelProto) -> None:
             )
 
 
-def _expect_refusal(v: Verdict, name: str, cut: tuple[list[str], list[str]], missing: list[str]) -> None:
+def _expect_refusal(v: Judge, name: str, cut: tuple[list[str], list[str]], missing: list[str]) -> None:
     error = v.error(name)
     call = f"extract(model, {cut[0]}, {cut[1]})"
     if error is None:
@@ -442,7 +434,7 @@ def collect_find_the_bug(c: Collect) -> None:
         c.value(f"{bug.title}: calls", compare.calls)
 
 
-def judge_find_the_bug(v: Verdict) -> None:
+def judge_find_the_bug(v: Judge) -> None:
     bugs = list(_bugs(v.rng))
     with v.check("names a node of the model"):
         for bug in bugs:
@@ -611,7 +603,7 @@ def collect_replace_subgraph(c: Collect) -> None:
         _record(c, name, replace_subgraph, model)
 
 
-def judge_replace_subgraph(v: Verdict) -> None:
+def judge_replace_subgraph(v: Judge) -> None:
     models = _models(v.rng)
     found: dict[str, onnx.ModelProto] = {}
     with v.check("returns a model with the same inputs and outputs"):
@@ -651,7 +643,9 @@ def judge_replace_subgraph(v: Verdict) -> None:
                     ).astype(np.float32)
                     for value in got.graph.input
                 }
-                before, after = _run(models[name], feeds, name), _run(got, feeds, name)
+                before, after = (
+                    graphs.run(of, feeds, f"{name}: ONNX Runtime", kernels=True) for of in (models[name], got)
+                )
                 for output, left, right in zip(_names(got.graph.output), before, after, strict=True):
                     expect_close(right, left, name=f"{name}: {output}", rtol=1e-4, atol=1e-4)
 

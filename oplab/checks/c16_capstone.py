@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.checks import graphs
-from oplab.checks.base import Collect, Recorded, Verdict
+from oplab.checks.errors import innermost
+from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
+from oplab.checks.judge import Judge
+from oplab.checks.kernels import expect_refusal, one_node, outputs, record, session, without_shapes
+from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -56,9 +60,7 @@ def with_cause(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args)
         except OnnxExporterError as error:
-            cause: BaseException = error
-            while cause.__cause__ is not None:
-                cause = cause.__cause__
+            cause = innermost(error)
             if cause is not error:
                 first = str(error).partition("\x1b")[0].strip().partition("\n")[0]
                 error.args = (f"{first} {type(cause).__name__}: {cause}",)
@@ -78,7 +80,7 @@ def collect_call(c: Collect, title: str, module: Any, feeds: Feeds) -> None:
     c.value(title, c.attempt(title, call))
 
 
-def expect_module(v: Verdict) -> None:
+def expect_module(v: Judge) -> None:
     """Demand that the function ended, and returned something that can be called."""
     error = v.error("your function")
     if error is not None:
@@ -94,7 +96,7 @@ def expect_module(v: Verdict) -> None:
         )
 
 
-def expect_result(v: Verdict, title: str, expected: np.ndarray, name: str, likely: Mapping[str, np.ndarray]) -> None:
+def expect_result(v: Judge, title: str, expected: np.ndarray, name: str, likely: Mapping[str, np.ndarray]) -> None:
     """Demand that the array under ``title`` is what the network gives."""
     expect_close(v.array(title), expected, name=name, rtol=1e-3, atol=1e-3, likely=dict(likely))
 
@@ -172,8 +174,6 @@ def runnable(
     import onnx
     from onnx import helper
 
-    import oplab
-
     made = onnx.ModelProto.FromString(model.SerializeToString())
     for function in list(made.functions):
         if (function.domain, function.name) == ("lab", op):
@@ -181,45 +181,25 @@ def runnable(
     imports = [helper.make_opsetid("", graphs.opset(made) or 17), helper.make_opsetid("oplab", 1)]
     attributes = sorted({a.ref_attr_name for node in body for a in node.attribute if a.ref_attr_name})
     made.functions.append(helper.make_function("lab", op, list(inputs), [output], list(body), imports, attributes))
-    try:
-        return oplab.session(made, threads=1)
-    except Exception as error:
-        raise WrongAnswer(f"ONNX Runtime cannot load the model: {_tidy(error)}{_loading(str(error))}") from None
+    return graphs.load(made, kernels=True, causes=_LOADING)
 
 
-def expect_runs(session: Any, feeds: Feeds) -> np.ndarray:
-    shapes = ", ".join(f"{name} {describe(value)}" for name, value in feeds.items())
-    try:
-        return session.run(None, feeds)[0]
-    except Exception as error:
-        raise WrongAnswer(
-            f"ONNX Runtime cannot run the model on {shapes}: {_tidy(error)}{_running(str(error))}"
-        ) from None
-
-
-def _loading(words: str) -> str:
-    if "tensor(int32)" in words and "tensor(int64)" in words:
-        return " lab::KNN gives int64: the type that your mapping promises is int32."
-    if "tensor(float)" in words and "tensor(int64)" in words:
-        return " lab::KNN gives int64: your mapping promises float, the type of xyz. Set the dtype of idx."
-    return ""
-
-
-def _running(words: str) -> str:
-    if "Got invalid dimensions" in words or "INVALID_ARGUMENT" in words and "Expected" in words:
-        return " The input's shape was written down at export: name its dynamic axes."
-    if "Reshape" in words or "Expand" in words or "broadcast" in words.lower() or "axis" in words:
-        return " A size of the example stands in the graph as a number."
-    return ""
-
-
-def _tidy(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 300 else text[:300] + " …"
+_LOADING = {
+    "tensor(int32) … tensor(int64)": "lab::KNN gives int64: the type that your mapping promises is int32.",
+    "tensor(int64) … tensor(int32)": "lab::KNN gives int64: the type that your mapping promises is int32.",
+    "tensor(float) … tensor(int64)": "lab::KNN gives int64: your mapping promises float, the type of xyz. Set the dtype of idx.",
+    "tensor(int64) … tensor(float)": "lab::KNN gives int64: your mapping promises float, the type of xyz. Set the dtype of idx.",
+}
+_EXAMPLE = "A size of the example stands in the graph as a number."
+_RUNNING = {
+    "Got invalid dimensions": "The input's shape was written down at export: name its dynamic axes.",
+    "INVALID_ARGUMENT … Expected": "The input's shape was written down at export: name its dynamic axes.",
+    **dict.fromkeys(("Reshape", "Expand", "roadcast", "axis"), _EXAMPLE),
+}
 
 
 @contextmanager
-def of(v: Verdict, file: str, what: str) -> Iterator[None]:
+def of(v: Judge, file: str, what: str) -> Iterator[None]:
     """One named check of one file."""
     with v.check(f"{file}: {what}"), about(file):
         yield
@@ -255,7 +235,7 @@ def collect_super_resolution(c: Collect) -> None:
             collect_call(c, title, module, feeds)
 
 
-def judge_super_resolution(v: Verdict) -> None:
+def judge_super_resolution(v: Judge) -> None:
     cases = photo_cases(v.rng)
     expected = {title: enlarged(feeds) for title, feeds in cases.items()}
     with v.check("your function returns a module"):
@@ -288,7 +268,12 @@ def judge_super_resolution(v: Verdict) -> None:
                 with about(f"{file}, {title}"):
                     values, name, likely = expected[title]
                     expect_close(
-                        expect_runs(session, feeds), values, name=name, rtol=1e-3, atol=1e-3, likely=dict(likely)
+                        graphs.run(session, feeds, causes=_RUNNING)[0],
+                        values,
+                        name=name,
+                        rtol=1e-3,
+                        atol=1e-3,
+                        likely=dict(likely),
                     )
 
 
@@ -399,7 +384,7 @@ def collect_point_cloud(c: Collect) -> None:
             c.value(f"{title}, k = {k}", c.attempt(f"{title}, k = {k}", lambda k=k: module.knn(xyz, offset, k)))  # noqa: B023
 
 
-def judge_point_cloud(v: Verdict) -> None:
+def judge_point_cloud(v: Judge) -> None:
     cases = cloud_cases(v.rng)
     feeds, label = labelled(v.rng)
     with v.check("your function returns a network"):
@@ -432,12 +417,12 @@ def judge_point_cloud(v: Verdict) -> None:
             session = runnable(model, "KNN", knn_body(), ["xyz", "offset"], "idx")
             for title, case in cases.items():
                 with about(f"{file}, {title}"):
-                    got = expect_runs(session, case)
+                    got = graphs.run(session, case, causes=_RUNNING)[0]
                     expect_close(got, logits(case), name="logits", rtol=1e-3, atol=1e-3, likely=baked(case))
         if not v.ok:
             continue
         with of(v, file, "120 clouds are called by their names"):
-            expect_names(expect_runs(session, feeds), logits(feeds), label)
+            expect_names(graphs.run(session, feeds, causes=_RUNNING)[0], logits(feeds), label)
 
 
 def expect_opset(model: onnx.ModelProto) -> None:
@@ -520,56 +505,24 @@ def expect_names(got: np.ndarray, expected: np.ndarray, label: np.ndarray) -> No
 # --- the kernels -------------------------------------------------------------------------------------------------------------
 
 
-def one_node(
-    op: str, inputs: Mapping[str, tuple[str, Sequence[Any]]], output: tuple[str, str, Sequence[Any]], **attributes: Any
-) -> onnx.ModelProto:
-    """A model of one node of the domain ``lab``."""
-    from onnx import helper
-
-    def info(name: str, dtype: str, shape: Sequence[Any]) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), list(shape))
-
-    node = helper.make_node(op, list(inputs), [output[0]], domain="lab", **attributes)
-    graph = helper.make_graph([node], op, [info(name, *rest) for name, rest in inputs.items()], [info(*output)])
-    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("lab", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
-
-
 def collect_runs(c: Collect, model: onnx.ModelProto, cases: Mapping[str, Feeds], title: str = "session") -> None:
     """Run the learner's kernel on each case, as evidence under the case's title."""
-    import oplab
-
-    session = c.attempt(title, oplab.session, model, threads=1, libraries=[c.library])
-    for name, feeds in cases.items() if session else ():
-        found = c.attempt(name, session.run, None, dict(feeds))
-        if found is not None:
-            c.value(name, found[0])
+    run = session(c, title, model)
+    for name, feeds in cases.items():
+        record(c, name, run, feeds)
 
 
-def kernel_result(v: Verdict, title: str) -> np.ndarray:
-    error = v.error("session") or v.error(title)
-    if error:
-        raise WrongAnswer(f"ONNX Runtime says: {error.message}{_kernel_cause(error)}")
-    return v.array(title)
+def kernel_result(v: Judge, title: str) -> np.ndarray:
+    return outputs(v, "session" if v.error("session") else title, causes=_KERNEL_CAUSES)[0]
 
 
-def _kernel_cause(error: Recorded) -> str:
-    words = error.message
-    if "is not a registered function/op" in words:
-        return " The library has no such operator in version 1 of the domain lab: compare the name and the domain that it registers."
-    if "of output arg" in words and "does not match expected type" in words:
-        return " The kernel declares another type for its output: see the type of the Tensor<…>&."
-    if "of input parameter" in words and "is invalid" in words:
-        return " The kernel declares another type for this input: see the type of the const Tensor<…>&."
-    return ""
-
-
-def expect_refusal(v: Verdict, title: str, likely: str = "") -> None:
-    error = v.error(title)
-    if error is None:
-        raise WrongAnswer(f"{title}: expected an error status with a sentence, but there was none. {likely}".strip())
-    if len(error.message) < 20:
-        raise WrongAnswer(f"{title}: the status has no sentence ({error.message!r}): say what is wrong.")
+_KERNEL_CAUSES = {
+    UNREGISTERED: (
+        "The library has no such operator in version 1 of the domain lab: compare the name and the domain that it registers."
+    ),
+    OUTPUT_TYPE: "The kernel declares another type for its output: see the type of the Tensor<…>&.",
+    INPUT_TYPE: "The kernel declares another type for this input: see the type of the const Tensor<…>&.",
+}
 
 
 # --- resize_kernel -----------------------------------------------------------------------------------------------------------
@@ -622,17 +575,13 @@ def resize_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
 
 
 def collect_resize_kernel(c: Collect) -> None:
-    output = ("y", "float32", ["n", "c", "h2", "w2"])
+    output = {"y": ("float32", ["n", "c", "h2", "w2"])}
     collect_runs(c, one_node("DynamicResize", IMAGE, output), resize_cases(c.rng))
-    from onnx import TensorProto, helper
-
-    anything = one_node("DynamicResize", IMAGE, output)
-    for value in anything.graph.input:  # no shapes, so that the kernel is asked
-        value.CopyFrom(helper.make_tensor_value_info(value.name, TensorProto.FLOAT, None))
+    anything = without_shapes(one_node("DynamicResize", IMAGE, output))
     collect_runs(c, anything, resize_refusals(c.rng), "refusals")
 
 
-def judge_resize_kernel(v: Verdict) -> None:
+def judge_resize_kernel(v: Judge) -> None:
     cases = resize_cases(v.rng)
     found: dict[str, np.ndarray] = {}
     with v.check("ONNX Runtime takes the operator and runs it"):
@@ -647,7 +596,7 @@ def judge_resize_kernel(v: Verdict) -> None:
                 expect_resized(found[title], feeds)
     with v.check("what cannot be resized gets a status"):
         for title in resize_refusals(v.rng):
-            expect_refusal(v, title, "Check it before you allocate or read anything.")
+            expect_refusal(v, title, likely="Check it before you allocate or read anything.")
 
 
 def resized(
@@ -772,26 +721,20 @@ def knn_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
     }
 
 
-def knn_model(k: int | str | None, shapes: bool = True) -> onnx.ModelProto:
+def knn_model(k: int | str | None) -> onnx.ModelProto:
     inputs = {"xyz": ("float32", ["n", "three"]), "offset": ("int64", ["b"])}
-    model = one_node("KNN", inputs, ("idx", "int64", ["n", "k"]), **({} if k is None else {"k": k}))
-    if not shapes:
-        for value in model.graph.input:
-            value.type.tensor_type.ClearField("shape")
-    return model
+    return one_node("KNN", inputs, {"idx": ("int64", ["n", "k"])}, k=k)
 
 
 def collect_knn_kernel(c: Collect) -> None:
-    import oplab
-
     collect_runs(c, knn_model(KNN_K), knn_cases(c.rng))
     collect_runs(c, knn_model(1), {"k = 1": lattice(c.rng, [9, 14])}, "k = 1")
-    collect_runs(c, knn_model(3, shapes=False), knn_refusals(c.rng), "refusals")
+    collect_runs(c, without_shapes(knn_model(3)), knn_refusals(c.rng), "refusals")
     for k in (0, None, "six"):
-        c.attempt(f"k {k}", oplab.session, knn_model(k), threads=1, libraries=[c.library])
+        session(c, f"k {k}", knn_model(k))
 
 
-def judge_knn_kernel(v: Verdict) -> None:
+def judge_knn_kernel(v: Judge) -> None:
     cases = knn_cases(v.rng)
     one = lattice(v.rng, [9, 14])
     found: dict[str, np.ndarray] = {}
@@ -811,11 +754,11 @@ def judge_knn_kernel(v: Verdict) -> None:
         for title in knn_refusals(v.rng):
             points = "is NaN" in title or "infinity" in title
             sort = "The distance to such a point has no place in any order: the sort leaves wrong neighbours for other points too."
-            expect_refusal(v, title, sort if points else "Check the offsets before you use them as indices.")
+            expect_refusal(v, title, likely=sort if points else "Check the offsets before you use them as indices.")
     with v.check("k is required, an int and positive"):
-        expect_refusal(v, "k 0", "Check the attribute in the constructor.")
-        expect_refusal(v, "k None", "The attribute k has no default.")
-        expect_refusal(v, "k six", "The attribute k is a text.")
+        expect_refusal(v, "k 0", likely="Check the attribute in the constructor.")
+        expect_refusal(v, "k None", likely="The attribute k has no default.")
+        expect_refusal(v, "k six", likely="The attribute k is a text.")
 
 
 def nearest(

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oplab.checks.errors import find_todo, first_line, innermost
 from oplab.parity.arrays import WrongAnswer
 
 if TYPE_CHECKING:
@@ -54,6 +55,28 @@ def export(
     path.write_bytes(buffer.getvalue())
 
 
+class ExportError(Exception):
+    """An export failed. The message is the reason that the exporter has wrapped in longer ones of its own."""
+
+
+@contextmanager
+def reasons() -> Iterator[None]:
+    """Turn an exporter's exception into an :class:`ExportError` with the innermost reason.
+
+    Raises:
+        ExportError: an exporter raised an exception in the block.
+        OnnxExporterError: the exporter met the exception of a stub, which has to be seen.
+    """
+    import torch
+
+    try:
+        yield
+    except torch.onnx.OnnxExporterError as error:
+        if find_todo(error):
+            raise
+        raise ExportError(first_line(innermost(error))) from error
+
+
 def registrations(most: int = 40) -> list[str]:
     """What was registered in this process by ``register_custom_op_symbolic``, as ``aten::asinh from opset 9``."""
     from torch.onnx._internal.torchscript_exporter.registration import registry
@@ -67,7 +90,11 @@ def registrations(most: int = 40) -> list[str]:
 
 @contextmanager
 def about(title: str) -> Iterator[None]:
-    """Puts in front of a message which export it is about."""
+    """Put ``title`` in front of the message of a :class:`WrongAnswer` that is raised in the block, unless it is there already.
+
+    Raises:
+        WrongAnswer: of the same class as the one in the block.
+    """
     try:
         yield
     except WrongAnswer as error:

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 
-from oplab.errors import OplabError
-from oplab.onnxtools import loading
+from oplab.checks.errors import shortened
+from oplab.checks.ort_errors import NO_CAUSES, Causes, sentence
 from oplab.onnxtools.names import node_type, normal_domain
 from oplab.onnxtools.subgraphs import bodies, reads
-from oplab.parity.arrays import WrongAnswer
+from oplab.parity.arrays import WrongAnswer, describe
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 
 def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:
-    """An ONNX model that is complete in one file. Always from bytes: an answer must not name a path of this machine."""
+    """An ONNX model that is complete in one file.
+
+    Not ``onnxtools.loading``: an answer is bytes and must not name a path of this machine, and what is wrong with it is a WrongAnswer.
+
+    Args:
+        name: names the model in messages.
+
+    Raises:
+        WrongAnswer: the bytes are not a model with an output, or its weights are in other files.
+    """
     try:
-        model = loading.parse(data)
-    except OplabError:
+        model = onnx.load_model_from_string(data)
+    except Exception:
         raise WrongAnswer(f"{name}: these {len(data)} bytes are not an ONNX model.") from None
     if not model.HasField("graph") or not model.graph.output:
         raise WrongAnswer(f"{name}: these {len(data)} bytes hold no ONNX graph with an output.")
@@ -78,6 +91,11 @@ def opset(model: onnx.ModelProto, domain: str = "") -> int | None:
 
 
 def expect_opset(model: onnx.ModelProto, version: int, domain: str = "") -> None:
+    """Demand that the model imports this version of a domain (ONNX's own by default).
+
+    Raises:
+        WrongAnswer: it imports another version, or not the domain.
+    """
     found = opset(model, domain)
     if found != version:
         raise WrongAnswer(
@@ -86,7 +104,11 @@ def expect_opset(model: onnx.ModelProto, version: int, domain: str = "") -> None
 
 
 def expect_inputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
-    """Demand exactly these graph inputs, in this order: an input that vanished was baked into the graph."""
+    """Demand exactly these graph inputs, in this order: an input that vanished was baked into the graph.
+
+    Raises:
+        WrongAnswer: there are others.
+    """
     constants = {tensor.name for tensor in model.graph.initializer}
     found = [value.name for value in model.graph.input if value.name not in constants]
     missing = [name for name in names if name not in found]
@@ -100,7 +122,11 @@ def expect_inputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
 
 
 def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
-    """Demand that an output depends on each of these graph inputs: an unused one was baked in, although it is still declared."""
+    """Demand that an output depends on each of these graph inputs: an unused one was baked in, although it is still declared.
+
+    Raises:
+        WrongAnswer: no output depends on one of them.
+    """
     makers = {output: node for node in model.graph.node for output in node.output}
     waiting, reached = [value.name for value in model.graph.output], set()
     while waiting:
@@ -117,13 +143,25 @@ def expect_used(model: onnx.ModelProto, names: Sequence[str]) -> None:
 
 
 def expect_outputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
+    """Demand exactly these graph outputs, in this order.
+
+    Raises:
+        WrongAnswer: there are others.
+    """
     found = [value.name for value in model.graph.output]
     if found != list(names):
         raise WrongAnswer(f"Expected the graph outputs {list(names)}, got {found}.")
 
 
 def expect_ops(model: onnx.ModelProto, wanted: Mapping[str, int]) -> None:
-    """Demand these operators, each this many times. Others may be there too."""
+    """Demand these operators, each this many times. Others may be there too.
+
+    Args:
+        wanted: how often by name, ``domain::Type`` or a type of ONNX.
+
+    Raises:
+        WrongAnswer: one occurs more or less often.
+    """
     found = ops(model)
     for name, count in wanted.items():
         if found[name] != count:
@@ -138,16 +176,23 @@ def expect_ops(model: onnx.ModelProto, wanted: Mapping[str, int]) -> None:
 
 
 def expect_valid(model: onnx.ModelProto) -> None:
-    """Demand that onnx.checker accepts the model, with full shape inference."""
+    """Demand that onnx.checker accepts the model, with full shape inference.
+
+    Raises:
+        WrongAnswer: it rejects the model; with its message.
+    """
     try:
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:
-        text = " ".join(str(error).split("\n\n")[0].split())
-        raise WrongAnswer(f"onnx.checker rejects the model: {text[:400]}") from None
+        raise WrongAnswer(f"onnx.checker rejects the model: {shortened(str(error))}") from None
 
 
 def expect_dynamic(model: onnx.ModelProto, name: str, axes: Sequence[int]) -> None:
-    """Demand that these axes of a graph input have a name instead of a fixed size."""
+    """Demand that these axes of a graph input have a name instead of a fixed size.
+
+    Raises:
+        WrongAnswer: one is a number, or there is no such axis or input.
+    """
     for value in model.graph.input:
         if value.name == name:
             dims = value.type.tensor_type.shape.dim
@@ -161,10 +206,20 @@ def expect_dynamic(model: onnx.ModelProto, name: str, axes: Sequence[int]) -> No
     raise WrongAnswer(f"The graph has no input {name!r}.")
 
 
-def run(
-    model: onnx.ModelProto | bytes, feeds: Mapping[str, np.ndarray], what: str = "ONNX Runtime"
-) -> list[np.ndarray]:
-    """Run a model in ONNX Runtime, one thread, and return its outputs."""
+def load(
+    model: onnx.ModelProto | bytes, what: str = "ONNX Runtime", *, kernels: bool = False, causes: Causes = NO_CAUSES
+) -> onnxruntime.InferenceSession:
+    """A session of ONNX Runtime on a model, one thread, which prints nothing.
+
+    Args:
+        model: a model, or its bytes, complete in themselves.
+        what: names the runtime in messages.
+        kernels: with the course's compiled operators.
+        causes: what is special to the exercise in a message of the runtime (:mod:`oplab.checks.ort_errors`).
+
+    Raises:
+        WrongAnswer: ONNX Runtime rejects the model; with its message and the likely cause.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -174,19 +229,43 @@ def run(
         parse(model, what)  # weights in other files would be looked for on this machine
     data = model if isinstance(model, bytes) else model.SerializeToString()
     try:
-        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        if kernels:
+            from oplab.ops import session
+
+            return session(data, threads=1)
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise WrongAnswer(f"{what} cannot load the model: {_tidy(error)}") from None
+        with_kernels = " with the course's kernels" * kernels
+        raise WrongAnswer(f"{what}{with_kernels} cannot load the model: {sentence(error, causes)}") from None
+
+
+def run(
+    model: onnx.ModelProto | bytes | onnxruntime.InferenceSession,
+    feeds: Mapping[str, np.ndarray],
+    what: str = "ONNX Runtime",
+    *,
+    kernels: bool = False,
+    causes: Causes = NO_CAUSES,
+) -> list[np.ndarray]:
+    """Run a model, or a session from :func:`load`, and return its outputs.
+
+    Args:
+        feeds: arrays by the name of the graph input.
+        what, kernels, causes: as for :func:`load`.
+
+    Raises:
+        WrongAnswer: ONNX Runtime rejects the model or fails; with its message and the likely cause.
+    """
+    import onnxruntime
+
+    session = model
+    if not isinstance(model, onnxruntime.InferenceSession):
+        session = load(model, what, kernels=kernels, causes=causes)
     try:
         return session.run(None, dict(feeds))
     except Exception as error:
-        shapes = ", ".join(f"{name} {value.dtype}{list(value.shape)}" for name, value in feeds.items())
-        raise WrongAnswer(f"{what} cannot run the model on {shapes}: {_tidy(error)}") from None
-
-
-def _tidy(error: Exception) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 400 else text[:400] + " …"
+        shapes = ", ".join(f"{name} {describe(value)}" for name, value in feeds.items())
+        raise WrongAnswer(f"{what} cannot run the model on {shapes}: {sentence(error, causes)}") from None
 
 
 def _list(found: Counter[str]) -> str:

@@ -1,11 +1,11 @@
-// Linked to a learner's kernel that was compiled with -fsanitize=thread, in place of ThreadSanitizer: whether two pieces of a
-// ParallelFor use the same memory.
+// A replacement for ThreadSanitizer's runtime, linked to a learner's kernel that is compiled with -fsanitize=thread. It finds out
+// whether two pieces of a ParallelFor access the same memory.
 //
-// ThreadSanitizer's own runtime has to be there before Python, does not start on every kernel of Linux, and sees a race only where two
-// threads have met. Here the pieces run one after the other, on two threads that take turns (oplab/checks/schedules.py), and each
-// access is compared with those of the other thread: a race is found whichever thread would have been first. Locks and atomics order
-// what they order for ThreadSanitizer, by vector clocks. On two threads, stacks and thread_local variables are apart as in a real
-// run, and memory is never freed, so that no two pieces get the same block one after the other.
+// ThreadSanitizer's own runtime must be loaded before Python, does not start on every Linux kernel, and finds a race only between
+// threads that run at the same time. Here the pieces run one after the other, on two threads that alternate
+// (oplab/checks/schedules.py), and each access is compared with those of the other thread: a race is found in either order. Locks
+// and atomics order accesses by vector clocks, as in ThreadSanitizer. With two threads, stacks and thread_local variables are
+// separate as in a real run. Memory is never freed, so that no two pieces get the same block one after the other.
 #include <cstddef>
 #include <cstdint>
 
@@ -16,7 +16,7 @@ struct OplabConflict {
   int32_t found, first_piece, first_writes, second_piece, second_writes;
   uint64_t address;
 };
-__attribute__((visibility("default"))) void oplab_watch(int who, int piece);  // 0 or 1: that thread; -1: stop; -2: all anew
+__attribute__((visibility("default"))) void oplab_watch(int who, int piece);  // 0 or 1: that thread; -1: stop; -2: reset
 __attribute__((visibility("default"))) const OplabConflict* oplab_conflict();
 void* calloc(size_t, size_t) noexcept;
 }
@@ -35,7 +35,7 @@ struct Byte {
   int32_t wrote_piece[2], read_piece[2];
 };
 
-// What a lock or an atomic hands on: the times up to which its last owner knew both threads.
+// The vector clock of a lock or an atomic: up to which time of each thread its last owner has seen.
 struct Sync {
   uint64_t address;
   uint32_t run;
@@ -57,7 +57,7 @@ RAW Entry* entry(Entry* table, uint64_t size, uint64_t address, uint64_t& count)
     Entry& found = table[at & (size - 1)];
     if (found.run == run && found.address == address) return &found;
     if (found.run == run) continue;
-    if (count >= size / 8 * 7) return nullptr;  // more than any image of a check: the rest is not watched
+    if (count >= size / 8 * 7) return nullptr;  // more than any check needs: the rest is not watched
     ++count;
     found = Entry{};
     found.address = address, found.run = run;
@@ -118,7 +118,7 @@ RAW const OplabConflict* oplab_conflict() { return &conflict; }
 RAW void __tsan_init() {}
 RAW void __tsan_func_entry(void*) {}
 RAW void __tsan_func_exit() {}
-RAW void __tsan_acquire(void*) {}  // oplab_kernel.h: what ParallelFor orders is known here
+RAW void __tsan_acquire(void*) {}  // called by oplab_kernel.h; the order of a ParallelFor is known here
 RAW void __tsan_release(void*) {}
 RAW void __tsan_vptr_update(void**, void*) {}
 RAW void __tsan_vptr_read(void**) {}
@@ -136,7 +136,7 @@ RAW void __tsan_write_range(void* at, size_t size) { access(at, size, true); }
   RAW void __tsan_unaligned_read_write##size(void* at) { access(at, size, true); }
 ACCESS(1) ACCESS(2) ACCESS(4) ACCESS(8) ACCESS(16)
 
-// A single thread is at work at any time, so plain arithmetic is atomic.
+// Only one thread runs at any time, so plain arithmetic is atomic.
 #define UPDATE(bits, type, name, made)                                                                        \
   RAW type __tsan_atomic##bits##_##name(volatile void* at, type value, int) {                                 \
     acquire(at);                                                                                              \
@@ -180,7 +180,7 @@ ATOMIC(8, uint8_t) ATOMIC(16, uint16_t) ATOMIC(32, uint32_t) ATOMIC(64, uint64_t
 RAW void __tsan_atomic_thread_fence(int) {}
 RAW void __tsan_atomic_signal_fence(int) {}
 
-// Locks: never taken by two at once here, so only their order counts.
+// Locks are never contended here, so only their order matters.
 #define LOCK(name) \
   RAW int name(void* lock) { return acquire(lock), 0; }
 LOCK(pthread_mutex_lock) LOCK(pthread_mutex_trylock) LOCK(pthread_spin_lock) LOCK(pthread_spin_trylock)
@@ -189,7 +189,7 @@ LOCK(pthread_rwlock_rdlock) LOCK(pthread_rwlock_tryrdlock) LOCK(pthread_rwlock_w
   RAW int name(void* lock) { return release(lock), 0; }
 UNLOCK(pthread_mutex_unlock) UNLOCK(pthread_spin_unlock) UNLOCK(pthread_rwlock_unlock)
 
-// The first use of a static variable inside a function.
+// The initialisation of a static variable inside a function.
 RAW int __cxa_guard_acquire(uint64_t* guard) {
   acquire(guard);
   return *reinterpret_cast<volatile char*>(guard) == 0;
@@ -200,7 +200,7 @@ RAW void __cxa_guard_release(uint64_t* guard) {
 }
 RAW void __cxa_guard_abort(uint64_t*) {}
 
-// What the compiler calls for loops and copies; volatile, or it would make calls of these out of the loops in them.
+// The compiler calls these for loops and copies. volatile, because it would compile their own loops to such calls.
 RAW void* memset(void* to, int value, size_t size) {
   access(to, size, true);
   for (size_t i = 0; i < size; ++i) static_cast<volatile char*>(to)[i] = static_cast<char>(value);

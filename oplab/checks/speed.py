@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from oplab.checks.base import Collect, Verdict
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
 from oplab.timing import race, times_as_fast
 
 FLOOR, PARALLEL = 0.4, 0.2  # of the points: for being right at all, and for pieces that threads can share
@@ -46,6 +47,7 @@ class Scale:
         return min(1.0, math.log(ratio / self.nothing) / math.log(self.all / self.nothing))
 
     def missing(self, ratio: float) -> str:
+        """The rung of the lesson that is probably missing at this ratio."""
         return next(rung for bound, rung in [*self.rungs, (math.inf, self.rungs[-1][1])] if ratio < bound)
 
 
@@ -82,14 +84,14 @@ def measure(c: Collect, ours: Run, baseline: Run, feeds: Sequence[Feeds], title:
         c.value(f"{title}, round {number}", result)
 
 
-def ratio(v: Verdict, title: str = "timed") -> float:
+def ratio(v: Judge, title: str = "timed") -> float:
     """How many times as fast as the baseline the learner's kernel was; 0 where that could not be measured."""
     ours, theirs = (v.array(f"{title}, seconds of {name}") for name in ("ours", "baseline"))
     measured = ours.shape == theirs.shape and ours.size and (ours > 0).all() and (theirs > 0).all()
     return times_as_fast(ours, theirs) if measured else 0.0
 
 
-def award(v: Verdict, scale: Scale, found: float, pieces: int) -> None:
+def award(v: Judge, scale: Scale, found: float, pieces: int) -> None:
     """Award the share of the points that a ratio and a number of pieces are worth; for an answer whose checks have passed.
 
     Args:

@@ -98,7 +98,7 @@ def check(
     folder = submission if submission is not None else course.root / used
     targets = _targets(json=json_file, junit=junit, html=html, gradescope=gradescope, markdown=markdown)
     from oplab import reports
-    from oplab.grading.engine import grade
+    from oplab.grading.grader import grade
     from oplab.grading.text import summary
 
     out = sys.stderr if any(str(path) == "-" for path in targets.values()) else sys.stdout

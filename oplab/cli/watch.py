@@ -17,7 +17,7 @@ from oplab.course.manifest import Chapter, Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
 from oplab.grading.client import Server
-from oplab.grading.engine import grade
+from oplab.grading.grader import grade
 from oplab.grading.results import Outcome, Results
 from oplab.grading.text import MARKS, outcome_lines
 

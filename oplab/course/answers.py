@@ -14,12 +14,20 @@ from oplab.files import write_atomically
 
 
 def stub_text(course: Course, exercise: Exercise) -> str:
-    """The stub of the exercise's file."""
+    """The stub of the exercise's file.
+
+    Raises:
+        OplabError: the solution cannot be read, or its ANSWER blocks are broken.
+    """
     return stubs.make_stub(_read(course.root / "solutions" / exercise.file), exercise.file)
 
 
 def reset(course: Course, target: Exercise | Chapter) -> list[tuple[Path, Path | None]]:
-    """Put one exercise, or all files of a chapter, back to the stub.
+    """Put one exercise, or all files of a chapter, back to the stub. Files that existed are copied to ``build/backup/`` first.
+
+    Args:
+        course: the course.
+        target: an exercise or a chapter. Of a Python file only the exercise's function is put back, of a C++ file all of it.
 
     Returns:
         (file, backup) for each file; backup is None where there was no file.
@@ -57,7 +65,11 @@ def reset(course: Course, target: Exercise | Chapter) -> list[tuple[Path, Path |
 
 
 def diff(course: Course, exercise: Exercise) -> list[str]:
-    """The learner's answer against the reference, as lines of a unified diff; empty when they are the same."""
+    """The learner's answer against the reference, as lines of a unified diff; empty when they are the same.
+
+    Raises:
+        OplabError: a file cannot be read, or it is not valid Python.
+    """
     mine = _answer(_read(course.root / "exercises" / exercise.file), exercise)
     reference = _answer(_read(course.root / "solutions" / exercise.file), exercise)
     kept = [line for line in reference if not line.strip().startswith(("# ANSWER", "# END", "// ANSWER", "// END"))]

@@ -56,7 +56,7 @@ class Exercise:
         kind: ``python``, or for C++ ``ort`` (ONNX Runtime kernel) or ``torch`` (stable-ABI operator).
         preload: what the grading server warms up before it starts, for example ``dynamo``.
         limits: what one run may use.
-        speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.base.Verdict.award`).
+        speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.judge.Judge.award`).
         pieces: whether the check finds ``pieces.so`` in its scratch folder, the kernel compiled for
             :class:`oplab.checks.schedules.WatchedSession`.
     """
@@ -76,6 +76,7 @@ class Exercise:
 
     @property
     def id(self) -> str:
+        """Chapter and name, as in every message: ``c04.asinh``."""
         return f"c{self.chapter[:2]}.{self.name}"
 
     @property
@@ -88,6 +89,15 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Chapter:
+    """One chapter.
+
+    Attributes:
+        stem: number and name, ``04_aten_symbolic``.
+        title: for people.
+        minutes: how long its lesson takes most learners.
+        exercises: in the order of the manifest.
+    """
+
     stem: str
     title: str
     minutes: int
@@ -95,6 +105,7 @@ class Chapter:
 
     @property
     def id(self) -> str:
+        """What commands call it: ``c04``."""
         return f"c{self.stem[:2]}"
 
     @property
@@ -104,38 +115,65 @@ class Chapter:
 
     @property
     def notebook(self) -> str:
+        """Its notebook, relative to the course."""
         return f"notebooks/{self.stem}.ipynb"
 
     @property
     def points(self) -> int:
+        """The points of all of its exercises."""
         return sum(exercise.points for exercise in self.exercises)
 
 
 @dataclass(frozen=True)
 class Course:
+    """A course, as its manifest describes it.
+
+    Attributes:
+        root: the folder of ``course.toml``.
+        title: for people.
+        chapters: in the order of their numbers.
+    """
+
     root: Path
     title: str
     chapters: tuple[Chapter, ...]
 
     @property
     def exercises(self) -> tuple[Exercise, ...]:
+        """All exercises, in the order of the chapters."""
         return tuple(exercise for chapter in self.chapters for exercise in chapter.exercises)
 
     def chapter(self, name: str) -> Chapter:
-        """The chapter with this stem (``04_aten_symbolic``) or id (``c04``)."""
+        """The chapter with this stem (``04_aten_symbolic``), id (``c04``) or module (``c04_aten_symbolic``).
+
+        Raises:
+            OplabError: there is none; the message suggests similar names.
+        """
         for chapter in self.chapters:
             if name in (chapter.stem, chapter.id, chapter.module):
                 return chapter
-        raise _unknown("chapter", name, [chapter.stem for chapter in self.chapters])
+        raise OplabError(*_unknown("chapter", name, [chapter.stem for chapter in self.chapters]))
 
     def exercise(self, id: str) -> Exercise:
+        """The exercise with this id, for example ``c04.asinh``.
+
+        Raises:
+            OplabError: there is none; the message suggests similar names.
+        """
         for exercise in self.exercises:
             if exercise.id == id:
                 return exercise
-        raise _unknown("exercise", id, [exercise.id for exercise in self.exercises])
+        raise OplabError(*_unknown("exercise", id, [exercise.id for exercise in self.exercises]))
 
     def select(self, ids: Iterable[str]) -> tuple[Exercise, ...]:
-        """The exercises that ids name, in the course's order; nothing means all. ``c04`` is a whole chapter."""
+        """The exercises that ``ids`` name, in the order of the course.
+
+        Args:
+            ids: exercises (``c04.asinh``) and chapters (``c04``); all of the course if there are none.
+
+        Raises:
+            OplabError: there is no such exercise or chapter.
+        """
         ids = list(ids)
         if not ids:
             return self.exercises
@@ -148,11 +186,12 @@ class Course:
         return tuple(exercise for exercise in self.exercises if exercise.id in chosen)
 
     def checks_file(self, exercise: Exercise) -> Path:
+        """The file with the checks of the exercise's chapter."""
         return self.root / "oplab" / "checks" / f"c{exercise.chapter}.py"
 
 
 def preloads(exercises: Iterable[Exercise]) -> tuple[str, ...]:
-    """What a grading server for these exercises warms up: a value for ``Server``, the same for the same exercises."""
+    """What a grading server for these exercises warms up: some of :data:`PRELOADS`, sorted."""
     return tuple(sorted({name for exercise in exercises for name in exercise.preload}))
 
 
@@ -172,20 +211,21 @@ def load(root: Path) -> Course:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise OplabError(f"{path} is not valid TOML: {error}.", "Mend that line.") from None
+        raise OplabError(f"{path} is not valid TOML: {error}.", "Fix that line.") from None
     return _Reader(path, text).course(data)
 
 
-def _unknown(what: str, name: str, known: list[str]) -> OplabError:
+def _unknown(what: str, name: str, known: list[str]) -> tuple[str, str]:
+    """Message and fix for a name that is not in the manifest."""
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
     if not near and "." in name:  # the part after the dot may be right in another chapter
         near = [id for id in known if id.split(".")[-1] == name.split(".")[-1]]
     fix = f"Did you mean {' or '.join(near)}?" if near else "`oplab list` shows all of them."
-    return OplabError(f"There is no {what} {name}.", fix)
+    return f"There is no {what} {name}.", fix
 
 
 class _Reader:
-    """Turns parsed TOML into objects and knows on which line of the file each part stands."""
+    """Turns parsed TOML into objects, and finds the line of each part for messages."""
 
     def __init__(self, path: Path, text: str):
         self.path = path
@@ -292,7 +332,7 @@ class _Reader:
                 self._fail(f"{what} has no key {key!r}{hint}", where, key)
 
     def _fail(self, message: str, where: tuple, key: str | None = None) -> None:
-        raise OplabError(f"{self.path.name}, line {self._line(where, key)}: {message}.", "Mend that line.")
+        raise OplabError(f"{self.path.name}, line {self._line(where, key)}: {message}.", "Fix that line.")
 
     def _line(self, where: tuple, key: str | None) -> int:
         """The line of a key in the chapter and exercise numbered ``where``; the table's header if the key is not there."""

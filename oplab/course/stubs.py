@@ -7,7 +7,7 @@ A solution marks what the learner has to write::
     # END
 
 In the stub the block becomes one TODO with the same goal. A block whose first line has no goal (``# ANSWER c04.asinh``) is a helper
-of the solution and leaves nothing behind. C++ files use ``//``.
+of the solution and is left out of the stub. C++ files use ``//``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ def is_stubs_error(id: str, message: str) -> bool:
 
 
 class Todo(NotImplementedError):
-    """Raised by a stub. The grader takes it for `todo`, and a notebook shows its sentence without a traceback."""
+    """Raised by a stub: the grader's outcome is ``todo`` then, and a notebook shows the message without a traceback.
+
+    Attributes:
+        id: the exercise.
+    """
 
     def __init__(self, id: str, where: str):
         super().__init__(f"{_not_written(id)}: {where}. `oplab hint {id}` helps.")
@@ -43,7 +47,7 @@ class Todo(NotImplementedError):
 
 
 def todo(id: str) -> Todo:
-    """The exception that a stub raises: ``raise todo("c04.asinh")``. It names the exercise, the file and the line."""
+    """The exception that a stub raises: ``raise todo("c04.asinh")``. Its message names the exercise, the file and the line."""
     frame = sys._getframe(1)
     file = frame.f_code.co_filename.replace("\\", "/")
     short = "/".join(file.split("/")[-2:])
@@ -101,7 +105,11 @@ def function_span(text: str, name: str) -> tuple[int, int] | None:
 
 
 def function_text(text: str, name: str) -> str | None:
-    """The source of the top-level function or class ``name``, or None. Raises SyntaxError as :func:`function_span`."""
+    """The source of the top-level function or class ``name`` without a line end, or None if it is absent.
+
+    Raises:
+        SyntaxError: the text is not valid Python.
+    """
     span = function_span(text, name)
     if span is None:
         return None
@@ -109,9 +117,15 @@ def function_text(text: str, name: str) -> str | None:
 
 
 def is_untouched(text: str, stub: str, name: str | None) -> bool:
-    """Whether the learner's text still holds the stub. ``name`` is the function; None compares whole files (C++).
+    """Whether the learner's text still holds the stub. Blank lines and trailing blanks do not count.
 
-    Blank lines and trailing blanks do not count. Raises SyntaxError when the learner's text is not valid Python.
+    Args:
+        text: the learner's file.
+        stub: the stub of that file.
+        name: the function to compare; None compares whole files (C++).
+
+    Raises:
+        SyntaxError: the learner's text is not valid Python.
     """
     if name is None:
         return _plain(text) == _plain(stub)

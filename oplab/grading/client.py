@@ -1,9 +1,8 @@
-"""The other end of the fork server: starts it, hands it jobs, and starts it again if something has killed it."""
+"""The client of the fork server: starts it, sends it jobs, and starts it again when something has killed it."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import socket
@@ -18,29 +17,30 @@ from pathlib import Path
 from typing import Any
 
 from oplab.errors import OplabError
-from oplab.grading import guard
+from oplab.grading import integrity, protocol
 from oplab.grading.isolation import Isolation
+from oplab.grading.protocol import LOST, Answer, Job
 
 START_LIMIT = 120.0
 # Not `-m`: that would put the current folder first on sys.path, where a learner's code could leave an onnx.py.
-_MAIN = "import sys; sys.path.append({root!r}); from oplab.grading.server import main; main()"
+_MAIN = "import sys; sys.path.append({root!r}); from oplab.grading.fork_server import main; main()"
 
 
-class Tampered(OplabError):
-    """The grader's own files changed after the server was first started, and now it would have to be started again from them."""
+class GraderTampered(OplabError):
+    """The grader's own files have changed since the server was first started, and it would have to start again from them."""
 
 
 class Server:
     """A fork server that is started when it is first needed. Methods may be called from several threads.
 
     Args:
-        preload: what to warm up, see :data:`oplab.course.manifest.PRELOADS`.
-        env: variables to add, for example those of a sanitizer.
-        isolation: runs the server and its workers apart from the course, see :mod:`oplab.grading.isolation`.
-        many: hundreds of jobs will come, so the start may take a second longer for the sake of each.
+        preload: what to warm up, some of :data:`oplab.course.manifest.PRELOADS`.
+        env: environment variables to add, for example those of a sanitizer.
+        isolation: separates the server and its workers from the course, see :mod:`oplab.grading.isolation`.
+        many: hundreds of jobs will come: the start may take a second longer to make each of them faster.
 
     Attributes:
-        work: where the evidence has to lie for an isolated server to reach it; None without isolation.
+        work: the only folder that an isolated server can write to; None without isolation, and before :meth:`prepare`.
     """
 
     def __init__(
@@ -70,39 +70,53 @@ class Server:
         self.close()
 
     def start(self) -> None:
-        """Start the server if it is not running, and wait until it is warm."""
+        """Start the server if it is not running, and wait until it is warm.
+
+        Raises:
+            OplabError: it does not start, or the grader's own files have changed since its first start.
+            RuntimeError: it is closed.
+        """
         self.prepare()
         with self._lock:
             self._start()
 
     def prepare(self) -> Path | None:
-        """Make the folder ``work`` if the server is isolated, before anything starts: its parent's mounts cannot change later."""
+        """Make the folder :attr:`work` if the server is isolated, before anything starts: its mounts cannot change later.
+
+        Returns:
+            the folder; None without isolation.
+        """
         with self._lock:
             if self.isolation is not None and self.work is None:
                 self.work = Path(tempfile.mkdtemp(prefix="oplab-")).resolve()
             return self.work
 
-    def run(self, job: dict[str, Any]) -> dict[str, Any]:
-        """Run one job and wait for its answer. An answer with ``{"lost": True}`` means that the job's supervisor was killed."""
+    def run(self, job: Job) -> Answer:
+        """Run one job and wait for its answer; ``answer.lost`` means that the job's supervisor was killed.
+
+        Raises:
+            OplabError: the server cannot start, or a message is malformed.
+            RuntimeError: the server is closed.
+        """
         mine = self._connection()
         if mine is None:
-            return {"lost": True}
-        answer: dict[str, Any] = {"lost": True}
+            return LOST
+        answer = LOST
         try:
             with contextlib.suppress(OSError):
-                mine.sendall(json.dumps(job).encode() + b"\n")
+                mine.sendall(protocol.encode(job))
             answer = _answer(mine)
             return answer
         finally:
             with self._lock:
                 self._open.discard(mine)
-                if answer.get("lost") or self._closed:
+                if answer.lost or self._closed:
                     mine.close()
                 else:
                     self._idle.append(mine)
 
     def _connection(self) -> socket.socket | None:
-        """A socket with a supervisor behind it, idle or new; None where the server is killed again and again."""
+        """A socket whose other end an idle or new supervisor has; None where the server is killed again and again."""
         for _ in range(2):
             with self._lock:
                 self._start()
@@ -125,14 +139,14 @@ class Server:
         return None
 
     def cancel(self) -> None:
-        """End all running jobs: their sockets are closed, and each supervisor then ends its worker."""
+        """End all running jobs: their sockets are shut down, and each supervisor then ends its worker."""
         with self._lock:
             for conn in self._open:
                 with contextlib.suppress(OSError):
                     conn.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Cancel everything and end the server. Repeating it does no harm."""
+        """Cancel all jobs and end the server. It may be called again."""
         self.cancel()
         with self._lock:
             self._closed = True
@@ -147,14 +161,14 @@ class Server:
         if self._process is not None and self._process.poll() is None:
             return
         self._stop()
-        package = guard.digests()
+        package = integrity.digests()
         if self._package is None:
             self._package = package
         elif package != self._package:
             changed = sorted(
                 path for path in {*package, *self._package} if package.get(path) != self._package.get(path)
             )
-            raise Tampered(
+            raise GraderTampered(
                 f"The grader's own files changed while it ran ({', '.join(Path(path).name for path in changed[:5])}), "
                 "so nothing more is graded in this run.",
                 "`git diff oplab` shows what was changed; restore it and start again.",
@@ -232,7 +246,7 @@ class Server:
 
 
 def _alive(conn: socket.socket) -> bool:
-    """Whether the supervisor of an idle connection is still there: it has nothing to say, so what can be read is the end."""
+    """Whether the supervisor of an idle connection still runs: it sends nothing, so only the end of the stream can be read."""
     try:
         conn.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -242,14 +256,14 @@ def _alive(conn: socket.socket) -> bool:
     return False
 
 
-def _answer(conn: socket.socket) -> dict[str, Any]:
-    data = bytearray()
-    while not data.endswith(b"\n"):
+def _answer(conn: socket.socket) -> Answer:
+    line = bytearray()
+    while not line.endswith(b"\n"):
         try:
             part = conn.recv(1 << 16)
         except OSError:
             part = b""
         if not part:
-            return {"lost": True}
-        data += part
-    return json.loads(data)
+            return LOST
+        line += part
+    return protocol.decode(Answer, line)

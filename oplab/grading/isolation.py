@@ -1,10 +1,10 @@
-"""What Linux offers an ordinary user to keep a learner's code apart: bubblewrap, Landlock and seccomp.
+"""What Linux offers an ordinary user to isolate a learner's code: bubblewrap, Landlock and seccomp.
 
-Two things are built from it. :func:`keep_apart` is applied to every worker, always: its code can send no signal to the grader's
-processes and cannot look into their memory (Landlock's scope), and root's special powers are gone. :class:`Isolation` is what
+Two things are built from it. :func:`drop_privileges` is applied to every worker, always: its code can send no signal to the grader's
+processes and cannot read their memory (Landlock's scopes), and it has no capabilities of root. :class:`Isolation` is what
 ``oplab check --isolate`` adds: no network, a read-only course without ``solutions/``, checks, tests and ``.git``.
 
-Nothing here is needed for a check to run. What a machine does not offer is left out, and :meth:`Isolation.sentence` says so.
+A check runs without any of it. What a machine does not offer is left out, and :meth:`Isolation.sentence` states what is in use.
 """
 
 from __future__ import annotations
@@ -39,8 +39,25 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", 
 
 
 @dataclass(frozen=True)
+class Confinement:
+    """What a worker needs to know to confine itself.
+
+    Attributes:
+        landlock: the kernel's Landlock version, 0 for none.
+        read: folders and files that it may read.
+        write: folders and files that it may write, besides its own.
+        no_network: whether it has to close the network itself.
+    """
+
+    landlock: int
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+    no_network: bool
+
+
+@dataclass(frozen=True)
 class Isolation:
-    """How workers are kept apart from the course and the network.
+    """How workers are isolated from the course and the network.
 
     Attributes:
         bubblewrap: path of ``bwrap`` when it works here: the server and all that it forks live in namespaces of their own.
@@ -58,10 +75,11 @@ class Isolation:
 
     @property
     def offered(self) -> bool:
+        """Whether this system isolates anything at all."""
         return bool(self.bubblewrap) or self.landlock > 0
 
     def sentence(self) -> str:
-        """One line that says what is in use."""
+        """One line that states what is in use."""
         if self.bubblewrap:
             extra = " and Landlock" if self.landlock else ""
             return f"Isolation: bubblewrap{extra}: no network, read-only course, solutions/ out of sight."
@@ -71,23 +89,33 @@ class Isolation:
         return "Isolation: this system offers neither bubblewrap nor Landlock; going on with limits only."
 
     def wrap(self, command: Sequence[str], work: Path) -> list[str]:
-        """The command inside bubblewrap's namespaces, with ``work`` as the only folder that can be written; else as it is."""
+        """The command as bubblewrap runs it in its namespaces; without bubblewrap the command itself.
+
+        Args:
+            command: program and arguments.
+            work: the only folder that it can write to.
+        """
         if not self.bubblewrap:
             return list(command)
         return [*_bubblewrap(self.bubblewrap, self.roots, self.shown, work), "--", *command]
 
-    def for_worker(self) -> dict[str, Any]:
-        """What a worker has to know to confine itself, as plain JSON."""
-        return {
-            "landlock": self.landlock,
-            "read": ["/"] if self.bubblewrap else [*_SYSTEM, *self.shown],
-            "write": ["/dev", "/tmp"] if self.bubblewrap else ["/dev/null", "/dev/zero", "/dev/full"],
-            "no_network": self.network == "seccomp",
-        }
+    def for_worker(self) -> Confinement:
+        """How each worker has to confine itself, beyond the namespaces that it starts in."""
+        return Confinement(
+            landlock=self.landlock,
+            read=("/",) if self.bubblewrap else (*_SYSTEM, *self.shown),
+            write=("/dev", "/tmp") if self.bubblewrap else ("/dev/null", "/dev/zero", "/dev/full"),
+            no_network=self.network == "seccomp",
+        )
 
 
 def detect(course: Path, submission: Path) -> Isolation:
-    """What this machine offers for grading ``submission`` with the checks of ``course``."""
+    """What this machine offers for grading.
+
+    Args:
+        course: the folder of the course, to be hidden except for what grading needs.
+        submission: the folder with the learner's files, which stay readable.
+    """
     roots, shown = _layout(course.resolve(), submission.resolve())
     abi = landlock_abi()
     program = _working_bubblewrap()
@@ -98,45 +126,48 @@ def detect(course: Path, submission: Path) -> Isolation:
     return Isolation()
 
 
-def keep_apart(traceable: bool = False) -> None:
-    """For every worker: no signal to processes outside, no look into their memory, and nothing of root but access to files.
+def drop_privileges(traceable: bool = False) -> None:
+    """For every worker: no signal to processes outside, no access to their memory, and no capability of root but access to files.
 
     Args:
-        traceable: leave what LeakSanitizer needs to look at its own process.
+        traceable: leave what LeakSanitizer needs to trace its own process.
     """
     if not LINUX:
         return
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     if _scopes():
         with contextlib.suppress(OSError):
-            # Every layer of Landlock refuses to move files between folders unless it says otherwise.
+            # Every layer of Landlock refuses to move files between folders unless it has this right.
             _restrict(_Ruleset(_REFER, 0, _SCOPE_SIGNALS | _SCOPE_ABSTRACT_SOCKETS, [("/", _REFER)]))
     _drop_capabilities()
     _prctl(_PR_SET_DUMPABLE, 1 if traceable or _scopes() else 0)
 
 
-def shield() -> None:
-    """For the server: where Landlock has no scopes, other processes of the same user may not look into this one either."""
+def forbid_tracing() -> None:
+    """For the server: where Landlock has no scopes, forbid other processes of the same user to read this one's memory."""
     if LINUX and not _scopes():
         _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def confine(plan: dict[str, Any], own: Iterable[str]) -> None:
-    """For a worker under ``--isolate``: write to ``own`` only, read what ``plan`` names, use no network.
+def confine(plan: Confinement, own: Iterable[os.PathLike[str]]) -> None:
+    """For a worker under ``--isolate``: read and write only what is allowed, and use no network.
+
+    Args:
+        plan: what it may read and write.
+        own: its own folders, which it may write to as well.
 
     Raises:
         OSError: the kernel refused, although it offered; the worker must not run then.
     """
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    abi = int(plan["landlock"])
-    if abi:
-        handled = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(abi, 16)) - 1
-        rules = _Ruleset(fs=handled, net=3 if abi >= 4 else 0)
-        for paths, allowed in ((plan["read"], _READ), (plan["write"], handled), (own, handled)):
+    if plan.landlock:
+        handled = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(plan.landlock, 16)) - 1
+        rules = _Ruleset(fs=handled, net=3 if plan.landlock >= 4 else 0)
+        for paths, allowed in ((plan.read, _READ), (plan.write, handled), (map(str, own), handled)):
             for path in paths:
                 rules.paths.append((path, allowed & handled))
         _restrict(rules)
-    if plan["no_network"]:
+    if plan.no_network:
         _no_sockets()
 
 
@@ -157,10 +188,10 @@ def can_signal_outside() -> bool:
 
 
 def _layout(course: Path, submission: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Folders to hide, and what has to stay in sight: the library without its chapters' checks, Python, the submission."""
+    """Folders to hide, and what has to stay visible: the package without the chapters' checks, Python, the submission."""
     package = Path(__file__).resolve().parents[1]
     roots = {course}
-    if (package.parent / "course.toml").is_file():  # an editable install: the package lies in a course
+    if (package.parent / "course.toml").is_file():  # an editable install: the package is part of a course
         roots.add(package.parent)
     shown = {submission, *_parts(package)}
     for root in roots:
@@ -263,7 +294,11 @@ def _architecture() -> tuple[int, int] | None:
 
 
 def _no_sockets() -> None:
-    """Refuse every socket but those between processes of this machine, and io_uring, which could open one unseen."""
+    """Refuse every socket but those between processes of this machine, and io_uring, which could open one without that system call.
+
+    Raises:
+        OSError: the kernel refuses the filter.
+    """
     found = _architecture()
     if found is None:
         return
@@ -292,7 +327,7 @@ def _no_sockets() -> None:
 
 
 def _drop_capabilities() -> None:
-    """Take root's powers away from root, except those that concern files: the course may belong to another user."""
+    """Drop the capabilities of root, except those that concern files: the course may belong to another user."""
     keep = sum(1 << number for number in (0, 1, 2, 3))  # CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER
     header = struct.pack("=Ii", 0x20080522, 0)
     data = ctypes.create_string_buffer(24)
@@ -319,6 +354,11 @@ def _syscall(number: int, *args: Any) -> int:
 
 
 def _checked(number: int, *args: Any) -> int:
+    """A system call of Landlock.
+
+    Raises:
+        OSError: it failed.
+    """
     result = _syscall(number, *args)
     if result < 0:
         code = ctypes.get_errno()

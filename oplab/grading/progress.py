@@ -18,7 +18,14 @@ VERSION = 1
 
 @dataclass
 class Entry:
-    """One exercise: its last state, whether it has ever passed, and how many hints were shown."""
+    """One exercise.
+
+    Attributes:
+        status: its last one, of :data:`oplab.grading.results.STATES`.
+        points: its last ones.
+        passed_once: whether it has ever passed.
+        hints: how many were shown.
+    """
 
     status: str = "todo"
     points: int = 0
@@ -28,14 +35,22 @@ class Entry:
 
 @dataclass
 class Progress:
+    """All exercises that were ever graded, by id."""
+
     exercises: dict[str, Entry] = field(default_factory=dict)
 
     def entry(self, id: str) -> Entry:
+        """The exercise's entry; one for an exercise that was never graded if there is none."""
         return self.exercises.get(id, Entry())
 
 
 def load(folder: Path, warn: Callable[[str], None] = lambda _: None) -> Progress:
-    """Read the progress in ``folder`` (the course's ``build/``). A broken or foreign file is set aside and ``warn`` is told."""
+    """Read the progress.
+
+    Args:
+        folder: the course's ``build/``.
+        warn: called with a sentence when the file cannot be read. One that is broken or of another version is renamed first.
+    """
     path = folder / "progress.json"
     try:
         return _parse(json.loads(path.read_text(encoding="utf-8")))
@@ -49,16 +64,21 @@ def load(folder: Path, warn: Callable[[str], None] = lambda _: None) -> Progress
         try:
             path.rename(aside)
             warn(
-                f"build/progress.json could not be understood. It was set aside as build/{aside.name}; the count starts anew."
+                f"build/progress.json could not be read. It was set aside as build/{aside.name}; your progress starts again."
             )
         except OSError:
-            warn("build/progress.json could not be understood and is ignored.")
+            warn("build/progress.json could not be read and is ignored.")
         return Progress()
 
 
 @contextlib.contextmanager
 def update(folder: Path, warn: Callable[[str], None] = lambda _: None) -> Iterator[Progress]:
-    """Read, change, write: under a lock, so that two runs at once lose nothing. A folder that cannot be written is told to ``warn``."""
+    """Read the progress, have it changed in a ``with`` block, and write it, under a lock: two runs at once lose nothing.
+
+    Args:
+        folder: the course's ``build/``.
+        warn: called with a sentence when the progress cannot be read or written.
+    """
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(files.lock(folder / "progress.lock"))
@@ -76,7 +96,13 @@ def update(folder: Path, warn: Callable[[str], None] = lambda _: None) -> Iterat
 
 
 def record(folder: Path, results: Results, warn: Callable[[str], None] = lambda _: None) -> None:
-    """Remember the outcomes of a run. An error of the grader's own changes nothing."""
+    """Write the outcomes of a run to the progress. A ``grader_error`` changes nothing.
+
+    Args:
+        folder: the course's ``build/``.
+        results: the run.
+        warn: called with a sentence when the progress cannot be read or written.
+    """
     with update(folder, warn) as progress:
         for outcome in results.exercises:
             if outcome.status == "grader_error":

@@ -1,4 +1,4 @@
-"""The outcome of grading: one truth from which every report is made."""
+"""The results of one run: the only source of every report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ STATES = ("passed", "failed", "todo", "error", "timeout", "crashed", "build_fail
 
 @dataclass(frozen=True)
 class Check:
-    """One named check of an exercise."""
+    """One named check of an exercise.
+
+    Attributes:
+        name: what it checks, in words for the learner.
+        passed: whether it passed.
+        message: why not, in words for the learner.
+    """
 
     name: str
     passed: bool
@@ -24,7 +30,12 @@ class Check:
 
 @dataclass(frozen=True)
 class Graph:
-    """A picture of an ONNX model that was graded. ``name`` is the evidence's own, ``svg`` a whole SVG document."""
+    """A picture of an ONNX model that was graded.
+
+    Attributes:
+        name: the name that the check recorded the model under.
+        svg: a whole SVG document.
+    """
 
     name: str
     svg: str
@@ -32,9 +43,20 @@ class Graph:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one exercise went. ``status`` is one of :data:`STATES`; ``message`` says why, in words for the learner.
+    """How grading one exercise ended.
 
-    ``graphs`` is filled for reports only, see :mod:`oplab.reports.graphs`.
+    Attributes:
+        id: the exercise.
+        chapter: the stem of its chapter.
+        status: one of :data:`STATES`.
+        points: the points that it got.
+        max_points: the points that it is worth.
+        seconds: wall time of grading it.
+        message: why, in words for the learner.
+        checks: its named checks, if it came that far.
+        output: the end of what it printed.
+        max_rss_kb: peak resident memory of its worker in KiB.
+        graphs: for reports only, see :mod:`oplab.reports.graphs`.
     """
 
     id: str
@@ -51,22 +73,30 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
+        """Whether every check passed; the points may still be part of all."""
         return self.status == "passed"
 
 
 @dataclass(frozen=True)
 class Results:
-    """All exercises of one run, in the course's order."""
+    """All exercises of one run, in the order of the course.
+
+    Attributes:
+        exercises: an outcome for each.
+        seed: what the inputs were made from.
+    """
 
     exercises: tuple[Outcome, ...]
     seed: int
 
     @property
     def points(self) -> int:
+        """The points of all exercises."""
         return sum(outcome.points for outcome in self.exercises)
 
     @property
     def max_points(self) -> int:
+        """The points that all exercises are worth."""
         return sum(outcome.max_points for outcome in self.exercises)
 
     @property
@@ -77,7 +107,7 @@ class Results:
         return 0 if all(outcome.passed for outcome in self.exercises) else 1
 
     def as_dict(self) -> dict[str, Any]:
-        """As ``results.schema.json`` describes it."""
+        """The content of ``results.json``, as ``results.schema.json`` describes it."""
         exercises = []
         for outcome in self.exercises:
             entry = asdict(outcome)
@@ -97,4 +127,9 @@ class Results:
         }
 
     def write(self, path: Path) -> None:
+        """Write ``results.json`` to ``path``, whole or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         write_atomically(path, json.dumps(self.as_dict(), indent=1) + "\n")

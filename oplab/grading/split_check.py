@@ -1,4 +1,4 @@
-"""The text of a check for the learner's process: what ``collect_NAME`` needs, and nothing that a judge knows."""
+"""The text of a check for the learner's process: what ``collect_NAME`` needs, and nothing of the judge's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 def without_judges(text: str, name: str) -> str:
     """``text`` with every top-level definition and constant blanked that ``collect_{name}`` does not reach. Line numbers stay.
 
-    Checks that make their functions in other ways than by ``def`` or by a plain assignment are returned as they are.
+    Checks that define their functions in another way than by ``def`` or a plain assignment are returned as they are.
+
+    Args:
+        text: a chapter's checks.
+        name: the exercise's name.
+
+    Raises:
+        SyntaxError: the text is not valid Python.
+        ValueError: the text contains null bytes.
     """
     tree = ast.parse(text)
     wanted = f"collect_{name}"

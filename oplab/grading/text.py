@@ -1,4 +1,4 @@
-"""Outcomes for terminals and notebooks: plain lines, and the same lines wrapped and coloured."""
+"""Outcomes as text for terminals and notebooks: plain lines, and the same lines wrapped and coloured."""
 
 from __future__ import annotations
 
@@ -34,7 +34,13 @@ _MIN_WIDTH = 40
 
 @dataclass
 class Failure:
-    """A failed check, and the names of later ones that failed with the same words."""
+    """A failed check.
+
+    Attributes:
+        name: the check's name.
+        message: why it failed.
+        same: the names of later checks that failed with the same message.
+    """
 
     name: str
     message: str
@@ -42,10 +48,13 @@ class Failure:
 
 
 def failures(checks: Sequence[tuple[str, str]]) -> list[Failure]:
-    """Failed checks, given as (name, message), with those put together that say the same.
+    """Failed checks, those with the same message as one.
 
     A message often begins with the name of its check; that is left out here, so that it is neither read twice nor hides that
     two messages are the same.
+
+    Args:
+        checks: (name, message) of each failed check.
     """
     found: dict[str, Failure] = {}
     for name, message in checks:
@@ -58,7 +67,12 @@ def failures(checks: Sequence[tuple[str, str]]) -> list[Failure]:
 
 
 def rest_of_message(message: str, failed: Sequence[tuple[str, str]]) -> str:
-    """What a message says beyond the failed check that it repeats: a note of the grader at its end, or all of it."""
+    """What follows in a message after the failed check that it repeats: a note of the grader, or all of it.
+
+    Args:
+        message: the outcome's.
+        failed: (name, message) of each failed check.
+    """
     for _, told in failed:
         if told and message.startswith(told):
             return message[len(told) :].strip()
@@ -68,8 +82,13 @@ def rest_of_message(message: str, failed: Sequence[tuple[str, str]]) -> str:
 def outcome_lines(outcome: Outcome, *, details: bool = True, speed: bool = False) -> list[str]:
     """One line for the exercise, then what is wrong with it: the first failed check comes first.
 
-    No timings: the text is the same in each run. ``speed`` is for exercises whose points grow with speed: the points of an
-    answer that passed, and what is said about them, get lines of their own, which begin with ``CLOCK``.
+    No timings: the text is the same in each run.
+
+    Args:
+        outcome: what to describe.
+        details: list the checks.
+        speed: the exercise's points grow with speed. The points of an answer that passed, and the message about them, are in
+            separate lines then, which begin with :data:`CLOCK`.
     """
     if speed and outcome.passed:
         points = f"{outcome.points}/{outcome.max_points} points"
@@ -80,7 +99,13 @@ def outcome_lines(outcome: Outcome, *, details: bool = True, speed: bool = False
 
 
 def outcome_text(outcome: Outcome, width: int, *, details: bool = True) -> Text:
-    """The lines of :func:`outcome_lines` for a terminal that is ``width`` wide: coloured, long ones wrapped under their beginning."""
+    """The lines of :func:`outcome_lines` for a terminal, coloured; long ones are wrapped and indented.
+
+    Args:
+        outcome: what to describe.
+        width: of the terminal, in characters.
+        details: list the checks.
+    """
     from rich.text import Text
 
     colour = _COLOURS.get(outcome.status, "bold red")
@@ -100,6 +125,7 @@ def outcome_text(outcome: Outcome, width: int, *, details: bool = True) -> Text:
 
 
 def summary(results: Results) -> str:
+    """One line: points and passed exercises of the run."""
     passed = sum(outcome.passed for outcome in results.exercises)
     return f"{results.points} of {results.max_points} points, {passed} of {len(results.exercises)} exercises passed"
 

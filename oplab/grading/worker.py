@@ -1,4 +1,4 @@
-"""What happens in a forked worker: one half of one check, and a report of how it went."""
+"""What runs in a forked worker: one half of one check. It ends with a report of how it went."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import errno
 import importlib.machinery
 import importlib.util
-import json
 import os
 import sys
 import traceback
@@ -14,132 +13,134 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from oplab.checks.base import (
-    Apart,
-    Collect,
-    EvidenceTampered,
-    LearnerError,
-    Verdict,
-    find_todo,
-    first_line,
-    learner_line,
-    rng_for,
-)
-from oplab.grading import guard
+from oplab.checks.draws import InputsDiffer, rng_for
+from oplab.checks.errors import LearnerError, find_todo, first_line, learner_line
+from oplab.checks.evidence import Collect, EvidenceTampered
+from oplab.checks.judge import Judge
+from oplab.grading import integrity, protocol
+from oplab.grading.protocol import Job, Report, Share
+from oplab.grading.results import Check
 from oplab.parity.arrays import WrongAnswer
 
 MAX_REPORT = 256 << 10
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
-def run(job: dict[str, Any], report_fd: int) -> None:
-    """Run the half that ``job["half"]`` names and write a JSON report to ``report_fd``.
+def run(job: Job, report_fd: int) -> None:
+    """Run the half that ``job.half`` names and write a report to ``report_fd``.
 
-    The first line of the report is ``importing`` while the learner's file is imported, then ``running``: where a limit was hit is
-    read from it.
+    Its lines are ``importing`` when the learner's file is imported, then ``running``, then the :class:`Report`: from the first two it
+    is known where a limit was hit.
+
+    Args:
+        job: what to run.
+        report_fd: descriptor of a pipe to the supervisor.
     """
-    tell = _Report(report_fd)
+    pipe = _ReportPipe(report_fd)
     try:
-        result = collect(job, tell) if job["half"] == "collect" else judge(job)
+        report = collect(job, pipe) if job.half == "collect" else judge(job)
     except BaseException as error:  # SystemExit and KeyboardInterrupt of the learner's code are answers too
-        result = explain(error, job)
-    tell.last(result)
+        report = explain(error, job)
+    pipe.report(report)
 
 
-def collect(job: dict[str, Any], tell: _Report) -> dict[str, Any]:
-    """Import the learner's file and call ``collect_NAME``; leave the evidence in ``job["evidence"]``."""
-    file = Path(job["file"])
-    tell.phase("importing")
+def collect(job: Job, pipe: _ReportPipe) -> Report:
+    """Import the learner's file, call ``collect_NAME``, and leave the evidence in ``job.evidence``.
+
+    Args:
+        job: what to run.
+        pipe: is told the phases.
+
+    Returns:
+        a report with the outcome ``collected`` and the seals of the evidence. What the learner's code or the check raises goes on to
+        the caller.
+    """
+    pipe.phase("importing")
     module = None
-    if job["library"] is None:
-        module = import_text(job["text"], file, f"learner_{file.stem}")
-    tell.phase("running")
-    half = getattr(import_checks(job), f"collect_{job['name']}")
-    scratch = Path(job["scratch"])
-    library = Path(job["library"]) if job["library"] else None
-    helper = Collect(module, file, library, rng_for(job["seed"], job["id"]), scratch, Path(job["evidence"]))
+    if job.library is None:
+        module = import_text(job.text or "", job.file, f"learner_{job.file.stem}")
+    pipe.phase("running")
+    half = getattr(import_checks(job), f"collect_{job.name}")
+    helper = Collect(module, job.file, job.library, rng_for(job.seed, job.id), job.scratch, job.evidence)
     half(helper)
-    # The seals travel by the pipe, which no other exercise's worker has: what those could write is files.
-    return {"outcome": "collected", "seals": helper.finish()}
+    # The seals go through the pipe, which no other exercise's worker has: such a worker could write to files.
+    return Report("collected", seals=helper.finish())
 
 
-def judge(job: dict[str, Any]) -> dict[str, Any]:
-    """Call ``judge_NAME`` on the evidence. The learner's file is never imported here."""
-    guard.only_known_code()
-    half = getattr(import_checks(job), f"judge_{job['name']}")
+def judge(job: Job) -> Report:
+    """Call ``judge_NAME`` on the evidence. The learner's file is never imported here.
+
+    Returns:
+        a report with the outcome ``judged``, or ``tampered`` for evidence that cannot be trusted. What else the check raises goes on
+        to the caller.
+    """
+    integrity.only_known_code()
+    half = getattr(import_checks(job), f"judge_{job.name}")
     try:
-        verdict = Verdict(Path(job["evidence"]), rng_for(job["seed"], job["id"]), job["seals"])
+        verdict = Judge(job.evidence, rng_for(job.seed, job.id), job.seals)
         with contextlib.redirect_stdout(sys.stderr):
             try:
                 half(verdict)
             finally:  # whatever it found, it means nothing if the inputs were others
                 verdict.expect_same_inputs()
     except EvidenceTampered as error:
-        return {"outcome": "disturbed", "message": str(error)}
+        return Report("tampered", str(error))
     except WrongAnswer as error:  # outside of a named check: evidence that cannot be read
-        return {
-            "outcome": "judged",
-            "checks": [{"name": "evidence", "passed": False, "message": str(error), "raised": False}],
-        }
-    checks = [
-        {"name": check.name, "passed": check.passed, "message": check.message[:4000], "raised": check.raised}
-        for check in verdict.results
-    ]
-    share = None if verdict.share is None else {"part": verdict.share[0], "reason": verdict.share[1][:4000]}
-    return {"outcome": "judged", "checks": checks, "share": share}
+        return Report("judged", checks=(Check("evidence", False, str(error)),))
+    bad = next((check for check in verdict.results if not check.passed), None)
+    return Report(
+        "judged",
+        checks=tuple(Check(check.name, check.passed, check.message[:4000]) for check in verdict.results),
+        raised=bad is not None and bad.raised,
+        share=None if verdict.share is None else Share(verdict.share[0], verdict.share[1][:4000]),
+    )
 
 
-def explain(error: BaseException, job: dict[str, Any]) -> dict[str, Any]:
-    """Turn an exception into an outcome: whose is it, and where."""
+def explain(error: BaseException, job: Job) -> Report:
+    """The report for an exception: is the learner's code or the grader at fault, and where."""
     unwritten = find_todo(error)
-    if job["half"] == "collect":
+    if job.half == "collect":
         if unwritten is not None:
-            if unwritten.id == job["id"]:
-                return {"outcome": "todo", "message": str(unwritten)}
-            return {"outcome": "error", "message": f"It needs {unwritten.id}, and {unwritten}"}
+            if unwritten.id == job.id:
+                return Report("todo", str(unwritten))
+            return Report("error", f"It needs {unwritten.id}, and {unwritten}")
         if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-            limit = job["limits"]["memory_mb"]
-            return {
-                "outcome": "error",
-                "message": f"Out of memory: more than the limit of {limit} MB was asked for.{_at(error, job)}",
-            }
+            limit = job.limits.memory_mb
+            return Report("error", f"Out of memory: more than the limit of {limit} MB was asked for.{_at(error, job)}")
         if isinstance(error, SystemExit):
-            return {
-                "outcome": "error",
-                "message": f"The code ended the process with sys.exit({error.code!r}).{_at(error, job)}",
-            }
+            return Report("error", f"The code ended the process with sys.exit({error.code!r}).{_at(error, job)}")
         if isinstance(error, LearnerError):
-            return {"outcome": "error", "message": str(error)}
+            return Report("error", str(error))
         if isinstance(error, WrongAnswer):
-            return {"outcome": "wrong", "message": str(error)}
-        if isinstance(error, SyntaxError) and error.filename == job["file"]:
+            return Report("wrong", str(error))
+        if isinstance(error, SyntaxError) and error.filename == str(job.file):
             quoted = f": {error.text.strip()}" if error.text else ""
-            return {"outcome": "error", "message": f"{type(error).__name__}: {error.msg}{_at(error, job)}{quoted}"}
-        if learner_line(error, Path(job["file"])):
-            return {"outcome": "error", "message": f"{first_line(error)}{_at(error, job)}"}
-    if isinstance(error, Apart):
-        return {
-            "outcome": "grader_error",
-            "message": f"The two halves of the check made different inputs: {error}. That says nothing about your answer. "
-            f"To repeat it: oplab check {job['id']} --seed {job['seed']}",
-        }
-    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            return Report("error", f"{type(error).__name__}: {error.msg}{_at(error, job)}{quoted}")
+        if learner_line(error, job.file):
+            return Report("error", f"{first_line(error)}{_at(error, job)}")
+    if isinstance(error, InputsDiffer):
+        return Report(
+            "grader_error",
+            f"The two halves of the check made different inputs: {error}. That says nothing about your answer. "
+            f"To repeat it: oplab check {job.id} --seed {job.seed}",
+        )
+    if isinstance(error, OSError) and error.errno in _NO_SPACE:
         # The parent of the scratch folder is TMPDIR, or a private one of this run.
-        return {
-            "outcome": "grader_error",
-            "message": f"The grader cannot write to its temporary folder: {error.strerror}. Make room there, or set TMPDIR "
+        return Report(
+            "grader_error",
+            f"The grader cannot write to its temporary folder: {error.strerror}. Make room there, or set TMPDIR "
             "to a folder with room.",
-        }
+        )
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return {
-        "outcome": "grader_error",
-        "message": f"{first_line(error)} (in the grader's own code)",
-        "trace": trace[-4000:],
-    }
+    return Report("grader_error", f"{first_line(error)} (in the grader's own code)", trace[-4000:])
 
 
 def import_text(text: str, path: Path, name: str) -> ModuleType:
-    """Import ``text`` as the module ``name``, as if it stood in ``path``: what lies there now may be another exercise's work."""
+    """Import ``text`` as the module ``name``, as if it were the content of ``path``: another exercise may have changed that file.
+
+    Raises:
+        Exception: whatever the text raises when it runs, and SyntaxError for text that is not Python.
+    """
     loader = _TextLoader(name, str(path), text)
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
@@ -150,13 +151,13 @@ def import_text(text: str, path: Path, name: str) -> ModuleType:
     return module
 
 
-def import_checks(job: dict[str, Any]) -> ModuleType:
-    path = Path(job["checks"])
-    return import_text(job["source"], path, f"checks_{path.stem}")
+def import_checks(job: Job) -> ModuleType:
+    """The chapter's checks, imported from the text in the job."""
+    return import_text(job.source, job.checks, f"checks_{job.checks.stem}")
 
 
 class _TextLoader(importlib.machinery.SourceFileLoader):
-    """Loads a module from a text that was read earlier; its file serves for messages and for ``inspect`` only."""
+    """Loads a module from a text that was read earlier; the path is only for messages and for ``inspect``."""
 
     def __init__(self, name: str, path: str, text: str):
         super().__init__(name, path)
@@ -166,23 +167,23 @@ class _TextLoader(importlib.machinery.SourceFileLoader):
         return compile(self._text, self.path, "exec", dont_inherit=True)
 
 
-def _at(error: BaseException, job: dict[str, Any]) -> str:
-    where = learner_line(error, Path(job["file"]))
+def _at(error: BaseException, job: Job) -> str:
+    where = learner_line(error, job.file)
     return f" ({where})" if where else ""
 
 
-class _Report:
+class _ReportPipe:
+    """The worker's end of the pipe to its supervisor."""
+
     def __init__(self, fd: int):
         self._fd, self._pid = fd, os.getpid()
 
     def phase(self, name: str) -> None:
         self._write(name.encode() + b"\n")
 
-    def last(self, result: dict[str, Any]) -> None:
-        text = json.dumps(result, ensure_ascii=True)
-        self._write(
-            (text if len(text) < MAX_REPORT else json.dumps({"outcome": "error", "message": "…"})).encode() + b"\n"
-        )
+    def report(self, report: Report) -> None:
+        line = protocol.encode(report)
+        self._write(line if len(line) < MAX_REPORT else protocol.encode(Report("error", "…")))
 
     def _write(self, data: bytes) -> None:
         if os.getpid() != self._pid:  # a fork of the learner's code came back through our frames

@@ -26,7 +26,7 @@ Neighbours = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
 def neighbours(xyz: torch.Tensor, offset: torch.Tensor, k: int) -> torch.Tensor:
     """The k nearest points of each point, with the course's operator ``oplab::knn_query``.
 
-    A cloud of fewer than k points has no k-th neighbour, and the operator says -1. Here the point's first neighbour stands in for it:
+    A cloud of fewer than k points has no k-th neighbour, and the operator returns -1. Here the point's first neighbour replaces it:
     a maximum over the row does not change when an entry is there twice.
 
     Returns:
@@ -54,6 +54,7 @@ class EdgeConv(nn.Module):
         self.norm = nn.BatchNorm1d(outputs)
 
     def forward(self, x: torch.Tensor, idx: torch.Tensor) -> torch.Tensor:
+        """Features (n, inputs) and neighbours (n, k), int64, to features (n, outputs)."""
         here = x[:, None, :].expand(-1, idx.shape[1], -1)
         edges = torch.cat([here, x[idx] - here], dim=2)  # (n, k, 2 * inputs)
         return torch.relu(self.norm(self.edge(edges).amax(dim=1)))

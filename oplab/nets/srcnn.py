@@ -92,7 +92,11 @@ def shrink(photo: torch.Tensor, factor: int) -> torch.Tensor:
 
 
 def crop(photo: torch.Tensor, factor: int) -> torch.Tensor:
-    """The upper left part of (N, C, H, W) with height and width multiples of ``factor``; errors as in ``shrink``."""
+    """The upper left part of (N, C, H, W) with height and width multiples of ``factor``.
+
+    Raises:
+        OplabError: not a batch of photos, a factor that is not a whole number >= 1, or no pixel is left.
+    """
     _batch(photo)
     if isinstance(factor, bool) or not isinstance(factor, (int, float, np.number)) or factor < 1 or factor % 1:
         raise OplabError(f"shrink takes a whole number of 1 or more as its factor, not {factor!r}.", "For example: 3.")

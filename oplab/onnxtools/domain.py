@@ -1,7 +1,7 @@
 """The domain ``oplab`` of ONNX Runtime: its versions, its kernels' attributes, and what a model gets wrong about them.
 
-ONNX Runtime 1.31 says nothing where a model asks for a version of a custom domain that does not exist yet, nor where a node
-has an attribute that its kernel never reads: it runs, and the numbers are not what the author meant.
+ONNX Runtime 1.31 does not report a model that asks for a version of a custom domain that does not exist, nor a node that
+has an attribute that its kernel never reads: the model runs, and computes something else than its author meant.
 """
 
 from __future__ import annotations

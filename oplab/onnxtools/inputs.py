@@ -38,7 +38,7 @@ def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
     """The inputs of a model, in its order.
 
     Raises:
-        OplabError: one of them is no tensor of numbers or bools.
+        OplabError: one of them is not a tensor of numbers or bools.
     """
     defaults = {tensor.name for tensor in model.graph.initializer}
     found = []
@@ -46,7 +46,7 @@ def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
         tensor = value.type.tensor_type
         if value.type.WhichOneof("value") != "tensor_type" or tensor.elem_type == onnx.TensorProto.STRING:
             raise OplabError(
-                f"The input {value.name} is no tensor of numbers.",
+                f"The input {value.name} is not a tensor of numbers.",
                 "Only models whose inputs are such tensors can be run.",
             )
         shape = None
@@ -60,7 +60,7 @@ def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
 
 
 def checked_inputs(specs: list[InputSpec], given: Mapping[str, Any], what: str = "") -> dict[str, np.ndarray]:
-    """The given arrays or tensors as NumPy arrays of their own, in the model's order.
+    """The given arrays or tensors as new NumPy arrays, in the model's order.
 
     Args:
         what: which inputs these are, for the messages, where there are several sets: ``" of case 2"``.
@@ -107,7 +107,7 @@ def random_inputs(specs: list[InputSpec], seed: int, dims: Mapping[str, int] | N
         dims: a size for each symbolic dimension.
 
     Raises:
-        OplabError: a size is not known, or a name in ``dims`` is none of the model's.
+        OplabError: a size is not known, or the model has no dimension of a name in ``dims``.
     """
     sizes = dict(dims or {})
     symbols = {side for spec in specs for side in spec.shape or () if isinstance(side, str)}
@@ -132,7 +132,7 @@ def random_inputs(specs: list[InputSpec], seed: int, dims: Mapping[str, int] | N
                 f"Say how long it is, --dims {open_[0]}=4, or give the inputs: --inputs X.npz.",
             )
         shape = tuple(sizes[side] if isinstance(side, str) else side for side in spec.shape)
-        # A generator of its own for each input: the values of one do not depend on the shape of another.
+        # A separate generator for each input: the values of one do not depend on the shape of another.
         generator = np.random.default_rng([seed, *spec.name.encode()])
         if spec.dtype.kind == "b":
             made[spec.name] = generator.integers(0, 2, shape).astype(np.bool_)

@@ -52,7 +52,7 @@ class VarSum(OpRun):
 
 
 class Grid(OpRun):
-    """The number of the voxel that each point lies in, int64 (n,), as ``torch_cluster::grid`` counts.
+    """The number of the voxel that each point is in, int64 (n,), as ``torch_cluster::grid`` counts.
 
     Shapes: pos (n, d), or with more dimensions, which are flattened; size, start and end (d,).
     """

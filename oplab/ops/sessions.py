@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import onnxruntime
     import torch
 
-# What ONNX Runtime 1.31 says; a test holds these words.
+# Words of ONNX Runtime 1.31's messages; a test checks them.
 _TWICE = "Domain already set in registry"
 _UNKNOWN = "is not a registered function/op"
 
@@ -41,7 +41,7 @@ def session(
 ) -> onnxruntime.InferenceSession:
     """An ONNX Runtime session that knows the kernels of the domain ``oplab``.
 
-    ONNX Runtime prints nothing: what it has to say about a failure is in the exception.
+    ONNX Runtime prints nothing: its message about a failure is in the exception.
 
     Args:
         model: a path (weights in files next to it are found), serialized bytes, a ModelProto, an ``onnx_ir.Model``, or
@@ -51,11 +51,11 @@ def session(
         libraries: further custom-op libraries, for example a compiled exercise. They come first: the course's kernels
             are added only where the model needs more. A library that registers the domain ``oplab`` itself therefore
             replaces the course's kernels, all of them: ONNX Runtime takes a domain from one library.
-        optimize: let ONNX Runtime fold and fuse nodes. Without it, each node of the file runs as it stands there.
+        optimize: let ONNX Runtime fold and fuse nodes. Without it, each node of the file runs as it is there.
 
     Raises:
-        OplabError: the operators are not compiled, or a file or a provider is missing, or a library is none for ONNX
-            Runtime, or the model asks the course's domain for a version or an attribute that it does not have.
+        OplabError: the operators are not compiled, or a file or a provider is missing, or a library is not one for
+            ONNX Runtime, or the model asks the course's domain for a version or an attribute that it does not have.
         Exception: whatever ONNX Runtime raises for a model that it rejects.
     """
     import onnxruntime
@@ -109,7 +109,7 @@ def session(
     try:
         made = create([*extra, ort_library()])
     except Exception as error:
-        if _TWICE in str(error):  # the library has the domain and lacks an operator of it: the first answer says which
+        if _TWICE in str(error):  # the library has the domain and lacks one of its operators: the first error names it
             raise unknown from None
         failed = error
     domain.check_model(source)  # not before: until here the domain could have been the library's own

@@ -151,7 +151,7 @@ def _register_foo() -> None:
     def slope(ctx: Any) -> torch.Tensor:
         (input2,) = ctx.saved_tensors
         # In double, as the kernel: pow would round the exponent to the tensor's dtype, 257 to 256 in bfloat16. And where the exponent is
-        # 0 the derivative is 0 everywhere, also at 0, where the formula says 0 * inf.
+        # 0 the derivative is 0 everywhere, also at 0, where the formula gives 0 * inf.
         slope = ctx.attr2 * input2.double() ** (ctx.attr2 - 1) if ctx.attr2 else torch.zeros_like(input2)
         return slope.to(input2.dtype)
 
@@ -249,7 +249,7 @@ def _register_knn_query() -> None:
         """What each query sees: which neighbours count, their rows in xyz, and the vectors from them (m, nsample, 3)."""
         xyz, new_xyz, idx, dist = ctx.saved_tensors
         queries = xyz if new_xyz is None else new_xyz
-        # At distance 0 the slope has no direction: it is 0, as torch.cdist says. So it is where idx is -1. Both are sent to
+        # At distance 0 the slope has no direction: it is 0, as in torch.cdist. It is 0 too where idx is -1. Both are sent to
         # a point after the last one, which there is even where the cloud has none.
         counts = (idx >= 0) & (dist > 0)
         found = torch.where(counts, idx, xyz.shape[0]).flatten()

@@ -1,4 +1,4 @@
-"""Reports of one run. Each is made from the dict that ``results.json`` holds, so that all of them tell the same.
+"""Reports of one run. Each is made from the dict that ``results.json`` holds, so that all of them agree.
 
 :data:`FORMATS` maps a format's name to a function ``render(results, titles) -> str``; ``results`` is what
 :meth:`oplab.grading.results.Results.as_dict` returns, ``titles`` maps a chapter's stem to its title and may be empty.
@@ -28,6 +28,9 @@ def render(format: str, results: Mapping[str, Any], titles: Mapping[str, str] | 
         format: one of :data:`FORMATS`.
         results: the dict of ``results.json``.
         titles: chapter stem to title, for people; stems are shown where there is none.
+
+    Raises:
+        ValueError: there is no such format.
     """
     if format == "json":
         return json.dumps(results, indent=1) + "\n"
@@ -37,13 +40,13 @@ def render(format: str, results: Mapping[str, Any], titles: Mapping[str, str] | 
 
 
 def check_targets(targets: Mapping[str, Path]) -> None:
-    """Find out before a long run whether the reports can be written.
+    """Check before a long run that the reports can be written.
 
     Args:
         targets: format to file; ``-`` is stdout.
 
     Raises:
-        OplabError: a folder is missing, a folder stands where the file would be, or two reports have the same place.
+        OplabError: a folder is missing, the file is a folder, or two reports go to the same file.
     """
     seen: dict[str, str] = {}
     for format, path in targets.items():
@@ -67,8 +70,17 @@ def write(
 ) -> list[str]:
     """Write each report to its file, whole or not at all.
 
+    Args:
+        results: the dict of ``results.json``.
+        targets: format to file; ``-`` is stdout.
+        titles: chapter stem to title, for people; stems are shown where there is none.
+
     Returns:
-        a sentence for each file that could not be written; the others are written all the same.
+        a sentence for each file that could not be written; the other files are written.
+
+    Raises:
+        BrokenPipeError: the reader of stdout has gone.
+        ValueError: there is no such format.
     """
     problems = []
     for format, path in targets.items():
@@ -89,10 +101,10 @@ def write(
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A ``results.json`` from an earlier run.
+    """The content of a ``results.json`` from an earlier run.
 
     Raises:
-        OplabError: it cannot be read, or it is not what ``results.schema.json`` describes.
+        OplabError: it cannot be read, or it does not match ``results.schema.json``.
     """
     import jsonschema
 

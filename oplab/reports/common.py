@@ -1,4 +1,4 @@
-"""What several reports say about the same results."""
+"""What several reports have in common: texts about the same results."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ def title(stem: str, titles: Mapping[str, str]) -> str:
 
 
 def points(entries: list[Entry]) -> tuple[int, int]:
-    """Points reached and points there are."""
+    """The points of these exercises, and the points that they are worth."""
     return sum(entry["points"] for entry in entries), sum(entry["max_points"] for entry in entries)
 
 
 def summary(results: Mapping[str, Any]) -> str:
+    """One line: points and passed exercises of the run."""
     passed = sum(entry["status"] == "passed" for entry in results["exercises"])
     return f"{results['points']} of {results['max_points']} points, {passed} of {len(results['exercises'])} exercises passed"
 
 
 def open_points(results: Mapping[str, Any]) -> str:
-    """A sentence about exercises that the grader could not grade, or an empty string: those points are not lost but open."""
+    """A sentence about exercises that the grader could not grade, whose points are still open; or an empty string."""
     broken = [entry["id"] for entry in results["exercises"] if entry["status"] == "grader_error"]
     if not broken:
         return ""
@@ -53,7 +54,7 @@ def open_points(results: Mapping[str, Any]) -> str:
 
 
 def failed(entry: Entry) -> list[Failure]:
-    """The failed checks in order; those that say the same are one."""
+    """The failed checks in order; those with the same message are one."""
     return failures(_failed(entry))
 
 
@@ -63,7 +64,7 @@ def passed(entry: Entry) -> list[str]:
 
 
 def own_message(entry: Entry) -> str:
-    """What the exercise's message says beyond its failed checks."""
+    """What follows in the exercise's message after its failed check, see :func:`oplab.grading.text.rest_of_message`."""
     return rest_of_message(entry["message"], _failed(entry))
 
 

@@ -1,4 +1,4 @@
-"""Draws rejected models in a process of its own, one JSON line for each, within limits. :mod:`oplab.reports.graphs` starts it.
+"""Draws rejected models in a separate process with limits, one JSON line for each. :mod:`oplab.reports.graphs` starts it.
 
 It reads ``{"folder": …, "exercises": {id: [message, …]}, "each": 2}`` from stdin. Before a model is opened a line with the exercise's id
 is printed, so that the caller knows which one was the last.
@@ -18,6 +18,7 @@ SECONDS = 25
 
 
 def main() -> None:
+    """Read the job from stdin, limit this process, and print a line for each picture."""
     job = json.load(sys.stdin)
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is not a picture
@@ -58,5 +59,5 @@ def _draw(name: str, data: bytes) -> str | None:
 
     try:
         return show(data, title=name).svg
-    except (Exception, RecursionError):  # no model at all: the message says so, and there is nothing to draw
+    except (Exception, RecursionError):  # not a model: the outcome's message reports that
         return None

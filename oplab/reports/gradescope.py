@@ -1,4 +1,4 @@
-"""The ``results.json`` that a Gradescope autograder leaves behind."""
+"""The ``results.json`` that a Gradescope autograder writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oplab.reports import common
 
 
 def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """One test for each exercise; all of it is visible to the student, as it is on the student's own machine."""
+    """The report as JSON: one test for each exercise. Students see all of it, as they do on their own machines."""
     tests = []
     numbers: dict[str, int] = {}
     for entry in results["exercises"]:

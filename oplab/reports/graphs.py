@@ -1,7 +1,7 @@
 """Pictures of the ONNX models that did not pass, for the reports.
 
-A learner's model is not trusted: it is opened in a process of its own with limits (:mod:`oplab.reports.draw`), never in the one
-that prints the grades. A model that cannot be drawn costs its picture and nothing else.
+A learner's model is not trusted: it is opened in a separate process with limits (:mod:`oplab.reports.draw`), never in the one
+that prints the grades. A model that cannot be drawn has no picture; nothing else changes.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from oplab.checks.base import MAX_FILE, MAX_JSON
+from oplab.checks.evidence import MAX_FILE, MAX_JSON
 from oplab.grading.client import Server
+from oplab.grading.protocol import Answer, Job
 from oplab.grading.results import Graph, Outcome, Results
 
 PER_EXERCISE = 2  # pictures: the model of the first failed check, and one more
-MAX_SVG = 400_000  # characters; a larger drawing says nothing on a page
+MAX_SVG = 400_000  # characters; a larger drawing is unreadable on a page
 TIME_LIMIT = 30.0  # seconds for all pictures of one run
 # Not `-m`: that would put the current folder first on sys.path, where a learner's code could leave an onnx.py.
 _MAIN = "import sys; sys.path.append({root!r}); from oplab.reports.draw import main; main()"
 
 
 class Keeper(Server):
-    """A grading server that keeps the evidence of what the judge rejected until :meth:`close`."""
+    """A grading server that keeps the evidence of what the judge rejected, until the end of its ``with`` block."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -48,17 +49,23 @@ class Keeper(Server):
         """A folder with one folder of evidence for each exercise that was rejected."""
         return Path(self._kept.name)
 
-    def run(self, job: dict[str, Any]) -> dict[str, Any]:
+    def run(self, job: Job) -> Answer:
+        """As :meth:`Server.run`. Afterwards the evidence is kept if its judge did not find all checks passed."""
         answer = super().run(job)
-        if job.get("half") == "judge":
-            checks = (answer.get("report") or {}).get("checks")
-            if not checks or not all(check["passed"] for check in checks):
-                keep(Path(job["evidence"]), self.kept / job["id"])
+        if job.half == "judge":
+            checks = answer.report.checks if answer.report is not None else ()
+            if not checks or not all(check.passed for check in checks):
+                keep(job.evidence, self.kept / job.id)
         return answer
 
 
 def keep(evidence: Path, folder: Path) -> None:
-    """Copy the models of some evidence. What is no plain file, or too large, stays behind."""
+    """Copy the evidence of one exercise, as far as it is plain files of at most MAX_FILE bytes together.
+
+    Args:
+        evidence: the folder of the evidence.
+        folder: the copy; what an earlier run left there is removed.
+    """
     try:
         items = evidence / "evidence.json"
         if items.is_symlink() or not items.is_file() or items.stat().st_size > MAX_JSON:
@@ -79,7 +86,12 @@ def keep(evidence: Path, folder: Path) -> None:
 
 
 def with_graphs(results: Results, kept: Path) -> Results:
-    """The same results, with pictures of the models that did not pass."""
+    """The same results, with pictures of the models that did not pass.
+
+    Args:
+        results: of a run with a :class:`Keeper`.
+        kept: :attr:`Keeper.kept`.
+    """
     wanted = {
         outcome.id: [outcome.message, *(check.message for check in outcome.checks if not check.passed)]
         for outcome in results.exercises
@@ -94,11 +106,11 @@ def _with(outcome: Outcome, drawn: Mapping[str, list[Graph]]) -> Outcome:
 
 
 def draw(wanted: Mapping[str, list[str]], kept: Path) -> dict[str, list[Graph]]:
-    """Pictures by exercise.
+    """The pictures by exercise, at most PER_EXERCISE of each.
 
     Args:
-        wanted: exercise to the messages about it: a model whose name stands in one of them comes first.
-        kept: the folder of a :class:`Keeper`.
+        wanted: exercise to the messages about it: a model that one of them names comes first.
+        kept: :attr:`Keeper.kept`.
     """
     drawn: dict[str, list[Graph]] = {}
     waiting = dict(wanted)
@@ -116,7 +128,7 @@ def draw(wanted: Mapping[str, list[str]], kept: Path) -> dict[str, list[Graph]]:
                         graphs.append(Graph(str(entry["name"])[:200], svg))
             except (ValueError, KeyError, TypeError):
                 continue  # a line that was cut off
-        # The last one that was tried has ended the process, or all are done. Either way it is not tried again.
+        # Either all are done, or the last one that was tried has crashed the process: it is not tried again.
         left = {id: messages for id, messages in waiting.items() if id not in tried}
         if len(left) == len(waiting):
             break

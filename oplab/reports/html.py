@@ -12,7 +12,7 @@ from oplab.reports import common
 
 
 def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """Points by chapter, then each exercise with its message, its named checks and its graphs.
+    """The page: points by chapter, then each exercise with its message, its named checks and its graphs.
 
     Everything from the results is escaped. Graphs are images in data addresses, where no script runs, and the page's
     content security policy forbids scripts and every request.
@@ -25,13 +25,13 @@ def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     )
     groups = []
     for stem, entries in common.chapters(results):
-        got, there_are = common.points(entries)
+        points, max_points = common.points(entries)
         groups.append(
             {
                 "anchor": f"c{stem[:2]}",
                 "title": common.title(stem, titles),
-                "points": got,
-                "max_points": there_are,
+                "points": points,
+                "max_points": max_points,
                 "passed": sum(entry["status"] == "passed" for entry in entries),
                 "exercises": [_exercise(entry) for entry in entries],
             }

@@ -14,7 +14,7 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """A wrong answer is a ``failure``; what did not run to its end is an ``error``; a stub is ``skipped``."""
+    """The report as XML. A wrong answer is a ``failure``; what did not run to its end is an ``error``; a stub is ``skipped``."""
     root = ET.Element("testsuites", name="oplab", **_counts(results["exercises"]))
     for stem, entries in common.chapters(results):
         suite = ET.SubElement(root, "testsuite", name=_clean(common.title(stem, titles)), **_counts(entries))

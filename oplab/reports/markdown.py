@@ -12,14 +12,14 @@ from oplab.reports import common
 
 
 def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    """GitHub's dialect. Messages stand in fences that they cannot close."""
+    """The report in GitHub's dialect of Markdown. Messages are in fenced blocks that they cannot close."""
     lines = [f"**{common.summary(results)}**", ""]
     if common.open_points(results):
         lines += [f"> {common.open_points(results)}", ""]
     lines += ["| | exercise | points | state |", "|---|---|---:|---|"]
     for stem, entries in common.chapters(results):
-        got, there_are = common.points(entries)
-        lines.append(f"| | **{_cell(common.title(stem, titles))}** | **{got}/{there_are}** | |")
+        points, max_points = common.points(entries)
+        lines.append(f"| | **{_cell(common.title(stem, titles))}** | **{points}/{max_points}** | |")
         for entry in entries:
             lines.append(
                 f"| {MARKS[entry['status']]} | `{entry['id']}` | {entry['points']}/{entry['max_points']} "

@@ -115,7 +115,7 @@ def _find(named: str, path: str) -> Compiler:
 
 
 def _program(name: str, path: str) -> str | None:
-    """Where a program is, absolute: builds run in folders of their own."""
+    """The absolute path of a program: builds run in other folders."""
     found = shutil.which(name, path=path)
     return os.path.abspath(found) if found else None
 
@@ -151,4 +151,5 @@ def _checked(command: tuple[str, ...], macros: dict[str, str]) -> Compiler:
 
 
 def is_macos() -> bool:
+    """True on macOS, where shared libraries and the linker's flags differ."""
     return sys.platform == "darwin"

@@ -1,4 +1,4 @@
-"""A compiler's or linker's output, cut down to the one error that a reader has to mend."""
+"""A compiler's or linker's output, cut down to the one error that a reader has to fix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_ENTRY = re.compile(
     r'|^\s+"_RegisterCustomOps"',  # Apple's ld
     re.MULTILINE,
 )
-# What stands before a name that is declared: a type at the start of a statement.
+# What precedes a name that is declared: a type at the start of a statement.
 _DECLARES = re.compile(
     r"(?:^|[{};])\s*(?:(?:extern|static|inline|const)\s+)*(?!return\b|throw\b|else\b)[A-Za-z_][\w:<>, ]*[\s*&]+$"
 )
@@ -80,7 +80,7 @@ def build_failed(log: str, source: Path) -> BuildFailed:
 
 
 def shown(file: Path) -> str:
-    """A path as short as it can be: relative to the current folder where it lies below it."""
+    """A path as short as it can be: relative to the current folder if it is below it."""
     try:
         return str(file.resolve().relative_to(Path.cwd()))
     except (ValueError, OSError):
@@ -95,7 +95,7 @@ def quote(source: Path, line: int, column: int | None = None) -> str:
     quoted = f"{line:5d} | {text}"
     if column is None or column > len(text) + 1:
         return quoted
-    # A tab before the caret stays a tab, so that the caret stands under its character in every terminal.
+    # A tab before the caret stays a tab, so that the caret is under its character in every terminal.
     gap = "".join("\t" if character == "\t" else " " for character in text[: column - 1])
     return f"{quoted}\n      | {gap}^"
 
@@ -130,7 +130,7 @@ def _compile_error(log: str, source: Path) -> BuildFailed | None:
         sentence = _plain(found["text"], lines[number:end])
         if _is(found["file"], source):
             return _failed(source, _place(found), sentence, log)
-        # The error is in a header, and one of these lines says which line of the source asked for it.
+        # The error is in a header, and one of these lines names the line of the source that includes it.
         place = _asked_by(lines[start:end], source)
         if place:
             if sentence == found["text"]:

@@ -1,7 +1,7 @@
 """Builds a folder with a ``setup.py`` of ``torch.utils.cpp_extension`` the way its reader would, and keeps what came out.
 
 ``torch/extension.h`` takes the compiler some twenty seconds, so a folder with the same content is built once. How long the
-compiler worked is kept beside the library: a figure of compile times needs no second build.
+compiler worked is kept next to the library: a figure of compile times needs no second build.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def build_extensions(
 
     Raises:
         BuildFailed: a source does not compile.
-        OplabError: there is no compiler, or a setup.py makes no library.
+        OplabError: there is no compiler, or a setup.py builds no library.
     """
     cache = Path(cache or paths.build_dir() / "cache" / "extensions").resolve()
     cache.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ _MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")  # Linux; macOS,
 _MANGLED = b"_Z17RegisterCustomOps"  # its name where `extern "C"` is missing
 _TORCH = b"libtorch"
 
-# Calls the entry point with a table that has one function, GetApi: it says which version is asked for, and ends.
+# Calls the entry point with a table that has one function, GetApi: it reports the version that is requested, and ends the process.
 _PROBE = """
 import ctypes, os, sys
 version = ctypes.create_string_buffer(sys.argv[2].encode())
@@ -38,11 +38,11 @@ ctypes.CDLL(sys.argv[1]).RegisterCustomOps(None, table)
 def check_library(library: Path) -> None:
     """Refuses a file that ONNX Runtime could not load, or that would end the process.
 
-    What this project's own compiler made is known to have the right headers, and is not probed. Any other file is loaded
-    in a process of its own (about 40 ms, once for each content).
+    A library that this project compiled is known to have the right headers, and is not probed. Any other file is loaded in
+    its own process (about 40 ms, once for each content).
 
     Raises:
-        OplabError: it is no shared library, or its headers are newer than the runtime, or loading it crashes.
+        OplabError: it is not a shared library, or its headers are newer than the runtime, or loading it crashes.
     """
     with library.open("rb") as file:
         start = file.read(4)
@@ -65,12 +65,12 @@ def check_library(library: Path) -> None:
 
 @functools.lru_cache(maxsize=64)
 def _api_asked_for(library: Path, changed: int, size: int) -> int | None:
-    """The version of ONNX Runtime's API that a library's entry point asks for; None where it does not say."""
+    """The version of ONNX Runtime's API that a library's entry point asks for; None where that cannot be found out."""
     command = [sys.executable, "-I", "-S", "-c", _PROBE, str(library), f"1.{runtime_api()}.0"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired):
-        return None  # no process may be started here: ONNX Runtime has the word
+        return None  # no process may be started here: leave it to ONNX Runtime
     if done.stdout.isdigit():
         return int(done.stdout)
     if done.returncode < 0:
@@ -82,7 +82,7 @@ def _api_asked_for(library: Path, changed: int, size: int) -> int | None:
 
 
 def refusal(library: Path, error: Exception) -> OplabError | None:
-    """What ONNX Runtime's error at registering a library means; None where its own words say it best."""
+    """An explanation of ONNX Runtime's error at registering a library; None where its own message is clear."""
     said = str(error)
     content = library.read_bytes()
     if _TORCH in content and ("libtorch" in said or ENTRY in said):

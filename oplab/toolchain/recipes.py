@@ -1,7 +1,7 @@
 """How each kind of library is compiled: flags, include folders, what it is linked with.
 
-The flags themselves stand in ``csrc/*/compile_flags.txt``, one a line. CMake and this module read that file, so that an
-exercise is compiled exactly as the course's own operators are.
+The flags are in ``csrc/*/compile_flags.txt``, one on each line. CMake and this module read that file, so an exercise is
+compiled exactly as the course's own operators are.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ SUFFIX = ".dylib" if is_macos() else ".so"
 Sanitizer = Literal["address", "thread", "pieces"]
 # -g1 has the line numbers and nothing else: where each variable is would nearly double the compiler's time.
 _REPORT = ("-fno-omit-frame-pointer", "-g1")
-# Nothing is optimised under AddressSanitizer and UndefinedBehaviorSanitizer: of the checks that they insert the optimiser makes more
-# work (twice the compiler's time) than it saves in any test of ours. vptr checks would need type information across libraries.
+# Not optimised under AddressSanitizer and UndefinedBehaviorSanitizer: with their checks the optimiser doubles the compiler's time, and
+# saves less than that in any test of ours. vptr checks would need type information across libraries.
 SANITIZE: dict[Sanitizer, tuple[str, ...]] = {
     # GCC leaves float-cast-overflow (NaN or 1e30 as an integer) out of `undefined`.
     "address": ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize=vptr", *_REPORT, "-O0"),
@@ -67,6 +67,7 @@ class Recipe:
         return [*compiler.command, *self.flags, *SANITIZE.get(chosen(sanitize), ()), *plain]
 
     def link_flags(self, compiler: Compiler, *, sanitize: bool | Sanitizer = False) -> list[str]:
+        """What follows the sources or object files in the command that links."""
         which = chosen(sanitize)
         if which is None:
             return list(self.link)
@@ -89,6 +90,7 @@ def pieces_source() -> Path:
 
 
 def source_folder(kind: Kind) -> Path:
+    """The folder of the course's own sources of one kind: ``csrc/torch_ops`` or ``csrc/ort_ops``."""
     return paths.root() / "csrc" / f"{kind}_ops"
 
 
@@ -111,7 +113,11 @@ def _flags(kind: Kind) -> tuple[str, ...]:
 
 
 def torch_folder() -> Path:
-    """Where PyTorch is installed, found without importing it (which takes more than a second)."""
+    """Where PyTorch is installed, found without importing it (which takes more than a second).
+
+    Raises:
+        OplabError: it is not installed.
+    """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise OplabError("PyTorch is not installed for this Python.", "Run `make setup` in the course's folder.")
@@ -120,7 +126,7 @@ def torch_folder() -> Path:
 
 def _torch() -> Recipe:
     torch, own = torch_folder(), source_folder("torch")
-    # -isystem: warnings in PyTorch's headers are not the reader's business.
+    # -isystem: no warnings about PyTorch's headers, which a reader cannot change.
     flags = (
         *_flags("torch"),
         f"-I{own}",
@@ -170,6 +176,7 @@ def host_recipe() -> Recipe:
 
 
 def host_folder() -> Path:
+    """The folder of the host program's sources, ``csrc/host``."""
     return paths.root() / "csrc" / "host"
 
 

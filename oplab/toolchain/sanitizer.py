@@ -13,7 +13,7 @@ from oplab.toolchain.compiler import Compiler, find_compiler, is_macos, run
 def sanitizer_env(base: dict[str, str] | None = None) -> dict[str, str]:
     """The environment for a Python process that loads a library compiled with ``sanitize=True``.
 
-    AddressSanitizer replaces ``malloc``, so it has to be there before anything else: in a process that was started
+    AddressSanitizer replaces ``malloc``, so it has to be loaded before anything else: in a process that was started
     without it, loading such a library ends the process. Start a new one with this environment.
 
     It also sets ``OPLAB_SANITIZE``, at which ``oplab.session`` switches ONNX Runtime's memory arena off: a kernel that
@@ -31,7 +31,7 @@ def sanitizer_env(base: dict[str, str] | None = None) -> dict[str, str]:
     separator = ":" if is_macos() else " "
     already = [env[preload]] if env.get(preload) else []
     env[preload] = separator.join([*map(str, _runtimes(compiler)), *already])
-    # Python and PyTorch leave memory to the system when they end, which is no leak of the kernel's. abort_on_error turns
+    # Python and PyTorch leave memory to the system when they end, which is not a leak of the kernel. abort_on_error turns
     # a finding into a signal, so that no handler in between can swallow it.
     env["ASAN_OPTIONS"] = (
         "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:strict_init_order=1"

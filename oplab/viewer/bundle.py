@@ -1,4 +1,4 @@
-"""The output of a notebook cell: what is saved, and how it comes alive.
+"""The output of a notebook cell: what is saved, and how it becomes interactive.
 
 The picture travels as an image in the HTML: GitHub shows such an image and strips an inline SVG, and nothing of it can
 clash with the page. Where scripts may run, a few lines put the SVG itself in its place, so that its text can be selected and

@@ -9,7 +9,7 @@ from oplab.viewer.source import Source
 
 
 class _Hasher:
-    """A file that only counts."""
+    """A file that only hashes what is written to it."""
 
     def __init__(self) -> None:
         self.hash = hashlib.blake2b(digest_size=16)

@@ -17,7 +17,7 @@ _SIZE = re.compile(r'<svg[^>]* width="(\d+)" height="(\d+)"')
 
 
 def save(view: Any, path: Path) -> Path:
-    """Write ``view`` to ``path``; the ending says as what.
+    """Write ``view`` to ``path``; its suffix chooses the format.
 
     Raises:
         OplabError: another ending, or a folder that cannot be written.

@@ -1,8 +1,8 @@
 """Large graphs made small enough to read.
 
 Blocks that repeat one after the other (the layers of a transformer, the stages of a ResNet) are drawn once, in a panel of
-their own, and stand in the graph as one box that says how often. What is still too long after that is cut in the middle;
-the picture says so.
+their own, and appear in the graph as one box with their number. What is still too long after that is cut in the middle;
+the picture states it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HEAD, TAIL = 100, 30  # what stays of a graph that is cut
 MAX_PERIOD = 400
 MAX_ENDS = 48  # graph inputs, and outputs, that are drawn
 MAX_LEAVING = 4  # tensors that leave a folded block; with more, a box hides more than it shows
-MAX_WIRES = 16  # edges of a box that stands for many nodes
+MAX_WIRES = 16  # edges of a box that represents many nodes
 ROUNDS = 6
 
 
@@ -188,7 +188,7 @@ def _verified(nodes: list[Node], producers: dict[str, int], start: int, period: 
 
 
 def _cut_out(graph: Graph, nodes: list[Node], start: int, stop: int) -> Graph:
-    """The nodes of a block as a graph of their own."""
+    """The nodes of a block as a separate graph."""
     part = nodes[start:stop]
     produced = {name for node in part for name in node.outputs}
     needed = _used_outside(graph, nodes, start, stop)

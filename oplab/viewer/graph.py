@@ -1,6 +1,6 @@
-"""What a picture of a model shows, freed from the format that it came in.
+"""What a picture of a model shows, whatever the format of the model.
 
-`oplab.viewer.onnx_graph` makes these classes from a ModelProto, `oplab.viewer.torchscript` from a traced module.
+`oplab.viewer.onnx_graph` creates these objects from a ModelProto, `oplab.viewer.torchscript` from a traced module.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class Param:
     preview: str = ""  # the numbers themselves, when there are few
 
     def text(self) -> str:
+        """``W = [1, 2]`` where there are few numbers, else ``W float32[8,3,3,3]``."""
         label = self.formal or short_name(self.value.name)
         return f"{label} = {self.preview}" if self.preview else f"{label} {self.value.type_text()}".rstrip()
 
@@ -69,7 +70,7 @@ class Node:
     function: bool = False  # the model itself defines what this operator does
     mark: str = ""  # "added", "removed", "changed": set by a comparison
     changed: frozenset[str] = frozenset()  # attributes and params that a comparison found to differ
-    times: int = 0  # > 0: this stands for a block that repeats, drawn as a stack
+    times: int = 0  # > 0: this represents a block that repeats, drawn as a stack
     count: int = 0  # nodes in one such block
     block: str = ""  # what folding put here, "" for a real node
 
@@ -83,6 +84,7 @@ class Node:
         return (self.domain or "", self.op)
 
     def details(self) -> tuple:
+        """Attributes and constant inputs, for comparing two nodes of the same kind."""
         return (
             tuple(self.attrs),
             tuple((p.formal, p.value.type_text(), p.preview) for p in self.params),
@@ -102,6 +104,7 @@ class Graph:
     marks: dict[str, str] = field(default_factory=dict)  # marks of inputs and outputs, set by a comparison
 
     def value(self, name: str) -> Value:
+        """The tensor of that name; one without a type where none is known."""
         return self.values.get(name) or Value(name)
 
 
@@ -130,6 +133,7 @@ def short_name(name: str, limit: int = 28) -> str:
 
 
 def shorten(text: str, limit: int = 32) -> str:
+    """The text, cut at its end to ``limit`` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

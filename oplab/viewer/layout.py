@@ -93,7 +93,14 @@ def place(
 
 
 def layers(n: int, edges: list[tuple[int, int]]) -> list[int]:
-    """The layer of each of ``n`` boxes: as high as its inputs allow, or near its consumers where that is shorter."""
+    """The layer of each of ``n`` boxes: as high as its inputs allow, or near its consumers where that is shorter.
+
+    Args:
+        edges: pairs of numbers of boxes, from the upper to the lower one.
+
+    Raises:
+        ValueError: the edges form a cycle.
+    """
     out: list[list[int]] = [[] for _ in range(n)]
     degree = [0] * n
     for a, b in edges:
@@ -163,7 +170,7 @@ def _order(layers: list[list[int]], ups: list[list[int]], downs: list[list[int]]
 
 
 def _between(row: list[int], p: int, links: list[list[int]], position: dict[int, int]) -> float:
-    """A box without neighbours on that side stays beside the one before it."""
+    """A box without neighbours on that side stays next to the previous box."""
     for i in reversed(row[:p]):
         if links[i]:
             return max(position[j] for j in links[i]) + 0.1
@@ -171,7 +178,7 @@ def _between(row: list[int], p: int, links: list[list[int]], position: dict[int,
 
 
 def _swap(layers: list[list[int]], ups: list[list[int]], downs: list[list[int]]) -> None:
-    """Exchange neighbours wherever that takes crossings away."""
+    """Exchange neighbours wherever that removes crossings."""
     if sum(map(len, layers)) > 1500:
         return
     for index, row in enumerate(layers):
@@ -253,7 +260,7 @@ def _conflicts(layers: list[list[int]], ups: list[list[int]], n: int) -> set[tup
 
 
 def _align(rows: list[list[int]], links: list[list[int]], marked: set[tuple[int, int]], count: int) -> list[int]:
-    """For each box the first box of the straight column that it stands in."""
+    """For each box the first box of the straight column that it is in."""
     root = list(range(count))
     taken = [False] * count
     for above, row in zip(rows, rows[1:], strict=False):

@@ -1,6 +1,6 @@
 """Netron without Jupyter: a server on 127.0.0.1 whose addresses begin with a random token.
 
-It answers with the same pages as the Jupyter extension, one server a process, and ends with it.
+It serves the same pages as the Jupyter extension. There is one server for each process, and it ends with the process.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class LocalServer:
         atexit.register(self.stop)
 
     def stop(self) -> None:
+        """Ends the server and deletes its folder."""
         self.http.shutdown()
         self.http.server_close()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -50,6 +51,7 @@ class LocalServer:
         return f"{self.origin}{self.base}view/{name}"
 
     def respond(self, path: str, query: str) -> pages.Reply:
+        """The answer to a request; status 404 without the token."""
         token, _, rest = path.lstrip("/").partition("/")
         if not hmac.compare_digest(token.encode(), self.token.encode()):
             return pages.Reply(404, {"Content-Type": "text/plain"}, b"not found")

@@ -57,7 +57,7 @@ def _preview(tensor: onnx.TensorProto) -> str:
         return ""
     try:
         array = onnx.numpy_helper.to_array(tensor)
-    except Exception:  # a malformed tensor has no numbers to show, and the checker's sentence says so already
+    except Exception:  # a malformed tensor has no numbers to show, and the checker's sentence reports it already
         return ""
     if array.ndim == 0:
         return _scalar(array.item())

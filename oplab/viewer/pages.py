@@ -34,7 +34,7 @@ _TYPES = {
     ".png": "image/png",
     ".ico": "image/x-icon",
 }
-# what Netron loads for every ONNX model, six levels of imports deep: told at once, it costs one round trip instead of six
+# what Netron loads for every ONNX model, six levels of imports deep: listed at once, they cost one round trip instead of six
 _MODULES = (
     "base text flatbuffers flexbuffers zip tar python json xml protobuf hdf5 grapher browser view message "
     "onnx onnx-proto onnx-schema"
@@ -55,7 +55,11 @@ class Reply:
 
 @functools.cache
 def netron_folder() -> Path:
-    """Where the netron package is installed; it is not imported."""
+    """Where the netron package is installed; it is not imported.
+
+    Raises:
+        OplabError: it is not installed.
+    """
     spec = importlib.util.find_spec("netron")
     if spec is None or not spec.submodule_search_locations:
         raise OplabError("The package netron is not installed.", "Install it with: pip install netron")
@@ -64,12 +68,17 @@ def netron_folder() -> Path:
 
 @functools.cache
 def netron_version() -> str:
+    """The version of the installed netron package."""
     return importlib.metadata.version("netron")
 
 
 @functools.cache
 def index() -> bytes:
-    """Netron's page, told nothing that would make it ask, report or refuse."""
+    """Netron's page, changed so that it asks no question, sends no report and looks for no update.
+
+    Raises:
+        OplabError: Netron is not installed, or its page is not the one that is known here.
+    """
     text = (netron_folder() / "index.html").read_text(encoding="utf-8")
     present = [name for name in _MODULES if (netron_folder() / f"{name}.js").is_file()]
     hints = "".join(f'<link rel="modulepreload" href="{name}.js">\n' for name in present)

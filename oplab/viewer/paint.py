@@ -12,7 +12,7 @@ SANS = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu
 MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 OP_SIZE, ROW_SIZE = 13, 10.5
 
-# Okabe and Ito's palette: told apart with every common colour blindness. The domain stands in the text as well.
+# Okabe and Ito's palette: told apart with every common colour blindness. The domain is in the text as well.
 DOMAIN_COLOURS = (
     ("#b34700", "#ffffff"),
     ("#0067a5", "#ffffff"),
@@ -84,6 +84,7 @@ def text_width(text: str, size: float, bold: bool = False) -> float:
 
 
 def mono_width(text: str, size: float = ROW_SIZE) -> float:
+    """The width of a text in the monospaced font, in SVG units; characters of East Asian scripts count twice."""
     return sum(2 if ord(c) > 0x2E80 else 1 for c in text) * size * 0.61
 
 

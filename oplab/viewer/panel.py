@@ -56,7 +56,7 @@ class Look:
     domains: dict[str, tuple[str, str]]
     letters: dict[int, str] = field(default_factory=dict)  # id of a graph -> its panel's letter
     functions: dict[str, str] = field(default_factory=dict)  # name -> its panel's letter
-    names: bool = True  # tensor names beside the shapes
+    names: bool = True  # tensor names next to the shapes
 
 
 def domain_colours(graphs: Iterable[Graph]) -> dict[str, tuple[str, str]]:
@@ -323,7 +323,7 @@ def _op_svg(item: Item, look: Look) -> str:
     left, top, width = item.x - item.width / 2, item.y - item.height / 2, item.width
     fill, ink = look.domains.get(node.domain, PLAIN)
     kinds = ("", "")
-    if node.block:  # no operator, but something that stands for several: drawn as quiet as a tensor
+    if node.block:  # not an operator, but a box for several nodes: drawn in a tensor's plain style
         fill, ink, kinds = LIGHT["pill"], LIGHT["text"], (' class="pill"', ' class="text"')
     out = [f"<g><title>{esc(_tooltip(node))}</title>"]
     line = f'stroke="{LIGHT["line"]}"'

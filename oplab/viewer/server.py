@@ -25,11 +25,13 @@ class ViewerHandler(JupyterHandler):
     auth_resource = "contents"
 
     def initialize(self, store: Store) -> None:
+        """Tornado calls this with the arguments of the route."""
         self.store = store
 
     @web.authenticated
     @authorized
     async def get(self, path: str) -> None:
+        """Sends the page or file at ``path``, below ``oplab/viewer/``."""
         reply = pages.respond(self.store, path, self.request.query)
         self.set_status(reply.status)
         for name, value in reply.headers.items():

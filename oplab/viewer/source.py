@@ -21,13 +21,18 @@ from oplab.viewer.onnx_graph import from_onnx
 INFER_LIMIT = 5000  # nodes; shape inference and the checker on more than that take longer than the picture is worth
 INLINE_LIMIT = 1024  # bytes of a tensor in an external file that are read, because shapes may depend on them
 TEXT_SUFFIXES = (".onnxtxt", ".onnxtext", ".txtpb", ".textproto", ".prototxt", ".pbtxt", ".json", ".onnxjson")
-_NO_NAMES = ("main_graph", "main", "torch_jit", "graph", "")  # what exporters write when nobody names the graph
+_NO_NAMES = ("main_graph", "main", "torch_jit", "graph", "")  # what exporters write for a graph without a name
 _WANTED = "a path, bytes, a ModelProto, an onnx_ir.Model, an ONNXProgram, or a traced or scripted module"
 
 
 @dataclass
 class Weights:
-    """One stretch of the file of weights. Nothing is read before somebody asks for it."""
+    """One part of the file of weights. It is read only when it is written out.
+
+    Attributes:
+        length: its size in bytes.
+        write: writes these bytes to a file.
+    """
 
     length: int
     write: Callable[[BinaryIO], None]
@@ -45,6 +50,7 @@ class Source:
 
     @property
     def weights_size(self) -> int:
+        """The size of the file of weights, in bytes."""
         return sum(w.length for w in self.weights)
 
     def write_weights(self, out: BinaryIO) -> None:
@@ -56,8 +62,11 @@ class Source:
 def load(model: Any) -> Source:
     """Read what a user passed to `show`.
 
+    This is not `oplab.onnxtools.loading`: a picture never copies large weights, a model with missing weights or a wrong
+    graph is still drawn, and a file in text form or a bare graph is a model here too.
+
     Raises:
-        OplabError: it is nothing that can be shown; the message says what it seems to be instead.
+        OplabError: it cannot be shown; the message names what it seems to be instead.
     """
     if isinstance(model, (str, os.PathLike)):
         return _from_path(Path(model).expanduser())
@@ -81,7 +90,7 @@ def load(model: Any) -> Source:
 
 
 def _is(value: Any, package: str, name: str) -> bool:
-    """Is this an instance of a class of that name, found without importing a package that nobody has used yet?"""
+    """Is this an instance of a class of that name? The package is not imported for the answer."""
     return package.split(".")[0] in sys.modules and any(
         c.__name__ == name and (c.__module__ or "").split(".")[0] == package.split(".")[0] for c in type(value).__mro__
     )
@@ -163,7 +172,7 @@ def _copy_range(path: Path, start: int, length: int) -> Callable[[BinaryIO], Non
                     break
                 out.write(block)
                 left -= len(block)
-            out.write(bytes(left))  # a file that shrank meanwhile must not shift the tensors behind it
+            out.write(bytes(left))  # a file that shrank meanwhile must not shift the tensors after it
 
     return write
 
@@ -327,7 +336,7 @@ def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def _adopt_external(proto: onnx.ModelProto, weights: list[Weights], folder: Path) -> list[str]:
-    """Make references to files beside the model point to the one file of weights that is handed over."""
+    """Make references to files next to the model point to the one file of weights for Netron."""
     offset = sum(w.length for w in weights)
     missing: dict[str, int] = {}
     for tensor in tensors(proto.graph):
@@ -376,7 +385,7 @@ def _count(n: int, noun: str) -> str:
 
 
 def _checked(proto: onnx.ModelProto) -> list[str]:
-    """What onnx.checker says about the model, as at most one sentence."""
+    """What onnx.checker reports about the model, as at most one sentence."""
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     for tensor in tensors(copy.graph):

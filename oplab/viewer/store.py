@@ -1,7 +1,7 @@
-"""How a kernel hands a model to the server: through a private folder beside Jupyter's own runtime files.
+"""How a kernel hands a model to the server: through a private folder next to Jupyter's own runtime files.
 
-Only what `show` put there can be read, by its identifier. The folder and its files belong to the user and nobody else can
-open them; a link, a foreign file or a name that is no identifier is treated as not there.
+Only models that `show` put there can be read, by their identifiers. The folder and its files belong to the user, and no other
+user can open them; a link, another user's file or a name that is not an identifier is treated as missing.
 """
 
 from __future__ import annotations
@@ -77,16 +77,16 @@ class Store:
                 os.chmod(self.folder, 0o700)
         except OSError as error:
             raise OplabError(
-                f"{self.folder} cannot be made: {error.strerror}.", "Make Jupyter's runtime folder writable."
+                f"{self.folder} cannot be created: {error.strerror}.", "Make Jupyter's runtime folder writable."
             ) from None
 
     def _file(self, name: str, write: Callable[[BinaryIO], None]) -> None:
-        # Not synced: after a power failure no kernel is left that showed it.
+        # Not synced: after a power failure the kernel that showed it is gone too.
         with replacing(self.folder / name, mode=0o600, sync=False) as file:
             write(file)
 
     def _tidy(self, now: float) -> None:
-        """Forget models that nobody has shown for long, or that do not fit any more."""
+        """Delete models that were not shown for long, and the oldest ones when all together are too large."""
         with contextlib.suppress(OSError):
             files = [(f.stat(follow_symlinks=False), f.path) for f in os.scandir(self.folder)]
             total = sum(facts.st_size for facts, _ in files)

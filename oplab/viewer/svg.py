@@ -10,7 +10,7 @@ from oplab.viewer.paint import LIGHT, MARKS, MONO, ROW_SIZE, SANS, esc, num, sty
 from oplab.viewer.panel import WIDE, Drawing, Look, domain_colours, draw_graph
 
 PAD = 14
-MAX_PANELS = 16  # bodies, functions and blocks beside the main graph
+MAX_PANELS = 16  # bodies, functions and blocks next to the main graph
 
 
 def draw_model(model: Model, title: str) -> str:
@@ -52,6 +52,7 @@ def _headed(panel: Drawing, name: str, facts: str) -> Drawing:
 
 
 def heading(model: Model, title: str) -> tuple[str, str]:
+    """The title, and the facts that follow it: ``12 nodes · opset 20 · IR 10``."""
     count = model.count
     facts = [f"{count:,} node" + ("" if count == 1 else "s"), *model.facts]
     return title, " · ".join(facts)
@@ -60,7 +61,7 @@ def heading(model: Model, title: str) -> tuple[str, str]:
 def _panels(
     model: Model, right: bool | None = None, domains: dict[str, tuple[str, str]] | None = None
 ) -> tuple[list[Drawing], Look, list[str]]:
-    """The main graph and, after it, everything that is drawn beside it; and what a reader must know."""
+    """The main graph and, after it, everything that is drawn next to it; and notes for the reader."""
     look = Look({})
     panels: list[tuple[str, Graph]] = []
     notes: list[str] = []

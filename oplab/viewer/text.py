@@ -8,6 +8,7 @@ MAX_LINES = 40
 
 
 def headline(model: Model, title: str) -> str:
+    """The first line: ``title: 12 nodes, opset 20, IR 10``."""
     count = model.count
     return ", ".join([f"{title}: {count:,} node" + ("" if count == 1 else "s"), *model.facts])
 

@@ -79,7 +79,7 @@ class View:
 
 
 def put(store: Store, identifier: str, model: source.Source) -> str:
-    """Hand one model over. Models that look the same and are not get identifiers of their own."""
+    """Hand one model over. Different models with the same picture get different identifiers."""
     from oplab.viewer.digest import digest
 
     known = _shown.setdefault(identifier, [])

@@ -3,7 +3,7 @@
 A picture needs a tensor's name, type and shape, never its numbers. Parsing a 100 MB file with protobuf would copy all of
 them twice. `slim` walks the wire format instead: it skips each large tensor and writes, in its place, a reference of the
 kind that ONNX itself uses for external data (``location``, ``offset``, ``length``). Netron follows such a reference only
-when somebody opens the weight.
+when the weight is opened.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def slim(data: memoryview | bytes, limit: int = LIMIT) -> tuple[bytes, list[Rang
         the other, make up that file.
 
     Raises:
-        TruncatedError: ``data`` is cut off, or is no protobuf message.
+        TruncatedError: ``data`` is cut off, or is not a protobuf message.
     """
     ranges: list[Range] = []
     out = bytearray()
@@ -83,6 +83,7 @@ def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
 
 
 def encode_varint(value: int) -> bytes:
+    """A non-negative number as protobuf writes it: seven bits a byte, the lowest first."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

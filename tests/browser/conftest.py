@@ -7,7 +7,7 @@ Fixtures for every browser test:
 - ``jupyter_server``: the same as a factory, for tests that need other options;
 - ``new_page``: a page in a fresh context, which records every request and every error in the console.
 
-Helpers (`open_notebook`, `run_all`, `cells`, …) are in ``labdriver``: ``from labdriver import run_all``.
+Helpers (`open_notebook`, `run_all`, `cells`, …) are in ``tests/support/labdriver.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from labdriver import CHROMIUM_FLAGS, Jupyter, chromium_path
+
+from tests.support.labdriver import CHROMIUM_FLAGS, Jupyter, chromium_path
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
-from labdriver import ROOT, cells, free_port, open_notebook, run_all, scroll_to
+
+from oplab.course.manifest import load
+from oplab.course.stubs import make_stub
+from tests.support import ROOT
+from tests.support.labdriver import cells, free_port, open_notebook, run_all, scroll_to
 
 ALL_LESSONS = sorted(path.stem for path in (ROOT / "notebooks" / "src").glob("*.py"))
 # Every lesson runs under nbval in each run of the tests. In the browser every sixth does, with the first and the newest, because a
@@ -100,10 +104,6 @@ def test_run_all_ends_without_an_error(stem, solutions_server, new_page):
 
 def test_an_untouched_learner_sees_todo_and_no_error(jupyter_server, new_page, tmp_path):
     """The stubs of a fresh clone: the lesson runs to its end and says what is to be written."""
-    sys.path.insert(0, str(ROOT))
-    from oplab.course.manifest import load
-    from oplab.course.stubs import make_stub
-
     course = tmp_path / "course"
     for part in ("course.toml", "oplab", "solutions", "csrc"):
         (course / part).parent.mkdir(parents=True, exist_ok=True)

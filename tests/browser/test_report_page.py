@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from oplab import reports
+from tests.support import ROOT
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><script>alert(2)</script></svg>'
 
@@ -15,7 +16,7 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><script>al
 @pytest.fixture
 def report(tmp_path) -> Path:
     """The fixture course's results, with a message that wants to be a script and a picture that holds one."""
-    results = json.loads((Path(__file__).parents[1] / "golden" / "results.json").read_text(encoding="utf-8"))
+    results = json.loads((ROOT / "tests" / "golden" / "results.json").read_text(encoding="utf-8"))
     entry = next(entry for entry in results["exercises"] if entry["id"] == "c01.fails")
     message = "<script>alert(1)</script><img src=x onerror=alert(3)> " + "x" * 300
     entry.update(message=message, graphs=[{"name": "model", "svg": SVG}])

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import viewer_models as m
-from labdriver import Jupyter, cells, open_notebook, run_all, run_cell, save, scroll_to
 
 from oplab.viewer import show
+from tests.support import environment, run_python
+from tests.support import viewer_models as m
+from tests.support.labdriver import Jupyter, cells, open_notebook, run_all, run_cell, save, scroll_to
 
-HERE = Path(__file__).parent
-START = f"import sys; sys.path.insert(0, {str(HERE)!r})\nimport viewer_models as m\nimport oplab"
+START = "from tests.support import viewer_models as m\nimport oplab"
 LIVE = ".oplab-view[data-shown=netron]"
 
 
@@ -274,7 +274,7 @@ def test_untrusted_notebooks_are_readable(jupyter: Jupyter, new_page: Any) -> No
     name = jupyter.write("stranger.ipynb", "1")
     notebook = jupyter.read(name)
     code = START + "\nprint(oplab.show(m.custom()).html)"
-    html = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    html = run_python(code).stdout
     output = {"output_type": "display_data", "data": {"text/html": html, "text/plain": "-"}, "metadata": {}}
     notebook.cells[0].outputs = [output]
     (jupyter.root / name).write_text(json.dumps(notebook))
@@ -442,7 +442,8 @@ def test_text_fits_its_boxes_with_real_fonts(new_page: Any) -> None:
 
 def test_without_jupyter_a_local_server(new_page: Any, tmp_path: Path) -> None:
     code = START + "\nprint(oplab.show(m.conv()).url(), flush=True)\ninput()"
-    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", code]
+    process = subprocess.Popen(command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         url = process.stdout.readline().strip()
         page = new_page()

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hostile_course import ROOT, HostileCourse, attacks
-from test_catalogue import judge
 
 from oplab.grading import isolation
+from tests.support import ROOT
+from tests.support.hostile_course import HostileCourse, attacks, judge
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the attacks need Linux")
 ATTACKS = {attack.name: attack for attack in attacks()}
@@ -38,7 +38,7 @@ BREAKAGES = (
     Breakage(
         "split",
         "exact types: a subclass of ndarray is not an array",
-        "checks/base.py",
+        "checks/evidence.py",
         "type(value) is np.ndarray:\n        return np.asc",
         "isinstance(value, np.ndarray):\n        return np.asc",
         "array__subclasses",
@@ -46,15 +46,15 @@ BREAKAGES = (
     Breakage(
         "split",
         "evidence has plain dtypes and is not unpickled",
-        "checks/base.py",
-        "if dtype.char not in _PLAIN_DTYPES or dtype.hasobject:",
+        "checks/evidence.py",
+        "if dtype.char not in PLAIN_DTYPES or dtype.hasobject:",
         "if dtype.hasobject:\n        return np.load(io.BytesIO(raw), allow_pickle=True)\n    if False:",
         "array__patches_savez",
     ),
     Breakage(
         "split",
         "an array's header may not promise more than its data",
-        "checks/base.py",
+        "checks/evidence.py",
         "if math.prod(shape) * dtype.itemsize != len(raw) - stream.tell():",
         "if False:",
         "array__promises_100_gb",
@@ -62,7 +62,7 @@ BREAKAGES = (
     Breakage(
         "split",
         "archives are measured before they are unpacked",
-        "checks/base.py",
+        "checks/evidence.py",
         "sum(entry.file_size for entry in entries) > MAX_ARRAYS + (1 << 20)",
         "False",
         "array__zip_bomb",
@@ -70,14 +70,14 @@ BREAKAGES = (
     Breakage(
         "split",
         "evidence is a plain file: no link, no pipe",
-        "checks/base.py",
+        "checks/evidence.py",
         "os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK",
         "os.O_RDONLY",
         "array__evidence_is_a_pipe",
     ),
     Breakage(
         "split",
-        "weights lie in the model's own file",
+        "weights are in the model's own file",
         "checks/graphs.py",
         "if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:",
         "if False:",
@@ -86,10 +86,10 @@ BREAKAGES = (
     Breakage(
         "split",
         "the worker that runs the learner's code gives no verdict",
-        "grading/engine.py",
-        '    if report is None or report["outcome"] not in (',
-        '    if report is not None and report["outcome"] == "judged":\n        return _from_judge(exercise, answer)\n'
-        '    if report is None or report["outcome"] not in (',
+        "grading/outcomes.py",
+        "    if report is None or report.outcome not in (",
+        '    if report is not None and report.outcome == "judged":\n        return from_judge(exercise, answer)\n'
+        "    if report is None or report.outcome not in (",
         "array__writes_verdict_into_pipe",
     ),
     Breakage(
@@ -103,7 +103,7 @@ BREAKAGES = (
     Breakage(
         "grader",
         "inputs are fresh in each run",
-        "grading/engine.py",
+        "grading/grader.py",
         "secrets.randbits(31) if seed is None else seed",
         "7",
         "array__answers_known_inputs",
@@ -111,7 +111,7 @@ BREAKAGES = (
     Breakage(
         "grader",
         "files that grading relies on are watched",
-        "grading/guard.py",
+        "grading/integrity.py",
         "                if now != before:",
         "                if False:",
         "array__edits_course",
@@ -119,7 +119,7 @@ BREAKAGES = (
     Breakage(
         "grader",
         "the judge imports no module that was changed meanwhile",
-        "grading/guard.py",
+        "grading/integrity.py",
         "or not _known:",
         "or True:",
         "array__edits_a_module_of_the_judge",
@@ -127,7 +127,7 @@ BREAKAGES = (
     Breakage(
         "limits",
         "processes that left the group are ended",
-        "grading/server.py",
+        "grading/processes.py",
         "        if not family:\n            break",
         "        break",
         "array__double_fork",
@@ -157,7 +157,7 @@ BREAKAGES = (
         '"--unshare-pid", ',
         "array__uses_the_network",
         isolated=True,
-        also=("net=3 if abi >= 4 else 0", "net=0"),  # Landlock closes it a second time
+        also=("net=3 if plan.landlock >= 4 else 0", "net=0"),  # Landlock closes it a second time
     ),
 )
 

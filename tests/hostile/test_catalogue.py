@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from hostile_course import HostileCourse, Run, attacks
 
 from oplab.grading import isolation
+from tests.support.hostile_course import HostileCourse, Run, attacks, judge
 
 ATTACKS = attacks()
 OFFERED = isolation.detect(isolation.Path("/"), isolation.Path("/"))
@@ -75,18 +75,6 @@ def test_no_point_with_limits_only(attack, request):
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_no_point_in_isolation(attack, isolated_course, isolated):
     judge(isolated, isolated_course.ids[attack.name], attack, isolated=True)
-
-
-def judge(run: Run, id: str, attack, *, isolated: bool) -> None:
-    assert run.outcomes, run.process.stdout[-2000:] + run.process.stderr[-2000:]
-    outcome, status = run.outcomes[id], attack.status(isolated)
-    assert outcome["status"] == status, outcome["message"]
-    assert attack.says(isolated) in outcome["message"]
-    harmless = isolated and attack.head["stopped by"] == "grader" and status == "passed"  # nothing was left to punish
-    unstopped = not isolated and attack.head["stopped by"] == "isolation"  # docs/grader.md says so
-    assert outcome["points"] == (1 if harmless or unstopped else 0)
-    if attack.head.get("fast"):
-        assert outcome["seconds"] < 2
 
 
 @pytest.mark.parametrize("kind", ["plain", "isolated"])

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import nbformat
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from notebooks import disagreement, problems  # noqa: E402
+from notebooks import disagreement, problems
+from tests.support import ROOT
 
 SOURCES = sorted((ROOT / "notebooks" / "src").glob("*.py"))
 

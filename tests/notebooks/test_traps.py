@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 import shutil
 import subprocess
 import sys
@@ -12,10 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import notebooks  # noqa: E402
+import notebooks
+from tests.support import ROOT, environment
 
 SOURCE = """\
 # %% [markdown]
@@ -67,7 +64,7 @@ def nbval(folder: Path, notebook, *options: str) -> str:
         "--nbval",
         "trap.ipynb",
     ]
-    env = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}", "COLUMNS": "200"}
+    env = environment(COLUMNS="200")
     done = subprocess.run([*command, *options], cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     return f"rc={done.returncode}\n{done.stdout}{done.stderr}"
 

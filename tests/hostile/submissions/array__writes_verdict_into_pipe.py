@@ -1,14 +1,14 @@
-# does: writes a judge's verdict into every open file descriptor
+# does: writes a judge's report into every open file descriptor
 # stopped by: split
 # status: error
 # says: before the exercise was done
-import json
 import os
+
+from oplab.grading import protocol, results
 
 
 def mix(x):
-    verdict = {"outcome": "judged", "checks": [{"name": "matches", "passed": True, "message": "", "raised": False}]}
-    line = b"\n" + json.dumps(verdict).encode() + b"\n"
+    line = b"\n" + protocol.encode(protocol.Report("judged", checks=(results.Check("matches", True),)))
     for fd in range(3, 64):
         try:
             os.write(fd, line)

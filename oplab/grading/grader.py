@@ -1,0 +1,376 @@
+"""Grades exercises: reads the learner's files, has both halves of each check run, and collects the outcomes."""
+
+from __future__ import annotations
+
+import ast
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from oplab.course import stubs
+from oplab.course.manifest import Course, Exercise, preloads
+from oplab.errors import OplabError
+from oplab.grading import integrity, outcomes
+from oplab.grading.client import GraderTampered, Server
+from oplab.grading.isolation import detect
+from oplab.grading.outcomes import todo, without_points
+from oplab.grading.protocol import Job
+from oplab.grading.results import Outcome, Results
+from oplab.grading.split_check import without_judges
+from oplab.toolchain.recipes import Sanitizer
+
+Listener = Callable[[Exercise, Outcome | None], None]
+
+
+def grade(
+    course: Course,
+    exercises: Sequence[Exercise],
+    submission: Path,
+    *,
+    jobs: int = 2,
+    seed: int | None = None,
+    sanitize: bool = False,
+    server: Server | None = None,
+    listener: Listener | None = None,
+    isolate: bool = False,
+) -> Results:
+    """Grade ``exercises`` from the files in ``submission``, a folder laid out like ``exercises/``.
+
+    Args:
+        course: the course, whose checks are used.
+        exercises: what to grade.
+        submission: the folder with the learner's files.
+        jobs: how many exercises run at the same time.
+        seed: seeds the inputs; by default it differs in each run.
+        sanitize: build C++ exercises with AddressSanitizer and UBSan.
+        server: a warm server to use; by default one is started when the first exercise needs it, and ended afterwards.
+        listener: called with (exercise, None) when one starts and (exercise, outcome) when it is done, from worker threads.
+        isolate: run the learner's code without network, with a read-only course and without solutions in sight, as far as the
+            system offers it (:mod:`oplab.grading.isolation`). It needs its own server, so ``server`` must be None.
+
+    Returns:
+        an outcome for each exercise, in the same order.
+
+    Raises:
+        OplabError: the submission is not a folder, the server cannot start, or it sent a malformed message.
+        ValueError: ``isolate`` was asked for with a ``server``.
+    """
+    if not submission.is_dir():
+        raise OplabError(
+            f"The folder {submission} does not exist." if not submission.exists() else f"{submission} is not a folder.",
+            "Name a folder that is laid out like exercises/.",
+        )
+    seed = secrets.randbits(31) if seed is None else seed
+    with ExitStack() as stack:
+        if server is None:
+            found = detect(course.root, submission) if isolate else None
+            server = stack.enter_context(
+                Server(preloads(exercises), env=_sanitizer_env() if sanitize else None, isolation=found)
+            )
+        elif isolate:
+            raise ValueError("an isolated run needs its own server")
+        work = server.prepare()
+        folder = tempfile.TemporaryDirectory(prefix="oplab-", dir=work, ignore_cleanup_errors=True)
+        scratch = Path(stack.enter_context(folder)).resolve()
+        grader = _Grader(course, submission, scratch, server, seed, sanitize, listener, exercises)
+        pool = ThreadPoolExecutor(max(1, jobs))
+        futures = [pool.submit(grader.one, exercise) for exercise in exercises]
+        try:
+            first = [future.result() for future in futures]
+            # What another exercise may have interfered with is graded again with nothing else running. Only that counts.
+            final = tuple(
+                grader.one(exercise, alone=True) if outcome is None else outcome
+                for exercise, outcome in zip(exercises, first, strict=True)
+            )
+        except BaseException:  # Ctrl-C: nothing may run on in the background
+            for future in futures:
+                future.cancel()
+            server.cancel()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+    return Results(final, seed)
+
+
+class _Grader:
+    """Grades the exercises of one run. :meth:`one` may be called from several threads."""
+
+    def __init__(
+        self,
+        course: Course,
+        submission: Path,
+        scratch: Path,
+        server: Server,
+        seed: int,
+        sanitize: bool,
+        listener: Listener | None,
+        exercises: Sequence[Exercise],
+    ):
+        self.course, self.submission, self.scratch, self.server = course, submission.resolve(), scratch, server
+        self.seed, self.sanitize, self.listener = seed, sanitize, listener
+        # Everything is read before any learner's code runs: what that writes to the files then changes no outcome of this run.
+        self._texts = {exercise.file: _read(self.submission / exercise.file) for exercise in exercises}
+        self._stubs = {exercise.file: self._stub(exercise) for exercise in exercises}
+        self._checks = {exercise.chapter: _read(course.checks_file(exercise)) for exercise in exercises}
+        answers = (text for file, text in self._texts.items() if file.endswith(".py") and isinstance(text, str))
+        self._files = integrity.CourseFiles(course.root, {exercise.chapter for exercise in exercises}, answers)
+        mine = [self.submission / exercise.file for exercise in course.exercises]
+        self._watch = integrity.Watch([*self._files.paths, *mine, *integrity.repository_files(course.root)])
+        self._lock = threading.Lock()
+        self._running: dict[str, set[str]] = {}  # id -> those that ran at the same time
+        self._changed: dict[str, dict[Path, str]] = {}
+        self._suspected: dict[str, dict[Path, str]] = {}  # what changed while it and others ran: it is graded again
+        self._waiting: dict[str, tuple[Outcome, set[str]]] = {}  # timed out or crashed while these others ran
+        self._greedy: set[str] = set()  # what was stopped because it took the machine from others
+
+    def one(self, exercise: Exercise, alone: bool = False) -> Outcome | None:
+        """Grade one exercise. None: others that ran at the same time may have interfered, so it has to run again, alone."""
+        if alone and exercise.id in self._waiting:
+            outcome, others = self._waiting.pop(exercise.id)
+            if not others & self._greedy:
+                return self._done(exercise, outcome)
+        if self.listener and not alone:
+            self.listener(exercise, None)
+        started = time.monotonic()
+        self._begin(exercise.id)
+        interference = ""
+        try:
+            outcome = self._early(exercise) or self._run(exercise)
+        except _Interference as error:
+            interference = str(error)
+            outcome = without_points(exercise, "grader_error", f"Something interfered with the grader: {error}")
+        except GraderTampered as error:
+            outcome = without_points(exercise, "grader_error", str(error))
+        except OSError as error:
+            interference = str(error)
+            outcome = without_points(exercise, "grader_error", f"The grader's own files: {error}")
+        others, changed = self._end(exercise.id)
+        serious = bool(changed) and not self._files.relied_on.isdisjoint(changed)
+        if others and not alone and (interference or serious):
+            self._suspected[exercise.id] = changed
+            return None
+        if changed:
+            outcome = self._with_note(outcome, changed, ())
+            if serious and outcome.points:
+                lost = "No points are given for a run that changes what the grader relies on."
+                outcome = replace(outcome, status="error", points=0, message=f"{outcome.message} {lost}".strip())
+        elif self._suspected.get(exercise.id):
+            outcome = self._with_note(outcome, self._suspected[exercise.id], ("another exercise",))
+        outcome = replace(outcome, seconds=time.monotonic() - started)
+        if others and not alone and outcome.status in ("timeout", "crashed"):
+            self._waiting[exercise.id] = outcome, others  # until it is known what the others did to this machine
+            return None
+        return self._done(exercise, outcome)
+
+    def _done(self, exercise: Exercise, outcome: Outcome) -> Outcome:
+        if self.listener:
+            self.listener(exercise, outcome)
+        return outcome
+
+    def _begin(self, id: str) -> None:
+        with self._lock:
+            for others in self._running.values():
+                others.add(id)
+            self._running[id] = set(self._running)
+
+    def _end(self, id: str) -> tuple[set[str], dict[Path, str]]:
+        """Who ran at the same time, and which files changed meanwhile: any of those that run now may have changed them."""
+        with self._lock:
+            found = self._watch.changes()
+            for running in self._running:
+                if found:
+                    self._changed.setdefault(running, {}).update(found)
+            return self._running.pop(id), self._changed.pop(id, {})
+
+    def _with_note(self, outcome: Outcome, changed: dict[Path, str], others: Sequence[str]) -> Outcome:
+        """The outcome with a sentence about the files that changed; ``others`` may have changed them as well."""
+        names = [f"{_shown(path, self.course.root)} was {how}" for path, how in sorted(changed.items())]
+        more = f", and {len(names) - 3} more" if len(names) > 3 else ""
+        who = " and ".join(["it", *others])
+        note = f"While {who} ran, {', '.join(names[:3])}{more}."
+        return replace(outcome, message=f"{outcome.message} {note}".strip())
+
+    def _early(self, exercise: Exercise) -> Outcome | None:
+        """The outcome that follows from the text alone: no file, not Python, still the stub. Else None."""
+        file, text = self.submission / exercise.file, self._texts[exercise.file]
+        if isinstance(text, FileNotFoundError):
+            return without_points(
+                exercise, "error", f"The file {exercise.file} is missing from {self.submission.name}/."
+            )
+        if isinstance(text, Exception):
+            return without_points(exercise, "error", f"{exercise.file} cannot be read: {_reason(text)}.")
+        stub = self._stubs[exercise.file]
+        if exercise.kind != "python":
+            return todo(exercise) if stub is not None and stubs.is_untouched(text, stub, None) else None
+        try:
+            ast.parse(text, str(file))
+        except (SyntaxError, ValueError) as error:
+            line = getattr(error, "lineno", None)
+            quoted = f": {error.text.strip()}" if getattr(error, "text", None) else ""
+            what = f"{type(error).__name__}: {getattr(error, 'msg', error)}"
+            return without_points(
+                exercise, "error", f"{what} ({file.name}, line {line}){quoted}" if line else f"{what} ({file.name})"
+            )
+        except (RecursionError, MemoryError):
+            return without_points(exercise, "error", f"{file.name} is nested too deeply for Python to read.")
+        if stub is not None and stubs.is_untouched(text, stub, exercise.name):
+            return todo(exercise)
+        return None
+
+    def _stub(self, exercise: Exercise) -> str | None:
+        """The stub of the exercise's file; None where the course has no solutions to make it from."""
+        solution = _read(self.course.root / "solutions" / exercise.file)
+        if isinstance(solution, Exception):
+            return None
+        return stubs.make_stub(solution, exercise.file)
+
+    def _run(self, exercise: Exercise) -> Outcome:
+        checks = self._checks[exercise.chapter]
+        if isinstance(checks, Exception):
+            name = self.course.checks_file(exercise).name
+            return without_points(exercise, "grader_error", f"oplab/checks/{name} cannot be read: {_reason(checks)}.")
+        library = watched = None
+        if exercise.kind != "python":
+            library = self._build(exercise, self.sanitize)
+            watched = self._build(exercise, "pieces") if exercise.pieces and isinstance(library, Path) else None
+            for built in (library, watched):
+                if isinstance(built, Outcome):
+                    return built
+        home = self.scratch / exercise.id
+        shutil.rmtree(home, ignore_errors=True)
+        evidence, scratch, judging = home / "evidence", home / "scratch", home / "judge"
+        for folder in (evidence, scratch):
+            folder.mkdir(parents=True)
+        if watched is not None:
+            shutil.copy2(watched, scratch / "pieces.so")
+        isolation = self.server.isolation
+        if library is not None and isolation is not None:
+            library = shutil.copy2(library, home / library.name)  # the cache is out of an isolated worker's sight
+        job = Job(
+            half="collect",
+            id=exercise.id,
+            name=exercise.name,
+            checks=self.course.checks_file(exercise),
+            source=_for_collect(checks, exercise.name),
+            file=self.submission / exercise.file,
+            text=self._texts[exercise.file] if exercise.kind == "python" else None,
+            library=library,
+            evidence=evidence,
+            scratch=scratch,
+            seed=self.seed,
+            limits=exercise.limits,
+            sanitized=self.sanitize,
+            isolation=isolation.for_worker() if isolation is not None else None,
+        )
+        before = _inodes(home, evidence, scratch)
+        answer = self.server.run(job)
+        outcome = outcomes.from_collect(exercise, answer, self.submission / exercise.file, self.sanitize)
+        if answer.killed in ("processes", "memory", "scratch"):
+            self._greedy.add(exercise.id)
+        if outcome is not None and (answer.lost or outcome.status == "grader_error"):
+            self._unless_alone(exercise, outcome.message)
+        if _inodes(home, evidence, scratch) != before:
+            self._unless_alone(exercise, "its folders were removed while it ran")
+        if outcome is None:
+            judging.mkdir(parents=True)  # not the scratch folder: the learner's code may have left links there
+            seals = answer.report.seals if answer.report is not None else {}
+            judged = self.server.run(
+                replace(job, half="judge", library=None, source=checks, text=None, scratch=judging, seals=seals)
+            )
+            report = judged.report
+            if report is not None and report.outcome == "tampered":
+                self._unless_alone(exercise, report.message)
+            elif report is None and not (judged.signal or judged.killed):
+                self._unless_alone(exercise, "the judge was ended from outside")
+            outcome = outcomes.from_judge(exercise, judged, self.sanitize)
+        shutil.rmtree(home, ignore_errors=True)
+        note = outcomes.left_behind(answer)
+        return replace(
+            outcome,
+            message=f"{outcome.message} {note}".strip(),
+            output=answer.output,
+            max_rss_kb=answer.max_rss_kb,
+        )
+
+    def _unless_alone(self, exercise: Exercise, message: str) -> None:
+        """Return only if no other exercise runs at the same time: another one may be the cause of the problem.
+
+        Raises:
+            _Interference: others run, too.
+        """
+        with self._lock:
+            if self._running.get(exercise.id):
+                raise _Interference(message)
+
+    def _build(self, exercise: Exercise, sanitize: bool | Sanitizer) -> Path | Outcome:
+        from oplab.toolchain.build import BuildFailed, compile_exercise
+
+        try:
+            library = compile_exercise(self.submission / exercise.file, exercise.kind, sanitize=sanitize)
+            if _read(self.submission / exercise.file) != self._texts[exercise.file]:
+                return without_points(
+                    exercise, "error", f"{exercise.file} was changed after the run began. Grade it again."
+                )
+            return library
+        except BuildFailed as error:
+            text = str(error)
+            if stubs.is_stubs_error(exercise.id, text):
+                return todo(exercise)
+            return without_points(exercise, "build_failed", text)
+        except OplabError as error:
+            return without_points(exercise, "grader_error", str(error))
+
+
+class _Interference(Exception):
+    """Something outside of the exercise went wrong while others ran."""
+
+
+def _read(path: Path) -> str | Exception:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return error
+
+
+def _inodes(*folders: Path) -> list[int | None]:
+    """The inode of each folder: a folder that was removed and made again has another one."""
+    found: list[int | None] = []
+    for folder in folders:
+        try:
+            found.append(folder.stat().st_ino)
+        except OSError:
+            found.append(None)
+    return found
+
+
+def _for_collect(checks: str, name: str) -> str:
+    try:
+        return without_judges(checks, name)
+    except (SyntaxError, ValueError):
+        return checks  # importing them in the worker shows the error
+
+
+def _shown(path: Path, root: Path) -> str:
+    try:
+        return str(path.relative_to(root))
+    except ValueError:
+        return "/".join(path.parts[-3:])
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or (
+        "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
+    )
+
+
+def _sanitizer_env() -> dict[str, str]:
+    from oplab.toolchain.build import sanitizer_env
+
+    return sanitizer_env()

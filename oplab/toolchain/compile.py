@@ -1,0 +1,268 @@
+"""Compiles C++ files: learners' exercises, sanitized builds, and the lists of sources that ``build`` hands over.
+
+What is compiled is put in its place by one rename, so a process that is killed leaves what was there before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+
+from oplab import paths
+from oplab.errors import OplabError
+from oplab.toolchain import cache as caches
+from oplab.toolchain.compiler import OWN_SOURCES_TIMEOUT, Compiler, Outcome, find_compiler, run
+from oplab.toolchain.diagnostics import BuildFailed, build_failed, shown
+from oplab.toolchain.recipes import (
+    SUFFIX,
+    Kind,
+    Recipe,
+    Sanitizer,
+    chosen,
+    host_folder,
+    host_recipe,
+    kernels_path,
+    ort_runtime,
+    ort_runtime_names,
+    pieces_source,
+    recipe,
+    source_folder,
+)
+from oplab.toolchain.sanitizer import sanitizer_env
+
+
+def compile_exercise(
+    source: Path, kind: Kind, *, sanitize: bool | Sanitizer = False, cache: Path | None = None, timeout: float = 300.0
+) -> Path:
+    """The shared library made from a one-file C++ exercise; compiled once for each content.
+
+    Args:
+        source: the C++ file. It may include the headers of ``csrc/torch_ops`` or ``csrc/ort_ops`` and its neighbours.
+        kind: ``torch`` for a library of operators on PyTorch's stable ABI, ``ort`` for one of kernels for ONNX Runtime.
+        sanitize: compile with AddressSanitizer and UndefinedBehaviorSanitizer. The process that loads the library must
+            be started with :func:`sanitizer_env`. ``"thread"`` is ThreadSanitizer, for :func:`compile_driver`; ``"pieces"``
+            is for :class:`oplab.checks.schedules.WatchedSession`.
+        cache: where libraries are kept; ``build/cache/exercises`` by default. Several processes may share it.
+        timeout: seconds that the compiler may take.
+
+    Raises:
+        BuildFailed: the file does not compile or link, or takes longer than ``timeout``.
+        OplabError: there is no file, no compiler, or no headers.
+    """
+    source = Path(source)
+    if not source.is_file():
+        raise OplabError(f"There is no C++ file {shown(source)}.", "Restore it, or correct the path.")
+    sources = [source, pieces_source()] if sanitize == "pieces" else [source]
+    return _cached(sources, (), f"{source.stem}-*{SUFFIX}", recipe(kind), sanitize, cache or _exercise_cache(), timeout)
+
+
+def compile_sanitized(kind: Kind, sanitizer: Sanitizer = "address") -> Path:
+    """The course's own library of one kind, compiled with a sanitizer as ``compile_exercise(sanitize=...)`` does.
+
+    Raises:
+        BuildFailed: it does not compile.
+        OplabError: there is no compiler, or no headers.
+    """
+    sources, cache = sorted(source_folder(kind).glob("*.cpp")), _exercise_cache()
+    # It takes half a minute, and several tests want it at once: one makes it, the others wait.
+    with caches.one_build(caches.folder(cache) / f".{kind}-{sanitizer}.lock"):
+        return _cached(sources, (), f"oplab_{kind}_ops-*{SUFFIX}", recipe(kind), sanitizer, cache, 300.0)
+
+
+def compile_host_sanitized() -> Path:
+    """The program of ``csrc/host``, compiled with the sanitizers. Start it with :func:`sanitizer_env`.
+
+    The kernels in it are compiled without: for those there is :func:`compile_sanitized`.
+
+    Raises:
+        BuildFailed: it does not compile.
+        OplabError: the kernels are not compiled.
+    """
+    kernels = kernels_path()
+    if not kernels.is_file():
+        raise OplabError(f"The kernels are not compiled: {shown(kernels)} is missing.", "Run `make setup`.")
+    sources = sorted(host_folder().glob("*.cpp"))
+    program = _cached(sources, (kernels,), "oplab_host-*", host_recipe(), True, _exercise_cache(), 300.0)
+    link_runtime(program.parent)
+    return program
+
+
+def compile_driver(source: Path, sanitizer: Sanitizer) -> Path:
+    """A program on ONNX Runtime's C++ API, compiled with a sanitizer, that loads ONNX Runtime and kernels when it runs.
+
+    Python cannot be the process that ThreadSanitizer and LeakSanitizer watch: both want a program that was linked with them.
+
+    Args:
+        source: the C++ file with ``main``.
+        sanitizer: the one that the kernels it loads were compiled with.
+
+    Raises:
+        BuildFailed: it does not compile.
+        OplabError: there is no compiler, or no headers.
+    """
+    compiler, how = find_compiler(), recipe("ort")
+    key = caches.key(compiler, how, [source], sanitize=sanitizer)
+    folder = caches.folder(_exercise_cache())
+    program = folder / f"{source.stem}-{key}"
+    if not program.is_file():
+        with caches.scratch(folder) as scratch:
+            made = scratch / program.name
+            command = [*how.compile_command(compiler, sanitize=sanitizer), str(source.resolve()), "-o", str(made)]
+            must_succeed(
+                run([*command, "-pthread", "-ldl"], timeout=OWN_SOURCES_TIMEOUT, cwd=scratch),
+                source,
+                OWN_SOURCES_TIMEOUT,
+            )
+            os.replace(made, program)
+    return program
+
+
+def _exercise_cache() -> Path:
+    return paths.build_dir() / "cache" / "exercises"
+
+
+def _cached(
+    sources: list[Path],
+    linked: Sequence[Path],
+    name: str,
+    how: Recipe,
+    sanitize: bool | Sanitizer,
+    cache: Path,
+    timeout: float,
+) -> Path:
+    """A compiled file of the cache. Its key replaces the star in ``name``; the files in ``linked`` are part of the key."""
+    compiler = find_compiler()
+    key = caches.key(compiler, how, [*sources, *linked], sanitize=sanitize)
+    folder = caches.folder(cache)
+    library = folder / name.replace("*", key)
+    if library.is_file():
+        with contextlib.suppress(OSError):
+            os.utime(library)  # the oldest go first when the cache is trimmed
+        return library
+    if chosen(sanitize) == "address":
+        sanitizer_env()  # no sanitizer on this machine is not the source's fault: it raises its own OplabError
+    with caches.scratch(folder) as scratch:
+        made = scratch / library.name
+        compile_files(sources, how, compiler, scratch, made, sanitize=sanitize, timeout=timeout)
+        os.replace(made, library)
+    caches.trim(folder)
+    return library
+
+
+def compile_files(
+    sources: list[Path],
+    how: Recipe,
+    compiler: Compiler,
+    scratch: Path,
+    made: Path,
+    *,
+    sanitize: bool | Sanitizer = False,
+    archive: Path | None = None,
+    timeout: float = OWN_SOURCES_TIMEOUT,
+) -> str:
+    """Compiles sources to one file: one call for one source, else a call for each and one to link.
+
+    Args:
+        sources: the C++ files.
+        how: the flags.
+        scratch: a folder for object files.
+        made: the file to write.
+        archive: a static library to write that keeps the object files.
+        timeout: seconds that one call of the compiler may take.
+
+    Returns:
+        What the compiler printed.
+
+    Raises:
+        BuildFailed: a file does not compile or link, or takes too long.
+        OplabError: the disk is full.
+    """
+    compile_command = how.compile_command(compiler, sanitize=sanitize)
+    link = ["-o", str(made), *how.link_flags(compiler, sanitize=sanitize)]
+
+    printed: list[str] = []
+
+    def call(command: list[str], source: Path) -> None:
+        done = run(command, timeout=timeout, cwd=scratch)
+        must_succeed(done, source, timeout)
+        printed.append(done.log)
+
+    def near(source: Path) -> str:
+        # __FILE__ is the name alone, so that messages are short and the same content gives the same library anywhere.
+        return f"-fmacro-prefix-map={source.resolve().parent}/="
+
+    if len(sources) == 1 and not archive:
+        call([*compile_command, near(sources[0]), str(sources[0].resolve()), *link], sources[0])
+        return "".join(printed)
+
+    def to_object(source: Path) -> str:
+        target = str(scratch / f"{source.stem}.o")
+        call([*compile_command, near(source), "-c", str(source.resolve()), "-o", target], source)
+        return target
+
+    with ThreadPoolExecutor(min(len(sources), os.cpu_count() or 1, 4)) as pool:
+        jobs = [pool.submit(to_object, source) for source in sources]
+        try:
+            wait(jobs, return_when=FIRST_EXCEPTION)
+        finally:
+            # Wait for running compilers; leave out those that have not started.
+            pool.shutdown(wait=True, cancel_futures=True)
+        for job in jobs:
+            if not job.cancelled() and (error := job.exception()):
+                raise error
+        objects = [job.result() for job in jobs]
+    if archive:
+        # The compiler knows the archiver that fits its object files.
+        archiver = run([*compiler.command, "-print-prog-name=ar"], timeout=30).log.strip() or "ar"
+        call([archiver, "rcs", str(archive), *objects], sources[0])
+    call([*compiler.command, *objects, *link], sources[0])
+    return "".join(printed)
+
+
+def must_succeed(done: Outcome, source: Path, timeout: float) -> None:
+    """Raises what the outcome of a compiler's run calls for.
+
+    Args:
+        source: the file that messages are about.
+        timeout: the limit in seconds, for the message.
+
+    Raises:
+        BuildFailed: it failed, or was ended at its time limit.
+        OplabError: the disk is full.
+    """
+    if done.returncode is None:
+        raise BuildFailed(
+            f"{shown(source)}: error: the compiler did not finish within {timeout:g} s and was ended",
+            source,
+            None,
+            "",
+            done.log,
+        )
+    if done.returncode:
+        if "No space left on device" in done.log:
+            raise OplabError(
+                "The compiler could not write its output: No space left on device.", "Free some space and try again."
+            )
+        raise build_failed(done.log, source)
+
+
+def link_runtime(folder: Path) -> None:
+    """Puts links to ONNX Runtime's library into the folder of a program that looks for it there when it starts.
+
+    The library is inside the installed package: a link is replaced when the package has moved or has another version.
+
+    Raises:
+        OplabError: ONNX Runtime is not installed.
+    """
+    runtime = ort_runtime()
+    for name in ort_runtime_names(runtime):
+        link = folder / name
+        if link.is_symlink() and os.readlink(link) == str(runtime):
+            continue
+        fresh = folder / f".{name}.{os.getpid()}"
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(runtime)
+        os.replace(fresh, link)

@@ -1,0 +1,5 @@
+import sys
+
+from oplab.toolchain.headers import main
+
+sys.exit(main())

@@ -1,0 +1,125 @@
+"""oplab.debug.bisect finds planted faults: the node itself, in few runs, whatever the fault does to the rest of the graph."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from oplab.debug import bisect, drift, tap
+from oplab.errors import OplabError
+from tests.support import faults
+from tests.support.faults import chain
+
+
+@pytest.fixture(scope="module")
+def long_chain() -> onnx.ModelProto:
+    return chain(300)
+
+
+@pytest.fixture(scope="module")
+def x() -> np.ndarray:
+    return np.random.default_rng(1).normal(size=(3, 8)).astype(np.float32)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_random_fault_among_300_nodes_is_found_in_at_most_12_runs(long_chain, x, seed):
+    rng, healthy = np.random.default_rng(seed), tap(long_chain, ["v299"])(x)["v299"]
+    while True:  # a value may be exchanged for one that equals it here: that is no fault on these inputs
+        broken, node, kind = faults.plant(long_chain, rng)
+        if drift(healthy, tap(broken, ["v299"])(x)["v299"]).bad:
+            break
+    found = bisect(broken, long_chain, {"x": x})
+    assert found.node == node, f"{kind}: {found}"
+    assert found.runs <= 12
+    assert found.suspects == [found.suspects[-1]] and f"'node{node}'" in found.suspects[0]
+    word = {"attribute": "attribute alpha", "constant": "differs in 1 of 64", "wiring": "Its input"}[kind]
+    assert any(word in line for line in found.details), found
+
+
+def test_the_same_model_has_no_drift(long_chain, x):
+    found = bisect(long_chain, long_chain, x)
+    assert found.node is None and found.runs == 1 and found.suspects == []
+    assert "No node drifts" in str(found)
+
+
+def test_progress_tells_each_step(long_chain, x):
+    broken, _, _ = faults.plant(long_chain, np.random.default_rng(0))
+    seen = []
+    found = bisect(broken, long_chain, x, progress=seen.append)
+    assert seen == found.steps and seen[0].cut == 300 and all(step.of == 300 for step in seen)
+
+
+def test_inserted_casts_are_named_although_they_have_no_partner(long_chain, x):
+    broken = onnx.ModelProto()
+    broken.CopyFrom(long_chain)
+    nodes = list(broken.graph.node)
+    casts = [
+        helper.make_node("Cast", ["v99"], ["half"], name="narrow", to=TensorProto.FLOAT16),
+        helper.make_node("Cast", ["half"], ["wide"], name="widen", to=TensorProto.FLOAT),
+    ]
+    nodes[100].input[0] = "wide"
+    del broken.graph.node[:]
+    broken.graph.node.extend([*nodes[:100], *casts, *nodes[100:]])
+    found = bisect(broken, long_chain, x, tolerance=1e-6)
+    assert found.suspects == ["Cast 'narrow'", "Cast 'widen'", "LeakyRelu 'node100'"], found
+    assert found.runs <= 12
+
+
+def test_an_overflow_of_float16_is_named_by_its_infinities(x):
+    good = chain(30)
+    scaled = onnx.ModelProto()
+    scaled.CopyFrom(good)
+    nodes = list(scaled.graph.node)
+    wide = [
+        helper.make_node("Mul", ["v10", "big"], ["grown"], name="grow"),
+        helper.make_node("Cast", ["grown"], ["half"], name="narrow", to=TensorProto.FLOAT16),
+        helper.make_node("Cast", ["half"], ["wide"], name="widen", to=TensorProto.FLOAT),
+        helper.make_node("Div", ["wide", "big"], ["back"], name="shrink"),
+    ]
+    scaled.graph.initializer.append(numpy_helper.from_array(np.array(1e6, np.float32), "big"))
+    nodes[11].input[0] = "back"
+    del scaled.graph.node[:]
+    scaled.graph.node.extend([*nodes[:11], *wide, *nodes[11:]])
+    found = bisect(scaled, good, x)
+    assert "Cast 'narrow'" in found.suspects and "inf" in found.drift.reason, found
+
+
+def test_a_model_that_does_not_even_load_is_searched_through_its_prefixes(long_chain, x):
+    broken = onnx.ModelProto()
+    broken.CopyFrom(long_chain)
+    weight = next(tensor for tensor in broken.graph.initializer if tensor.name == "w150")
+    weight.CopyFrom(numpy_helper.from_array(np.ones((5, 8), np.float32), "w150"))
+    found = bisect(broken, long_chain, x)
+    assert found.node == 150 and "ONNX Runtime does not load" in found.drift.reason
+    assert any("float32[5, 8]; in the reference it is float32[8, 8]" in line for line in found.details)
+
+
+def test_a_mapping_of_arrays_is_a_reference(x):
+    good = chain(12)
+    values = tap(good)(x)
+    broken, node, _ = faults.plant(good, np.random.default_rng(4))
+    assert bisect(broken, values, x).node == node
+    with pytest.raises(OplabError, match="no value for the output 'v11'"):
+        bisect(broken, {"v3": values["v3"]}, x)
+
+
+def test_other_inputs_and_outputs_are_said(x):
+    good = chain(12)
+    two = onnx.ModelProto()
+    two.CopyFrom(good)
+    two.graph.output.append(helper.make_tensor_value_info("v3", TensorProto.FLOAT, ["n", 8]))
+    with pytest.raises(OplabError, match="has 1 outputs and the reference 2"):
+        bisect(good, two, x)
+    other = onnx.ModelProto()
+    other.CopyFrom(good)
+    other.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [1]))
+    with pytest.raises(OplabError, match=r"takes the inputs \['x'\] and the reference \['x', 'z'\]"):
+        bisect(good, other, x)
+    with pytest.raises(OplabError, match="There is no input 'y'"):
+        bisect(good, good, {"x": x, "y": x})
+    with pytest.raises(OplabError, match="is float64, and the model takes float32"):
+        bisect(good, good, x.astype(np.float64))
+    with pytest.raises(OplabError, match=r"has the shape \[3, 7\], and the model takes float32\[n, 8\]"):
+        bisect(good, good, x[:, :7])

@@ -1,0 +1,53 @@
+"""What the grader promises of every exercise, one test for each rule and each answer: the stub is `todo`, the solution passes, each wrong
+answer is rejected for its own reason, each other right answer passes. ``oplab.authoring.lint`` has the rules and finds the answers.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from oplab.authoring import lint
+from oplab.course.manifest import load, preloads
+from oplab.grading.client import Server
+from tests.support import ROOT
+
+COURSE = load(ROOT)
+TRIALS = lint.trials(COURSE)
+SEED = 20261121  # a test says the same on every run; `oplab lint-course` takes fresh inputs each time
+
+
+@pytest.fixture(scope="session")
+def server():
+    with Server(preloads(COURSE.exercises), many=True) as running:
+        yield running
+
+
+@pytest.mark.parametrize("rule", lint.RULES, ids=lambda rule: rule.__name__)
+def test_rule(rule):
+    assert [str(finding) for finding in rule(COURSE)] == []
+
+
+@pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.id.replace(": ", "-").replace(" ", "_"))
+def test_answer(trial, server):
+    outcome = lint.attempt(COURSE, trial, server, SEED)
+    if outcome.status == "failed" and "has no package for Python" in outcome.message:
+        pytest.skip(outcome.message)  # tests/allowed_skips.toml says of which exercises this may be true
+    problem = trial.problem(outcome)
+    assert not problem, problem
+
+
+@pytest.mark.parametrize("exercise", COURSE.exercises, ids=lambda exercise: exercise.id)
+def test_each_exercise_is_tried(exercise):
+    """A trial that is not made proves nothing: stub, edited stub, solution and three mutants are the least."""
+    kinds = [trial.kind for trial in TRIALS if trial.exercise == exercise]
+    assert kinds[:3] == ["stub", "edited stub", "solution"]
+    assert kinds.count("mutant") >= lint.MUTANTS
+
+
+def test_no_variant_is_left_out():
+    """As many files as trials: a name that the pattern misses would be a test that silently does not run."""
+    for kind in ("mutant", "alternative"):
+        files = [
+            path for path in (COURSE.root / "tests" / f"{kind}s").rglob("*__*.*") if "__pycache__" not in path.parts
+        ]
+        assert len(files) == sum(trial.kind == kind for trial in TRIALS)

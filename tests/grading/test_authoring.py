@@ -1,0 +1,410 @@
+"""The authors' tools on a small course of their own: what they make works, and each broken promise is found."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from oplab.authoring import lint
+from oplab.authoring.new import Plan, create
+from oplab.course.manifest import load
+from oplab.errors import OplabError
+from oplab.grading.client import Server
+from tests.support import ROOT
+from tests.support.fixture_course import command
+
+MANIFEST = """\
+# The first comment.
+title = "Small"   # beside a key
+
+[[chapter]]
+stem = "03_before"
+title = "Before"
+minutes = 5
+
+# This comment belongs to chapter 09.
+[[chapter]]
+stem = "09_after"
+title = "After"
+minutes = 5
+"""
+DOUBLE = Plan("c05.double", "return 2 * x", "Twice, and more")
+MUTANTS = {
+    "thrice": ("The result is 3 * x", "return 3 * x"),
+    "shape": ("expected float32[3, 4], got float32[4, 3]", "return (2 * x).T"),
+    "none": ("got nothing", "return None"),
+}
+
+
+def begin(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "course.toml").write_text(MANIFEST)
+    (folder / "build").mkdir()
+    (folder / "csrc").symlink_to(ROOT / "csrc")
+    for part in ("lib", "cache"):
+        (folder / "build" / part).symlink_to(ROOT / "build" / part)
+    return folder
+
+
+def finish(root: Path) -> Path:
+    """What an author does after `new-exercise`; the empty chapters go."""
+    create(load(root), DOUBLE)
+    stem = "c05_twice_and_more"
+    for name, changes in {
+        f"solutions/{stem}.py": {
+            "WRITE: what double does, as a specification that can be run": "Twice x",
+            "x  # WRITE: the reference": "2 * x",
+        },
+        f"oplab/checks/{stem}.py": {
+            "WRITE: what is judged, in one sentence": "values",
+            'x, name="y")  # WRITE: the expected value; likely={"The result is …: …": …}': (
+                '2 * x, name="y", likely={"The result is 3 * x": 3 * x})'
+            ),
+        },
+        "notebooks/src/05_twice_and_more.py": {"WRITE: the lesson": "Twice", "WRITE: what to do": "write it"},
+        "course.toml": {"WRITE: a question that leads on.": "Add?", "WRITE: something more concrete.": "x + x"},
+    }.items():
+        text = (root / name).read_text()
+        for old, new in changes.items():
+            assert old in text, f"{old!r} is not in {name}"
+            text = text.replace(old, new)
+        (root / name).write_text(text)
+    text = (root / "course.toml").read_text()
+    text = re.sub(r'\[\[chapter\]\]\nstem = "0[39]_\w+"\n.*\n.*\n', "", text)
+    (root / "course.toml").write_text(text)
+    (root / "notebooks" / "05_twice_and_more.ipynb").write_text("{}")
+    folder = root / "tests" / "mutants" / stem
+    (folder / "double__twice.py").unlink()
+    for name, (says, body) in MUTANTS.items():
+        (folder / f"double__{name}.py").write_text(f"# says: {says}\ndef double(x):\n    {body}\n")
+    other = root / "tests" / "alternatives" / stem
+    other.mkdir(parents=True)
+    (other / "double__sum.py").write_text("def double(x):\n    return x + x\n")
+    return root
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    return finish(begin(tmp_path_factory.mktemp("authors") / "course"))
+
+
+@pytest.fixture
+def root(finished, tmp_path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "course", symlinks=True))
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server() as running:
+        yield running
+
+
+def oplab(root: Path, *args: str) -> subprocess.CompletedProcess:
+    line, env = command(root, *args)
+    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=900, cwd=root)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def test_a_finished_exercise_has_no_finding(finished):
+    done = oplab(finished, "lint-course")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout == "1 exercises, 9 rules, 7 answers graded: all as promised.\n"
+
+
+def edit(name: str, old: str, new: str):
+    def change(root: Path) -> None:
+        path = root / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+
+    return change
+
+
+def add(name: str, text: str = "x = 1\n"):
+    def change(root: Path) -> None:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+    return change
+
+
+def remove(name: str):
+    return lambda root: (root / name).unlink()
+
+
+S = "c05_twice_and_more"
+BROKEN = {
+    "one hint": (edit("course.toml", '    "Add?",\n', ""), "c05.double: it has 1 hint; at least 2 are needed."),
+    "same hint": (edit("course.toml", "Add?", "x + x"), "c05.double: a hint is empty or there twice."),
+    "minutes": (
+        edit("course.toml", "minutes = 10\n\n", "minutes = 9\n\n"),
+        "its exercises take 10 minutes together, the chapter says 9.",
+    ),
+    "two goals": (
+        edit(f"solutions/{S}.py", "    # END\n", "    # END\n    # ANSWER c05.double: again\n    # END\n"),
+        "c05.double: its stub has 2 TODOs; it has to be exactly one.",
+    ),
+    "no goal": (edit(f"solutions/{S}.py", "c05.double: return 2 * x", "c05.double"), "its stub has 0 TODOs"),
+    "no end": (edit(f"solutions/{S}.py", "    # END\n", ""), "this ANSWER has no END."),
+    "unknown goal": (
+        edit(f"solutions/{S}.py", "    # END\n", "    # END\n    # ANSWER c05.gone: x\n    # END\n"),
+        "an ANSWER for c05.gone",
+    ),
+    "no solution": (remove(f"solutions/{S}.py"), f"solutions/{S}.py cannot be read"),
+    "no stub": (remove(f"exercises/{S}.py"), f"exercises/{S}.py is missing"),
+    "no function": (edit(f"solutions/{S}.py", "def double", "def doubles"), "has no function double."),
+    "no judge": (
+        edit(f"oplab/checks/{S}.py", "judge_double", "judge_doubles"),
+        f"oplab/checks/{S}.py has no judge_double.",
+    ),
+    "no checks": (remove(f"oplab/checks/{S}.py"), f"oplab/checks/{S}.py cannot be read"),
+    "two mutants": (
+        remove(f"tests/mutants/{S}/double__none.py"),
+        "it has 2 mutants (shape, thrice); at least 3 are needed.",
+    ),
+    "no words": (
+        edit(f"tests/mutants/{S}/double__none.py", "# says: got nothing", "#"),
+        "it has to begin with the line `# says:",
+    ),
+    "odd status": (
+        edit(f"tests/mutants/{S}/double__none.py", "nothing\n", "nothing\n# status: passed\n"),
+        "`status: passed` is no way to be rejected",
+    ),
+    "other function": (
+        edit(f"tests/mutants/{S}/double__none.py", "def double", "def doubel"),
+        "it does not define double, so the solution stands.",
+    ),
+    "orphaned mutant": (
+        add(f"tests/mutants/{S}/single__none.py"),
+        f"tests/mutants/{S}/single__none.py: it belongs to no exercise",
+    ),
+    "orphaned folder": (
+        add("tests/alternatives/c06_gone/double__x.py"),
+        "tests/alternatives/c06_gone/double__x.py: it belongs to no exercise",
+    ),
+    "wrong ending": (add(f"tests/mutants/{S}/double__x.cpp"), "double__x.cpp: it belongs to no exercise"),
+    "orphaned exercise": (add("exercises/csrc/c05_gone.cpp"), "exercises/csrc/c05_gone.cpp: it belongs to no exercise"),
+    "orphaned solution": (add("solutions/c06_gone.py"), "solutions/c06_gone.py: it belongs to no exercise"),
+    "orphaned checks": (add("oplab/checks/c06_gone.py"), "oplab/checks/c06_gone.py: it belongs to no chapter"),
+    "orphaned lesson": (add("notebooks/src/06_gone.py"), "notebooks/src/06_gone.py: it belongs to no chapter"),
+    "orphaned notebook": (add("notebooks/06_gone.ipynb"), "notebooks/06_gone.ipynb: it belongs to no chapter"),
+    "not in the lesson": (
+        edit("notebooks/src/05_twice_and_more.py", 'lab.check("double")', '# lab.check("double")'),
+        'no line `lab.check("double")`',
+    ),
+    "no lesson": (remove("notebooks/src/05_twice_and_more.py"), "notebooks/src/05_twice_and_more.py is missing."),
+    "no notebook": (remove("notebooks/05_twice_and_more.ipynb"), "`make notebooks CH=05` makes it."),
+    "unfinished": (edit("course.toml", "Add?", "WRITE: it"), "course.toml, line"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_rule_finds(case, root):
+    change, words = BROKEN[case]
+    change(root)
+    findings = [str(finding) for finding in lint.lint(load(root))]
+    assert any(words in finding for finding in findings), findings
+
+
+TRIED = {
+    "wrong solution": (
+        edit(f"solutions/{S}.py", "return 2 * x", "return 3 * x"),
+        "c05.double: solution: expected passed, got failed",
+    ),
+    "accepted mutant": (
+        edit(f"tests/mutants/{S}/double__none.py", "None", "2 * x"),
+        "mutant none: expected failed, got passed",
+    ),
+    "other reason": (
+        edit(f"tests/mutants/{S}/double__none.py", "got nothing", "got a list"),
+        "mutant none: it is rejected for another reason",
+    ),
+    "other state": (
+        edit(f"tests/mutants/{S}/double__none.py", "return None", "raise ValueError"),
+        "mutant none: expected failed, got error",
+    ),
+    "wrong alternative": (
+        edit(f"tests/alternatives/{S}/double__sum.py", "x + x", "x"),
+        "alternative sum: expected passed, got failed",
+    ),
+    "a stub that does something": (
+        edit(f"solutions/{S}.py", "    # ANSWER", "    return x\n    # ANSWER"),
+        "edited stub: expected todo, got failed",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TRIED)
+def test_a_trial_finds(case, root, server):
+    change, words = TRIED[case]
+    change(root)
+    course = load(root)
+    kind = words.removeprefix("c05.double: ").split(":")[0]
+    (trial,) = [trial for trial in lint.trials(course) if trial.id == f"c05.double: {kind}"]
+    finding = lint.Finding(trial.id, trial.problem(lint.attempt(course, trial, server)))
+    assert words in str(finding)
+
+
+def test_lint_exits_1_and_names_what_is_wrong(root):
+    edit(f"tests/mutants/{S}/double__none.py", "None", "2 * x")(root)
+    done = oplab(root, "lint-course", "c05.double")
+    assert done.returncode == 1
+    assert "c05.double: mutant none: expected failed, got passed" in done.stdout
+    assert "7 answers graded: 1 findings." in done.stdout
+    assert oplab(root, "lint-course", "--fast").returncode == 0
+    assert oplab(root, "lint-course", "c05.nope").returncode == 2
+
+
+def test_repeat_finds_what_fails_now_and_then_and_says_how_to_see_it_again(root):
+    other = f"tests/alternatives/{S}/double__sum.py"
+    edit(other, "return x + x", "return x + x if x.flatten()[0] > 0 else x")(root)
+    done = oplab(root, "lint-course", "--repeat", "20")
+    assert done.returncode == 1
+    count = done.stdout.count("c05.double: alternative sum: expected passed, got failed")
+    assert 0 < count < 20 and "c05.double: solution" not in done.stdout
+    assert f"2 answers graded 20 times: {count} findings." in done.stdout
+    assert "40 of 40 runs" in done.stderr
+    command = re.search(r"oplab (lint-course c05\.double --answers right --seed \d+)", done.stdout)[1]
+    again = oplab(root, *command.split())
+    assert again.returncode == 1 and "alternative sum: expected passed, got failed" in again.stdout
+
+
+def test_a_solution_s_finding_is_repeated_by_check(root):
+    edit(f"solutions/{S}.py", "return 2 * x", "return 3 * x")(root)
+    done = oplab(root, "lint-course", "--answers", "right")
+    command = re.search(r"oplab (check c05\.double --track solutions --seed (\d+))", done.stdout)
+    again = oplab(root, *command[1].split())
+    assert again.returncode == 1 and f"Inputs: --seed {command[2]}" in again.stdout
+
+
+def test_seed_and_repeat_exclude_each_other(root):
+    assert oplab(root, "lint-course", "--repeat", "2", "--seed", "1").returncode == 2
+    assert oplab(root, "lint-course", "--answers", "strange").returncode == 2
+
+
+# new-exercise -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fresh(tmp_path) -> Path:
+    return begin(tmp_path / "fresh")
+
+
+def test_new_chapter_keeps_every_line_of_the_manifest(fresh):
+    done = oplab(fresh, "new-exercise", "c05.double", "--goal", 'say "2x"', "--title", "Twice, and more")
+    assert done.returncode == 0, done.stderr
+    lines = (fresh / "course.toml").read_text().splitlines()
+    rest = iter(lines)
+    assert all(line in rest for line in MANIFEST.splitlines())  # all there, in order
+    assert [chapter.stem for chapter in load(fresh).chapters] == ["03_before", "05_twice_and_more", "09_after"]
+    assert lines[lines.index("# This comment belongs to chapter 09.") + 1] == "[[chapter]]"
+    assert load(fresh).exercise("c05.double").goal == 'say "2x"'
+
+
+@pytest.mark.parametrize("id", ["c03.first", "c09.last", "c99.end"])
+def test_place_in_the_manifest(id, fresh):
+    for name in ("one", "two"):
+        create(load(fresh), Plan(f"{id}_{name}", "do it", "End" if "99" in id and name == "one" else ""))
+    text = (fresh / "course.toml").read_text()
+    rest = iter(text.splitlines())
+    assert all(line in rest for line in MANIFEST.splitlines())
+    assert "\n\n\n" not in text
+    chapter = load(fresh).chapter(id[:3])
+    assert [exercise.id for exercise in chapter.exercises] == [f"{id}_one", f"{id}_two"]
+
+
+@pytest.mark.parametrize("kind", ["python", "ort", "torch"])
+def test_the_skeleton_works_from_the_first_minute(kind, fresh, server):
+    """Stub todo, solution passes, the mutant is rejected; what is unfinished is all that the lint finds."""
+    create(load(fresh), Plan("c05.my_copy", "copy x", "Copies", kind))
+    course = load(fresh)
+    outcomes = {trial.kind: trial.problem(lint.attempt(course, trial, server)) for trial in lint.trials(course)}
+    assert outcomes.pop("mutant").startswith("it is rejected for another reason: 'WRITE:")
+    assert outcomes == {"stub": "", "edited stub": "", "solution": ""}
+    kinds = {
+        re.sub(r".*?(unfinished|mutant|is missing|no exercise).*", r"\1", str(entry)) for entry in lint.lint(course)
+    }
+    assert kinds == {"unfinished", "mutant", "is missing", "no exercise"}  # the notebook, and the two empty chapters
+
+
+def test_a_file_that_somebody_works_in_only_grows(root):
+    file = root / "exercises" / f"{S}.py"
+    mine = file.read_text().replace('raise todo("c05.double")', "return x * 2.0")
+    file.write_text(mine)
+    create(load(root), Plan("c05.half", "return x / 2"))
+    assert file.read_text().startswith(mine)
+    assert 'raise todo("c05.half")' in file.read_text()
+    assert "ANSWER c05.double" in (root / "solutions" / f"{S}.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("plan", "before", "words"),
+    [
+        (Plan("c05.double", "x"), None, "c05.double exists already."),
+        (Plan("c5.x", "x"), None, "'c5.x' is no exercise's id."),
+        (Plan("c05.Double", "x"), None, "is no exercise's id."),
+        (Plan("c05.x", " "), None, "has to be one line of text."),
+        (Plan("c05.x", "a\nb"), None, "has to be one line of text."),
+        (Plan("c05.x", "x", kind="rust"), None, "There is no kind rust."),
+        (Plan("c07.x", "x"), None, "There is no chapter 07 yet."),
+        (Plan("c05.x", "x", "Another title"), None, "is called 'Twice, and more'."),
+        (
+            Plan("c05.x", "x"),
+            add(f"solutions/{S}.py", "def x():\n    pass\n"),
+            f"solutions/{S}.py is there already, with a function x.",
+        ),
+        (
+            Plan("c05.x", "x"),
+            add(f"exercises/{S}.py", "def x():\n    pass\n"),
+            f"exercises/{S}.py is there already, with a function x.",
+        ),
+        (
+            Plan("c05.x", "x"),
+            add(f"oplab/checks/{S}.py", "def judge_x():\n    pass\n"),
+            "is there already, with judge_x.",
+        ),
+        (Plan("c05.x", "x"), add(f"tests/mutants/{S}/x__twice.py"), "x__twice.py is there already, with a file."),
+        (Plan("c05.x", "x", kind="ort"), add("solutions/csrc/c05_x.cpp"), "solutions/csrc/c05_x.cpp is there already"),
+        (
+            Plan("c05.x", "x", kind="torch"),
+            add("exercises/csrc/c05_x.cpp"),
+            "exercises/csrc/c05_x.cpp is there already",
+        ),
+        (Plan("c05.x", "x"), edit(f"solutions/{S}.py", "def double(", "def double(("), "is not valid Python"),
+    ],
+)
+def test_new_exercise_refuses_and_changes_nothing(plan, before, words, root):
+    if before:
+        before(root)
+    files = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts}
+    with pytest.raises(OplabError, match=re.escape(words)):
+        create(load(root), plan)
+    assert {
+        path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts
+    } == files
+
+
+def test_a_write_that_fails_takes_the_others_back(root):
+    """A folder stands where the notebook's source would be written."""
+    shutil.rmtree(root / "notebooks" / "src")
+    (root / "notebooks" / "src").write_text("")
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts}
+    with pytest.raises(OplabError, match="Nothing was changed|cannot be read"):
+        create(load(root), Plan("c05.x", "x"))
+    assert {
+        path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts
+    } == before
+
+
+def test_the_manifest_stays_valid_json_strings(fresh):
+    goal = 'tab\tquote" back\\slash é'
+    create(load(fresh), Plan("c03.odd", goal))
+    assert load(fresh).exercise("c03.odd").goal == goal
+    assert json.dumps(goal, ensure_ascii=False) in (fresh / "course.toml").read_text()

@@ -1,0 +1,278 @@
+"""The ``oplab`` command: its answers, its exit codes, and what it says to a user's mistake."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.support.fixture_course import command
+
+
+def write(course, text, name="c01_cases.py"):
+    (course / "exercises" / name).write_text(text, encoding="utf-8")
+
+
+def test_pass_exits_0_and_is_remembered(course, oplab):
+    done = oplab("check", "c01.passes")
+    assert done.returncode == 0, done.stdout
+    assert "c01.passes  passed  1/1 points" in done.stdout
+    listed = json.loads(oplab("list", "--json").stdout)
+    states = {entry["id"]: entry["status"] for chapter in listed["chapters"] for entry in chapter["exercises"]}
+    assert (states["c01.passes"], states["c01.fails"]) == ("passed", "todo")
+    assert "1 of 21 exercises passed" in oplab("list").stdout
+
+
+def test_failure_exits_1_with_its_message(oplab):
+    done = oplab("check", "c01.fails")
+    assert done.returncode == 1
+    assert "✗ doubles: y: 12 of 12 elements differ; first at [0, 0] expected" in done.stdout
+
+
+def test_solutions_pass_and_are_not_remembered(course, oplab):
+    assert oplab("check", "c01.fails", "--track", "solutions").returncode == 0
+    assert not (course / "build" / "progress.json").exists()
+
+
+def test_seed_repeats_the_inputs(oplab):
+    outputs = {oplab("check", "c01.fails", "--seed", seed).stdout for seed in ("7", "7", "8")}
+    assert len(outputs) == 2
+
+
+def test_json_to_stdout_is_nothing_but_json(oplab):
+    done = oplab("check", "c01.passes", "--json", "-")
+    assert json.loads(done.stdout)["points"] == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["check", "c01.pases"], "Did you mean c01.passes"),
+        (["check", "c07"], "There is no chapter c07"),
+        (["check", "c07.passes"], "Did you mean c01.passes"),
+        (["check", "--submission", "nowhere"], "The folder nowhere does not exist."),
+        (["check", "--submission", "course.toml"], "course.toml is not a folder."),
+        (["check", "--track", "mine"], "There is no track mine."),
+        (["check", "--track", "solutions", "--submission", "."], "exclude each other"),
+        (["check", "c01.passes", "--json", "no/where.json"], "the folder no does not exist"),
+        (["check", "--jobs", "0"], "--jobs"),
+        (["check", "--frobnicate"], "--frobnicate"),
+        (["hint", "c01.nope"], "There is no exercise c01.nope."),
+        (["reset", "c09"], "There is no chapter c09."),
+        (["frobnicate"], "frobnicate"),
+    ],
+)
+def test_a_wrong_call_is_a_sentence_and_exits_2(args, words, oplab):
+    done = oplab(*args)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_course_is_found_from_below_and_named_when_missing(course, oplab, tmp_path):
+    assert oplab("list", cwd=course / "exercises", env={"OPLAB_ROOT": ""}).returncode == 0
+    done = oplab("list", env={"OPLAB_ROOT": str(tmp_path)})
+    assert done.returncode == 2
+    assert "there is no course.toml in it" in done.stderr
+
+
+def test_broken_manifest_names_the_line(course, oplab):
+    file = course / "course.toml"
+    file.write_text(file.read_text().replace("points = 1", "poinst = 1", 1))
+    done = oplab("list")
+    assert done.returncode == 2
+    line = 1 + file.read_text().splitlines().index("poinst = 1")
+    assert f"course.toml, line {line}: an exercise has no key 'poinst'; did you mean 'points'?" in done.stderr
+
+
+def test_incomplete_submission_costs_only_its_own_points(course, oplab, tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "c01_cases.py").write_text("def passes(x):\n    return x + x\n")
+    done = oplab("check", "c01.passes", "c02.stuck", "c01.compiles", "--submission", str(folder))
+    assert done.returncode == 1
+    assert "c01.passes  passed" in done.stdout
+    assert "The file c02_import.py is missing from mine/." in done.stdout
+    assert "The file csrc/c01_compiles.cpp is missing from mine/." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("def passes(x:\n    return x\n", "SyntaxError"),
+        ("import no_such_library\n", "ModuleNotFoundError: No module named 'no_such_library' (c01_cases.py, line 1)"),
+        ("passes = 3\n", "passes in c01_cases.py is a int, not a function."),
+        ("def passes(x):\n    return [x]\n", "y: expected a tensor, got a list."),
+        ("def passes(x):\n    return None\n", "y: expected a tensor, got nothing (None)."),
+        ("def passes(x):\n    return object()\n", "expected a tensor, a number or a text, got a object."),
+        ("def passes(x):\n    return (2 * x).double()\n", "y: expected float32[3, 4], got float64[3, 4]."),
+        ("def passes(x):\n    return (2 * x)[:2]\n", "y: expected float32[3, 4], got float32[2, 4]."),
+        (
+            "def passes(x):\n    y = 2 * x\n    y[1, 2] = float('nan')\n    return y\n",
+            "1 of 12 elements differ; first at [1, 2]",
+        ),
+    ],
+)
+def test_a_wrong_answer_is_explained(text, words, course, oplab):
+    write(course, text)
+    done = oplab("check", "c01.passes")
+    assert done.returncode == 1
+    assert words in done.stdout
+
+
+def test_a_file_that_is_not_text(course, oplab):
+    (course / "exercises" / "c01_cases.py").write_bytes(b"\xff\xfe\x00")
+    assert "it is not UTF-8 text" in oplab("check", "c01.passes").stdout
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"version": 99, "exercises": {}}', "", '{"version": 1, "exercises": {"c01.passes": 3}}']
+)
+def test_a_broken_progress_file_is_set_aside(content, course, oplab):
+    (course / "build" / "progress.json").write_text(content)
+    done = oplab("check", "c01.passes")
+    assert done.returncode == 0
+    assert "It was set aside as build/progress.broken-" in done.stderr
+    (aside,) = (course / "build").glob("progress.broken-*.json")
+    assert aside.read_text() == content
+
+
+def test_a_folder_that_cannot_be_written_still_grades(course, oplab):
+    """As root every folder can be written, so a file stands where build/ would be."""
+    for part in ("lib", "cache"):
+        (course / "build" / part).unlink()
+    (course / "build").rmdir()
+    (course / "build").write_text("")
+    done = oplab("check", "c01.passes")
+    assert done.returncode == 0
+    assert "Progress is not remembered" in done.stderr
+
+
+def test_two_runs_at_once_lose_nothing(course):
+    runs = [command(course, "check", id) for id in ("c01.passes", "c01.forks", "c01.fails")]
+    for running in [subprocess.Popen(line, env=env, stdout=subprocess.DEVNULL) for line, env in runs]:
+        running.wait(300)
+    saved = json.loads((course / "build" / "progress.json").read_text())["exercises"]
+    assert {id: entry["status"] for id, entry in saved.items()} == {
+        "c01.passes": "passed",
+        "c01.forks": "passed",
+        "c01.fails": "failed",
+    }
+
+
+def test_ctrl_c_stops_at_once_and_says_so(course, tmp_path):
+    begun = tmp_path / "begun"
+    write(
+        course,
+        f"import pathlib, time\n\n\ndef passes(x):\n    pathlib.Path({str(begun)!r}).touch()\n    time.sleep(900)\n",
+    )
+    line, env = command(course, "check", "c01.passes")
+    running = subprocess.Popen(line, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 300
+    while not begun.exists():  # from here on its own limit is 60 s
+        assert running.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=300)
+    assert running.returncode == 130
+    assert "Stopped." in err and "Traceback" not in err
+    assert "timeout" not in out, "it waited until the exercise had reached its limit"
+
+
+def test_hints_come_one_by_one_and_all_after_a_pass(oplab):
+    first, second, third = (oplab("hint", "c01.passes").stdout for _ in range(3))
+    assert "Hint 1 of 2: Multiply." in first
+    assert "Hint 2 of 2: By two." in second == third
+    oplab("check", "c01.passes")
+    after = oplab("hint", "c01.passes").stdout
+    assert "Hint 1 of 2" in after and "Hint 2 of 2" in after and "the same" in after
+
+
+def test_diff_only_after_a_pass(course, oplab):
+    assert oplab("diff", "c01.passes").returncode == 1
+    write(course, "def passes(x):\n    return x + x\n")
+    oplab("check", "c01.passes")
+    done = oplab("diff", "c01.passes")
+    assert done.returncode == 0
+    assert "-    return x + x" in done.stdout and "+    return 2 * x" in done.stdout and "ANSWER" not in done.stdout
+
+
+def test_next_names_file_and_line(course, oplab):
+    oplab("check", "c01.passes")
+    done = oplab("next")
+    line = next(
+        number
+        for number, text in enumerate((course / "exercises/c01_cases.py").read_text().splitlines(), 1)
+        if "def fails" in text
+    )
+    assert "c01.fails: return 2 * x" in done.stdout
+    assert f"exercises/c01_cases.py, line {line}" in done.stdout
+
+
+def test_reset_restores_one_function_and_keeps_the_file(course, oplab):
+    file = course / "exercises" / "c01_cases.py"
+    mine = file.read_text()
+    oplab("check", "c01.passes")
+    done = oplab("reset", "c01.passes")
+    assert done.returncode == 0
+    text = file.read_text()
+    assert 'raise todo("c01.passes")' in text
+    assert (
+        text.replace('    # TODO c01.passes: return 2 * x\n    raise todo("c01.passes")\n', "    return 2 * x\n", 1)
+        == mine
+    )
+    (backup,) = (course / "build" / "backup").rglob("c01_cases.py")
+    assert backup.read_text() == mine
+    assert str(backup.relative_to(course)) in done.stdout
+    assert "c01.passes  todo" in oplab("check", "c01.passes").stdout
+
+
+def test_reset_of_a_broken_file_asks_for_the_chapter(course, oplab):
+    write(course, "def passes(x:\n")
+    done = oplab("reset", "c01.passes")
+    assert done.returncode == 2
+    assert "is not valid Python (line 1" in done.stderr and "oplab reset c01" in done.stderr
+    assert (course / "exercises/c01_cases.py").read_text() == "def passes(x:\n"
+    assert oplab("reset", "c01").returncode == 0
+    (backup,) = (course / "build" / "backup").rglob("c01_cases.py")
+    assert backup.read_text() == "def passes(x:\n"
+
+
+def test_reset_brings_back_a_file_that_was_deleted(course, oplab):
+    (course / "exercises" / "c01_cases.py").unlink()
+    assert oplab("reset", "c01.passes").returncode == 0
+    assert "c01.passes  todo" in oplab("check", "c01.passes").stdout
+
+
+def test_two_resets_in_one_second_keep_both_files(course, oplab):
+    for text in ("one = 1\n", "two = 2\n"):
+        write(course, text)
+        oplab("reset", "c01")
+    assert {path.read_text() for path in (course / "build" / "backup").rglob("c01_cases*.py")} == {
+        "one = 1\n",
+        "two = 2\n",
+    }
+
+
+def test_sanitizer_names_the_line(course, oplab):
+    done = oplab("check", "c01.overflows", "--sanitize")
+    assert done.returncode == 1
+    assert "c01.overflows  crashed" in done.stdout
+    assert "heap-buffer-overflow, a " in done.stdout and "(c01_overflows.cpp, line 7):" in done.stdout
+    assert " 7 | for (int64_t i = 0; i < (n << 24); ++i) out[i] = 2 * in[i];" in done.stdout
+    assert "0x" not in done.stdout and "SIGABRT" not in done.stdout
+
+
+def test_sanitizer_passes_what_is_right(oplab):
+    assert oplab("check", "c01.compiles", "--sanitize").returncode == 0
+
+
+def test_what_comes_next_after_a_check(oplab):
+    """What has just failed; after a pass, what is open behind it; in the end, what is open before it."""
+    assert "Next: c01.fails in exercises/c01_cases.py" in oplab("check", "c01.fails", "c01.passes").stdout
+    behind = oplab("check", "c01.passes").stdout
+    assert "Next: c01.fails in" in behind
+    assert "Next: c01.compiles" not in behind
+    assert "Next: c01.hangs" in oplab("check", "c01.hangs").stdout

@@ -1,0 +1,120 @@
+"""The manifest: what is read, and the sentence with a line for what is broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from oplab.course.manifest import Limits, load
+from oplab.errors import OplabError
+from tests.support import ROOT
+
+GOOD = """\
+title = "T"
+[limits]
+wall = 5.0
+
+[[chapter]]
+stem = "04_aten_symbolic"
+title = "ATen"
+minutes = 10
+
+[[chapter.exercise]]
+name = "asinh"
+goal = "map asinh"
+points = 2
+difficulty = 1
+minutes = 5
+hints = ["a", "b"]
+limits = { memory_mb = 100 }
+
+[[chapter]]
+stem = "12_kernels"
+title = "Kernels"
+minutes = 10
+
+[[chapter.exercise]]
+name = "my_add"
+goal = "a kernel"
+points = 3
+difficulty = 1
+minutes = 5
+hints = ["a"]
+kind = "ort"
+"""
+
+
+def read(tmp_path, text):
+    (tmp_path / "course.toml").write_text(text)
+    return load(tmp_path)
+
+
+def test_ids_files_and_limits_follow_from_the_stem(tmp_path):
+    course = read(tmp_path, GOOD)
+    asinh, my_add = course.exercises
+    assert (asinh.id, asinh.file) == ("c04.asinh", "c04_aten_symbolic.py")
+    assert (my_add.id, my_add.file) == ("c12.my_add", "csrc/c12_my_add.cpp")
+    assert asinh.limits == Limits(wall=5.0, memory_mb=100)
+    assert my_add.limits == Limits(wall=5.0)
+    assert course.checks_file(asinh) == tmp_path / "oplab/checks/c04_aten_symbolic.py"
+    assert [exercise.id for exercise in course.select(["c12", "c04.asinh"])] == ["c04.asinh", "c12.my_add"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('title = "T"', 'title = "T', "line 1"),
+        ('title = "T"', "", "line 1: the key 'title' is missing"),
+        ('stem = "04_aten_symbolic"', 'stem = "aten"', "line 6: stem = 'aten' has to look like"),
+        ('name = "asinh"', 'name = "Asinh"', "line 11: name = 'Asinh'"),
+        ("points = 2", "points = 0", "line 13: points = 0 has to be a whole number from 1 to 100"),
+        ("points = 2", "points = true", "line 13: points = True"),
+        ("points = 2", 'points = "2"', "line 13: points = '2' is not what belongs there"),
+        ("difficulty = 1\nminutes = 5\nhints = [", "difficulty = 9\nminutes = 5\nhints = [", "line 14: difficulty = 9"),
+        ('hints = ["a", "b"]', "hints = []", "line 16: hints has to be a list of texts"),
+        ('hints = ["a", "b"]', "", "line 10: the key 'hints' is missing"),
+        ("memory_mb = 100", "memory = 100", "line 17: limits has no key 'memory'; did you mean 'memory_mb'"),
+        ("memory_mb = 100", "memory_mb = -1", "line 17: memory_mb = -1 has to be a number above 0"),
+        ("wall = 5.0", "wal = 5.0", "line 3: limits has no key 'wal'"),
+        ('kind = "ort"', 'kind = "cuda"', "line 31: kind = 'cuda' has to be one of python, ort, torch"),
+        ('stem = "12_kernels"', 'stem = "03_kernels"', "in the order of their numbers"),
+        ('goal = "a kernel"', 'gaol = "a kernel"', "line 26: an exercise has no key 'gaol'; did you mean 'goal'"),
+    ],
+)
+def test_a_broken_manifest_is_a_sentence_with_its_line(old, new, words, tmp_path):
+    assert old in GOOD
+    with pytest.raises(OplabError) as caught:
+        read(tmp_path, GOOD.replace(old, new, 1))
+    assert "course.toml" in caught.value.message
+    assert words in caught.value.message
+
+
+def test_missing_manifest(tmp_path):
+    with pytest.raises(OplabError, match="cannot be read"):
+        load(tmp_path)
+
+
+def test_the_course_itself():
+    """Every chapter of the manifest has all its rooms."""
+    course = load(ROOT)
+    assert course.chapters
+    for chapter in course.chapters:
+        assert (ROOT / "notebooks" / "src" / f"{chapter.stem}.py").is_file()
+        assert (ROOT / chapter.notebook).is_file()
+        assert (ROOT / "oplab" / "checks" / f"{chapter.module}.py").is_file()
+        for exercise in chapter.exercises:  # a chapter whose exercises are all in C++ has no Python file
+            for folder in ("exercises", "solutions"):
+                assert (ROOT / folder / exercise.file).is_file()
+        source = (ROOT / "notebooks" / "src" / f"{chapter.stem}.py").read_text(encoding="utf-8")
+        for exercise in chapter.exercises:
+            assert f'lab.check("{exercise.name}")' in source, f"the lesson does not mention {exercise.id}"
+            assert len(exercise.hints) >= 2
+
+
+def test_no_room_without_a_chapter():
+    """No notebook, exercise, solution or check is left over from a chapter that the manifest does not know."""
+    stems = {chapter.stem for chapter in load(ROOT).chapters}
+    found = {path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")}
+    found |= {path.stem for path in (ROOT / "notebooks" / "src").glob("*.py")}
+    for folder in ("solutions", "oplab/checks"):
+        found |= {path.stem[1:] for path in (ROOT / folder).glob("c[0-9]*.py")}
+    assert found == stems

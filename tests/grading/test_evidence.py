@@ -1,0 +1,192 @@
+"""Evidence crosses from the learner's process to the judge's: what was recorded comes back, and forged evidence is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from oplab.checks import evidence as evidence_module
+from oplab.checks.draws import rng_for
+from oplab.checks.errors import LearnerError, find_todo
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
+from oplab.course.stubs import todo
+from oplab.parity.arrays import WrongAnswer
+
+
+@pytest.fixture
+def collect(tmp_path):
+    (tmp_path / "scratch").mkdir()
+    return Collect(None, Path(__file__), None, rng_for(1, "c01.x"), tmp_path / "scratch", tmp_path)
+
+
+def judge(folder) -> Judge:
+    return Judge(folder, rng_for(1, "c01.x"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.arange(6, dtype=torch.int32).reshape(2, 3).T,
+        torch.zeros(0, 3, dtype=torch.float64),
+        torch.tensor(2.5, dtype=torch.float16),
+        torch.ones(2, requires_grad=True) * 2,
+        np.arange(3),
+        np.asfortranarray(np.eye(3)),
+    ],
+)
+def test_arrays_keep_shape_dtype_and_values(value, collect, tmp_path):
+    collect.value("y", value)
+    collect.finish()
+    got = judge(tmp_path).array("y")
+    wanted = value.detach().numpy() if isinstance(value, torch.Tensor) else value
+    assert got.dtype == wanted.dtype and got.shape == wanted.shape
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_plain_values_come_back(collect, tmp_path):
+    value = [True, None, 3, -1.5, float("nan"), "text", (1, [torch.ones(1)])]
+    collect.value("v", value)
+    collect.finish()
+    got = judge(tmp_path).value("v")
+    assert got[:4] == [True, None, 3, -1.5] and np.isnan(got[4]) and got[5] == "text"
+    assert got[6][0] == 1 and got[6][1][0].tolist() == [1]
+
+
+class Liar(np.ndarray):
+    def __eq__(self, other):
+        return True
+
+
+@pytest.mark.parametrize(
+    "value", [object(), {1: 2}, np.zeros(2).view(Liar), type("N", (int,), {})(3), np.array([None]), "x" * 200_000]
+)
+def test_other_types_are_named_not_trusted(value, collect, tmp_path):
+    collect.value("y", value)
+    collect.finish()
+    with pytest.raises(WrongAnswer, match="got a"):
+        judge(tmp_path).array("y")
+
+
+def test_both_halves_see_the_same_random_numbers(collect, tmp_path):
+    collect.finish()
+    assert collect.rng.integers(1 << 60) == judge(tmp_path).rng.integers(1 << 60)
+    assert rng_for(1, "c01.x").integers(1 << 60) != rng_for(1, "c01.y").integers(1 << 60)
+
+
+def test_an_exception_is_evidence_with_its_line(collect, tmp_path):
+    def fail():
+        raise ValueError("no such thing")
+
+    assert collect.attempt("y", fail) is None
+    collect.value("y", 3)  # must not cover the exception
+    collect.finish()
+    verdict = judge(tmp_path)
+    assert verdict.error("y").type == "ValueError"
+    with pytest.raises(LearnerError, match=r"ValueError: no such thing \(test_evidence.py, line \d+\)"):
+        verdict.value("y")
+
+
+def test_a_file_that_was_not_written_is_named(collect, tmp_path):
+    collect.file("model", tmp_path / "scratch" / "m.onnx")
+    collect.finish()
+    with pytest.raises(WrongAnswer, match="m.onnx was not written"):
+        judge(tmp_path).bytes("model")
+
+
+def evidence(folder: Path, items: object, arrays: bytes = b"") -> Judge:
+    (folder / "evidence.json").write_text(json.dumps({"version": 1, "items": items}))
+    (folder / "arrays.npz").write_bytes(arrays)
+    return judge(folder)
+
+
+def archive(name: str, data: bytes) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(name, data)
+    return stream.getvalue()
+
+
+def npy_header(shape: str, descr: str = "'<f4'") -> bytes:
+    text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("unpickled",))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"not a zip",
+        archive("a0.npy", b"\x93NUMPY garbage"),
+        archive("a0.npy", npy_header("(25000000000,)")),  # asks for 100 GB
+        archive("a0.npy", npy_header("(-1,)") + b"1234"),
+        archive("a0.npy", npy_header("(1,)", "'|O'") + pickle.dumps(Bomb())),
+        archive("a0.npy", pickle.dumps(Bomb())),
+        archive("a0.npy", npy_header("(1,)", "[('x', '<f4')]") + b"1234"),
+    ],
+)
+def test_forged_arrays_are_refused(data, tmp_path):
+    verdict = evidence(tmp_path, {"y": {"kind": "array", "array": "a0"}}, data)
+    with pytest.raises(WrongAnswer):
+        verdict.array("y")
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setattr(evidence_module, "MAX_ARRAYS", 1 << 20)
+    verdict = evidence(tmp_path, {"y": {"kind": "array", "array": "a0"}}, archive("a0.npy", bytes(8 << 20)))
+    with pytest.raises(WrongAnswer, match="too large"):
+        verdict.array("y")
+
+
+@pytest.mark.parametrize("items", [3, [], {"y": 3}, {str(i): {} for i in range(1000)}])
+def test_forged_items_are_refused(items, tmp_path):
+    with pytest.raises(WrongAnswer):
+        evidence(tmp_path, items).value("y")
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"kind": "file", "file": "../secret.bin"},
+        {"kind": "file", "file": "link.bin"},
+        {"kind": "file", "file": 3},
+        {"kind": "what"},
+        {"kind": "int", "value": "3"},
+        {"kind": "array", "array": "nope"},
+    ],
+)
+def test_forged_paths_and_kinds_are_refused(item, tmp_path):
+    (tmp_path / "secret.bin").write_bytes(b"secret")
+    folder = tmp_path / "evidence"
+    folder.mkdir()
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    (folder / "f0.bin").write_bytes(b"x")
+    stream = io.BytesIO()
+    np.savez(stream)
+    verdict = evidence(folder, {"y": item}, stream.getvalue())
+    with pytest.raises(WrongAnswer):
+        verdict.bytes("y") if item["kind"] == "file" else verdict.value("y")
+
+
+def test_a_stub_is_recognised_inside_an_exporters_exception():
+    try:
+        try:
+            raise todo("c01.x")
+        except NotImplementedError as error:
+            raise RuntimeError("Failed to export the model") from error
+    except RuntimeError as error:
+        assert find_todo(error).id == "c01.x"
+    assert find_todo(ValueError("another")) is None

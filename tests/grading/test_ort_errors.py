@@ -1,0 +1,172 @@
+"""What a learner reads of real exceptions: those of ONNX Runtime and of both exporters."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper
+
+from oplab.checks import exporting, graphs
+from oplab.checks.errors import LearnerError, RecordedError, first_line
+from oplab.checks.ort_errors import (
+    OUTPUT_TYPE,
+    RUNTIME,
+    SILENT,
+    TRANSLATION,
+    UNREGISTERED,
+    cause,
+    explained,
+    no_symbolic,
+    sentence,
+    status,
+    symbolic_causes,
+)
+from oplab.parity.arrays import WrongAnswer
+
+
+def model(op: str, domain: str = "", gives: int = TensorProto.FLOAT, takes: int = TensorProto.FLOAT) -> onnx.ModelProto:
+    node = helper.make_node(op, ["x"], ["y"], domain=domain)
+    x, y = (helper.make_tensor_value_info(name, kind, [3]) for name, kind in (("x", takes), ("y", gives)))
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("lab", 1)]
+    return helper.make_model(helper.make_graph([node], "graph", [x], [y]), opset_imports=opsets, ir_version=10)
+
+
+def refused(made: onnx.ModelProto, feeds: np.ndarray | None = None, **special: str) -> str:
+    with pytest.raises(WrongAnswer) as error:
+        graphs.run(made, {"x": np.zeros(3, np.float32) if feeds is None else feeds}, causes=special)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("made", "feeds", "words"),
+    [
+        (model("Nope", "lab"), None, UNREGISTERED),
+        (model("Nope"), None, "No Op registered for"),
+        (model("Relu", "other"), None, "No opset import for domain"),
+        (model("Relu", gives=TensorProto.INT64), None, OUTPUT_TYPE),
+        (model("Relu", takes=TensorProto.STRING, gives=TensorProto.STRING), None, "of input parameter … is invalid"),
+        (model("Asinh", takes=TensorProto.DOUBLE, gives=TensorProto.DOUBLE), None, "Could not find an implementation"),
+        (model("Relu"), np.zeros(4, np.float32), "Got invalid dimensions"),
+        (model("Relu"), np.zeros(3), "Unexpected input data type"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_message_of_the_runtime_gets_its_meaning(made, feeds, words):
+    message = refused(made, feeds)
+    assert message.endswith(f". {RUNTIME[words]}")
+    assert "[ONNXRuntimeError]" in message
+
+
+def test_what_is_special_to_a_chapter_comes_last():
+    message = refused(model("Nope", "lab"), **{UNREGISTERED: "Keep the stub's last lines."})
+    assert "lab:Nope(-1) is not a registered function/op" in message
+    assert message.endswith(f"{RUNTIME[UNREGISTERED]} Keep the stub's last lines.")
+
+
+def test_a_message_is_cut_and_its_cause_is_not():
+    long = f"Fail: {'x' * 900} is not a registered function/op"
+    assert sentence(long, limit=40) == f"Fail: {'x' * 34} …. {RUNTIME[UNREGISTERED]}"
+    assert sentence("one line.\n\nand a page") == "one line."
+
+
+def test_a_kernels_own_sentence():
+    around = "Fail: [ONNXRuntimeError] : 1 : FAIL : Non-zero status code returned while running Foo node. Name:'' Status Message: "
+    assert status(f"{around}Foo: x is empty") == "Foo: x is empty"
+    assert status(around) == SILENT
+
+
+# --- exporters -----------------------------------------------------------------------------------------------------
+
+
+def torchscript(symbolic, function=torch.asinh) -> RecordedError:
+    """What the TorchScript path raises with this symbolic function of aten::asinh."""
+    torch.onnx.register_custom_op_symbolic("aten::asinh", symbolic, 9)
+    try:
+        with pytest.raises(Exception) as error:
+            exporting.export(function, {"x": torch.ones(2, 3)}, 15, Path("unwritten.onnx"))
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("aten::asinh", 9)
+    return RecordedError(error.type.__name__, first_line(error.value), "answer.py, line 3")
+
+
+@pytest.mark.parametrize(
+    ("symbolic", "words"),
+    [
+        (lambda g: None, "positional argument … translating"),
+        (lambda g, x: None, "Couldn't export operator"),
+        (lambda g, x: (x, x), "incorrect number of outputs"),
+        (lambda g, x: 3, "Error casting results"),
+        (lambda g, x: x + 1, "unsupported operand type"),
+        (lambda g, x: g.op("Relu", 3.0), "z_(): incompatible"),
+        (lambda g, x: g.op("Relu", x, alpha_f=x), "f_(): incompatible"),
+        (lambda g, x: g.op("Relu", x, alpha=1.0), "must be suffixed with type"),
+        (torch.onnx.symbolic_helper.parse_args("i")(lambda g, x: x), "Expected node type 'onnx::Constant'"),
+        (torch.onnx.symbolic_helper.parse_args()(lambda g, x: x), "number of arguments"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_symbolic_functions_exception_gets_its_cause(symbolic, words):
+    table = symbolic_causes("g, x")
+    found = explained(torchscript(symbolic), "opset 15", table)
+    assert str(found).startswith("opset 15: ") and str(found).endswith(f" (answer.py, line 3). {table[words]}")
+    assert type(found) is WrongAnswer
+
+
+def test_an_exception_without_a_known_cause_is_the_learners_own():
+    error = RecordedError("KeyError", "KeyError: 'beta'", "answer.py, line 3")
+    found = explained(error, "opset 15", symbolic_causes())
+    assert type(found) is LearnerError and str(found) == "opset 15: KeyError: 'beta' (answer.py, line 3)."
+    assert type(explained(RecordedError("KeyError", "KeyError: 1", ""), "opset 15")) is WrongAnswer
+    known = {"KeyError": "It has no beta."}
+    assert type(explained(error, "opset 15", known)) is WrongAnswer
+    assert type(explained(error, "opset 15", known, raised=True)) is LearnerError
+
+
+def test_an_operator_without_a_symbolic_function():
+    with pytest.raises(torch.onnx.errors.UnsupportedOperatorError):
+        exporting.export(torch.special.i0, {"x": torch.ones(2, 3)}, 15, Path("unwritten.onnx"))
+    assert "Nothing is registered" in str(no_symbolic("opset 15", "aten::i0", [], 15))
+    late = str(no_symbolic("opset 15", "aten::i0", ["aten::i0 from opset 17"], 15))
+    assert late.endswith(
+        "Registered: aten::i0 from opset 17. The version is the earliest opset that the function serves, and it has to serve opset 15."
+    )
+    other = str(no_symbolic("opset 15", "aten::i0", ["i0 from opset 9"], 15))
+    assert other.endswith("The name has to be the operator's own, with its namespace: aten::i0.")
+
+
+def dynamo(function, table=None) -> str:
+    """What the dynamo path gives as the reason why it does not export a function."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    with pytest.raises(exporting.ExportError) as error, warnings.catch_warnings(), exporting.reasons():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(Model(), (torch.ones(2, 3),), dynamo=True, custom_translation_table=table, verbose=False)
+    return first_line(error.value)
+
+
+@pytest.fixture(scope="module")
+def custom():
+    @torch.library.custom_op("test_ort_errors::double", mutates_args=())
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    return torch.ops.test_ort_errors.double, double
+
+
+def test_the_dynamo_paths_reasons_get_their_causes(custom):
+    operator, definition = custom
+    message = dynamo(operator)
+    assert cause(message, TRANSLATION) == TRANSLATION["no fake impl"]
+    definition.register_fake(torch.empty_like)
+    message = dynamo(operator)
+    assert cause(message, TRANSLATION) == TRANSLATION["No ONNX function found"]
+    assert sentence(message, TRANSLATION).startswith("DispatchError: No ONNX function found")  # not ExportError: …
+    assert cause(dynamo(lambda x: x if x.sum() > 0 else -x), TRANSLATION) == TRANSLATION["data-dependent"]

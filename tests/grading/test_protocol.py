@@ -1,0 +1,97 @@
+"""Messages between the grader's processes: what is encoded comes back, and anything else is one clear error."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from oplab.course.manifest import Limits
+from oplab.grading import protocol
+from oplab.grading.isolation import Confinement
+from oplab.grading.protocol import Answer, Job, MalformedMessage, Report, Share
+from oplab.grading.results import Check
+
+JOB = Job(
+    half="collect",
+    id="c04.asinh",
+    name="asinh",
+    checks=Path("checks/c04_aten_symbolic.py"),
+    source="def collect_asinh(c): ...",
+    file=Path("exercises/c04_aten_symbolic.py"),
+    text="x = 'ä\\n'\n",
+    library=None,
+    evidence=Path("/tmp/evidence"),
+    scratch=Path("/tmp/scratch"),
+    seed=3,
+    limits=Limits(wall=1.5),
+    isolation=Confinement(landlock=6, read=("/usr", "/lib"), write=(), no_network=True),
+)
+REPORT = Report(
+    "judged", checks=(Check("runs", True), Check("is right", False, "no")), raised=True, share=Share(0.5, "slow")
+)
+ANSWER = Answer(signal="SIGSEGV", killed="wall", phase="running", report=REPORT, output="\ud800", cpu_seconds=1.0)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        JOB,
+        dataclasses.replace(JOB, half="judge", library=Path("a.so"), seals={"f1.bin": "12"}),
+        REPORT,
+        ANSWER,
+        Answer(lost=True),
+    ],
+    ids=["collect", "judge", "report", "answer", "lost"],
+)
+def test_a_message_comes_back_as_it_was(message):
+    line = protocol.encode(message)
+    assert line.endswith(b"\n") and line.count(b"\n") == 1
+    assert protocol.decode(type(message), line) == message
+
+
+def _edited(message, path, value):
+    data = json.loads(protocol.encode(message))
+    inner = data
+    *outer, last = path.split(".")
+    for name in outer:
+        inner = inner[name]
+    inner[last] = value
+    return json.dumps(data).encode()
+
+
+@pytest.mark.parametrize(
+    ("message", "path", "value", "says"),
+    [
+        (JOB, "half", "both", "Job: half is 'both'"),
+        (JOB, "seed", "3", "Job: seed is '3'"),
+        (JOB, "seed", True, "Job: seed is of type bool"),
+        (JOB, "seed", None, "Job: seed is of type NoneType"),
+        (JOB, "limits.wall", [], "Job: limits.wall is of type list"),
+        (JOB, "limits.stack", 1, "Job: limits.stack is unknown"),
+        (JOB, "isolation.read", ["/", 1], "Job: isolation.read[1] is of type int"),
+        (REPORT, "outcome", "perfect", "Report: outcome is 'perfect'"),
+        (REPORT, "share", {"part": 1.0}, "Report: share.reason is missing"),
+        (dataclasses.replace(REPORT, seals={"a": "b"}), "seals.a", 1, "Report: seals.a is of type int"),
+        (ANSWER, "report.checks", "all", "Answer: report.checks is 'all'"),
+        (ANSWER, "points", 100, "Answer: points is unknown"),
+    ],
+)
+def test_a_malformed_message_is_one_clear_error(message, path, value, says):
+    with pytest.raises(MalformedMessage) as raised:
+        protocol.decode(type(message), _edited(message, path, value))
+    assert str(raised.value) == f"The grader received a malformed {says}."
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"\xff", b"[" * 100_000, b'{"seed": ' + b"9" * 10_000 + b"}"])
+def test_what_is_not_json_is_the_same_error(line):
+    with pytest.raises(MalformedMessage, match="^The grader received a malformed Job: "):
+        protocol.decode(Job, line)
+
+
+@pytest.mark.parametrize("line", [b"[]", b"3", b"null", b'"half"'])
+def test_json_that_is_not_an_object_is_the_same_error(line):
+    with pytest.raises(MalformedMessage, match="^The grader received a malformed Job: it is "):
+        protocol.decode(Job, line)

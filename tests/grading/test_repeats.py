@@ -1,0 +1,35 @@
+"""Each reference answer passes on fresh inputs, again and again: no verdict hangs on a lucky seed. ``oplab lint-course --repeat 200``
+does it longer, and with every other right answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import pytest
+
+from oplab.authoring import lint
+from oplab.course.manifest import load, preloads
+from oplab.grading.client import Server
+from tests.support import ROOT
+
+TIMES = 10
+COURSE = load(ROOT)
+SOLUTIONS = [trial for trial in lint.trials(COURSE) if trial.kind == "solution"]
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(preloads(COURSE.exercises), many=True) as running:
+        yield running
+
+
+@pytest.mark.parametrize("trial", SOLUTIONS, ids=lambda trial: trial.exercise.id)
+def test_a_reference_answer_passes_on_any_inputs(trial, server):
+    for _ in range(TIMES):
+        seed = secrets.randbits(31)
+        outcome = lint.attempt(COURSE, trial, server, seed)
+        if outcome.status == "failed" and "has no package for Python" in outcome.message:
+            pytest.skip(outcome.message)  # tests/allowed_skips.toml says of which exercises this may be true
+        problem = trial.problem(outcome)
+        assert not problem, f"{problem}\n{trial.command(seed)}"

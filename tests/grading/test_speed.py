@@ -1,0 +1,207 @@
+"""Part of the points for speed: what is measured, what it is worth, and that it never decides whether an answer passes."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from oplab import timing
+from oplab.authoring.lint import Trial
+from oplab.checks import speed
+from oplab.checks.draws import rng_for
+from oplab.checks.evidence import Collect
+from oplab.checks.judge import Judge
+from oplab.course.manifest import Exercise
+from oplab.grading import outcomes, text
+from oplab.grading.protocol import Answer, Report, Share
+from oplab.grading.results import Check, Results
+
+SCALE = speed.Scale("the baseline", 0.1, 1.0, [(0.5, "rung 2"), (1.0, "rung 3")])
+PLAIN = Exercise("x", "01_cases", "goal", 10, 1, 5, ("a", "b"))
+FAST = dataclasses.replace(PLAIN, speed=True)
+RIGHT = Check("is right", True)
+WRONG = Check("is right", False, "It is wrong.")
+
+
+class Clock:
+    """Seconds that pass only when a contestant says so."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def takes(self, seconds, log=None, name=""):
+        def run():
+            self.now += seconds
+            if log is not None:
+                log.append(name)
+            return name
+
+        return run
+
+
+def evidence(tmp_path, collect) -> Judge:
+    c = Collect(None, Path("x.cpp"), None, rng_for(1, "c01.x"), tmp_path, tmp_path)
+    collect(c)
+    return Judge(tmp_path, rng_for(1, "c01.x"), c.finish())
+
+
+def graded(exercise, checks, share, **options):
+    return outcomes.from_judge(exercise, Answer(report=Report("judged", checks=tuple(checks), share=share)), **options)
+
+
+def test_contestants_take_turns_and_every_other_round_goes_backwards():
+    clock, log = Clock(), []
+    seconds = timing.race({"a": clock.takes(1, log, "a"), "b": clock.takes(2, log, "b")}, 3, warm_up=1, clock=clock)
+    assert "".join(log) == "ab" + "ab" + "ba" + "ab"
+    assert seconds["a"].tolist() == [1, 1, 1] and seconds["b"].tolist() == [2, 2, 2]
+
+
+def test_what_is_done_with_a_result_is_not_measured():
+    clock, kept = Clock(), []
+
+    def after(name, result):
+        clock.now += 100
+        kept.append(result)
+
+    seconds = timing.race({"a": clock.takes(1)}, 2, warm_up=1, clock=clock, after=after)
+    assert seconds["a"].tolist() == [1, 1] and len(kept) == 3
+
+
+def test_one_disturbed_round_does_not_count():
+    assert timing.times_as_fast(np.array([1, 1, 50, 1, 1]), np.array([2, 2, 2, 2, 2])) == 2
+
+
+def test_the_processor_clock_is_fine_under_a_limit_of_processor_time():
+    """As in a worker. There ``time.process_time`` moves in the scheduler's steps, and most of what is measured is shorter."""
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_CPU, (60, 62)); from oplab.checks.speed import processor_time\n"
+        "seen = [processor_time() for _ in range(20_000)]; assert seen == sorted(seen) and len(set(seen)) > 100, len(set(seen))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("ratio", "worth"), [(0, 0), (0.1, 0), (1, 1), (9, 1), (float("nan"), 0), (0.1**0.5, 0.5)])
+def test_equal_factors_are_worth_the_same(ratio, worth):
+    assert SCALE.worth(ratio) == pytest.approx(worth)
+
+
+def test_the_rung_that_is_missing_is_named():
+    assert [SCALE.missing(ratio) for ratio in (0, 0.4, 0.6, 7)] == ["rung 2", "rung 2", "rung 3", "rung 3"]
+
+
+def test_each_round_has_its_own_inputs_and_its_result_is_evidence(tmp_path):
+    feeds = [{"x": np.full(3, number)} for number in range(4)]
+    baseline = []
+
+    def collect(c):
+        speed.measure(c, lambda feeds: [2 * feeds["x"]], lambda feeds: baseline.append(feeds["x"][0]) or [], feeds)
+
+    v = evidence(tmp_path, collect)
+    assert [v.value(f"timed, round {number}")[0][0] for number in range(4)] == [0, 2, 4, 6]
+    assert baseline == [0, 1, 2, 3]
+    assert v.array("timed, seconds of ours").shape == v.array("timed, seconds of baseline").shape == (3,)
+
+
+def test_an_exception_of_the_learners_kernel_is_evidence(tmp_path):
+    def fail(feeds):
+        raise ValueError("no")
+
+    v = evidence(tmp_path, lambda c: speed.measure(c, fail, lambda feeds: [], [{}, {}]))
+    assert v.error("timed").message == "ValueError: no"
+
+
+@pytest.mark.parametrize("ours", [np.zeros(3), np.full(3, np.nan), -np.ones(3), np.zeros(0), np.ones((3, 1))])
+def test_seconds_that_cannot_be_are_worth_nothing(ours, tmp_path):
+    def collect(c):
+        c.value("timed, seconds of ours", ours)
+        c.value("timed, seconds of baseline", np.ones(3))
+
+    assert speed.ratio(evidence(tmp_path, collect)) == 0
+
+
+@pytest.mark.parametrize(
+    ("ratio", "pieces", "part", "words"),
+    [
+        (5, 9, 1.0, []),
+        (5, 1, 0.8, ["rung 'parallel'"]),
+        (0.01, 9, 0.6, ["0.01 times the speed of the baseline", "rung 2"]),
+        (0, 0, 0.4, ["rung 2", "rung 'parallel'"]),
+    ],
+)
+def test_shares(ratio, pieces, part, words, tmp_path):
+    v = evidence(tmp_path, lambda c: None)
+    speed.award(v, SCALE, ratio, pieces)
+    assert v.share[0] == pytest.approx(part)
+    assert all(word in v.share[1] for word in words)
+
+
+@pytest.mark.parametrize(("part", "reason"), [(-0.1, "x"), (1.1, "x"), (float("nan"), "x"), (0.5, "")])
+def test_an_award_is_a_part_with_a_reason(part, reason, tmp_path):
+    with pytest.raises(ValueError):
+        evidence(tmp_path, lambda c: None).award(part, reason)
+
+
+def test_a_right_answer_passes_with_its_part_and_says_why():
+    outcome = graded(FAST, [RIGHT], Share(0.44, "It is slow."))
+    assert (outcome.status, outcome.points, outcome.message) == ("passed", 4, "It is slow.")
+    assert "    It is slow." in text.outcome_lines(outcome)
+    assert Results((outcome,), 1).exit_code == 0
+
+
+def test_in_a_notebook_what_depends_on_speed_has_lines_of_its_own():
+    """Two runs of one answer, on a slow and on a fast processor, differ in the lines that begin with the clock alone."""
+    slow, fast = (graded(FAST, [RIGHT], Share(part, "It is slow.\nWhy.")) for part in (0.44, 1.0))
+    slow, fast = (text.outcome_lines(outcome, speed=True) for outcome in (slow, fast))
+    assert slow[-3:] == ["    ⏱ 4/10 points", "    ⏱ It is slow.", "    ⏱ Why."]
+    assert fast[-1] == "    ⏱ 10/10 points"
+    assert slow[:-3] == fast[:-1] and slow[0].endswith("  passed")
+
+
+def test_in_a_notebook_a_wrong_answer_is_told_as_ever():
+    outcome = graded(FAST, [WRONG], Share(0.44, "It is slow."))
+    assert text.outcome_lines(outcome, speed=True) == text.outcome_lines(outcome)
+
+
+def test_a_right_answer_never_gets_nothing_and_a_whole_one_says_nothing():
+    assert graded(FAST, [RIGHT], Share(0.0, "It is slow.")).points == 1
+    whole = graded(FAST, [RIGHT], Share(1.0, "ignored"))
+    assert (whole.points, whole.message) == (10, "")
+    assert graded(FAST, [RIGHT], None).points == 10
+
+
+def test_a_build_with_sanitizers_says_that_it_is_slow():
+    outcome = graded(FAST, [RIGHT], Share(0.5, "It is slow."), sanitize=True)
+    assert outcome.passed and "--sanitize" in outcome.message and "It is slow." in outcome.message
+
+
+def test_a_wrong_answer_gets_nothing_however_fast_it_is():
+    outcome = graded(FAST, [RIGHT, WRONG], Share(1.0, ""))
+    assert (outcome.status, outcome.points) == ("failed", 0)
+
+
+def test_points_are_not_shared_out_where_the_manifest_does_not_say_so():
+    assert graded(PLAIN, [RIGHT], Share(0.5, "It is slow.")).status == "grader_error"
+
+
+@pytest.mark.parametrize(
+    ("exercise", "points", "kind", "fine"),
+    [
+        (FAST, 10, "solution", True),
+        (FAST, 4, "solution", True),
+        (FAST, 4, "alternative", True),
+        (FAST, 0, "solution", False),
+        (PLAIN, 4, "solution", False),
+    ],
+)
+def test_no_promise_of_the_course_depends_on_timing(exercise, points, kind, fine):
+    outcome = dataclasses.replace(graded(exercise, [RIGHT], None), points=points)
+    assert (Trial(exercise, kind, "", "", "passed").problem(outcome) == "") is fine

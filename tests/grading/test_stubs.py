@@ -1,0 +1,108 @@
+"""Stubs are made from solutions, recognised, and put back."""
+
+from __future__ import annotations
+
+import pytest
+
+from oplab.course.manifest import load
+from oplab.course.stubs import Todo, function_text, is_untouched, make_stub, restore, todo
+from oplab.errors import OplabError
+from tests.support import ROOT
+
+SOLUTION = '''\
+"""Doc."""
+
+from oplab import todo
+
+
+# ANSWER c01.one
+def _helper():
+    return 1
+
+
+# END
+
+
+def one(x):
+    """Return one."""
+    # ANSWER c01.one: return one
+    return _helper()
+    # END
+
+
+@decorated
+def two(x):
+    # ANSWER c01.two: return two
+    return 2
+    # END
+'''
+
+
+def test_a_block_becomes_a_todo_and_a_helper_vanishes():
+    stub = make_stub(SOLUTION, "s")
+    assert "_helper" not in stub and "ANSWER" not in stub and "END" not in stub
+    assert '    """Return one."""\n    # TODO c01.one: return one\n    raise todo("c01.one")\n' in stub
+
+
+def test_cpp_stub_does_not_compile_and_names_the_exercise():
+    stub = make_stub("int f() {\n  // ANSWER c12.f: return 1\n  return 1;\n  // END\n}\n", "f.cpp")
+    assert stub == 'int f() {\n  // TODO c12.f: return 1\n#error "c12.f is not written yet"\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("# ANSWER c01.a: x\n# ANSWER c01.b: y\n# END\n", "line 2: the ANSWER of line 1 has no END yet"),
+        ("# ANSWER c01.a: x\n", "line 1: this ANSWER has no END"),
+        ("# END\n", "line 1: END without an ANSWER"),
+    ],
+)
+def test_broken_marks_are_named(text, words):
+    with pytest.raises(OplabError, match=words):
+        make_stub(text, "s")
+
+
+def test_todo_names_exercise_file_and_line():
+    error = todo("c01.one")
+    assert isinstance(error, NotImplementedError) and isinstance(error, Todo)
+    assert "c01.one is not written yet: unit/test_stubs.py, line " in str(error)
+    assert error._render_traceback_() == [str(error)]
+
+
+def test_untouched_looks_at_one_function_only():
+    stub = make_stub(SOLUTION, "s")
+    mine = stub.replace('raise todo("c01.two")', "return 2")
+    assert is_untouched(mine, stub, "one")
+    assert not is_untouched(mine, stub, "two")
+    assert is_untouched(stub.replace("\n\n", "\n\n\n"), stub, "one")
+    assert not is_untouched("x = 1", stub, "one")
+
+
+def test_restore_replaces_one_function_with_its_decorators():
+    stub = make_stub(SOLUTION, "s")
+    mine = stub.replace("@decorated\ndef two(x):", "@mine\n@again\ndef two(x, y):").replace(
+        'raise todo("c01.one")', "return 7"
+    )
+    assert restore(mine, stub, "two") == stub.replace('raise todo("c01.one")', "return 7")
+
+
+def test_restore_adds_a_function_that_was_deleted():
+    stub = make_stub(SOLUTION, "s")
+    text = restore("x = 1\n", stub, "one")
+    assert text.startswith("x = 1\n")
+    assert function_text(text, "one") == function_text(stub, "one")
+
+
+def test_exercises_in_git_are_the_stubs():
+    """What a fresh clone holds. A learner's own edits are not ours to test, so the committed text is read."""
+    import subprocess
+
+    for exercise in load(ROOT).exercises:
+        name = f"exercises/{exercise.file}"
+        committed = subprocess.run(["git", "show", f"HEAD:{name}"], cwd=ROOT, capture_output=True, text=True)
+        if committed.returncode:
+            pytest.skip("not a git checkout, so the committed stubs cannot be read")
+        solution = (ROOT / "solutions" / exercise.file).read_text(encoding="utf-8")
+        assert committed.stdout == make_stub(solution, exercise.file), (
+            f"run `python tools/make_stubs.py`: {name} is not its stub"
+        )

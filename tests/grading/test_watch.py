@@ -1,0 +1,161 @@
+"""Watch mode: saves of every kind are graded once and for their last text, with keys on a terminal and plain lines without one."""
+
+from __future__ import annotations
+
+import os
+import pty
+import queue
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from tests.support.fixture_course import command
+
+RIGHT, WRONG = "def passes(x):\n    return 2 * x\n", "def passes(x):\n    return 3 * x\n"
+
+
+class Watcher:
+    """``oplab watch`` in a process, its lines as they come."""
+
+    def __init__(self, course, terminal: bool = False):
+        line, env = command(course, "watch")
+        self.file = course / "exercises" / "c01_cases.py"
+        self.lines: queue.Queue[str] = queue.Queue()
+        out = subprocess.PIPE
+        stdin = subprocess.DEVNULL
+        if terminal:
+            self.keyboard, theirs = pty.openpty()
+            out = stdin = theirs
+            env.update(TERM="xterm", LINES="50")
+        self.process = subprocess.Popen(line, env=env, stdin=stdin, stdout=out, stderr=subprocess.STDOUT, cwd=course)
+        if terminal:
+            os.close(theirs)
+        threading.Thread(target=self._read, args=(terminal,), daemon=True).start()
+
+    def _read(self, terminal: bool) -> None:
+        source = self.keyboard if terminal else self.process.stdout.fileno()
+        try:
+            while data := os.read(source, 1 << 16):
+                for line in re.split(
+                    r"[\r\n]+", re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"\n", data).decode("utf-8", "replace")
+                ):
+                    self.lines.put(line)
+        except OSError:  # the terminal was closed
+            pass
+
+    def wait(self, words: str, seconds: float = 300) -> str:
+        deadline, seen = time.monotonic() + seconds, []
+        while time.monotonic() < deadline:
+            try:
+                seen.append(self.lines.get(timeout=0.2))
+            except queue.Empty:
+                continue
+            if words in seen[-1]:
+                return seen[-1]
+        raise AssertionError(f"{words!r} did not come; seen: {seen[-40:]}")
+
+    def end(self) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.process.wait(120)
+
+
+@pytest.fixture
+def watching(course):
+    watchers = []
+
+    def start(**options):
+        watchers.append(Watcher(course, **options))
+        return watchers[-1]
+
+    yield start
+    for watcher in watchers:
+        if watcher.process.poll() is None:
+            watcher.process.kill()
+
+
+def test_saves_are_graded_and_ctrl_c_ends(watching):
+    watcher = watching()
+    watcher.wait("Watching exercises/")
+    watcher.file.write_text(WRONG)
+    watcher.wait("c01.passes  failed")
+    watcher.wait("The result is 3 * x.")
+    watcher.file.write_text(RIGHT)
+    watcher.wait("c01.passes  passed")
+    assert watcher.end() == 130
+
+
+def test_only_the_exercise_that_changed_is_graded(watching):
+    watcher = watching()
+    watcher.wait("Watching")
+    text = watcher.file.read_text()
+    watcher.file.write_text(text.replace("def passes(x):\n    return 2 * x", "def passes(x):\n    return x + x"))
+    watcher.wait("c01.passes  passed")
+    watcher.wait("next: ")
+    time.sleep(1)
+    rest = []
+    while not watcher.lines.empty():
+        rest.append(watcher.lines.get())
+    assert not any("c01." in line and "next" not in line for line in rest)
+
+
+def test_an_editor_that_renames_and_temporary_files(watching):
+    watcher = watching()
+    watcher.wait("Watching")
+    draft = watcher.file.with_name(".c01_cases.py.swp")
+    draft.write_text(WRONG)
+    watcher.file.rename(watcher.file.with_name("c01_cases.py~"))
+    draft.rename(watcher.file)
+    watcher.wait("c01.passes  failed")
+
+
+def test_a_half_written_file_is_followed_by_the_whole_one(watching):
+    watcher = watching()
+    watcher.wait("Watching")
+    with watcher.file.open("w") as stream:
+        stream.write(RIGHT[:20])
+        stream.flush()
+        time.sleep(0.4)
+        stream.write(RIGHT[20:])
+    watcher.wait("c01.passes  passed")
+
+
+def test_rapid_saves_end_with_the_verdict_on_the_last(watching):
+    watcher = watching()
+    watcher.wait("Watching")
+    for number in range(12):
+        watcher.file.write_text(RIGHT if number % 2 else "def passes(x):\n    return 5 * x\n")
+        time.sleep(0.07)
+    watcher.file.write_text(WRONG)
+    watcher.wait("The result is 3 * x.")  # which only the last text gives
+    time.sleep(2)
+    rest = []
+    while not watcher.lines.empty():
+        rest.append(watcher.lines.get())
+    assert not any(f"c01.passes  {state}" in line for line in rest for state in ("passed", "failed", "crashed")), rest
+
+
+def test_keys_on_a_terminal(watching):
+    watcher = watching(terminal=True)
+    watcher.wait("h hint   n next   l list")
+    os.write(watcher.keyboard, b"h")
+    watcher.wait("Hint 1 of 2: Multiply.")
+    os.write(watcher.keyboard, b"l")
+    watcher.wait("c02.stuck")
+    os.write(watcher.keyboard, b"n")
+    watcher.wait("▸ · c01.fails")
+    watcher.file.write_text(RIGHT)
+    watcher.wait("✓ c01.passes")
+    os.write(watcher.keyboard, b"q")
+    assert watcher.process.wait(120) == 0
+
+
+def test_a_missing_folder_is_a_sentence(course, oplab):
+    (course / "exercises").rename(course / "elsewhere")
+    done = oplab("watch")
+    assert done.returncode == 2
+    assert "is missing" in done.stderr

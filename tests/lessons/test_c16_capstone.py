@@ -1,0 +1,260 @@
+"""The point-cloud classifier with its committed weights, the script that trains it, and the report that a learner keeps."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import helper
+
+from oplab import capstone, ops
+from oplab.capstone import answers, comparison
+from oplab.capstone.figures import figure
+from oplab.errors import OplabError
+from oplab.nets import edge_net, weights
+from oplab.nets.point_clouds import SOLIDS, cloud, clouds
+from tests.support import ROOT
+from tests.support.cpp import library
+
+WEIGHTS = files("oplab").joinpath("nets", "edge_net.npz")
+
+
+@pytest.fixture(scope="module")
+def trainer():
+    spec = importlib.util.spec_from_file_location("train_edge_net", ROOT / "tools" / "train_edge_net.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    ops.load()
+    return module
+
+
+# --- the clouds and the network
+
+
+def test_clouds_are_seeded_and_as_large_as_they_say():
+    xyz, offset, label = clouds([5, 1, 80], np.random.default_rng(3))
+    assert xyz.dtype == np.float32 and xyz.shape == (86, 3) and offset.tolist() == [5, 6, 86] and label.shape == (3,)
+    again, _, _ = clouds([5, 1, 80], np.random.default_rng(3))
+    np.testing.assert_array_equal(xyz, again)
+    assert clouds([], np.random.default_rng(3))[0].shape == (0, 3)
+
+
+@pytest.mark.parametrize("solid", SOLIDS)
+def test_a_solid_is_about_two_units_across(solid):
+    points = cloud(solid, 4000, np.random.default_rng(1))
+    across = np.linalg.norm(points[:, None][::40] - points[None][:, ::40], axis=2).max()
+    assert np.isfinite(points).all() and 1.2 < across < 4
+
+
+def test_weights_are_small_and_reach_the_stated_accuracy(trainer):
+    assert Path(str(WEIGHTS)).stat().st_size < 300_000
+    found = trainer.confusion(edge_net.load_edge_net(), 640, trainer.HELD_OUT)
+    assert np.trace(found) / found.sum() > 0.95
+    assert (np.diag(found) / found.sum(axis=1) > 0.8).all()  # no solid is given up
+
+
+def test_a_cloud_does_not_see_the_others():
+    ops.load()
+    net = edge_net.load_edge_net()
+    xyz, offset, _ = (torch.from_numpy(part) for part in clouds([90, 13, 70], np.random.default_rng(5)))
+    together = net(xyz, offset)
+    alone = [net(part, torch.tensor([len(part)])) for part in torch.tensor_split(xyz, offset[:-1])]
+    torch.testing.assert_close(together, torch.cat(alone), rtol=1e-4, atol=1e-4)
+
+
+def test_foreign_weights_are_a_sentence():
+    with pytest.raises(OplabError, match="does not hold the weights of EdgeNet"):
+        weights.load(edge_net.EdgeNet(), "srcnn")
+
+
+# --- the training
+
+
+def test_ctrl_c_keeps_the_best_weights(trainer, monkeypatch, capsys):
+    looks = []
+
+    def look(net, count, seed):
+        looks.append({name: value.clone() for name, value in net.state_dict().items()})
+        if len(looks) > 1:
+            raise KeyboardInterrupt
+        return np.eye(8, dtype=np.int64)
+
+    monkeypatch.setattr(trainer, "EVERY", 1)
+    monkeypatch.setattr(trainer, "confusion", look)
+    monkeypatch.setattr(trainer, "SIZES", (20, 30))
+    net = trainer.train(5, 0, 1e-3, None)
+    assert "Stopped by Ctrl-C" in capsys.readouterr().out
+    for name, value in net.state_dict().items():
+        torch.testing.assert_close(value, looks[0][name])
+
+
+def test_ctrl_c_before_the_first_look_changes_no_file(trainer, monkeypatch):
+    def stop(count, rng):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer, "draw", stop)
+    with pytest.raises(SystemExit, match="Nothing is kept"):
+        trainer.train(5, 0, 1e-3, None)
+
+
+def test_weights_are_written_in_one_move_and_read_back(tmp_path):
+    net = edge_net.load_edge_net()
+    weights.save(net, tmp_path / "w.npz")
+    assert [path.name for path in tmp_path.iterdir()] == ["w.npz"]
+    with np.load(tmp_path / "w.npz") as arrays:
+        assert set(arrays.files) == set(net.state_dict())
+
+
+# --- the report
+
+
+def project(folder: Path, alpha: float = 3.0) -> capstone.Project:
+    """The smallest project that there is: MyAdd, on the course's kernel."""
+    node = helper.make_node("MyAdd", ["a", "b"], ["y"], domain="oplab", alpha=alpha)
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n"]) for name in "aby"]
+    graph = helper.make_graph([node], "add", values[:2], values[2:])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("oplab", 1)]
+    for exporter in capstone.EXPORTERS:
+        onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), folder / f"{exporter}.onnx")
+    case = {"a": np.ones(3, np.float32), "b": np.arange(3, dtype=np.float32)}
+
+    def picture(run):
+        drawn, (axes,) = figure(1, 1, (2, 2))
+        axes.plot(run("dynamo", case))
+        return drawn
+
+    return capstone.Project("add", lambda a, b: 3 * a + 2 * b, folder, None, "oplab::MyAdd", {"three": case}, picture)
+
+
+def test_a_report_says_what_agrees_and_replaces_no_other(tmp_path):
+    made = project(tmp_path)
+    first, second = (capstone.write([made], tmp_path / "kept") for _ in range(2))
+    assert first.passed and first.path != second.path and first.path.is_file() and second.path.is_file()
+    assert "ort and host agree with eager" in first.summary()
+    page = first.path.read_text()
+    assert "All agree" in page and page.count("data:image/png") == 2 and page.count("data:image/svg+xml") == 2
+    assert "http" not in page.replace("http://www.w3.org", "")  # it asks for nothing from elsewhere
+    assert (first.path.parent / "add" / "dynamo.onnx").is_file()
+
+
+def test_a_number_that_is_taken_is_left_alone(tmp_path):
+    (tmp_path / "report-007").mkdir()
+    (tmp_path / "report-old").mkdir()
+    assert comparison._new_folder(tmp_path).name == "report-008"
+
+
+def test_a_wrong_model_is_reported_in_a_report_that_is_kept(tmp_path):
+    kept = capstone.write([project(tmp_path, alpha=2.0)], tmp_path / "kept")
+    assert not kept.passed and "ort and eager differ in y" in kept.problems[0]
+    assert "Not all agree" in kept.path.read_text() and kept.problems[0] in kept.summary()
+
+
+def test_a_picture_that_cannot_be_drawn(tmp_path):
+    """Of a wrong model the page says so; of a right one it is a mistake of ours, and no report hides it."""
+    (tmp_path / "wrong").mkdir()
+    wrong, right = project(tmp_path / "wrong", alpha=2.0), project(tmp_path)
+    wrong.picture = right.picture = lambda run: 1 / 0
+    kept = capstone.write([wrong], tmp_path / "kept")
+    assert "No picture of these results: ZeroDivisionError: division by zero" in kept.path.read_text()
+    with pytest.raises(ZeroDivisionError):
+        capstone.write([right], tmp_path / "kept")
+
+
+def test_a_missing_model_is_a_sentence(tmp_path):
+    made = project(tmp_path)
+    (tmp_path / "dynamo.onnx").unlink()
+    with pytest.raises(OplabError, match=r"there is no dynamo\.onnx"):
+        capstone.write([made], tmp_path / "kept")
+    with pytest.raises(OplabError, match="nothing to report"):
+        capstone.write([], tmp_path / "kept")
+
+
+def test_what_is_not_written_yet_is_named(tmp_path, monkeypatch, capsys):
+    from oplab.course.stubs import make_stub
+
+    for name in ("c16_capstone.py", "csrc/c16_resize_kernel.cpp", "csrc/c16_knn_kernel.cpp"):
+        file = tmp_path / "exercises" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(make_stub((ROOT / "solutions" / name).read_text(), name))
+    monkeypatch.setattr(answers, "_track_folder", lambda: tmp_path / "exercises")
+    assert capstone.report(tmp_path / "kept") is None
+    said = capsys.readouterr().out
+    for name, kernel in (("super_resolution", "resize_kernel"), ("point_cloud", "knn_kernel")):
+        assert (
+            f"{name}: c16.{kernel} is not written yet: csrc/c16_{kernel}.cpp. `oplab hint c16.{kernel}` helps." in said
+        )
+    assert "#error" not in said
+    assert not (tmp_path / "kept").exists()
+
+
+def test_what_the_function_raises_is_one_line(tmp_path):
+    file = tmp_path / "c16_capstone.py"
+    file.write_text(
+        "def broken():\n    try:\n        nothing\n    except NameError as inner:\n        raise ValueError('outer') from inner\n"
+    )
+    space: dict = {}
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    with pytest.raises(ValueError) as caught:
+        space["broken"]()
+    assert answers._raised(caught.value, file) == "NameError: name 'nothing' is not defined (c16_capstone.py, line 5)."
+
+
+def test_a_network_in_train_mode_is_a_problem(tmp_path):
+    class Add(torch.nn.Module):
+        def forward(self, a, b):
+            return 3 * a + 2 * b
+
+    made = project(tmp_path)
+    made.module = Add().train()
+    kept = capstone.write([made], tmp_path / "kept", notes=["point_cloud: nothing yet"])
+    assert not kept.passed and kept.problems == (
+        "add: the returned module is in train mode. Call eval() before you export and compare.",
+    )
+    assert "Not in this report: point_cloud: nothing yet" in kept.path.read_text()
+
+
+def test_one_broken_project_does_not_stop_the_report(tmp_path, monkeypatch, capsys):
+    from oplab.toolchain import build
+
+    track = tmp_path / "exercises"
+    track.mkdir()
+    (track / "c16_capstone.py").write_text(
+        "def super_resolution(net, folder):\n    raise RuntimeError('no factor')\n\n\n"
+        "def point_cloud(net, folder):\n    return None\n"
+    )
+    monkeypatch.setattr(build, "compile_exercise", lambda file, kind: tmp_path / "kernel.so")
+    monkeypatch.setattr(answers, "_track_folder", lambda: track)
+    assert capstone.report(tmp_path / "kept") is None
+    said = capsys.readouterr().out
+    assert "super_resolution: RuntimeError: no factor (c16_capstone.py, line 2)." in said
+    assert "point_cloud returned None, not the module" in said
+
+
+CRASH = """\
+struct MyAdd {
+  MyAdd(const OrtApi*, const OrtKernelInfo*) {}
+  Ort::Status Compute(const oplab::Tensor<float>& a, const oplab::Tensor<float>&, oplab::Tensor<float>& y) {
+    y.Allocate(a.Shape());
+    std::abort();
+  }
+};
+"""
+
+
+def test_a_kernel_that_crashes_does_not_end_this_process(tmp_path):
+    from oplab.toolchain.build import compile_exercise
+
+    source = tmp_path / "crash.cpp"
+    source.write_text(library(CRASH, "MyAdd", "lab"))
+    made = project(tmp_path)
+    for exporter in capstone.EXPORTERS:
+        model = onnx.load(tmp_path / f"{exporter}.onnx")
+        model.graph.node[0].domain = model.opset_import[1].domain = "lab"
+        onnx.save(model, tmp_path / f"{exporter}.onnx")
+    made.library = compile_exercise(source, "ort")
+    assert answers._crash(made) == "your kernel crashes: the C++ program was ended by SIGABRT."

@@ -1,0 +1,246 @@
+"""The packages step with a real pip, a small environment and wheels of a few bytes from a local index."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import shutil
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+import setup_engine as engine
+import setup_packages as packages
+import setup_pip as pip
+import setup_steps as setup
+
+LOCK = """\
+# a small lock
+alpha==1.0
+beta-two==2.0 ; python_full_version >= '3'
+torch==2.15.0
+torchvision==0.29.2
+nvidia-cublas==13.0 ; sys_platform == 'linux' or sys_platform == 'darwin'
+elsewhere==9.0 ; sys_platform == 'win32'
+"""
+
+
+def make_wheel(folder: Path, name: str, version: str) -> None:
+    """A wheel with one module, as any package has it."""
+    stem = f"{name.replace('-', '_')}-{version}"
+    files = {
+        f"{name.replace('-', '_')}.py": f"__version__ = {version!r}\n",
+        f"{stem}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{stem}.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = ""
+    for path, text in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        record += f"{path},sha256={digest},{len(text.encode())}\n"
+    files[f"{stem}.dist-info/RECORD"] = record + f"{stem}.dist-info/RECORD,,\n"
+    home = folder / name
+    home.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(home / f"{stem}-py3-none-any.whl", "w") as wheel:
+        for path, text in files.items():
+            wheel.writestr(path, text)
+    links = "".join(f'<a href="{file.name}">{file.name}</a>' for file in sorted(home.glob("*.whl")))
+    (home / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
+
+
+@pytest.fixture(scope="module")
+def empty_venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("venv") / ".venv"
+    venv.create(folder, with_pip=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("index")
+    pins = {"alpha": "1.0", "beta-two": "2.0", "torch": "2.15.0", "torchvision": "0.29.2", "nvidia-cublas": "13.0"}
+    for name, version in pins.items():
+        make_wheel(folder, name, version)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cpu_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cpu")
+    for name, version in {"torch": "2.15.0+cpu", "torchvision": "0.29.2+cpu"}.items():
+        make_wheel(folder, name, version)
+    return folder
+
+
+@pytest.fixture
+def step(tmp_path: Path, empty_venv: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> setup.PackagesStep:
+    """A course's folder with a small lock and a fresh environment."""
+    for name in ("OPLAB_PYTHON", "CONDA_PREFIX", "TORCH_INDEX", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_INDEX_URL", index.as_uri())
+    monkeypatch.setattr(pip, "ROOM_CUDA", 1 << 20)
+    monkeypatch.setattr(pip, "ROOM_PLAIN", 1 << 20)
+    (tmp_path / "requirements.lock").write_text(LOCK)
+    (tmp_path / "build" / "setup").mkdir(parents=True)
+    shutil.copytree(empty_venv, tmp_path / ".venv", symlinks=True)
+    return again(tmp_path)
+
+
+def again(root: Path) -> setup.PackagesStep:
+    return setup.PackagesStep(setup.Context(root, engine.Console(io.StringIO())))
+
+
+def run(step: setup.PackagesStep) -> str:
+    """Runs the step as the engine does; returns what was said."""
+    engine.run_steps([step], step.context.console)
+    return step.context.console.stream.getvalue()
+
+
+def have(step: setup.PackagesStep) -> dict[str, str]:
+    found = packages.installed(step.env.sites())
+    return {name: version for name, version in found.items() if name not in ("pip", "setuptools")}
+
+
+def test_pins_are_installed_once(step: setup.PackagesStep) -> None:
+    said = run(step)
+    assert "5 pinned packages, 5 of them to install" in said
+    pins = {"alpha": "1.0", "beta-two": "2.0", "torch": "2.15.0", "torchvision": "0.29.2", "nvidia-cublas": "13.0"}
+    assert have(step) == pins
+    assert again(step.context.root).done()
+    assert not (step.context.build / "tmp").exists()
+
+
+def test_what_a_killed_pip_left_is_repaired(step: setup.PackagesStep) -> None:
+    run(step)
+    site = step.env.sites()[0]
+    step.stamp().unlink()
+    (site / "alpha-1.0.dist-info" / "RECORD").unlink()  # killed before the last file was written
+    (site / "beta_two.py").write_text("__ver")  # killed while a file was written
+    (site / "~orch").mkdir()  # killed while pip removed a package
+    half = step.context.build / "tmp" / "pip-unpack-x"
+    half.mkdir(parents=True)
+    said = run(again(step.context.root))
+    assert "Incomplete, to be installed again: alpha, beta-two" in said
+    assert (site / "beta_two.py").read_text() == "__version__ = '2.0'\n"
+    assert packages.record_is_whole(site / "alpha-1.0.dist-info")
+    assert not (site / "~orch").exists() and not half.exists()
+
+
+def test_a_package_that_was_changed_is_put_right(step: setup.PackagesStep) -> None:
+    run(step)
+    shutil.rmtree(step.env.sites()[0] / "alpha-1.0.dist-info")
+    fresh = again(step.context.root)
+    assert not fresh.done()
+    assert "5 pinned packages, 1 of them to install" in run(fresh)
+    assert have(fresh)["alpha"] == "1.0"
+
+
+def test_torch_from_another_index(step: setup.PackagesStep, cpu_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_INDEX", cpu_index.as_uri())
+    run(step)
+    cpu = {"alpha": "1.0", "beta-two": "2.0", "torch": "2.15.0+cpu", "torchvision": "0.29.2+cpu"}
+    assert have(step) == cpu
+    monkeypatch.delenv("TORCH_INDEX")  # the next `make check` does not name it, and must change nothing
+    assert again(step.context.root).done()
+    monkeypatch.setenv("TORCH_INDEX", "default")
+    run(again(step.context.root))
+    assert have(step)["torch"] == "2.15.0" and have(step)["nvidia-cublas"] == "13.0"
+    monkeypatch.setenv("TORCH_INDEX", cpu_index.as_uri())
+    run(again(step.context.root))
+    assert have(step) == cpu
+
+
+def test_no_network_is_a_sentence(step: setup.PackagesStep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    with pytest.raises(engine.SetupError, match="the package index cannot be reached"):
+        run(step)
+    assert not step.stamp().exists()
+
+
+def test_a_package_that_the_index_lacks_is_named(step: setup.PackagesStep) -> None:
+    (step.context.root / "requirements.lock").write_text("gamma==3.0\n")
+    with pytest.raises(engine.SetupError, match="the package index has no gamma==3.0 for this Python"):
+        run(step)
+
+
+def test_too_little_room_is_said_before_the_download(step: setup.PackagesStep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pip, "ROOM_CUDA", 1 << 60)
+    with pytest.raises(engine.SetupError, match="the disk is too full: the packages need"):
+        run(step)
+    assert have(step) == {}
+
+
+@pytest.mark.parametrize("line", ["alpha>=1.0", "alpha", "-r other.txt", "alpha==1.0 @ file.whl"])
+def test_a_lock_that_is_no_lock(step: setup.PackagesStep, line: str) -> None:
+    (step.context.root / "requirements.lock").write_text(f"torch==2.15.0\n{line}\n")
+    with pytest.raises(engine.SetupError, match="requirements.lock, line 2: not an exact pin"):
+        run(step)
+
+
+def test_a_missing_lock(step: setup.PackagesStep) -> None:
+    (step.context.root / "requirements.lock").unlink()
+    with pytest.raises(engine.SetupError, match="requirements.lock is missing"):
+        run(step)
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "the disk is full"),
+        (
+            "Retrying ... Temporary failure in name resolution\nERROR: No matching distribution found for x",
+            "no network",
+        ),
+        ("error: externally-managed-environment", "the system's own Python"),
+        ("PermissionError: [Errno 13] Permission denied: '/usr/lib'", "cannot be written"),
+        ("something else\nlast words", "pip failed. Its last lines:\n    something else\n    last words"),
+    ],
+)
+def test_pip_s_failures_are_sentences(output: str, words: str) -> None:
+    error = pip.failure_of(output, "pip failed")
+    assert words in error.message and error.fix
+
+
+def test_a_half_made_environment_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPLAB_PYTHON", "CONDA_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)  # as if killed before pip was there
+    (tmp_path / "build" / "setup").mkdir(parents=True)
+
+    def python_step() -> setup.PythonStep:
+        return setup.PythonStep(setup.Context(tmp_path, engine.Console(io.StringIO())))
+
+    step = python_step()
+    engine.run_steps([step], step.context.console)
+    assert "is incomplete or was moved: it is created again" in step.context.console.stream.getvalue()
+    assert python_step().done() and list(step.env.sites()[0].glob("pip-*.dist-info/RECORD"))
+
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    (tmp_path / ".venv").rename(moved / ".venv")
+    there = setup.PythonStep(setup.Context(moved, engine.Console(io.StringIO())))
+    assert not there.done()  # its scripts name the old folder
+    assert there._moved()
+
+
+def test_the_batches_put_large_packages_first_and_alone() -> None:
+    names = [f"small{number}" for number in range(70)] + ["torch", "nvidia-cublas", "triton"]
+    groups = packages.batches(names)
+    assert [["torch"], ["nvidia-cublas"], ["triton"]] == groups[:3] and [len(group) for group in groups[3:]] == [
+        30,
+        30,
+        10,
+    ]
+    assert sorted(sum(groups, [])) == sorted(names)
+
+
+def test_another_build_of_the_pinned_torch_needs_no_cuda() -> None:
+    pins = {"torch": "2.15.0", "nvidia-cublas": "13.0", "triton": "3.9", "alpha": "1.0"}
+    assert packages.missing(pins, {"torch": "2.15.0+cpu"}) == {"alpha": "1.0"}
+    assert packages.missing(pins, {"torch": "2.14.0+cpu"}) == pins
+    assert packages.missing(pins, {"torch": "2.15.0"}) == {name: pins[name] for name in pins if name != "torch"}

@@ -1,0 +1,23 @@
+"""What test modules share. No test module imports another one; pyproject's ``pythonpath`` makes this package importable."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The variables for a process that imports this package, or a module of tools/, from whatever folder it runs in."""
+    return {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}", **more}
+
+
+def run_python(
+    code: str, *arguments: object, env: dict[str, str] | None = None, timeout: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """Runs Python code in a process of its own, in the repository's root: this package and ``benchmarks`` can be imported."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout, cwd=ROOT)

@@ -1,0 +1,226 @@
+"""A course whose exercises are hostile submissions with honest ones between them, and one run of ``oplab check`` over it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import ROOT
+
+HOSTILE = ROOT / "tests" / "hostile"
+HONEST_EVERY = 6
+LIMITS = "[limits]\nwall = 3.0\ncpu = 10.0\nmemory_mb = 1024\noutput_kb = 512\nfiles = 128\n"
+SLOW = "limits = { wall = 60.0, cpu = 20.0, memory_mb = 1024, files = 128 }\n"  # another limit is the one to speak
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One file of ``submissions/`` and what its head says about it."""
+
+    name: str
+    path: Path
+    head: dict[str, str]
+
+    @property
+    def kind(self) -> str:
+        return self.name.split("__")[0]
+
+    def status(self, isolated: bool) -> str:
+        return self.head.get("isolated", self.head["status"]) if isolated else self.head["status"]
+
+    def says(self, isolated: bool) -> str:
+        """Words of its message. A reason that differs under isolation is named for itself."""
+        if isolated and "isolated says" in self.head:
+            return self.head["isolated says"]
+        if self.head.get("isolated", self.head["status"]) != self.head["status"]:
+            return self.head.get("says", "") if (self.status(isolated) == "error") else ""
+        return self.head.get("says", "")
+
+
+def attacks() -> list[Attack]:
+    found = []
+    for path in sorted((HOSTILE / "submissions").glob("*.py")):
+        head = dict(re.findall(r"^# ([a-z ]+): (.+)$", path.read_text(), flags=re.M))
+        found.append(Attack(path.stem, path, head))
+    return found
+
+
+class HostileCourse:
+    """The course in ``folder``. The grader itself is a copy in it: what attacks it must not reach the real one."""
+
+    def __init__(self, folder: Path, chosen: list[Attack]):
+        self.folder = folder
+        ignored = shutil.ignore_patterns("c[0-9][0-9]_*", "__pycache__", "data", "static")
+        shutil.copytree(ROOT / "oplab", folder / "oplab", ignore=ignored)
+        for part in ("exercises", "solutions", "build", ".git/hooks", "tests"):
+            (folder / part).mkdir(parents=True)
+        (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        (folder / ".git" / "config").write_text("[core]\n")
+        (folder / ".git" / "answers.txt").write_text("return 3 * x + 2\n")
+        self.ids: dict[str, str] = {}
+        self.honest: list[str] = []
+        manifest = [f'title = "Hostile submissions"\n\n{LIMITS}']
+        number = 0
+        for place, attack in enumerate(chosen):
+            if place % HONEST_EVERY == 0:
+                kind = "array" if place // HONEST_EVERY % 2 == 0 else "onnx"
+                self.honest.append(self._add(manifest, number, kind, HOSTILE / "templates" / f"honest_{kind}.py"))
+                number += 1
+            self.ids[attack.name] = self._add(manifest, number, attack.kind, attack.path)
+            number += 1
+        for kind in ("array", "onnx"):  # the last ones stand behind all attacks
+            self.honest.append(self._add(manifest, number, kind, HOSTILE / "templates" / f"honest_{kind}.py"))
+            number += 1
+        (folder / "course.toml").write_text("".join(manifest))
+
+    def _add(self, manifest: list[str], number: int, kind: str, file: Path) -> str:
+        stem, name = f"{number:02d}_{file.stem}", {"array": "mix", "onnx": "net"}[kind]
+        id = f"c{number:02d}.{name}"
+        solution = (HOSTILE / "templates" / f"honest_{kind}.py").read_text().replace("c00.", f"c{number:02d}.")
+        (self.folder / "solutions" / f"c{stem}.py").write_text(solution)
+        answer = (
+            re.sub(r"    # (?:ANSWER|END).*\n", "", solution) if file.stem.startswith("honest") else file.read_text()
+        )
+        (self.folder / "exercises" / f"c{stem}.py").write_text(answer)
+        shutil.copy(HOSTILE / "templates" / f"{kind}.py", self.folder / "oplab" / "checks" / f"c{stem}.py")
+        slow = SLOW if re.search("bomb|memory|disk|many_files|nests|nodes|honest", file.stem) else ""
+        manifest.append(
+            f'\n[[chapter]]\nstem = "{stem}"\ntitle = "{stem}"\nminutes = 1\n\n[[chapter.exercise]]\nname = "{name}"\n'
+            f'goal = "3x + 2"\npoints = 1\ndifficulty = 1\nminutes = 1\nhints = ["Three.", "Two."]\n{slow}'
+        )
+        return id
+
+    def check(self, *options: str, ids: tuple[str, ...] = (), path: str | None = None, first: str = "") -> Run:
+        """``oplab check`` on all exercises, two at a time, with everything that could be left behind marked.
+
+        Args:
+            ids: these exercises only.
+            path: another ``PATH``.
+            first: Python that the command runs before anything else.
+        """
+        mark, temporary = uuid.uuid4().hex, self.folder.parent / f"tmp-{uuid.uuid4().hex[:6]}"
+        temporary.mkdir()
+        before = self.hashes()
+        with _Answers() as port:
+            env = {
+                **os.environ,
+                "OPLAB_ROOT": str(self.folder),
+                "PYTHONPATH": str(self.folder),
+                "TMPDIR": str(temporary),
+                "OPLAB_HOSTILE_MARK": mark,
+                "OPLAB_HOSTILE_PORT": str(port),
+                "COLUMNS": "200",
+                "PYTHONDONTWRITEBYTECODE": "1",
+            }
+            env.pop("OPLAB_TRACK", None)
+            env["PATH"] = path or env["PATH"]
+            results = self.folder.parent / f"{mark}.json"
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-P",
+                    "-c",
+                    f"{first}\nfrom oplab.cli import main; main()",
+                    "check",
+                    *ids,
+                    "--json",
+                    str(results),
+                    *options,
+                ],
+                env=env,
+                cwd=self.folder,
+                capture_output=True,
+                text=True,
+                timeout=900,
+                start_new_session=True,
+            )
+        survivors = _marked(mark)
+        for pid in survivors:
+            os.kill(pid, signal.SIGKILL)
+        found = json.loads(results.read_text()) if results.is_file() else {"exercises": [], "points": -1}
+        after = self.hashes()
+        changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+        litter = sorted(path.name for path in temporary.iterdir() if path.name.startswith("oplab"))
+        return Run(done, {entry["id"]: entry for entry in found["exercises"]}, survivors, changed, litter)
+
+    def hashes(self) -> dict[str, str]:
+        """Every file of the course but those that a run may write."""
+        found = {}
+        for path in self.folder.rglob("*"):
+            name = path.relative_to(self.folder).as_posix()
+            if path.is_file() and not name.startswith("build/progress"):
+                found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        return found
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run gave, and what it left behind."""
+
+    process: subprocess.CompletedProcess[str]
+    outcomes: dict[str, dict]
+    survivors: list[int]
+    changed: list[str]
+    litter: list[str]
+
+
+class _Answers:
+    """A server on this machine that tells everyone the coefficients: what the network would be to a cheater."""
+
+    def __enter__(self) -> int:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self._socket.getsockname()[1]
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                conn, _ = self._socket.accept()
+                with conn:
+                    conn.sendall(b"3 2")
+            except OSError:
+                return
+
+
+def _marked(mark: str) -> list[int]:
+    """Living processes that a run has started: they carry its mark in their environment."""
+    deadline = time.monotonic() + 120
+    while True:
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    if mark.encode() in (entry / "environ").read_bytes():
+                        found.append(int(entry.name))
+                except OSError:
+                    continue
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
+
+
+def judge(run: Run, id: str, attack, *, isolated: bool) -> None:
+    assert run.outcomes, run.process.stdout[-2000:] + run.process.stderr[-2000:]
+    outcome, status = run.outcomes[id], attack.status(isolated)
+    assert outcome["status"] == status, outcome["message"]
+    assert attack.says(isolated) in outcome["message"]
+    harmless = isolated and attack.head["stopped by"] == "grader" and status == "passed"  # nothing was left to punish
+    unstopped = not isolated and attack.head["stopped by"] == "isolation"  # docs/grader.md says so
+    assert outcome["points"] == (1 if harmless or unstopped else 0)
+    if attack.head.get("fast"):
+        assert outcome["seconds"] < 2

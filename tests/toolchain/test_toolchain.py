@@ -1,0 +1,399 @@
+"""The toolchain: compiling the course's operators and learners' exercises, the cache, and errors that a human reads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from oplab import OplabError, paths
+from oplab.toolchain import build, cache, compiler, recipes
+from oplab.toolchain import compile as compiling
+from oplab.toolchain.build import BuildFailed, compile_exercise
+from oplab.toolchain.headers import ort_include
+from tests.support import ROOT, run_python
+from tests.support.cpp import KERNEL, OPERATOR, write
+
+
+def alive(pid: int) -> bool:
+    """A zombie that nobody has collected yet does not count."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
+    return bool(state) and not state.startswith("Z")
+
+
+@pytest.fixture
+def small(course: Path) -> Path:
+    """The same with sources that compile in no time, for what is not about the operators."""
+    for kind, text in (("torch", "int nothing;\n"), ("ort", 'extern "C" int RegisterCustomOps() { return 0; }\n')):
+        folder = course / "csrc" / f"{kind}_ops"
+        for source in folder.glob("*.cpp"):
+            source.unlink()
+        write(folder, text, "register.cpp")
+        write(folder, "// nothing\n", "other.cpp")
+    for source in (course / "csrc" / "host").glob("*.cpp"):
+        source.unlink()
+    write(course / "csrc" / "host", "int main() { return 0; }\n", "main.cpp")
+    return course
+
+
+@pytest.fixture
+def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A course of its own with the real ``csrc``, so that builds here never touch the reader's ``build/``."""
+    root = tmp_path / "course"
+    root.mkdir()
+    (root / "course.toml").write_text("")
+    shutil.copytree(ROOT / "csrc", root / "csrc")
+    monkeypatch.setenv("ORT_INCLUDE_DIR", str(ort_include()))
+    monkeypatch.setenv("OPLAB_ROOT", str(root))
+    return root
+
+
+class TestExercise:
+    def test_an_ort_kernel_compiles_loads_and_runs(self, tmp_path: Path):
+        library = compile_exercise(write(tmp_path, KERNEL), "ort", cache=tmp_path / "cache")
+        import numpy as np
+        from onnx import TensorProto, helper
+
+        from oplab import ops
+
+        graph = helper.make_graph(
+            [helper.make_node("Twice", ["a"], ["y"], domain="test.twice")],
+            "g",
+            [helper.make_tensor_value_info("a", TensorProto.FLOAT, ["n"])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        )
+        opsets = [helper.make_opsetid("", 20), helper.make_opsetid("test.twice", 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        (y,) = ops.session(model, libraries=[library]).run(None, {"a": np.arange(5, dtype=np.float32)})
+        assert y.tolist() == [0, 2, 4, 6, 8]
+
+    def test_a_torch_operator_compiles_loads_and_runs(self, tmp_path: Path):
+        library = compile_exercise(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache")
+        code = f"""
+import torch
+torch.ops.load_library({str(library)!r})
+print(torch.ops.test_toolchain.zeros_of(torch.ones(2, 3)).tolist())
+"""
+        done = run_python(code)
+        assert done.stdout.strip() == "[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]", done.stderr
+
+    def test_only_the_entry_point_is_visible(self, tmp_path: Path):
+        library = compile_exercise(write(tmp_path, KERNEL), "ort", cache=tmp_path / "cache")
+        if not shutil.which("nm"):
+            pytest.skip("nm is not installed")
+        flags = ["-gU"] if sys.platform == "darwin" else ["-D", "--defined-only"]
+        symbols = subprocess.run(["nm", *flags, library], capture_output=True, text=True, check=True).stdout.split()
+        assert [name.lstrip("_") for name in symbols[2::3]] == ["RegisterCustomOps"]
+
+    def test_the_headers_of_csrc_can_be_included(self, tmp_path: Path):
+        text = KERNEL.replace("#include", '#include "oplab_kernel.h"\n#include', 1)
+        text = text.replace("Ort::Custom::OrtLiteCustomStruct<Twice>", "oplab::Op<Twice>")
+        text = text.replace('{"Twice", "CPUExecutionProvider"}', '{"Twice"}')
+        text = text.replace("void Compute", "Ort::Status Compute")
+        text = text.replace("    }\n  }\n};", "    }\n    return Ort::Status{nullptr};\n  }\n};")
+        assert compile_exercise(write(tmp_path, text), "ort", cache=tmp_path / "cache").is_file()
+
+    def test_a_missing_file_is_a_sentence(self, tmp_path: Path):
+        with pytest.raises(OplabError, match=r"There is no C\+\+ file .*gone\.cpp"):
+            compile_exercise(tmp_path / "gone.cpp", "ort", cache=tmp_path / "cache")
+
+    def test_a_compiler_that_takes_too_long_is_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        real = compiler.find_compiler().command[0]
+        child = tmp_path / "child"
+        text = f'#!/bin/sh\ncase "$1" in -dM) exec {real} "$@";; esac\nsleep 600 & echo $! > {child}\nwait\n'
+        slow = write(tmp_path, text, "slow-c++")
+        slow.chmod(0o755)
+        monkeypatch.setenv("CXX", str(slow))
+        file = write(tmp_path, KERNEL)
+        start = time.monotonic()
+        with pytest.raises(BuildFailed, match=r"c12_twice\.cpp: error: the compiler did not finish within 5 s"):
+            compile_exercise(file, "ort", cache=tmp_path / "cache", timeout=5)
+        assert time.monotonic() - start < 300, "it waited for what the compiler had started"
+        assert not list((tmp_path / "cache").iterdir())
+        deadline = time.monotonic() + 120
+        while alive(int(child.read_text())) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not alive(int(child.read_text())), "what the compiler started has to end with it"
+
+
+class TestCache:
+    @pytest.fixture
+    def calls(self, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+        """The commands that were really run."""
+        made: list[list[str]] = []
+
+        def counting(command: list[str], **more):
+            made.append(command)
+            return compiler.run(command, **more)
+
+        monkeypatch.setattr(compiling, "run", counting)
+        return made
+
+    def test_the_same_content_is_compiled_once(self, tmp_path: Path, calls: list):
+        file = write(tmp_path, OPERATOR)
+        first = compile_exercise(file, "torch", cache=tmp_path / "cache")
+        os.utime(file, (1, 1))
+        assert compile_exercise(file, "torch", cache=tmp_path / "cache") == first
+        (tmp_path / "elsewhere").mkdir()
+        copy = write(tmp_path / "elsewhere", OPERATOR)
+        assert compile_exercise(copy, "torch", cache=tmp_path / "cache") == first
+        assert len(calls) == 1
+
+    def test_what_the_key_depends_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        own = write(tmp_path, "int a;", "own.h")
+        write(tmp_path, "int b;", "deep.h")
+        file = write(tmp_path, '#include "own.h"\n#include <deep.h>\n' + KERNEL)
+        how, cxx = recipes.recipe("ort"), compiler.find_compiler()
+
+        def key(how=how, cxx=cxx, sanitize=False) -> str:
+            return cache.key(cxx, how, [file], sanitize=sanitize)
+
+        start = key()
+        seen = {start}
+        for change in (
+            lambda: file.write_text(file.read_text() + "\n"),
+            lambda: own.write_text("int a = 1;"),
+            lambda: own.write_text('#include "deep.h"'),
+            lambda: (tmp_path / "deep.h").write_text("int b = 2;"),
+        ):
+            change()
+            assert key() not in seen
+            seen.add(key())
+        other_compiler = compiler.Compiler(cxx.command, cxx.family, (99, 0, 0))
+        assert key(cxx=other_compiler) not in seen
+        assert key(sanitize=True) not in seen
+        newer = recipes.Recipe(how.kind, how.flags, how.link, how.includes, "ORT API 99")
+        assert key(how=newer) not in seen
+        flags = recipes.Recipe(how.kind, (*how.flags, "-DX"), how.link, how.includes, how.versions)
+        assert key(how=flags) not in seen
+        assert key() in seen
+
+    def test_a_header_of_the_project_is_part_of_the_key(self, course: Path):
+        source = course / "csrc" / "ort_ops" / "my_add.cpp"
+        how, cxx = recipes.recipe("ort"), compiler.find_compiler()
+        before = cache.key(cxx, how, [source], sanitize=False)
+        header = course / "csrc" / "ort_ops" / "oplab_kernel.h"
+        header.write_text(header.read_text() + "// changed\n")
+        assert cache.key(cxx, how, [source], sanitize=False) != before
+
+    def test_a_library_appears_whole(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        """It is put in its place by one rename on the same disk, so nobody ever sees half of it."""
+        moved: list[tuple[Path, Path]] = []
+
+        def watching(source: Path, target: Path) -> None:
+            assert not Path(target).exists() and Path(source).stat().st_size > 1000
+            moved.append((Path(source), Path(target)))
+            os.rename(source, target)
+
+        monkeypatch.setattr(compiling.os, "replace", watching)
+        library = compile_exercise(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache")
+        assert [target for _, target in moved] == [library]
+        assert moved[0][0].parent.parent == library.parent
+
+    def test_a_failed_build_leaves_nothing_behind(self, tmp_path: Path):
+        with pytest.raises(BuildFailed):
+            compile_exercise(write(tmp_path, "int broken\n"), "ort", cache=tmp_path / "cache")
+        assert not list((tmp_path / "cache").iterdir())
+
+    def test_two_processes_at_once(self, tmp_path: Path):
+        file = write(tmp_path, OPERATOR)
+        code = f"""
+from pathlib import Path
+from oplab.toolchain.build import compile_exercise
+print(compile_exercise(Path({str(file)!r}), "torch", cache=Path({str(tmp_path / "cache")!r})))
+"""
+        two = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        said = [process.communicate(timeout=300)[0].strip() for process in two]
+        assert [process.returncode for process in two] == [0, 0]
+        assert said[0] == said[1]
+        assert [file.name for file in (tmp_path / "cache").iterdir()] == [Path(said[0]).name]
+
+    def test_the_oldest_go_when_there_are_too_many(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(cache, "KEEP", 3)
+        for number in range(6):
+            file = write(tmp_path, "", f"x{number}{recipes.SUFFIX}")
+            os.utime(file, (time.time() - 90_000 - number,) * 2)
+        recent = write(tmp_path, "", f"today{recipes.SUFFIX}")
+        cache.trim(tmp_path)
+        assert {file.stem for file in tmp_path.iterdir()} == {"x0", "x1", recent.stem}
+
+
+class TestCompiler:
+    def test_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.delenv("CXX", raising=False)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(OplabError) as caught:
+            compiler.find_compiler()
+        assert caught.value.message == "No C++ compiler was found."
+        for way in ("apt install g++", "dnf install gcc-c++", "xcode-select --install", "conda install"):
+            assert way in caught.value.fix
+
+    def test_cxx_that_is_not_there(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("CXX", "no-such-compiler")
+        with pytest.raises(OplabError, match="CXX is set to 'no-such-compiler'"):
+            compiler.find_compiler()
+
+    def test_cxx_that_is_not_a_compiler(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("CXX", "/bin/true --flag")
+        with pytest.raises(OplabError, match="CXX is set to '/bin/true --flag', which is not a C"):
+            compiler.find_compiler()
+
+    def test_too_old(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        old = write(
+            tmp_path,
+            "#!/bin/sh\necho '#define __cplusplus 201402L'\necho '#define __GNUC__ 9'\necho '#define __GNUC_MINOR__ 4'\n",
+            "g++-9",
+        )
+        old.chmod(0o755)
+        monkeypatch.setenv("CXX", str(old))
+        with pytest.raises(OplabError, match=r"too old: g\+\+ 9\.4\.0 .* C\+\+20: g\+\+ 11 or newer"):
+            compiler.find_compiler()
+
+    def test_a_broken_one_is_passed_over(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        real = shutil.which(compiler.find_compiler().command[0])
+        for name, text in (("c++", "#!/bin/sh\nexit 1\n"), ("g++", f'#!/bin/sh\nexec {real} "$@"\n')):
+            write(tmp_path, text, name).chmod(0o755)
+        monkeypatch.delenv("CXX", raising=False)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        assert compiler.find_compiler().command == (str(tmp_path / "g++"),)
+
+    def test_a_relative_cxx(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        real = compiler.find_compiler().command[0]
+        write(tmp_path, f'#!/bin/sh\nexec {real} "$@"\n', "mine").chmod(0o755)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("CXX", "./mine")
+        assert compile_exercise(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache").is_file()
+
+    @pytest.mark.parametrize("part", [*recipes.KINDS, "host"])
+    def test_csrc_compiles_without_a_warning(self, part: str):
+        """As it was compiled: some warnings come from the optimiser alone."""
+        build.build_all(say=lambda line: None)
+        log = build.log_path(part).read_text()
+        assert "warning:" not in log, log
+
+    def test_torch_paths_are_those_of_cpp_extension(self):
+        from torch.utils import cpp_extension
+
+        flags = recipes.recipe("torch").flags
+        for folder in cpp_extension.include_paths("cpu"):
+            assert f"-isystem{folder}" in flags
+        for folder in cpp_extension.library_paths("cpu"):
+            assert f"-L{folder}" in recipes.recipe("torch").link
+
+
+class TestBuild:
+    def build(self, **env: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "oplab.toolchain.build"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=900, env={**os.environ, **env}, cwd=ROOT)
+
+    def test_twice(self, small: Path):
+        first = self.build()
+        assert first.returncode == 0, first.stderr
+        for kind in recipes.KINDS:
+            assert build.library_path(kind).is_file()
+            assert f"Compiling csrc/{kind}_ops" in first.stdout
+        before = {kind: build.library_path(kind).stat().st_mtime_ns for kind in recipes.KINDS}
+        second = self.build()
+        assert second.stdout.strip() == "The operators in build/lib are up to date."
+        assert before == {kind: build.library_path(kind).stat().st_mtime_ns for kind in recipes.KINDS}
+        # A change compiles again what it touches, and only that.
+        other = small / "csrc" / "ort_ops" / "other.cpp"
+        other.write_text("// changed\n")
+        third = self.build()
+        assert "Compiling csrc/ort_ops" in third.stdout and "torch_ops" not in third.stdout
+        assert "Compiling csrc/host" in third.stdout  # the program has the kernels in it
+        (small / "csrc" / "host" / "main.cpp").write_text("int main() { return 1; }\n")
+        fourth = self.build()
+        assert "Compiling csrc/host" in fourth.stdout and "ort_ops" not in fourth.stdout
+
+    def test_without_cmake(self, small: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(build, "_cmake", lambda: None)
+        said: list[str] = []
+        assert build.build_all(say=said.append)
+        for name in ("oplab_ort_ops", "oplab_host"):
+            assert any(name in line and "one call of the compiler" in line for line in said)
+        assert subprocess.run([build.host_path()], timeout=180).returncode == 0
+        assert recipes.kernels_path().is_file()
+        assert build.build_all(say=said.append) is False
+
+    def test_a_cmake_that_fails_is_done_without(self, small: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(build, "_cmake", lambda: "/bin/false")
+        said: list[str] = []
+        assert build.build_all(say=said.append)
+        assert build.library_path("ort").is_file()
+
+    def test_nothing_to_do_imports_nothing_heavy(self, small: Path):
+        code = """
+import sys
+from oplab.toolchain import build
+build.build_all()
+build.build_all()
+print([name for name in ("torch", "onnx", "onnxruntime", "numpy") if name in sys.modules])
+"""
+        assert run_python(code, env=dict(os.environ)).stdout.splitlines()[-1] == "[]"
+
+    def test_an_error_in_csrc_exits_with_2(self, course: Path):
+        kernel = course / "csrc" / "torch_ops" / "my_add.cpp"
+        kernel.write_text(kernel.read_text().replace("a.numel()", "a.nmel()"))
+        done = self.build()
+        assert done.returncode == 2
+        assert "my_add.cpp:" in done.stderr and "nmel" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert not build.library_path("torch").exists()
+
+    def test_no_compiler_exits_with_2(self, small: Path, tmp_path: Path):
+        done = self.build(PATH=str(tmp_path), CXX="")
+        assert done.returncode == 2
+        assert done.stderr.startswith("No C++ compiler was found.") and "apt install g++" in done.stderr
+
+    def test_killed_in_the_middle_and_repeated(self, small: Path):
+        process = subprocess.Popen([sys.executable, "-m", "oplab.toolchain.build"], cwd=ROOT, stdout=subprocess.PIPE)
+        deadline = time.monotonic() + 300
+        while not list((small / "build").glob("lib/.making-*/*.o")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
+        again = self.build()
+        assert again.returncode == 0, again.stderr
+        assert "up to date" not in again.stdout
+        assert "up to date" in self.build().stdout
+
+    def test_two_at_once(self, small: Path):
+        command = [sys.executable, "-m", "oplab.toolchain.build"]
+        two = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        said = [process.communicate(timeout=900)[0] for process in two]
+        assert [process.returncode for process in two] == [0, 0]
+        assert sum("Compiling csrc/ort_ops" in text for text in said) == 1
+        assert sum("up to date" in text for text in said) == 1
+
+    def test_a_library_that_was_damaged_is_made_again(self, small: Path):
+        assert build.build_all(say=lambda line: None)
+        build.library_path("torch").write_bytes(b"short")
+        assert build.build_all(say=lambda line: None)
+
+    def test_the_cmake_project_builds_an_exercise(self, course: Path, tmp_path: Path):
+        cmake = build._cmake()
+        if not cmake:
+            pytest.skip("CMake is not installed")
+        exercise = write(tmp_path, KERNEL)
+        made = tmp_path / "made"
+        where = ["-S", str(course / "csrc" / "ort_ops"), "-B", str(made)]
+        flags = [f"-DORT_INCLUDE_DIR={ort_include()}", f"-DOPLAB_EXERCISE={exercise}"]
+        subprocess.run([cmake, *where, *flags], check=True, capture_output=True)
+        subprocess.run([cmake, "--build", str(made)], check=True, capture_output=True)
+        assert (made / f"c12_twice{recipes.SUFFIX}").is_file()
+
+    def test_a_folder_that_cannot_be_written(self, small: Path):
+        (small / "build").mkdir()
+        (small / "build" / "lib").write_text("a file where a folder belongs")
+        done = self.build()
+        assert done.returncode == 2 and "cannot be created" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_repo_s_root_is_used():
+    assert paths.root() == ROOT or "OPLAB_ROOT" in os.environ
