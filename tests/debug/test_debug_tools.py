@@ -79,7 +79,7 @@ def test_tap_leaves_the_model_alone_and_forgets_a_stale_type(model, inputs):
 @pytest.mark.parametrize(
     "names, words",
     [
-        (["sume"], "has no value and no node 'sume'.\nSimilar: 'sum'"),
+        (["sume"], "has no value and no node 'sume'.\nSimilar: 'sum', 'sub'"),
         (["nothing at all"], "The outputs are"),
     ],
 )
