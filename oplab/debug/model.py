@@ -26,8 +26,8 @@ def load(model: Any, what: str = "the model") -> onnx.ModelProto:
         what: how messages call it.
 
     Raises:
-        OplabError: the file or its external data is missing, it is no ONNX model, or its graph is not one (a value that nobody makes,
-            a value made twice, nodes in a circle).
+        OplabError: the file or its external data is missing, it is not an ONNX model, or its graph is not valid (a value that nothing
+            computes, a value computed twice, a cycle).
     """
     proto = onnx.ModelProto()
     proto.CopyFrom(loading.load(model, what))
