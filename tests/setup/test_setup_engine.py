@@ -197,8 +197,6 @@ def test_the_lock_is_held_until_the_last_child_has_ended(tmp_path: Path) -> None
 def test_an_interrupt_ends_the_child_first(tmp_path: Path) -> None:
     body = f"""
     import setup_engine as engine
-
-from tests.support import environment
     engine.stop_on_signals()
     try:
         engine.run_child(["sh", "-c", "echo $$; exec sleep 60"], on_line=lambda line: print(line, flush=True))
