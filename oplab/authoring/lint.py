@@ -3,9 +3,8 @@
 ``oplab lint-course`` and ``tests/grading/test_answers.py`` are two views of the same: :data:`RULES` look at files and run nothing of them,
 :func:`trials` are answers whose outcome is known before they are graded.
 
-A wrong answer (a mutant) is a table of ``tests/mutants/<chapter>/<exercise>.toml``; :mod:`oplab.authoring.mutants` has its form.
-Another right answer is a file ``tests/alternatives/<chapter>/<exercise>__<what>.py`` (or ``.cpp``). Its Python text is appended to the
-solution, where its function replaces the reference; a C++ file is graded as it is.
+Wrong answers (mutants) and other right answers (alternatives) are tables of ``tests/mutants/<chapter>/<exercise>.toml`` and
+``tests/alternatives/<chapter>/<exercise>.toml``; :mod:`oplab.authoring.mutants` has their form.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from oplab.authoring import mutants
@@ -48,18 +46,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """Another right answer: a file in ``tests/alternatives``."""
-
-    exercise: Exercise
-    path: Path
-
-    @property
-    def name(self) -> str:
-        return self.path.stem.partition("__")[2]
 
 
 @dataclass(frozen=True)
@@ -106,18 +92,12 @@ class Trial:
         return ""
 
 
-def alternatives(course: Course) -> list[Alternative]:
-    """The files in ``tests/alternatives`` that belong to an exercise."""
-    return [Alternative(exercise, path) for path, exercise in _alternative_files(course) if exercise is not None]
-
-
 def trials(course: Course) -> list[Trial]:
     """Every answer of the course that has a known outcome.
 
     A solution that cannot be read or has no stub gives none; a rule says what is wrong with it.
     """
     found = []
-    others = alternatives(course)
     for exercise in course.exercises:
         try:
             solution = _solution(course, exercise)
@@ -129,13 +109,9 @@ def trials(course: Course) -> list[Trial]:
         if edited != stub:
             found.append(Trial(exercise, "edited stub", "", edited, "todo"))
         found.append(Trial(exercise, "solution", "", solution, "passed"))
-        for mutant in mutants.read(mutants.file_of(course, exercise), exercise, solution)[0]:
-            found.append(Trial(exercise, "mutant", mutant.name, mutant.text, mutant.status, mutant.says))
-        for other in others:
-            if other.exercise == exercise:
-                text = _read(other.path)
-                whole = text if exercise.kind != "python" else f"{solution}\n\n{text}"
-                found.append(Trial(exercise, "alternative", other.name, whole, "passed"))
+        for kind in mutants.FOLDERS:
+            for answer in mutants.read(course, exercise, kind, solution)[0]:
+                found.append(Trial(exercise, kind, answer.name, answer.text, answer.status, answer.says))
     return found
 
 
@@ -270,42 +246,39 @@ def checks_have_both_halves(course: Course) -> Iterator[Finding]:
                 yield Finding(exercise.id, f"{_short(course, path)} has no {half}_{exercise.name}.")
 
 
-def mutants_are_well_formed(course: Course) -> Iterator[Finding]:
-    """Each table of ``tests/mutants`` can be applied to the reference and says how the answer is rejected."""
-    for exercise, _, _, problems in _mutants(course):
+def answers_are_well_formed(course: Course) -> Iterator[Finding]:
+    """Each table of ``tests/mutants`` and ``tests/alternatives`` can be applied to the reference, and a mutant says how it is rejected."""
+    for exercise, _, _, problems in _known_answers(course):
         for problem in problems:
             yield _about(course, exercise, problem)
 
 
 def mutants_are_enough(course: Course) -> Iterator[Finding]:
     """At least three wrong answers for each exercise."""
-    for exercise, _, found, _ in _mutants(course):
-        if len(found) < MUTANTS:
-            shown = f" ({', '.join(mutant.name for mutant in found)})" if found else ""
+    for exercise, _, answers, _ in _known_answers(course):
+        names = [answer.name for answer in answers if answer.kind == "mutant"]
+        if len(names) < MUTANTS:
+            shown = f" ({', '.join(names)})" if names else ""
             yield Finding(
                 exercise.id,
-                f"it has {len(found)} mutant{'s' * (len(found) != 1)}{shown}; at least {MUTANTS} are needed.",
+                f"it has {len(names)} mutant{'s' * (len(names) != 1)}{shown}; at least {MUTANTS} are needed.",
             )
 
 
-def mutants_differ(course: Course) -> Iterator[Finding]:
-    """No mutant is the reference, and no two of an exercise are the same."""
-    for exercise, solution, found, _ in _mutants(course):
-        for problem in mutants.repeated(found, solution):
+def answers_differ(course: Course) -> Iterator[Finding]:
+    """No mutant or alternative is the reference, and no two of an exercise are the same."""
+    for exercise, solution, answers, _ in _known_answers(course):
+        for problem in mutants.repeated(answers, solution):
             yield _about(course, exercise, problem)
 
 
 def answers_define_the_function(course: Course) -> Iterator[Finding]:
     """A Python mutant or alternative has the exercise's function: without it the reference would be graded."""
-    for exercise, _, found, _ in _mutants(course):
-        for mutant in found:
-            missing = _missing(exercise, mutant.code or mutant.text)
-            if missing and mutant.status != "error":
-                yield _about(course, exercise, mutants.Problem(mutant.name, missing))
-    for other in alternatives(course):
-        missing = _missing(other.exercise, _read(other.path))
-        if missing:
-            yield Finding(_short(course, other.path), missing)
+    for exercise, _, answers, _ in _known_answers(course):
+        for answer in answers:
+            missing = _missing(exercise, answer.code or answer.text)
+            if missing and answer.status != "error":
+                yield _about(course, exercise, mutants.Problem(answer.kind, answer.name, missing))
 
 
 def no_file_is_orphaned(course: Course) -> Iterator[Finding]:
@@ -324,20 +297,14 @@ def no_file_is_orphaned(course: Course) -> Iterator[Finding]:
         for path in course.root.glob(pattern):
             if path.stem not in stems:
                 yield Finding(_short(course, path), "it belongs to no chapter of course.toml.")
-    expected = {mutants.file_of(course, exercise) for exercise in course.exercises}
-    for path in _files(course.root / "tests" / "mutants"):
-        if path not in expected:
-            yield Finding(
-                _short(course, path),
-                "it belongs to no exercise: the name has to be <exercise>.toml in its chapter's folder.",
-            )
-    for path, exercise in _alternative_files(course):
-        if exercise is None:
-            yield Finding(
-                _short(course, path),
-                "it belongs to no exercise: the name has to be <exercise>__<what> in its chapter's folder, "
-                ".py for Python and .cpp for C++.",
-            )
+    for kind, folder in mutants.FOLDERS.items():
+        expected = {mutants.file_of(course, exercise, kind) for exercise in course.exercises}
+        for path in _files(course.root / "tests" / folder):
+            if path not in expected:
+                yield Finding(
+                    _short(course, path),
+                    "it belongs to no exercise: the name has to be <exercise>.toml in its chapter's folder.",
+                )
 
 
 def minutes_add_up(course: Course) -> Iterator[Finding]:
@@ -387,9 +354,9 @@ RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
     hints_help,
     solutions_have_one_goal,
     checks_have_both_halves,
-    mutants_are_well_formed,
+    answers_are_well_formed,
     mutants_are_enough,
-    mutants_differ,
+    answers_differ,
     answers_define_the_function,
     no_file_is_orphaned,
     minutes_add_up,
@@ -399,22 +366,6 @@ RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
 
 
 # Files ------------------------------------------------------------------------------------------------------------------------
-
-
-def _alternative_files(course: Course) -> Iterator[tuple[Path, Exercise | None]]:
-    """Each file of ``tests/alternatives`` with the exercise that its folder and name tell."""
-    root = course.root / "tests" / "alternatives"
-    chapters = {chapter.module: chapter for chapter in course.chapters}
-    for path in _files(root):
-        chapter = chapters.get(path.parent.name) if path.parent.parent == root else None
-        name, gap, what = path.stem.partition("__")
-        find = partial(_suits, name=name, suffix=path.suffix)
-        exercise = next(filter(find, chapter.exercises), None) if chapter and gap and what else None
-        yield path, exercise
-
-
-def _suits(exercise: Exercise, name: str, suffix: str) -> bool:
-    return exercise.name == name and suffix == (".py" if exercise.kind == "python" else ".cpp")
 
 
 def _missing(exercise: Exercise, text: str) -> str:
@@ -430,18 +381,28 @@ def _missing(exercise: Exercise, text: str) -> str:
 
 
 def _about(course: Course, exercise: Exercise, problem: mutants.Problem) -> Finding:
-    where = _short(course, mutants.file_of(course, exercise))
-    return Finding(f"{where}, {problem.mutant}" if problem.mutant else where, problem.sentence)
+    where = _short(course, mutants.file_of(course, exercise, problem.kind))
+    return Finding(f"{where}, {problem.name}" if problem.name else where, problem.sentence)
 
 
-def _mutants(course: Course) -> Iterator[tuple[Exercise, str, list[mutants.Mutant], list[mutants.Problem]]]:
-    """Each exercise with its solution, its mutants and the tables that are none; without those whose solution cannot be read."""
+def _known_answers(
+    course: Course,
+) -> Iterator[tuple[Exercise, str, list[mutants.KnownAnswer], list[mutants.Problem]]]:
+    """Each exercise with its solution, its mutants and alternatives, and the tables that are neither.
+
+    Exercises whose solution cannot be read are left out.
+    """
     for exercise in course.exercises:
         try:
             solution = _solution(course, exercise)
         except (OSError, UnicodeDecodeError):
             continue  # `solutions_have_one_goal` finds it
-        yield exercise, solution, *mutants.read(mutants.file_of(course, exercise), exercise, solution)
+        answers, problems = [], []
+        for kind in mutants.FOLDERS:
+            more = mutants.read(course, exercise, kind, solution)
+            answers += more[0]
+            problems += more[1]
+        yield exercise, solution, answers, problems
 
 
 def _bound(text: str) -> set[str]:

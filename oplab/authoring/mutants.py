@@ -1,10 +1,11 @@
-"""Wrong answers (mutants): how they are written down, and how one is applied to the reference.
+"""Wrong answers (mutants) and other right answers (alternatives): how they are written down and applied to the reference.
 
-``tests/mutants/<chapter>/<exercise>.toml`` has one table for each mutant::
+``tests/mutants/<chapter>/<exercise>.toml`` has one table for each mutant, ``tests/alternatives/<chapter>/<exercise>.toml`` one for
+each alternative::
 
     [one_too_early]
-    says = "is right (error"              # words that the grader's message has to contain
-    status = "error"                      # the state to reach; `failed` if left out
+    says = "is right (error"              # words that the grader's message has to contain; only for mutants
+    status = "error"                      # the state to reach, `failed` if left out; only for mutants
     find = "nodes[right].name"
     with = "nodes[max(right - 1, 0)].name"
 
@@ -32,8 +33,9 @@ from oplab.course.manifest import Course, Exercise
 from oplab.grading.results import STATES
 
 REJECTED = tuple(state for state in STATES if state not in ("passed", "todo", "grader_error"))
+FOLDERS = {"mutant": "mutants", "alternative": "alternatives"}  # each kind's folder in tests/
 _FORMS = {"find": {"find", "with"}, "edits": {"edits"}, "code": {"code"}}
-_KEYS = {"says", "status"}.union(*_FORMS.values())
+_VERDICT = {"mutant": {"says", "status"}, "alternative": set()}  # the keys besides those of a form
 _MARK = re.compile(r"^\s*(?:#|//) (?:ANSWER (?P<id>c\d\d\.[a-z0-9_]+)(?:: .+)?|END)$")
 _CPP_TOKEN = re.compile(
     r'(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|\w+|[^\w\s]', re.DOTALL
@@ -41,29 +43,33 @@ _CPP_TOKEN = re.compile(
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """A wrong answer.
+class KnownAnswer:
+    """A mutant or an alternative.
 
     Attributes:
-        says: words that the message has to contain.
-        status: the state that it has to reach, one of :data:`REJECTED`.
+        kind: ``mutant`` or ``alternative``.
+        name: its table's name.
         text: the whole file that is graded.
-        code: the table's ``code``; empty if the mutant is made of edits.
+        code: the table's ``code``; empty if the answer is made of edits.
+        status: the state that it has to reach: one of :data:`REJECTED`, ``passed`` for an alternative.
+        says: words that the message has to contain; empty for an alternative.
     """
 
     exercise: Exercise
+    kind: str
     name: str
-    says: str
-    status: str
     text: str
-    code: str
+    code: str = ""
+    status: str = "passed"
+    says: str = ""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why a table is not a mutant, as a sentence. ``mutant`` is the table's name, empty where the whole file is meant."""
+    """Why a table is not an answer of its kind, as a sentence. ``name`` is the table's, empty where the whole file is meant."""
 
-    mutant: str
+    kind: str
+    name: str
     sentence: str
 
 
@@ -71,33 +77,36 @@ class _Malformed(ValueError):
     """What is wrong with a table, as a sentence."""
 
 
-def file_of(course: Course, exercise: Exercise) -> Path:
-    """Where the mutants of an exercise are."""
-    return course.root / "tests" / "mutants" / f"c{exercise.chapter}" / f"{exercise.name}.toml"
+def file_of(course: Course, exercise: Exercise, kind: str) -> Path:
+    """Where the mutants or the alternatives of an exercise are."""
+    return course.root / "tests" / FOLDERS[kind] / f"c{exercise.chapter}" / f"{exercise.name}.toml"
 
 
-def read(path: Path, exercise: Exercise, solution: str) -> tuple[list[Mutant], list[Problem]]:
-    """The mutants of an exercise in the order of the file, and what is wrong with the other tables. A missing file has none.
+def read(course: Course, exercise: Exercise, kind: str, solution: str) -> tuple[list[KnownAnswer], list[Problem]]:
+    """The mutants or the alternatives of an exercise in the order of the file, and what is wrong with the other tables.
+
+    A missing file has none.
 
     Args:
-        path: the TOML file.
+        kind: ``mutant`` or ``alternative``.
         solution: text of the exercise's file in ``solutions/``.
     """
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = tomllib.loads(file_of(course, exercise, kind).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return [], []
     except (OSError, UnicodeDecodeError) as error:
-        return [], [Problem("", f"it cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}.")]
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        return [], [Problem(kind, "", f"it cannot be read: {why}.")]
     except tomllib.TOMLDecodeError as error:
-        return [], [Problem("", f"it is not valid TOML: {error}.")]
-    mutants, problems = [], []
+        return [], [Problem(kind, "", f"it is not valid TOML: {error}.")]
+    answers, problems = [], []
     for name, table in tables.items():
         try:
-            mutants.append(_mutant(exercise, name, table, solution))
+            answers.append(_answer(exercise, kind, name, table, solution))
         except _Malformed as error:
-            problems.append(Problem(name, str(error)))
-    return mutants, problems
+            problems.append(Problem(kind, name, str(error)))
+    return answers, problems
 
 
 def apply(edits: list[tuple[str, str]], exercise: Exercise, solution: str) -> str:
@@ -127,44 +136,51 @@ def apply(edits: list[tuple[str, str]], exercise: Exercise, solution: str) -> st
     return text
 
 
-def repeated(mutants: list[Mutant], solution: str) -> Iterator[Problem]:
-    """Mutants of one exercise whose code is the reference's or an earlier mutant's; layout, comments and docstrings do not count."""
-    if not mutants:
+def repeated(answers: list[KnownAnswer], solution: str) -> Iterator[Problem]:
+    """Answers of one exercise whose code is the reference's or an earlier answer's; layout, comments and docstrings do not count."""
+    if not answers:
         return
-    exercise = mutants[0].exercise
-    known = {_essence(exercise, _reference(exercise, solution)[0]): "that of the reference"}
-    for mutant in mutants:
-        whose = known.setdefault(_essence(exercise, mutant.text), f"that of {mutant.name}")
-        if whose != f"that of {mutant.name}":
-            yield Problem(mutant.name, f"its code is {whose}, apart from layout and comments.")
+    exercise = answers[0].exercise
+    known = {_essence(exercise, _reference(exercise, solution)[0]): "the reference"}
+    for answer in answers:
+        essence = _essence(exercise, answer.text)
+        if essence in known:
+            yield Problem(
+                answer.kind, answer.name, f"its code is that of {known[essence]}, apart from layout and comments."
+            )
+        else:
+            known[essence] = f"the {answer.kind} {answer.name}"
 
 
-def _mutant(exercise: Exercise, name: str, table: Any, solution: str) -> Mutant:
+def _answer(exercise: Exercise, kind: str, name: str, table: Any, solution: str) -> KnownAnswer:
     if not isinstance(table, dict):
-        raise _Malformed("it is not a table: each mutant begins with its name in brackets.")
+        raise _Malformed("it is not a table: each answer begins with its name in brackets.")
     if not re.fullmatch(r"[a-z0-9_]+", name):
-        raise _Malformed("a mutant's name has lower-case letters, digits and underscores.")
+        raise _Malformed("an answer's name has lower-case letters, digits and underscores.")
+    keys = _VERDICT[kind].union(*_FORMS.values())
     for key in table:
-        if key not in _KEYS:
-            raise _Malformed(f"it has the unknown key {key!r}; known are {', '.join(sorted(_KEYS))}.")
-    for key in _KEYS - {"edits"}:
+        if key not in keys:
+            raise _Malformed(f"it has the unknown key {key!r}; known are {', '.join(sorted(keys))}.")
+    for key in keys - {"edits"}:
         if not isinstance(table.get(key, ""), str):
             raise _Malformed(f"{key} has to be a text.")
-    if not table.get("says", "").strip():
-        raise _Malformed("says is missing: words that the message has to contain.")
-    status = table.get("status", "failed")
-    if status not in REJECTED:
-        raise _Malformed(f"status {status!r} is no way to be rejected; it can be {', '.join(REJECTED)}.")
+    verdict = {}
+    if kind == "mutant":
+        verdict = {"says": table.get("says", ""), "status": table.get("status", "failed")}
+        if not verdict["says"].strip():
+            raise _Malformed("says is missing: words that the message has to contain.")
+        if verdict["status"] not in REJECTED:
+            raise _Malformed(f"status {verdict['status']!r} is no way to be rejected; it can be {', '.join(REJECTED)}.")
     form = _FORMS.get(next((key for key in _FORMS if key in table), ""), set())
-    if not form or set(table) - {"says", "status"} != form or table.get("code") == "":
+    if not form or set(table) - _VERDICT[kind] != form or table.get("code") == "":
         raise _Malformed("it needs exactly one of: find and with; edits; code.")
     if form == {"code"}:
-        whole = table["code"]
+        text = code = table["code"]
         if exercise.kind == "python":
-            whole = f"{_reference(exercise, solution)[0]}\n\n{whole}"
-        return Mutant(exercise, name, table["says"], status, whole, table["code"])
-    edits = _edits(table)
-    return Mutant(exercise, name, table["says"], status, apply(edits, exercise, solution), "")
+            text = f"{_reference(exercise, solution)[0]}\n\n{code}"
+    else:
+        text, code = apply(_edits(table), exercise, solution), ""
+    return KnownAnswer(exercise, kind, name, text, code, **verdict)
 
 
 def _edits(table: dict[str, Any]) -> list[tuple[str, str]]:
@@ -177,7 +193,7 @@ def _edits(table: dict[str, Any]) -> list[tuple[str, str]]:
     return [(find, replacement) for find, replacement in edits]
 
 
-@cache  # each mutant of an exercise asks for it
+@cache  # each answer to an exercise asks for it
 def _reference(exercise: Exercise, solution: str) -> tuple[str, list[tuple[int, int]]]:
     """The solution without its ANSWER and END lines, and the spans of characters in it that belong to the exercise."""
     function = None
@@ -229,7 +245,7 @@ def _essence(exercise: Exercise, text: str) -> Any:
     return tuple(others), tuple(sorted(defined.items()))
 
 
-@cache  # mutants of a chapter share most of their statements
+@cache  # the answers of a chapter share most of their statements
 def _statement(source: str) -> tuple[str, str]:
     """A top-level statement: the name that it defines, if it is a function or a class, and what it does."""
     node = ast.parse(source).body[0]

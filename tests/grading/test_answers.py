@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from oplab.authoring import lint
+from oplab.authoring import lint, mutants
 from oplab.course.manifest import load, preloads
 from oplab.grading.client import Server
 from tests.support import ROOT
@@ -46,15 +46,12 @@ def test_each_exercise_is_tried(exercise):
     assert kinds.count("mutant") >= lint.MUTANTS
 
 
-def test_no_answer_is_left_out():
-    """As many trials as tables and files: one that is not read would be a test that silently does not run."""
+@pytest.mark.parametrize("kind", mutants.FOLDERS)
+def test_no_answer_is_left_out(kind):
+    """As many trials as tables: one that is not read would be a test that silently does not run."""
     tables = [
         name
-        for path in (COURSE.root / "tests" / "mutants").rglob("*.toml")
+        for path in (COURSE.root / "tests" / mutants.FOLDERS[kind]).rglob("*.toml")
         for name in re.findall(r"^\[([a-z0-9_]+)\]$", path.read_text(encoding="utf-8"), re.MULTILINE)
     ]
-    assert len(tables) == sum(trial.kind == "mutant" for trial in TRIALS)
-    files = [
-        path for path in (COURSE.root / "tests" / "alternatives").rglob("*__*.*") if "__pycache__" not in path.parts
-    ]
-    assert len(files) == sum(trial.kind == "alternative" for trial in TRIALS)
+    assert tables and len(tables) == sum(trial.kind == kind for trial in TRIALS)

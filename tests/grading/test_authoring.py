@@ -57,6 +57,7 @@ def double(x):
 
 S = "c05_twice_and_more"
 MUTANT_FILE = f"tests/mutants/{S}/double.toml"
+OTHER_FILE = f"tests/alternatives/{S}/double.toml"
 
 
 def begin(folder: Path) -> Path:
@@ -97,9 +98,8 @@ def finish(root: Path) -> Path:
     (root / "course.toml").write_text(text)
     (root / "notebooks" / "05_twice_and_more.ipynb").write_text("{}")
     (root / MUTANT_FILE).write_text(MUTANTS)
-    other = root / "tests" / "alternatives" / stem
-    other.mkdir(parents=True)
-    (other / "double__sum.py").write_text("def double(x):\n    return x + x\n")
+    (root / OTHER_FILE).parent.mkdir(parents=True)
+    (root / OTHER_FILE).write_text('[sum]\nfind = "2 * x"\nwith = "x + x"\n')
     return root
 
 
@@ -158,12 +158,17 @@ def mutant(old: str, new: str):
     return edit(MUTANT_FILE, old, new)
 
 
-def table(name: str, form: str):
-    """Add a mutant."""
+def alternative(old: str, new: str):
+    return edit(OTHER_FILE, old, new)
+
+
+def table(name: str, form: str, file: str = MUTANT_FILE):
+    """Add a mutant, or an alternative."""
 
     def change(root: Path) -> None:
-        path = root / MUTANT_FILE
-        path.write_text(f'{path.read_text()}\n[{name}]\nsays = "words"\n{form}\n')
+        says = 'says = "words"\n' if file == MUTANT_FILE else ""
+        path = root / file
+        path.write_text(f"{path.read_text()}\n[{name}]\n{says}{form}\n")
 
     return change
 
@@ -221,7 +226,7 @@ BROKEN = {
         mutant("# One in each form.", 'says = "a key before the first table"'),
         f"{MUTANT_FILE}, says: it is not a table",
     ),
-    "odd name": (table("'Odd name'", 'find = "2"\nwith = "4"'), "Odd name: a mutant's name has lower-case letters"),
+    "odd name": (table("'Odd name'", 'find = "2"\nwith = "4"'), "Odd name: an answer's name has lower-case letters"),
     "no form": (
         mutant('find = "2 * x"\nwith = "3 * x"\n', ""),
         "thrice: it needs exactly one of: find and with; edits; code.",
@@ -261,7 +266,7 @@ BROKEN = {
     ),
     "the same twice": (
         table("again", 'code = "def double(x):\\n    return 3 * x"'),
-        f"{MUTANT_FILE}, again: its code is that of thrice, apart from layout and comments.",
+        f"{MUTANT_FILE}, again: its code is that of the mutant thrice, apart from layout and comments.",
     ),
     "other function": (
         mutant("def double", "def doubel"),
@@ -274,14 +279,43 @@ BROKEN = {
         f"tests/mutants/{S}/single.toml: it belongs to no exercise: the name has to be <exercise>.toml",
     ),
     "mutant as a file": (add(f"tests/mutants/{S}/double__x.py"), "double__x.py: it belongs to no exercise"),
-    "orphaned folder": (
-        add("tests/alternatives/c06_gone/double__x.py"),
-        "tests/alternatives/c06_gone/double__x.py: it belongs to no exercise",
+    "orphaned alternative": (
+        add("tests/alternatives/c06_gone/double.toml", ""),
+        "tests/alternatives/c06_gone/double.toml: it belongs to no exercise: the name has to be <exercise>.toml",
     ),
-    "wrong ending": (add(f"tests/alternatives/{S}/double__x.cpp"), "double__x.cpp: it belongs to no exercise"),
+    "alternative as a file": (
+        add(f"tests/alternatives/{S}/double__sum.py"),
+        "double__sum.py: it belongs to no exercise",
+    ),
+    "alternatives not TOML": (alternative("[sum]", "[sum"), f"{OTHER_FILE}: it is not valid TOML: "),
+    "an alternative with words": (
+        alternative("[sum]", '[sum]\nsays = "words"'),
+        f"{OTHER_FILE}, sum: it has the unknown key 'says'; known are code, edits, find, with.",
+    ),
+    "an alternative with a state": (
+        alternative("[sum]", '[sum]\nstatus = "passed"'),
+        "sum: it has the unknown key 'status'",
+    ),
+    "an alternative without a form": (
+        alternative('with = "x + x"\n', ""),
+        f"{OTHER_FILE}, sum: it needs exactly one of: find and with; edits; code.",
+    ),
+    "an alternative found nowhere": (alternative("2 * x", "2 * y"), f"{OTHER_FILE}, sum: '2 * y' occurs 0 times"),
     "alternative of another function": (
-        edit(f"tests/alternatives/{S}/double__sum.py", "double", "single"),
-        f"tests/alternatives/{S}/double__sum.py: it does not define double",
+        table("odd", 'code = "def single(x):\\n    return x + x"', OTHER_FILE),
+        f"{OTHER_FILE}, odd: it does not define double, so the reference is graded.",
+    ),
+    "an alternative that is the reference": (
+        table("same", 'code = "def double(x):\\n    return 2*x  # twice"', OTHER_FILE),
+        f"{OTHER_FILE}, same: its code is that of the reference, apart from layout and comments.",
+    ),
+    "an alternative that is a mutant": (
+        table("same", 'find = "2 * x"\nwith = "3*x"', OTHER_FILE),
+        f"{OTHER_FILE}, same: its code is that of the mutant thrice, apart",
+    ),
+    "the same alternative twice": (
+        table("thrice", 'code = "def double(x):\\n    return x+x"', OTHER_FILE),
+        f"{OTHER_FILE}, thrice: its code is that of the alternative sum, apart",
     ),
     "orphaned exercise": (add("exercises/csrc/c05_gone.cpp"), "exercises/csrc/c05_gone.cpp: it belongs to no exercise"),
     "orphaned solution": (add("solutions/c06_gone.py"), "solutions/c06_gone.py: it belongs to no exercise"),
@@ -306,7 +340,7 @@ def test_a_rule_finds(case, root):
     assert any(words in finding for finding in findings), findings
 
 
-def test_a_malformed_mutant_does_not_hide_the_others(root):
+def test_a_malformed_table_does_not_hide_the_others(root):
     mutant('find = "2 * x"', 'find = "2 * y"')(root)
     assert [trial.name for trial in lint.trials(load(root)) if trial.kind == "mutant"] == ["shape", "none"]
     mutant('find = "2 * y"', "find = ")(root)
@@ -336,7 +370,7 @@ def test_a_mutant_in_cpp_differs_by_more_than_comments(root):
     exercise = replace(load(root).exercise("c05.double"), kind="ort")
     solution = '// ANSWER c05.double: twice\nauto s = "//";  int a = 1;\n// END\n'
     made = [
-        mutants.Mutant(exercise, name, "words", "failed", text, "")
+        mutants.KnownAnswer(exercise, "mutant", name, text, status="failed", says="words")
         for name, text in {
             "spaces": 'auto s="//"; // the same\nint a\n= 1;',
             "comment": 'auto s = /* words */ "//"; int a = 1;',
@@ -344,10 +378,10 @@ def test_a_mutant_in_cpp_differs_by_more_than_comments(root):
             "again": 'auto s = "/";\n\nint a = 1;',
         }.items()
     ]
-    assert [(problem.mutant, problem.sentence.split(",")[0]) for problem in mutants.repeated(made, solution)] == [
+    assert [(problem.name, problem.sentence.split(",")[0]) for problem in mutants.repeated(made, solution)] == [
         ("spaces", "its code is that of the reference"),
         ("comment", "its code is that of the reference"),
-        ("again", "its code is that of text"),
+        ("again", "its code is that of the mutant text"),
     ]
 
 
@@ -360,7 +394,7 @@ TRIED = {
     "other reason": (mutant("got nothing", "got a list"), "mutant none: it is rejected for another reason"),
     "other state": (mutant("return None", "raise ValueError"), "mutant none: expected failed, got error"),
     "wrong alternative": (
-        edit(f"tests/alternatives/{S}/double__sum.py", "x + x", "x"),
+        alternative("x + x", "x"),
         "alternative sum: expected passed, got failed",
     ),
     "a stub that does something": (
@@ -382,7 +416,7 @@ def test_a_trial_finds(case, root, server):
 
 
 def test_lint_exits_1_and_names_what_is_wrong(root):
-    mutant("None", "x + x")(root)
+    mutant("None", "2.0 * x")(root)
     done = oplab(root, "lint-course", "c05.double")
     assert done.returncode == 1
     assert "c05.double: mutant none: expected failed, got passed" in done.stdout
@@ -392,8 +426,7 @@ def test_lint_exits_1_and_names_what_is_wrong(root):
 
 
 def test_repeat_finds_what_fails_now_and_then_and_says_how_to_see_it_again(root):
-    other = f"tests/alternatives/{S}/double__sum.py"
-    edit(other, "return x + x", "return x + x if x.flatten()[0] > 0 else x")(root)
+    alternative("x + x", "x + x if x.flatten()[0] > 0 else x")(root)
     done = oplab(root, "lint-course", "--repeat", "20")
     assert done.returncode == 1
     count = done.stdout.count("c05.double: alternative sum: expected passed, got failed")

@@ -1,5 +1,0 @@
-def dtypes():
-    def symbolic(g, x):
-        return g.op("Div", g.op("Log", x), g.op("Log", torch.tensor(10, dtype=x.type().dtype())))
-
-    torch.onnx.register_custom_op_symbolic("aten::log10", symbolic, 9)

@@ -1,5 +1,0 @@
-def dtypes():
-    def symbolic(g, x):
-        return g.op("Div", g.op("Log", x), torch.tensor(math.log(10), dtype=torch.float64))
-
-    torch.onnx.register_custom_op_symbolic("aten::log10", symbolic, 9)
