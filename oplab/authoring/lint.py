@@ -69,6 +69,7 @@ class Trial:
 
     @property
     def id(self) -> str:
+        """``c04.asinh: mutant misspelt``."""
         return f"{self.exercise.id}: {self.kind} {self.name}".strip()
 
     def command(self, seed: int) -> str:

@@ -1,106 +1,18 @@
-"""The authors' tools on a small course of their own: what they make works, and each broken promise is found."""
+"""``oplab lint-course`` on a small course of its own: each broken promise is found."""
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from oplab.authoring import lint, mutants
-from oplab.authoring.new import Plan, create
 from oplab.course.manifest import load
-from oplab.errors import OplabError
 from oplab.grading.client import Server
-from tests.support import ROOT
-from tests.support.fixture_course import command
-
-MANIFEST = """\
-# The first comment.
-title = "Small"   # beside a key
-
-[[chapter]]
-stem = "03_before"
-title = "Before"
-minutes = 5
-
-# This comment belongs to chapter 09.
-[[chapter]]
-stem = "09_after"
-title = "After"
-minutes = 5
-"""
-DOUBLE = Plan("c05.double", "return 2 * x", "Twice, and more")
-MUTANTS = """\
-# One in each form.
-[thrice]
-says = "The result is 3 * x"
-find = "2 * x"
-with = "3 * x"
-
-[shape]
-says = "expected float32[3, 4], got float32[4, 3]"
-edits = [["return 2 * x", "return x.T"], ["def double(x: torch.Tensor)", "def double(x: torch.Tensor, two=2)"]]
-
-[none]
-says = "got nothing"
-code = '''
-def double(x):
-    return None
-'''
-"""
-
-
-S = "c05_twice_and_more"
-MUTANT_FILE = f"tests/mutants/{S}/double.toml"
-OTHER_FILE = f"tests/alternatives/{S}/double.toml"
-
-
-def begin(folder: Path) -> Path:
-    folder.mkdir(parents=True)
-    (folder / "course.toml").write_text(MANIFEST)
-    (folder / "build").mkdir()
-    (folder / "csrc").symlink_to(ROOT / "csrc")
-    for part in ("lib", "cache"):
-        (folder / "build" / part).symlink_to(ROOT / "build" / part)
-    return folder
-
-
-def finish(root: Path) -> Path:
-    """What an author does after `new-exercise`; the empty chapters go."""
-    create(load(root), DOUBLE)
-    stem = "c05_twice_and_more"
-    for name, changes in {
-        f"solutions/{stem}.py": {
-            "WRITE: what double does, as a specification that can be run": "Twice x",
-            "x  # WRITE: the reference": "2 * x",
-        },
-        f"oplab/checks/{stem}.py": {
-            "WRITE: what is judged, in one sentence": "values",
-            'x, name="y")  # WRITE: the expected value; likely={"The result is …: …": …}': (
-                '2 * x, name="y", likely={"The result is 3 * x": 3 * x})'
-            ),
-        },
-        "notebooks/src/05_twice_and_more.py": {"WRITE: the lesson": "Twice", "WRITE: what to do": "write it"},
-        "course.toml": {"WRITE: a question that leads on.": "Add?", "WRITE: something more concrete.": "x + x"},
-    }.items():
-        text = (root / name).read_text()
-        for old, new in changes.items():
-            assert old in text, f"{old!r} is not in {name}"
-            text = text.replace(old, new)
-        (root / name).write_text(text)
-    text = (root / "course.toml").read_text()
-    text = re.sub(r'\[\[chapter\]\]\nstem = "0[39]_\w+"\n.*\n.*\n', "", text)
-    (root / "course.toml").write_text(text)
-    (root / "notebooks" / "05_twice_and_more.ipynb").write_text("{}")
-    (root / MUTANT_FILE).write_text(MUTANTS)
-    (root / OTHER_FILE).parent.mkdir(parents=True)
-    (root / OTHER_FILE).write_text('[sum]\nfind = "2 * x"\nwith = "x + x"\n')
-    return root
+from tests.support.authoring_course import MUTANT_FILE, MUTANTS, OTHER_FILE, S, add, begin, edit, finish, oplab, remove
 
 
 @pytest.fixture(scope="module")
@@ -119,39 +31,10 @@ def server():
         yield running
 
 
-def oplab(root: Path, *args: str) -> subprocess.CompletedProcess:
-    line, env = command(root, *args)
-    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=900, cwd=root)
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
-
-
 def test_a_finished_exercise_has_no_finding(finished):
     done = oplab(finished, "lint-course")
     assert done.returncode == 0, done.stdout
     assert done.stdout == "1 exercises, 12 rules, 7 answers graded: all as promised.\n"
-
-
-def edit(name: str, old: str, new: str):
-    def change(root: Path) -> None:
-        path = root / name
-        text = path.read_text()
-        assert old in text
-        path.write_text(text.replace(old, new))
-
-    return change
-
-
-def add(name: str, text: str = "x = 1\n"):
-    def change(root: Path) -> None:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-
-    return change
-
-
-def remove(name: str):
-    return lambda root: (root / name).unlink()
 
 
 def mutant(old: str, new: str):
@@ -452,121 +335,3 @@ def test_seed_and_repeat_exclude_each_other(root):
 
 
 # new-exercise -----------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def fresh(tmp_path) -> Path:
-    return begin(tmp_path / "fresh")
-
-
-def test_new_chapter_keeps_every_line_of_the_manifest(fresh):
-    done = oplab(fresh, "new-exercise", "c05.double", "--goal", 'say "2x"', "--title", "Twice, and more")
-    assert done.returncode == 0, done.stderr
-    lines = (fresh / "course.toml").read_text().splitlines()
-    rest = iter(lines)
-    assert all(line in rest for line in MANIFEST.splitlines())  # all there, in order
-    assert [chapter.stem for chapter in load(fresh).chapters] == ["03_before", "05_twice_and_more", "09_after"]
-    assert lines[lines.index("# This comment belongs to chapter 09.") + 1] == "[[chapter]]"
-    assert load(fresh).exercise("c05.double").goal == 'say "2x"'
-
-
-@pytest.mark.parametrize("id", ["c03.first", "c09.last", "c99.end"])
-def test_place_in_the_manifest(id, fresh):
-    for name in ("one", "two"):
-        create(load(fresh), Plan(f"{id}_{name}", "do it", "End" if "99" in id and name == "one" else ""))
-    text = (fresh / "course.toml").read_text()
-    rest = iter(text.splitlines())
-    assert all(line in rest for line in MANIFEST.splitlines())
-    assert "\n\n\n" not in text
-    chapter = load(fresh).chapter(id[:3])
-    assert [exercise.id for exercise in chapter.exercises] == [f"{id}_one", f"{id}_two"]
-
-
-@pytest.mark.parametrize("kind", ["python", "ort", "torch"])
-def test_the_skeleton_works_from_the_first_minute(kind, fresh, server):
-    """Stub todo, solution passes, the mutant is rejected; what is unfinished is all that the lint finds."""
-    create(load(fresh), Plan("c05.my_copy", "copy x", "Copies", kind))
-    course = load(fresh)
-    outcomes = {trial.kind: trial.problem(lint.attempt(course, trial, server)) for trial in lint.trials(course)}
-    assert outcomes.pop("mutant").startswith("it is rejected for another reason: 'WRITE:")
-    assert outcomes == {"stub": "", "edited stub": "", "solution": ""}
-    kinds = {
-        re.sub(r".*?(unfinished|mutant|is missing|no exercise).*", r"\1", str(entry)) for entry in lint.lint(course)
-    }
-    assert kinds == {"unfinished", "mutant", "is missing", "no exercise"}  # the notebook, and the two empty chapters
-
-
-def test_a_file_that_somebody_works_in_only_grows(root):
-    file = root / "exercises" / f"{S}.py"
-    mine = file.read_text().replace('raise todo("c05.double")', "return x * 2.0")
-    file.write_text(mine)
-    create(load(root), Plan("c05.half", "return x / 2"))
-    assert file.read_text().startswith(mine)
-    assert 'raise todo("c05.half")' in file.read_text()
-    assert "ANSWER c05.double" in (root / "solutions" / f"{S}.py").read_text()
-
-
-@pytest.mark.parametrize(
-    ("plan", "before", "words"),
-    [
-        (Plan("c05.double", "x"), None, "c05.double exists already."),
-        (Plan("c5.x", "x"), None, "'c5.x' is no exercise's id."),
-        (Plan("c05.Double", "x"), None, "is no exercise's id."),
-        (Plan("c05.x", " "), None, "has to be one line of text."),
-        (Plan("c05.x", "a\nb"), None, "has to be one line of text."),
-        (Plan("c05.x", "x", kind="rust"), None, "There is no kind rust."),
-        (Plan("c07.x", "x"), None, "There is no chapter 07 yet."),
-        (Plan("c05.x", "x", "Another title"), None, "is called 'Twice, and more'."),
-        (
-            Plan("c05.x", "x"),
-            add(f"solutions/{S}.py", "def x():\n    pass\n"),
-            f"solutions/{S}.py is there already, with a function x.",
-        ),
-        (
-            Plan("c05.x", "x"),
-            add(f"exercises/{S}.py", "def x():\n    pass\n"),
-            f"exercises/{S}.py is there already, with a function x.",
-        ),
-        (
-            Plan("c05.x", "x"),
-            add(f"oplab/checks/{S}.py", "def judge_x():\n    pass\n"),
-            "is there already, with judge_x.",
-        ),
-        (Plan("c05.x", "x"), add(f"tests/mutants/{S}/x.toml"), "x.toml is there already, with a file."),
-        (Plan("c05.x", "x", kind="ort"), add("solutions/csrc/c05_x.cpp"), "solutions/csrc/c05_x.cpp is there already"),
-        (
-            Plan("c05.x", "x", kind="torch"),
-            add("exercises/csrc/c05_x.cpp"),
-            "exercises/csrc/c05_x.cpp is there already",
-        ),
-        (Plan("c05.x", "x"), edit(f"solutions/{S}.py", "def double(", "def double(("), "is not valid Python"),
-    ],
-)
-def test_new_exercise_refuses_and_changes_nothing(plan, before, words, root):
-    if before:
-        before(root)
-    files = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts}
-    with pytest.raises(OplabError, match=re.escape(words)):
-        create(load(root), plan)
-    assert {
-        path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts
-    } == files
-
-
-def test_a_write_that_fails_takes_the_others_back(root):
-    """A folder stands where the notebook's source would be written."""
-    shutil.rmtree(root / "notebooks" / "src")
-    (root / "notebooks" / "src").write_text("")
-    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts}
-    with pytest.raises(OplabError, match="Nothing was changed|cannot be read"):
-        create(load(root), Plan("c05.x", "x"))
-    assert {
-        path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts
-    } == before
-
-
-def test_the_manifest_stays_valid_json_strings(fresh):
-    goal = 'tab\tquote" back\\slash é'
-    create(load(fresh), Plan("c03.odd", goal))
-    assert load(fresh).exercise("c03.odd").goal == goal
-    assert json.dumps(goal, ensure_ascii=False) in (fresh / "course.toml").read_text()

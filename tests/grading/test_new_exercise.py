@@ -1,0 +1,151 @@
+"""``oplab new-exercise``: what it makes works, and nothing that exists is changed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from oplab.authoring import lint
+from oplab.authoring.new import Plan, create
+from oplab.course.manifest import load
+from oplab.errors import OplabError
+from oplab.grading.client import Server
+from tests.support.authoring_course import MANIFEST, S, add, begin, edit, finish, oplab
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    return finish(begin(tmp_path_factory.mktemp("authors") / "course"))
+
+
+@pytest.fixture
+def root(finished, tmp_path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "course", symlinks=True))
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server() as running:
+        yield running
+
+
+@pytest.fixture
+def fresh(tmp_path) -> Path:
+    return begin(tmp_path / "fresh")
+
+
+def test_new_chapter_keeps_every_line_of_the_manifest(fresh):
+    done = oplab(fresh, "new-exercise", "c05.double", "--goal", 'say "2x"', "--title", "Twice, and more")
+    assert done.returncode == 0, done.stderr
+    lines = (fresh / "course.toml").read_text().splitlines()
+    rest = iter(lines)
+    assert all(line in rest for line in MANIFEST.splitlines())  # all there, in order
+    assert [chapter.stem for chapter in load(fresh).chapters] == ["03_before", "05_twice_and_more", "09_after"]
+    assert lines[lines.index("# This comment belongs to chapter 09.") + 1] == "[[chapter]]"
+    assert load(fresh).exercise("c05.double").goal == 'say "2x"'
+
+
+@pytest.mark.parametrize("id", ["c03.first", "c09.last", "c99.end"])
+def test_place_in_the_manifest(id, fresh):
+    for name in ("one", "two"):
+        create(load(fresh), Plan(f"{id}_{name}", "do it", "End" if "99" in id and name == "one" else ""))
+    text = (fresh / "course.toml").read_text()
+    rest = iter(text.splitlines())
+    assert all(line in rest for line in MANIFEST.splitlines())
+    assert "\n\n\n" not in text
+    chapter = load(fresh).chapter(id[:3])
+    assert [exercise.id for exercise in chapter.exercises] == [f"{id}_one", f"{id}_two"]
+
+
+@pytest.mark.parametrize("kind", ["python", "ort", "torch"])
+def test_the_skeleton_works_from_the_first_minute(kind, fresh, server):
+    """Stub todo, solution passes, the mutant is rejected; what is unfinished is all that the lint finds."""
+    create(load(fresh), Plan("c05.my_copy", "copy x", "Copies", kind))
+    course = load(fresh)
+    outcomes = {trial.kind: trial.problem(lint.attempt(course, trial, server)) for trial in lint.trials(course)}
+    assert outcomes.pop("mutant").startswith("it is rejected for another reason: 'WRITE:")
+    assert outcomes == {"stub": "", "edited stub": "", "solution": ""}
+    kinds = {
+        re.sub(r".*?(unfinished|mutant|is missing|no exercise).*", r"\1", str(entry)) for entry in lint.lint(course)
+    }
+    assert kinds == {"unfinished", "mutant", "is missing", "no exercise"}  # the notebook, and the two empty chapters
+
+
+def test_a_file_that_somebody_works_in_only_grows(root):
+    file = root / "exercises" / f"{S}.py"
+    mine = file.read_text().replace('raise todo("c05.double")', "return x * 2.0")
+    file.write_text(mine)
+    create(load(root), Plan("c05.half", "return x / 2"))
+    assert file.read_text().startswith(mine)
+    assert 'raise todo("c05.half")' in file.read_text()
+    assert "ANSWER c05.double" in (root / "solutions" / f"{S}.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("plan", "before", "words"),
+    [
+        (Plan("c05.double", "x"), None, "c05.double exists already."),
+        (Plan("c5.x", "x"), None, "'c5.x' is no exercise's id."),
+        (Plan("c05.Double", "x"), None, "is no exercise's id."),
+        (Plan("c05.x", " "), None, "has to be one line of text."),
+        (Plan("c05.x", "a\nb"), None, "has to be one line of text."),
+        (Plan("c05.x", "x", kind="rust"), None, "There is no kind rust."),
+        (Plan("c07.x", "x"), None, "There is no chapter 07 yet."),
+        (Plan("c05.x", "x", "Another title"), None, "is called 'Twice, and more'."),
+        (
+            Plan("c05.x", "x"),
+            add(f"solutions/{S}.py", "def x():\n    pass\n"),
+            f"solutions/{S}.py is there already, with a function x.",
+        ),
+        (
+            Plan("c05.x", "x"),
+            add(f"exercises/{S}.py", "def x():\n    pass\n"),
+            f"exercises/{S}.py is there already, with a function x.",
+        ),
+        (
+            Plan("c05.x", "x"),
+            add(f"oplab/checks/{S}.py", "def judge_x():\n    pass\n"),
+            "is there already, with judge_x.",
+        ),
+        (Plan("c05.x", "x"), add(f"tests/mutants/{S}/x.toml"), "x.toml is there already, with a file."),
+        (Plan("c05.x", "x", kind="ort"), add("solutions/csrc/c05_x.cpp"), "solutions/csrc/c05_x.cpp is there already"),
+        (
+            Plan("c05.x", "x", kind="torch"),
+            add("exercises/csrc/c05_x.cpp"),
+            "exercises/csrc/c05_x.cpp is there already",
+        ),
+        (Plan("c05.x", "x"), edit(f"solutions/{S}.py", "def double(", "def double(("), "is not valid Python"),
+    ],
+)
+def test_new_exercise_refuses_and_changes_nothing(plan, before, words, root):
+    if before:
+        before(root)
+    files = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts}
+    with pytest.raises(OplabError, match=re.escape(words)):
+        create(load(root), plan)
+    assert {
+        path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts
+    } == files
+
+
+def test_a_write_that_fails_takes_the_others_back(root):
+    """A folder stands where the notebook's source would be written."""
+    shutil.rmtree(root / "notebooks" / "src")
+    (root / "notebooks" / "src").write_text("")
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts}
+    with pytest.raises(OplabError, match="Nothing was changed|cannot be read"):
+        create(load(root), Plan("c05.x", "x"))
+    assert {
+        path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts
+    } == before
+
+
+def test_the_manifest_stays_valid_json_strings(fresh):
+    goal = 'tab\tquote" back\\slash é'
+    create(load(fresh), Plan("c03.odd", goal))
+    assert load(fresh).exercise("c03.odd").goal == goal
+    assert json.dumps(goal, ensure_ascii=False) in (fresh / "course.toml").read_text()
