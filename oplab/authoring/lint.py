@@ -69,6 +69,7 @@ class Trial:
 
     @property
     def id(self) -> str:
+        """The exercise, the kind and the name, such as ``c04.asinh: mutant no_pi``."""
         return f"{self.exercise.id}: {self.kind} {self.name}".strip()
 
     def command(self, seed: int) -> str:
