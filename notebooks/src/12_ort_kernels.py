@@ -30,7 +30,6 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -39,7 +38,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, RuntimeException
 
-from oplab import lesson, ops, quiet_exports, raises, session
+from oplab import lesson, ops, paths, quiet_exports, raises, session
 from oplab.toolchain.build import BuildFailed, compile_exercise, host_path, library_path
 
 lab = lesson("12_ort_kernels")
@@ -969,7 +968,7 @@ print("the same bits:", np.array_equal(run(load(my_add, made), a, b), run(ready,
 # `csrc/ort_ops/CMakeLists.txt` is the course's own, and you can now read every line of it. Three things go further:
 
 # %%
-course = (Path(ops.__file__).parents[1] / "csrc" / "ort_ops" / "CMakeLists.txt").read_text()
+course = (paths.root() / "csrc" / "ort_ops" / "CMakeLists.txt").read_text()
 for words, why in {
     "file(STRINGS compile_flags.txt OPLAB_FLAGS)": "one list of flags, read by the Python build too",
     "-Wl,-z,defs": "a function that is used and never defined is an error now, not when the library is loaded",
@@ -1011,7 +1010,7 @@ for words, why in {
 # In the real program these calls stand here:
 
 # %%
-host = Path(ops.__file__).parents[1] / "csrc" / "host"
+host = paths.root() / "csrc" / "host"
 calls = ["RegisterCustomOpsLibrary(", "RegisterCustomOps(", "Ort::Session(", "CreateTensor(", ".Run(", "InitApi("]
 for call in calls:
     files = [file.name for file in sorted(host.glob("*.cpp")) if call in file.read_text()]
