@@ -24,7 +24,7 @@ SETTINGS = {
 
 
 def write_overrides(prefix: Path) -> Path:
-    """Merges SETTINGS into the environment's overrides.json; what else stands there stays."""
+    """Merges SETTINGS into the environment's overrides.json; what else is there stays."""
     path = prefix / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

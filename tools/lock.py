@@ -34,7 +34,7 @@ def find_uv(scratch: Path) -> str:
 
 
 def compile_lock(uv: str, project: Path, output: Path) -> str:
-    """The lock's text. What stands in ``output`` is kept where it still fits, so that a lock changes little."""
+    """The lock's text. What is in ``output`` is kept where it still fits, so that a lock changes little."""
     command = [uv, "pip", "compile", "--quiet", "--universal", "--python-version", f"3.{OLDEST}", "--extra", "dev"]
     command += ["--no-header", "--no-emit-index-url", "--no-emit-find-links", "--annotation-style", "line"]
     subprocess.run([*command, str(project), "--output-file", str(output)], check=True)
@@ -45,7 +45,7 @@ def compile_lock(uv: str, project: Path, output: Path) -> str:
 
 
 def check_wheels(uv: str, lock: Path) -> None:
-    """Every pin has a wheel for every Python and system promised; so nobody has to compile a package."""
+    """Every pin has a wheel for every Python and system promised; so no package has to be compiled."""
     for minor in range(OLDEST, NEWEST + 1):
         for platform in PLATFORMS:
             command = [uv, "pip", "compile", "--quiet", str(lock), "--python-version", f"3.{minor}", "--no-deps"]

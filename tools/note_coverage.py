@@ -64,7 +64,7 @@ def main() -> int:
         place = "" if row.planned else section(row)
         if place is None:
             print(
-                f"{PAGE.name}: `{row.words}` stands in no chapter of {', '.join(row.chapters)} ({row.teaches})",
+                f"{PAGE.name}: `{row.words}` is in no chapter of {', '.join(row.chapters)} ({row.teaches})",
                 file=sys.stderr,
             )
             wrong += 1

@@ -38,7 +38,7 @@ _ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}\b|/tmp/|/home/|site-packages")
 
 
 def read_source(path: Path) -> nbformat.NotebookNode:
-    """The notebook that a source stands for: cells without outputs, ids that depend on nothing but their place and text."""
+    """The notebook of a source: cells without outputs, ids that depend on nothing but their place and text."""
     notebook = jupytext.read(path, fmt="py:percent")
     notebook.metadata = nbformat.from_dict(
         {

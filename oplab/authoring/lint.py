@@ -429,7 +429,7 @@ def _solution(course: Course, exercise: Exercise) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files below a folder; what tools leave behind is not one of them."""
+    """The files below a folder; what tools leave there is not one of them."""
     return sorted(
         path
         for path in folder.rglob("*")

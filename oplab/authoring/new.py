@@ -30,7 +30,7 @@ class Plan:
 
     Attributes:
         id: ``c05.clip``.
-        goal: one line; it stands in the manifest and beside the TODO.
+        goal: one line, for the manifest and the TODO.
         title: the chapter's title; needed for a new chapter, must be left out for one that exists.
         kind: one of :data:`oplab.course.manifest.KINDS`.
     """
@@ -218,7 +218,7 @@ def _validate(course: Course, plan: Plan, texts: dict[Path, str]) -> None:
                 ast.parse(text)
             except SyntaxError as error:
                 raise OplabError(
-                    f"{path.relative_to(course.root).as_posix()}, line {error.lineno}: {error.msg}.", "Mend that first."
+                    f"{path.relative_to(course.root).as_posix()}, line {error.lineno}: {error.msg}.", "Fix that first."
                 ) from None
 
 
@@ -246,7 +246,7 @@ def _has(path: Path, function: str) -> bool:
         return path.exists() and stubs.function_span(_text(path), function) is not None
     except SyntaxError as error:
         raise OplabError(
-            f"{path.name} is not valid Python: line {error.lineno}, {error.msg}.", "Mend that first."
+            f"{path.name} is not valid Python: line {error.lineno}, {error.msg}.", "Fix that first."
         ) from None
 
 

@@ -74,7 +74,7 @@ def image(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
 
 
 def pack(path: Path, target: Path) -> None:
-    """Bring a model and the weights beside it into one file: an exporter may write either form."""
+    """Bring a model and the weights next to it into one file: an exporter may write either form."""
     model = onnx.load(path, load_external_data=False)
     for tensor in graphs.tensors(model):
         place = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)

@@ -89,7 +89,7 @@ def given(model: onnx.ModelProto) -> set[str]:
 
 
 def expect_sorted(model: onnx.ModelProto) -> None:
-    """Each node after those that it reads from, and no name that nobody makes."""
+    """Each node after those that it reads from, and no input without a producer."""
     made = given(model) | {name for node in model.graph.node for name in node.output}
     ready = given(model)
     for node in model.graph.node:
@@ -313,7 +313,7 @@ def judge_shapes(v: Judge) -> None:
 
 
 def expect_shapes(got: dict[str, Any], model: onnx.ModelProto, title: str) -> None:
-    """Compare two dicts of shapes, and say what usually stands behind a difference."""
+    """Compare two dicts of shapes, and say what usually causes a difference."""
     right = shapes_of(model)
     initial = {tensor.name for tensor in model.graph.initializer}
     ends = {value.name for value in [*model.graph.input, *model.graph.output]}
@@ -807,7 +807,7 @@ def judge_inventory(v: Judge) -> None:
 
 
 def expect_rows(got: list[Any], model: onnx.ModelProto, title: str) -> None:
-    """Compare rows in any order, and say what usually stands behind a difference."""
+    """Compare rows in any order, and say what usually causes a difference."""
     right = rows_of(model)
     for row in got:
         if type(row) is not list or len(row) != 6:
@@ -856,7 +856,7 @@ def shown(row: tuple) -> str:
 
 
 def why_row(row: Row, left: list[tuple], right: list[Row], model: onnx.ModelProto) -> str:
-    """What usually stands behind a row that is missing."""
+    """The usual cause of a missing row."""
     near = [other for other in left if not any(same_row(other, entry) for entry in right)]
     for index, cause in (
         (2, "The version is the one that its place imports: a function has an opset_import of its own."),

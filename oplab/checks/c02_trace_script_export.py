@@ -448,7 +448,7 @@ def torchscript(rng: np.random.Generator, names: list[str], kind: str) -> bytes:
 
 
 def made(rng: np.random.Generator, names: list[str], kind: str) -> bytes:
-    """A model of ONNX nodes: a chain in which each of the inputs stands where ``kind`` puts the second one.
+    """A model of ONNX nodes: a chain in which each of the inputs is where ``kind`` puts the second one.
 
     ``names`` holds three inputs a, b, c; a and c are always used.
     """

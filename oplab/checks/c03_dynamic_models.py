@@ -33,7 +33,7 @@ def image(shape: Sequence[int], rng: np.random.Generator) -> np.ndarray:
 
 
 def in_one_file(path: Path, target: Path) -> None:
-    """A model and the weights beside it as one file: an exporter may write either form."""
+    """A model and the weights next to it as one file: an exporter may write either form."""
     model = onnx.load(path, load_external_data=False)
     for tensor in graphs.tensors(model):
         place = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)

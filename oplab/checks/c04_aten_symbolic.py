@@ -1,4 +1,4 @@
-"""Checks of chapter 04: what each symbolic function writes, judged by its graph and on inputs that nobody has seen before."""
+"""Checks of chapter 04: what each symbolic function writes, judged by its graph and on fresh inputs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def exported(v: Judge, name: str, opset: int, dtype: str, shapes: Sequence[tuple
 
 
 def expect_valid(model: onnx.ModelProto) -> None:
-    """onnx.checker, and what usually stands behind its refusal here."""
+    """onnx.checker, and the usual cause of its refusal here."""
     try:
         graphs.expect_valid(model)
     except WrongAnswer as error:

@@ -187,7 +187,7 @@ def _expect_translated(model: onnx.ModelProto) -> None:
 
 
 def expect_valid(model: onnx.ModelProto) -> None:
-    """onnx.checker with full shape inference, and what usually stands behind its refusal here."""
+    """onnx.checker with full shape inference, and the usual cause of its refusal here."""
     try:
         graphs.expect_valid(model)
     except WrongAnswer as error:

@@ -85,7 +85,7 @@ def expect_kind(node: onnx.NodeProto, name: str, kind: str, likely: str = "") ->
 
 
 def known_attributes(node: onnx.NodeProto, names: Sequence[str]) -> None:
-    """Demand that the node has no attribute beside these."""
+    """Demand that the node has no other attribute than these."""
     foreign = sorted(entry.name for entry in node.attribute if entry.name not in names)
     if foreign:
         raise WrongAnswer(

@@ -338,7 +338,7 @@ _GRADIENT_CAUSES = {
 
 
 def expect_gradients(v: Judge, case: Sum, numbers: tuple[float, float], upstream: np.ndarray, wanted: str) -> None:
-    """alpha and beta times what comes from behind, for each of the inputs that ask for a gradient."""
+    """alpha and beta times the incoming gradient, for each of the inputs that ask for a gradient."""
     title = f"gradients of {wanted} {case.title(*numbers)}"
     error = v.error(title)
     if error:
@@ -376,7 +376,7 @@ def _sum_inputs(node: onnx.NodeProto) -> str:
 
 @dataclass(frozen=True)
 class Resized:
-    """One export of DynamicResize: what stands behind it, and whether the axes of ``x`` are dynamic."""
+    """One export of DynamicResize: what follows it, and whether the axes of ``x`` are dynamic."""
 
     opset: int
     behind: str

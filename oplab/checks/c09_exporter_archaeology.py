@@ -178,7 +178,7 @@ def _run_cosh(v: Judge, model: onnx.ModelProto, size: tuple[int, ...]) -> None:
 
 # --- port_python_op ------------------------------------------------------------------------------------------------
 
-# Chains of Functions: (name, arguments), then an ordinary operator where "add" stands.
+# Chains of Functions: (name, arguments), then an ordinary operator at "add".
 CHAINS: dict[str, list[tuple[str, tuple[float, ...]]]] = {
     "clip, relu": [("MyClip", (-1.0, 0.75)), ("MyRelu", ())],
     "relu, scale, relu": [("MyRelu", ()), ("MyScale", (-2.5,)), ("add", (1.0,)), ("MyRelu", ())],
@@ -513,7 +513,7 @@ def _functions() -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
     }
 
 
-# What each mode leaves of each function: the operators, and how many nodes of ONNX's own stay beside them.
+# What each mode leaves of each function: the operators, and how many of ONNX's own nodes stay with them.
 _LEFT = {
     "asinh(x) * x": (["aten::asinh"], ["aten::asinh", "aten::mul.Tensor"], {"Mul": 1}),
     "relu(x) * x": ([], ["aten::mul.Tensor", "aten::relu"], {"Relu": 1, "Mul": 1}),

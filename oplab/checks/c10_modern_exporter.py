@@ -234,7 +234,7 @@ class Call:
         return given["alpha"], given["beta"]
 
     def module(self, function: Callable[..., Any]) -> torch.nn.Module:
-        """A model that calls ``function`` in this way, with an operator behind it."""
+        """A model that calls ``function`` in this way, followed by an operator."""
         import torch
 
         return module_of(lambda a, b: torch.relu(function(a, b, *self.args, **self.kwargs)))
@@ -452,7 +452,7 @@ def pool(points: np.ndarray, size: float, cell: Callable[[np.ndarray], np.ndarra
 
 
 def follow(function: Callable[..., Any], size: float) -> torch.nn.Module:
-    """A model that computes with m behind the operator."""
+    """A model that computes with m after the operator."""
     import torch
 
     class Model(torch.nn.Module):

@@ -46,7 +46,7 @@ def make_model(
 
 
 def rethrow(v: Judge, name: str, causes: Causes = NO_CAUSES) -> None:
-    """Raise what was recorded as an exception under ``name``, with what usually stands behind it."""
+    """Raise what was recorded as an exception under ``name``, with its usual cause."""
     error = v.error(name)
     if error:
         raise explained(error, name, causes, raised=True)
@@ -343,7 +343,7 @@ def my_add_model(
     functions: Sequence[onnx.FunctionProto] = (),
     rank: int = 2,
 ) -> onnx.ModelProto:
-    """MyAdd of a and b (float) and of c and d (double), each behind an Abs of its own, one output for each set of coefficients."""
+    """MyAdd of a and b (float) and of c and d (double), each after its own Abs, one output for each set of coefficients."""
     from onnx import TensorProto, helper
 
     nodes, outputs = [], {}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import onnxruntime
 
 DOMAIN = "c12"
-GUARD = 4096  # elements before and behind each tensor
+GUARD = 4096  # elements before and after each tensor
 UNTOUCHED = np.float32(-1.2345e30)  # what an output holds before the kernel writes to it
 _TERMINATE = re.compile(r"terminate called after throwing an instance of '(.+?)'(?:\s+what\(\):\s*(.*))?")
 
@@ -164,7 +164,7 @@ def _one(
 def _run_between_guards(
     session: onnxruntime.InferenceSession, names: Sequence[str], arrays: list[np.ndarray], shape: tuple[int, ...]
 ) -> tuple[np.ndarray, int]:
-    """The output, and how many elements beside it were written."""
+    """The output, and how many elements outside of it were written."""
     binding, size = session.io_binding(), int(np.prod(shape, dtype=np.int64))
     kept = []  # the binding holds addresses only
     for name, array in zip(names, arrays, strict=True):
