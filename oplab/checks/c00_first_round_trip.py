@@ -247,7 +247,7 @@ CAUSES = {
     "one row less": "NumPy broadcasts [1, 5] to [6, 5] and finds every element equal: compare the shapes first.",
     "one axis less": "NumPy broadcasts [8] to [1, 8] and finds every element equal: compare the shapes first.",
     "double instead of float": "The values are equal but the file gives float64: compare the dtypes too.",
-    "NaN in both": "NaN in both places is no agreement: nobody knows what either model meant. `equal_nan` is for other cases.",
+    "NaN in both": "NaN in both places is not agreement: it is not known what either model meant. `equal_nan` is for other cases.",
     "NaN in ONNX only": "A NaN passes through many comparisons unseen: ask whether every value is finite.",
     "NaN in PyTorch only": "A NaN passes through many comparisons unseen: ask whether every value is finite.",
     "infinity in both": "infinity - infinity is NaN: ask whether every value is finite.",

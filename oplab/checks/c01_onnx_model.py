@@ -95,7 +95,7 @@ def expect_sorted(model: onnx.ModelProto) -> None:
     for node in model.graph.node:
         for name in sorted(set(reads(node)) - ready):
             if name not in made:
-                raise WrongAnswer(f"The node {node.op_type} reads {name!r}, which nobody makes.")
+                raise WrongAnswer(f"The node {node.op_type} reads {name!r}, which no node produces.")
             inside = "" if name in node.input else " One of its bodies reads it: that counts too."
             raise WrongAnswer(
                 f"The node {node.op_type} stands before the node that makes {name!r}, which it reads.{inside}"
@@ -244,7 +244,7 @@ def shape_models(rng: np.random.Generator) -> dict[str, onnx.ModelProto]:
                 doubled = Add(wide, wide)
                 sizes = Shape({letter})
             }}""",
-        "sizes and ranks that nobody knows": f"""
+        "sizes and ranks that are not known": f"""
             <ir_version: 10, opset_import: ["" : 20, "lab" : 1]>
             unknown (float[n, {k}, ?, 0] data, int64[m] target) => (int32 {letter}, float[n] last)
             {{
@@ -619,10 +619,10 @@ def expect_names(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
         cause = " It is read inside a body." if by_body else ""
         cause = " It is an output of the graph." if name in outputs else cause
         raise WrongAnswer(
-            f"{name!r} is read and nobody makes it. Made, and read by nobody: {sorted(made - read)}.{cause}"
+            f"{name!r} is read and no node produces it. Produced and not read: {sorted(made - read)}.{cause}"
         )
     if made - read:
-        raise WrongAnswer(f"{min(made - read)!r} is made and read by nobody now.")
+        raise WrongAnswer(f"{min(made - read)!r} is produced and not read now.")
 
 
 def expect_nothing_else(got: onnx.ModelProto, model: onnx.ModelProto) -> None:

@@ -565,7 +565,7 @@ def _frozen_cause(model: onnx.ModelProto, name: str, want: str, got: Any) -> str
     if got not in ("used", "unused", "missing"):
         return " The answers are 'used', 'unused' and 'missing'."
     if want == "missing":
-        return " The name is not among graph.input, so nobody can feed it."
+        return " The name is not among graph.input, so it cannot be fed."
     if got == "missing":
         return " The name is among graph.input."
     read = any(name in node.input for node in model.graph.node)

@@ -326,8 +326,8 @@ def _why_nobody_asked(registered: list[str], failed: bool) -> str:
     if versions and min(versions) > 13:
         return "The version is the earliest opset that a handler serves, and the file has opset 13."
     if versions and not failed:
-        return "The name is right, and on the dynamo path nobody asks: the export needs dynamo=False."
-    return "Functions are nodes of the kind prim::PythonOp, and on the dynamo path nobody asks."
+        return "The name is right, and the dynamo path does not look for it: the export needs dynamo=False."
+    return "Functions are nodes of the kind prim::PythonOp, and the dynamo path has no such nodes."
 
 
 _HANDLER_CAUSES = {

@@ -404,7 +404,7 @@ def _written(c: Collect, name: str, model: onnx.ModelProto) -> Path:
 
 
 def _watch_kernels(c: Collect, extensions: Any) -> None:
-    """Put a net around each declared kernel: an exception in one would end the process, and nobody would learn why."""
+    """Put a net around each declared kernel: an exception in one would end the process without a reason."""
 
     def netted(body: Any) -> Any:
         def call(*arrays: np.ndarray, **attributes: Any) -> Any:

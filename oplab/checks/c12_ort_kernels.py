@@ -211,7 +211,7 @@ def outcome(v: Judge, op: str, case: Case) -> tuple[str, str]:
         return state, says
     if state == "SIGABRT" and says:
         raise WrongAnswer(
-            f"{case.title}: a C++ exception ({says}) tried to leave a function that C calls. Nobody can catch it there: std::terminate "
+            f"{case.title}: a C++ exception ({says}) tried to leave a function that C calls. It cannot be caught there: std::terminate "
             "ended the process (SIGABRT). Catch it inside and return a status, or do not throw."
         )
     during = str(v.value(f"{case.title}: during"))

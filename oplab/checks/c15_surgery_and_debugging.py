@@ -657,9 +657,9 @@ def _expect_groups(name: str, model: onnx.ModelProto, got: onnx.ModelProto) -> N
     for result, (a, b, p, q) in groups.items():
         node = after.get(result)
         if node is None or (node.domain, node.op_type) != ("oplab", "MyAdd"):
-            who = "nobody" if node is None else f"a node {node.domain or 'ai.onnx'}::{node.op_type}"
+            who = "no node" if node is None else f"a node {node.domain or 'ai.onnx'}::{node.op_type}"
             raise WrongAnswer(
-                f"{name}: {result!r} is {p:.4g} * {a} + {q:.4g} * {b}, a group that can go, but {who} makes it."
+                f"{name}: {result!r} is {p:.4g} * {a} + {q:.4g} * {b}, a group that can go, but {who} produces it."
             )
         attributes = {entry.name: helper.get_attribute_value(entry) for entry in node.attribute}
         pair = [
@@ -689,7 +689,7 @@ def _expect_groups(name: str, model: onnx.ModelProto, got: onnx.ModelProto) -> N
                 f"{name}: the node {node.name}, which belongs to no group that can go, is missing or was changed."
             )
         if result in products and result in after:
-            raise WrongAnswer(f"{name}: the product {result!r} is still there, although nobody reads it now.")
+            raise WrongAnswer(f"{name}: the product {result!r} is still there, although it is not read any more.")
     if len(got.graph.node) != len(model.graph.node) - 2 * len(groups):
         raise WrongAnswer(
             f"{name}: expected {len(model.graph.node) - 2 * len(groups)} nodes, got {len(got.graph.node)}."
@@ -714,8 +714,8 @@ def _expect_clean(name: str, got: onnx.ModelProto) -> None:
     read = {entry for node in got.graph.node for entry in node.input} | set(_names(got.graph.output))
     for tensor in got.graph.initializer:
         if tensor.name not in read:
-            raise WrongAnswer(f"{name}: the initialiser {tensor.name!r} is still in the file, and nobody reads it.")
+            raise WrongAnswer(f"{name}: the initialiser {tensor.name!r} is still in the file, and it is not read.")
     values = {entry for node in got.graph.node for entry in node.output} | set(_names(got.graph.input)) | read
     for value in got.graph.value_info:
         if value.name not in values:
-            raise WrongAnswer(f"{name}: value_info still speaks of {value.name!r}, which nobody makes any more.")
+            raise WrongAnswer(f"{name}: value_info still names {value.name!r}, which no node produces any more.")

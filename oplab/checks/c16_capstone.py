@@ -333,7 +333,7 @@ def expect_open_sizes(model: onnx.ModelProto) -> None:
     if same:
         raise WrongAnswer(
             f"The type of y promises a side of {same[0]!r}, that of photo. It is another one: your fake or your setType gives the "
-            "result the sizes of x, and nobody knows them before the factor is there."
+            "result the sizes of x, and they are not known before the factor is."
         )
 
 

@@ -99,7 +99,7 @@ def moments(kind: str, longest: float) -> list[float]:
 
 
 def seconds(line: list[str], env: dict[str, str]) -> float:
-    """How long a command takes that nobody kills."""
+    """How long a command takes that is not killed."""
     started = time.monotonic()
     subprocess.run(line, env=env, capture_output=True, timeout=300)
     return time.monotonic() - started

@@ -1,4 +1,4 @@
-"""``make test`` itself: a skip that nobody allowed fails, a failed step fails the run, the last line is pytest's."""
+"""``make test`` itself: a skip that is not allowed fails, a failed step fails the run, the last line is pytest's."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def wait_until_ready(page: Any, timeout: float = 240) -> None:
     """Wait for the open notebook and its kernel.
 
     Jupyter's own ``ready`` promises are not awaited: JupyterLab may still replace the panel that they belong to, and a
-    promise that nobody holds any more is collected, which ends ``evaluate`` with an error.
+    promise that is no longer referenced is collected, which ends ``evaluate`` with an error.
     """
     page.wait_for_function(
         f"""() => {{

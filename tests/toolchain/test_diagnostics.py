@@ -133,7 +133,7 @@ class TestErrors:
 
 
 class TestSanitizers:
-    # Past the end of the output: with ONNX Runtime's arena on, the write lands in the arena and nobody notices.
+    # Past the end of the output: with ONNX Runtime's arena on, the write lands in the arena and is not noticed.
     @pytest.mark.parametrize(
         ("wrong", "finding"),
         [

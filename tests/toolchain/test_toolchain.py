@@ -21,7 +21,7 @@ from tests.support.cpp import KERNEL, OPERATOR, write
 
 
 def alive(pid: int) -> bool:
-    """A zombie that nobody has collected yet does not count."""
+    """A zombie that has not been collected yet does not count."""
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
     return bool(state) and not state.startswith("Z")
 
@@ -182,7 +182,7 @@ class TestCache:
         assert cache.key(cxx, how, [source], sanitize=False) != before
 
     def test_a_library_appears_whole(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-        """It is put in its place by one rename on the same disk, so nobody ever sees half of it."""
+        """It is put in its place by one rename on the same disk, so half of it is never seen."""
         moved: list[tuple[Path, Path]] = []
 
         def watching(source: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-# does: leaves a named pipe as evidence, on which a reader would wait for ever
+# does: leaves a named pipe as evidence, on which a reader would never return
 # stopped by: split
 # status: failed
 # says: no evidence

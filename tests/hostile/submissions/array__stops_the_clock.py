@@ -1,4 +1,4 @@
-# does: patches time, blocks signals and runs for ever
+# does: patches time, blocks signals and never ends
 # stopped by: limits
 # status: timeout
 # says: longer than 3 s
