@@ -44,9 +44,17 @@ def build_dir() -> Path:
     Raises:
         OplabError: it cannot be created, or there is no course.
     """
-    folder = root() / "build"
+    return created(root() / "build")
+
+
+def created(folder: Path) -> Path:
+    """The folder itself, created with those above it if it is missing.
+
+    Raises:
+        OplabError: it cannot be created.
+    """
     try:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OplabError(
             f"The folder {folder} cannot be created: {error.strerror}.",

@@ -143,7 +143,7 @@ def build_all(*, say: Callable[[str], object] = print) -> bool:
         BuildFailed: a source file does not compile.
         OplabError: there is no compiler, or no headers, or a folder cannot be written.
     """
-    folder = cache.folder(paths.build_dir() / "lib")
+    folder = paths.created(paths.build_dir() / "lib")
     with cache.one_build(folder / ".lock", say):
         compiler = find_compiler()
         find_headers(say=say)  # reports when it has to fetch them

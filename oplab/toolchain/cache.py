@@ -61,22 +61,6 @@ def _with_headers(sources: Sequence[Path], includes: Sequence[Path]) -> list[Pat
     return list(seen)
 
 
-def folder(folder: Path) -> Path:
-    """The folder itself, created if it is missing.
-
-    Raises:
-        OplabError: it cannot be created.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OplabError(
-            f"The folder {folder} cannot be created: {error.strerror}.",
-            "Make the course's folder writable, or copy the course to a folder of your own.",
-        ) from None
-    return folder
-
-
 @contextlib.contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
     """A folder for half-made files, on the disk where the result goes. One that a killed build left is removed.

@@ -68,7 +68,7 @@ def compile_sanitized(kind: Kind, sanitizer: Sanitizer = "address") -> Path:
     """
     sources, cache = sorted(source_folder(kind).glob("*.cpp")), _exercise_cache()
     # It takes half a minute, and several tests want it at once: one makes it, the others wait.
-    with caches.one_build(caches.folder(cache) / f".{kind}-{sanitizer}.lock"):
+    with caches.one_build(paths.created(cache) / f".{kind}-{sanitizer}.lock"):
         return _cached(sources, (), f"oplab_{kind}_ops-*{SUFFIX}", recipe(kind), sanitizer, cache, 300.0)
 
 
@@ -105,7 +105,7 @@ def compile_driver(source: Path, sanitizer: Sanitizer) -> Path:
     """
     compiler, how = find_compiler(), recipe("ort")
     key = caches.key(compiler, how, [source], sanitize=sanitizer)
-    folder = caches.folder(_exercise_cache())
+    folder = paths.created(_exercise_cache())
     program = folder / f"{source.stem}-{key}"
     if not program.is_file():
         with caches.scratch(folder) as scratch:
@@ -136,7 +136,7 @@ def _cached(
     """A compiled file of the cache. Its key replaces the star in ``name``; the files in ``linked`` are part of the key."""
     compiler = find_compiler()
     key = caches.key(compiler, how, [*sources, *linked], sanitize=sanitize)
-    folder = caches.folder(cache)
+    folder = paths.created(cache)
     library = folder / name.replace("*", key)
     if library.is_file():
         with contextlib.suppress(OSError):
