@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from oplab.errors import OplabError
 from oplab.grading import integrity, protocol
 from oplab.grading.isolation import Isolation
 from oplab.grading.protocol import LOST, Answer, Job
+from oplab.grading.scratch import scratch_folder
 
 START_LIMIT = 120.0
 # Not `-m`: that would put the current folder first on sys.path, where a learner's code could leave an onnx.py.
@@ -28,6 +30,14 @@ _MAIN = "import sys; sys.path.append({root!r}); from oplab.grading.fork_server i
 
 class GraderTampered(OplabError):
     """The grader's own files have changed since the server was first started, and it would have to start again from them."""
+
+
+class _DidNotStart(OplabError):
+    """A server has ended before it was warm; ``killed`` by a signal, or by itself."""
+
+    def __init__(self, message: str, hint: str, killed: bool):
+        super().__init__(message, hint)
+        self.killed = killed
 
 
 class Server:
@@ -62,6 +72,7 @@ class Server:
         self._closed = False
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="oplab-server")
         self._log: Any = None
+        self._folders = ExitStack()
 
     def __enter__(self) -> Server:
         return self
@@ -88,16 +99,29 @@ class Server:
         """
         with self._lock:
             if self.isolation is not None and self.work is None:
-                self.work = Path(tempfile.mkdtemp(prefix="oplab-")).resolve()
+                self.work = self._folders.enter_context(scratch_folder())
             return self.work
 
     def run(self, job: Job) -> Answer:
         """Run one job and wait for its answer; ``answer.lost`` means that the job's supervisor was killed.
 
+        Where the whole server was killed, as by a system that is out of memory, the job runs once more on a new one.
+
         Raises:
             OplabError: the server cannot start, or a message is malformed.
             RuntimeError: the server is closed.
         """
+        self.start()
+        server = self._process
+        answer = self._run(job)
+        if answer.lost and not self._closed and server is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.wait(0.2)  # its end may take a moment to be seen
+            if server.poll() is not None:
+                answer = self._run(job)
+        return answer
+
+    def _run(self, job: Job) -> Answer:
         mine = self._connection()
         if mine is None:
             return LOST
@@ -152,8 +176,7 @@ class Server:
             self._closed = True
             self._stop()
             self._starter.shutdown(wait=False)
-            if self.work is not None:
-                shutil.rmtree(self.work, ignore_errors=True)
+            self._folders.close()
 
     def _start(self) -> None:
         if self._closed:
@@ -173,6 +196,20 @@ class Server:
                 "so nothing more is graded in this run.",
                 "`git diff oplab` shows what was changed; restore it and start again.",
             )
+        for attempt in (1, 2):
+            try:
+                return self._launch()
+            except _DidNotStart as error:
+                # One that something has killed is started once more; one that has ended by itself would do so again.
+                if attempt == 2 or not error.killed:
+                    raise
+
+    def _launch(self) -> None:
+        """Start the process and wait until it is warm.
+
+        Raises:
+            _DidNotStart: it ended before.
+        """
         mine, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()
         env = {**os.environ, **self.env, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
@@ -217,12 +254,18 @@ class Server:
         if not ready:
             self._log.seek(0)
             log = self._log.read().decode("utf-8", "replace").strip().splitlines()
-            waited = time.monotonic() - started
+            waited = f"waited {time.monotonic() - started:.0f} s"
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)
+            code = self._process.poll()
             mine.close()
             self._stop()
-            raise OplabError(
-                f"The grading server did not start (waited {waited:.0f} s): {log[-1] if log else 'it printed nothing'}",
+            killed = code is not None and code < 0
+            how = f"killed with {signal.Signals(-code).name}" if killed else waited
+            raise _DidNotStart(
+                f"The grading server did not start ({how}): {log[-1] if log else 'it printed nothing'}",
                 "`oplab doctor` shows what is missing; `make setup` installs it.",
+                killed,
             )
         mine.settimeout(None)
         self._control = mine

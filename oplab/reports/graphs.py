@@ -11,9 +11,9 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,7 @@ from oplab.checks.evidence import MAX_FILE, MAX_JSON
 from oplab.grading.client import Server
 from oplab.grading.protocol import Answer, Job
 from oplab.grading.results import Graph, Outcome, Results
+from oplab.grading.scratch import scratch_folder
 
 PER_EXERCISE = 2  # pictures: the model of the first failed check, and one more
 MAX_SVG = 400_000  # characters; a larger drawing is unreadable on a page
@@ -32,22 +33,22 @@ _MAIN = "import sys; sys.path.append({root!r}); from oplab.reports.draw import m
 
 
 class Keeper(Server):
-    """A grading server that keeps the evidence of what the judge rejected, until the end of its ``with`` block."""
+    """A grading server that keeps the evidence of what the judge rejected, until the end of its ``with`` block.
+
+    Attributes:
+        kept: a folder with one folder of evidence for each exercise that was rejected.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self._kept = tempfile.TemporaryDirectory(prefix="oplab-", ignore_cleanup_errors=True)
+        self._folders = ExitStack()
+        self.kept = self._folders.enter_context(scratch_folder())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, trace)
-        self._kept.cleanup()
-
-    @property
-    def kept(self) -> Path:
-        """A folder with one folder of evidence for each exercise that was rejected."""
-        return Path(self._kept.name)
+        self._folders.close()
 
     def run(self, job: Job) -> Answer:
         """As :meth:`Server.run`. Afterwards the evidence is kept if its judge did not find all checks passed."""

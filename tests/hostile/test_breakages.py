@@ -101,6 +101,42 @@ BREAKAGES = (
         "array__finds_judge_in_memory",
     ),
     Breakage(
+        "limits",
+        "folders are removed without recursion",
+        "grading/grader.py",
+        "from oplab.files import remove_tree\n",
+        "from shutil import rmtree as remove_tree\n",
+        "array__nests_folders",
+    ),
+    Breakage(
+        "grader",
+        "what goes wrong in one exercise does not end the run",
+        "grading/grader.py",
+        "from oplab.files import remove_tree\n",
+        "from shutil import rmtree as remove_tree\n",
+        "array__nests_folders",
+        also=(
+            "        except Exception as error:  # a barrier",
+            "        except ZeroDivisionError as error:  # a barrier",
+        ),
+    ),
+    Breakage(
+        "limits",
+        "a report is short",
+        "grading/protocol.py",
+        "or any(len(text) > MAX_TEXT for text in texts)",
+        "",
+        "array__report_is_huge",
+    ),
+    Breakage(
+        "grader",
+        "text is cleaned when it is parsed",
+        "errors.py",
+        "return text if text.isascii() else",
+        "return text if True else",
+        "array__message_is_no_text",
+    ),
+    Breakage(
         "grader",
         "inputs are fresh in each run",
         "grading/grader.py",
@@ -194,6 +230,7 @@ def test_a_broken_protection_is_noticed(breakage, tmp_path):
 def stops(run, course, attack, breakage) -> None:
     judge(run, course.ids[attack.name], attack, isolated=breakage.isolated)
     assert run.survivors == []
+    assert "Traceback" not in run.process.stderr
     for id in course.honest:
         assert run.outcomes[id]["status"] == "passed", run.outcomes[id]["message"]
 

@@ -137,6 +137,8 @@ class HostileCourse:
                     *ids,
                     "--json",
                     str(results),
+                    "--html",
+                    str(results.with_suffix(".html")),
                     *options,
                 ],
                 env=env,
