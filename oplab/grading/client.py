@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -24,6 +25,10 @@ from oplab.grading.protocol import LOST, Answer, Job
 from oplab.grading.scratch import scratch_folder
 
 START_LIMIT = 120.0
+_PASSED_ON = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TERM|COLUMNS|TMPDIR|VIRTUAL_ENV|LD_LIBRARY_PATH|DYLD_\w+"
+    r"|(?:PYTHON|OPLAB_|OMP_|MKL_|KMP_|OPENBLAS_|ATEN_|ONEDNN_|NPY_|TORCH|GLIBC_)\w*|CXX"
+)
 # Not `-m`: that would put the current folder first on sys.path, where a learner's code could leave an onnx.py.
 _MAIN = "import sys; sys.path.append({root!r}); from oplab.grading.fork_server import main; main()"
 
@@ -212,13 +217,15 @@ class Server:
         """
         mine, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()
-        env = {**os.environ, **self.env, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+        given = os.environ if self.isolation is None else _harmless(os.environ)
+        env = {**given, **self.env, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
         env.setdefault(
             "OBJC_DISABLE_INITIALIZE_FORK_SAFETY", "YES"
         )  # macOS refuses a fork after torch is loaded otherwise
         env["OMP_NUM_THREADS"] = "1"
         # malloc asks Linux for large pages: a fork, which copies the table of pages, takes half the time.
         env.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
+        env["ORT_DISABLE_TELEMETRY"] = "1"  # else each worker inherits the files of its database
         env.pop("PYTHONSTARTUP", None)
         root = Path(__file__).resolve().parents[2]
         main = _MAIN.format(root=str(root))
@@ -286,6 +293,11 @@ class Server:
         if self._log is not None:
             self._log.close()
             self._log = None
+
+
+def _harmless(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that an isolated server gets: none of those that may hold a secret or lead to one, as tokens and agents do."""
+    return {name: value for name, value in environment.items() if _PASSED_ON.fullmatch(name)}
 
 
 def _alive(conn: socket.socket) -> bool:

@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import functools
 import os
-import platform
 import re
 import shutil
 import struct
@@ -25,10 +24,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from oplab.grading import namespaces, seccomp
+
 LINUX = sys.platform.startswith("linux")
 TMP_BYTES = 256 << 20  # of the private /tmp
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
-_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 22, 38
+_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
 _REFER = 1 << 13
@@ -46,13 +47,13 @@ class Confinement:
         landlock: the kernel's Landlock version, 0 for none.
         read: folders and files that it may read.
         write: folders and files that it may write, besides its own.
-        no_network: whether it has to close the network itself.
+        namespaces: whether it has to make its own; with bubblewrap it starts in some.
     """
 
     landlock: int
     read: tuple[str, ...]
     write: tuple[str, ...]
-    no_network: bool
+    namespaces: bool
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,16 @@ class Isolation:
     Attributes:
         bubblewrap: path of ``bwrap`` when it works here: the server and all that it forks live in namespaces of their own.
         landlock: the kernel's Landlock version, 0 for none. It binds each worker to its own folder.
-        network: what closes the network: ``namespace``, ``seccomp`` or an empty string.
+        seccomp: whether a list of system calls is refused, those of the network among them.
+        namespaces: whether each worker makes namespaces of its own: without bubblewrap, where the system allows them.
         roots: folders that hold a course, to be hidden except for what grading needs.
         shown: folders and files in or outside of them that stay readable.
     """
 
     bubblewrap: str = ""
     landlock: int = 0
-    network: str = ""
+    seccomp: bool = False
+    namespaces: bool = False
     roots: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
 
@@ -80,13 +83,19 @@ class Isolation:
 
     def sentence(self) -> str:
         """One line that states what is in use."""
-        if self.bubblewrap:
-            extra = " and Landlock" if self.landlock else ""
-            return f"Isolation: bubblewrap{extra}: no network, read-only course, solutions/ out of sight."
-        if self.landlock:
-            network = "no network" if self.network else "the network stays open"
-            return f"Isolation: Landlock: {network}, read-only course, solutions/ out of sight."
-        return "Isolation: this system offers neither bubblewrap nor Landlock; going on with limits only."
+        parts = {
+            "bubblewrap": bool(self.bubblewrap),
+            "Landlock": self.landlock > 0,
+            "seccomp": self.seccomp,
+            "namespaces": self.namespaces,
+        }
+        used = [name for name, there in parts.items() if there]
+        if not self.offered:
+            return "Isolation: this system offers neither bubblewrap nor Landlock; going on with limits only."
+        closed = bool(self.bubblewrap) or self.seccomp or self.namespaces
+        network = "no network" if closed else "the network stays open"
+        listed = " and ".join(filter(None, [", ".join(used[:-1]), used[-1]]))
+        return f"Isolation: {listed}: {network}, read-only course, solutions/ out of sight."
 
     def wrap(self, command: Sequence[str], work: Path) -> list[str]:
         """The command as bubblewrap runs it in its namespaces; without bubblewrap the command itself.
@@ -105,7 +114,7 @@ class Isolation:
             landlock=self.landlock,
             read=("/",) if self.bubblewrap else (*_SYSTEM, *self.shown),
             write=("/dev", "/tmp") if self.bubblewrap else ("/dev/null", "/dev/zero", "/dev/full"),
-            no_network=self.network == "seccomp",
+            namespaces=self.namespaces,
         )
 
 
@@ -120,9 +129,9 @@ def detect(course: Path, submission: Path) -> Isolation:
     abi = landlock_abi()
     program = _working_bubblewrap()
     if program:
-        return Isolation(program, abi, "namespace", roots, shown)
+        return Isolation(program, abi, seccomp.offered(), False, roots, shown)
     if abi:
-        return Isolation("", abi, "seccomp" if _architecture() else "", roots, shown)
+        return Isolation("", abi, seccomp.offered(), namespaces.offered(), roots, shown)
     return Isolation()
 
 
@@ -150,7 +159,7 @@ def forbid_tracing() -> None:
 
 
 def confine(plan: Confinement, own: Iterable[os.PathLike[str]]) -> None:
-    """For a worker under ``--isolate``: read and write only what is allowed, and use no network.
+    """For a worker under ``--isolate``: read and write only what is allowed, use no network and few system calls.
 
     Args:
         plan: what it may read and write.
@@ -167,8 +176,7 @@ def confine(plan: Confinement, own: Iterable[os.PathLike[str]]) -> None:
             for path in paths:
                 rules.paths.append((path, allowed & handled))
         _restrict(rules)
-    if plan.no_network:
-        _no_sockets()
+    seccomp.refuse_calls()
 
 
 def landlock_abi() -> int:
@@ -285,45 +293,7 @@ def _scopes() -> bool:
     return landlock_abi() >= 6
 
 
-# --- seccomp, capabilities -----------------------------------------------------------------------------------------
-
-
-def _architecture() -> tuple[int, int] | None:
-    """seccomp's number for this machine, and the number of its system call ``socket``."""
-    return {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}.get(platform.machine())
-
-
-def _no_sockets() -> None:
-    """Refuse every socket but those between processes of this machine, and io_uring, which could open one without that system call.
-
-    Raises:
-        OSError: the kernel refuses the filter.
-    """
-    found = _architecture()
-    if found is None:
-        return
-    machine, socket_call = found
-    load, jump_equal, jump_above, give = 0x20, 0x15, 0x35, 0x06
-    refuse, allow, kill = 0x00050000 | 1, 0x7FFF0000, 0x80000000
-    program = [
-        (load, 0, 0, 4),  # architecture
-        (jump_equal, 1, 0, machine),
-        (give, 0, 0, kill),
-        (load, 0, 0, 0),  # number of the call
-        (jump_above, 5, 0, 0x40000000),  # x32 calls have numbers of their own
-        (jump_equal, 4, 0, 425),  # io_uring_setup
-        (jump_equal, 0, 2, socket_call),
-        (load, 0, 0, 16),  # its first argument: the family
-        (jump_equal, 0, 1, 1),  # AF_UNIX
-        (give, 0, 0, allow),
-        (give, 0, 0, refuse),
-    ]
-    code = b"".join(struct.pack("=HBBI", *line) for line in program)
-    buffer = ctypes.create_string_buffer(code, len(code))
-    header = struct.pack("@HxxxxxxP", len(program), ctypes.addressof(buffer))
-    libc = _libc()
-    if libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "seccomp")
+# --- capabilities -----------------------------------------------------------------------------------------
 
 
 def _drop_capabilities() -> None:

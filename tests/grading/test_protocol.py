@@ -30,7 +30,7 @@ JOB = Job(
     scratch=Path("/tmp/scratch"),
     seed=3,
     limits=Limits(wall=1.5),
-    isolation=Confinement(landlock=6, read=("/usr", "/lib"), write=(), no_network=True),
+    isolation=Confinement(landlock=6, read=("/usr", "/lib"), write=(), namespaces=True),
 )
 REPORT = Report(
     "judged", checks=(Check("runs", True), Check("is right", False, "no")), raised=True, share=Share(0.5, "slow")

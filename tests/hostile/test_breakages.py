@@ -31,6 +31,7 @@ class Breakage:
     new: str
     attack: str
     isolated: bool = False
+    bubblewrap: bool = False  # only where it is offered
     also: tuple[str, str] | None = None
 
 
@@ -184,6 +185,7 @@ BREAKAGES = (
         '    roots, shown = (), ("/",)\n',
         "array__reads_solution",
         isolated=True,
+        bubblewrap=True,
     ),
     Breakage(
         "isolation",
@@ -193,7 +195,45 @@ BREAKAGES = (
         '"--unshare-pid", ',
         "array__uses_the_network",
         isolated=True,
+        bubblewrap=True,
         also=("net=3 if plan.landlock >= 4 else 0", "net=0"),  # Landlock closes it a second time
+    ),
+    Breakage(
+        "isolation",
+        "system calls that reach other processes are refused",
+        "grading/isolation.py",
+        "    seccomp.refuse_calls()\n",
+        "",
+        "array__limits_its_parent",
+        isolated=True,
+    ),
+    Breakage(
+        "isolation",
+        "services of this machine are out of reach",
+        "grading/isolation.py",
+        "    seccomp.refuse_calls()\n",
+        "",
+        "array__asks_a_daemon",
+        isolated=True,
+    ),
+    Breakage(
+        "isolation",
+        "modes and times of files cannot be changed",
+        "grading/isolation.py",
+        "    seccomp.refuse_calls()\n",
+        "",
+        "array__changes_a_mode",
+        isolated=True,
+        also=("            namespaces=self.namespaces,\n", "            namespaces=False,\n"),
+    ),
+    Breakage(
+        "isolation",
+        "the environment has no secrets",
+        "grading/client.py",
+        "_harmless(os.environ)",
+        "os.environ",
+        "array__reads_a_secret",
+        isolated=True,
     ),
 )
 
@@ -202,7 +242,9 @@ def _needs(breakage: Breakage) -> str:
     """Why this machine cannot show it; empty if it can."""
     if breakage.layer == "scopes" and isolation.can_signal_outside():
         return "this kernel has no Landlock scopes to break"
-    if breakage.isolated and not isolation.detect(Path("/"), Path("/")).bubblewrap:
+    if breakage.isolated and not isolation.detect(Path("/"), Path("/")).offered:
+        return "this machine offers no isolation to break"
+    if breakage.bubblewrap and not isolation.detect(Path("/"), Path("/")).bubblewrap:
         return "this machine offers no bubblewrap to break"
     return ""
 

@@ -140,7 +140,7 @@ def test_landlock_alone_stops_the_same(attack, landlock_course, landlocked):
 
 
 def test_landlock_alone_leaves_the_course_as_it_was(landlock_course, landlocked):
-    assert landlocked.process.stdout.startswith("Isolation: Landlock: ")
+    assert landlocked.process.stdout.startswith("Isolation: Landlock")
     assert landlocked.changed == landlocked.survivors == landlocked.litter == []
     for id in landlock_course.honest:
         assert landlocked.outcomes[id]["status"] == "passed", landlocked.outcomes[id]["message"]

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -113,7 +114,7 @@ class HostileCourse:
         mark, temporary = uuid.uuid4().hex, self.folder.parent / f"tmp-{uuid.uuid4().hex[:6]}"
         temporary.mkdir()
         before = self.hashes()
-        with _Answers() as port:
+        with _Answers(Path(tempfile.mkdtemp()) / "answers") as (port, path_of_socket):  # 108 characters are the limit
             env = {
                 **os.environ,
                 "OPLAB_ROOT": str(self.folder),
@@ -121,6 +122,8 @@ class HostileCourse:
                 "TMPDIR": str(temporary),
                 "OPLAB_HOSTILE_MARK": mark,
                 "OPLAB_HOSTILE_PORT": str(port),
+                "OPLAB_HOSTILE_SOCKET": str(path_of_socket),
+                "SECRET_TOKEN": "3 2",
                 "COLUMNS": "200",
                 "PYTHONDONTWRITEBYTECODE": "1",
             }
@@ -179,20 +182,28 @@ class Run:
 
 
 class _Answers:
-    """A server on this machine that tells everyone the coefficients: what the network would be to a cheater."""
+    """Servers on this machine that tell everyone the coefficients: what the network or a daemon would be to a cheater."""
 
-    def __enter__(self) -> int:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._serve, daemon=True).start()
-        return self._socket.getsockname()[1]
+    def __init__(self, path: Path):
+        self._path = path
+
+    def __enter__(self) -> tuple[int, Path]:
+        self._sockets = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
+        self._sockets[1].bind(str(self._path))
+        self._sockets[1].listen()
+        for listening in self._sockets:
+            threading.Thread(target=self._serve, args=(listening,), daemon=True).start()
+        return self._sockets[0].getsockname()[1], self._path
 
     def __exit__(self, *_: object) -> None:
-        self._socket.close()
+        for listening in self._sockets:
+            listening.close()
+        shutil.rmtree(self._path.parent)
 
-    def _serve(self) -> None:
+    def _serve(self, listening: socket.socket) -> None:
         while True:
             try:
-                conn, _ = self._socket.accept()
+                conn, _ = listening.accept()
                 with conn:
                     conn.sendall(b"3 2")
             except OSError:
