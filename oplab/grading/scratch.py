@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
         OSError: it cannot be made.
     """
     where = Path(parent if parent is not None else tempfile.gettempdir())
-    sweep(where)
+    _sweep_once(where)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=where)).resolve()
     handle = -1
     try:
@@ -38,6 +39,11 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
         remove_tree(folder)
         if handle >= 0:
             os.close(handle)
+
+
+@functools.cache
+def _sweep_once(parent: Path) -> None:
+    sweep(parent)
 
 
 def sweep(parent: Path) -> int:
