@@ -23,7 +23,20 @@ from oplab.grading.protocol import LOST, Answer, Job
 
 START_LIMIT = 120.0
 # Not `-m`: that would put the current folder first on sys.path, where a learner's code could leave an onnx.py.
-_MAIN = "import sys; sys.path.append({root!r}); from oplab.grading.fork_server import main; main()"
+# The package is compiled from its sources: a file in __pycache__ may claim to belong to one of them and contain something else.
+_MAIN = """
+import sys
+from importlib.machinery import SourceFileLoader as Loader
+cached = Loader.get_code
+def get_code(self, name):
+    if not self.path.startswith({package!r}):
+        return cached(self, name)
+    return self.source_to_code(self.get_data(self.path), self.path)
+Loader.get_code = get_code
+sys.path.append({root!r})
+from oplab.grading.fork_server import main
+main()
+"""
 
 
 class GraderTampered(OplabError):
@@ -184,7 +197,7 @@ class Server:
         env.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         env.pop("PYTHONSTARTUP", None)
         root = Path(__file__).resolve().parents[2]
-        main = _MAIN.format(root=str(root))
+        main = _MAIN.format(root=str(root), package=f"{root / 'oplab'}{os.sep}")
         command = [
             sys.executable,
             "-c",
