@@ -30,7 +30,20 @@ _PASSED_ON = re.compile(
     r"|(?:PYTHON|OPLAB_|OMP_|MKL_|KMP_|OPENBLAS_|ATEN_|ONEDNN_|NPY_|TORCH|GLIBC_)\w*|CXX"
 )
 # Not `-m`: that would put the current folder first on sys.path, where a learner's code could leave an onnx.py.
-_MAIN = "import sys; sys.path.append({root!r}); from oplab.grading.fork_server import main; main()"
+# The package is compiled from its sources: a file in __pycache__ may claim to belong to one of them and contain something else.
+_MAIN = """
+import sys
+from importlib.machinery import SourceFileLoader as Loader
+cached = Loader.get_code
+def get_code(self, name):
+    if not self.path.startswith({package!r}):
+        return cached(self, name)
+    return self.source_to_code(self.get_data(self.path), self.path)
+Loader.get_code = get_code
+sys.path.append({root!r})
+from oplab.grading.fork_server import main
+main()
+"""
 
 
 class GraderTampered(OplabError):
@@ -228,7 +241,7 @@ class Server:
         env["ORT_DISABLE_TELEMETRY"] = "1"  # else each worker inherits the files of its database
         env.pop("PYTHONSTARTUP", None)
         root = Path(__file__).resolve().parents[2]
-        main = _MAIN.format(root=str(root))
+        main = _MAIN.format(root=str(root), package=f"{root / 'oplab'}{os.sep}")
         command = [
             sys.executable,
             "-c",

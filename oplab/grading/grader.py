@@ -18,7 +18,7 @@ from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.files import remove_tree
-from oplab.grading import integrity, outcomes
+from oplab.grading import integrity, outcomes, policy, submitted
 from oplab.grading.client import GraderTampered, Server
 from oplab.grading.isolation import detect
 from oplab.grading.outcomes import todo, without_points
@@ -123,7 +123,7 @@ class _Grader:
         self.course, self.submission, self.scratch, self.server = course, submission.resolve(), scratch, server
         self.seed, self.sanitize, self.listener = seed, sanitize, listener
         # Everything is read before any learner's code runs: what that writes to the files then changes no outcome of this run.
-        self._texts = {exercise.file: _read(self.submission / exercise.file) for exercise in exercises}
+        self._texts = {exercise.file: self._submitted(exercise.file) for exercise in exercises}
         self._stubs = {exercise.file: self._stub(exercise) for exercise in exercises}
         self._checks = {exercise.chapter: _read(course.checks_file(exercise)) for exercise in exercises}
         answers = (text for file, text in self._texts.items() if file.endswith(".py") and isinstance(text, str))
@@ -232,7 +232,15 @@ class _Grader:
             return without_points(exercise, "error", f"{file.name} is nested too deeply for Python to read.")
         if stub is not None and stubs.is_untouched(text, stub, exercise.name):
             return todo(exercise)
+        if used := policy.imported(exercise, text):
+            return without_points(exercise, "failed", used)
         return None
+
+    def _submitted(self, name: str) -> str | Exception:
+        try:
+            return submitted.read(self.submission, name)
+        except (OSError, UnicodeDecodeError, submitted.NotReadable) as error:
+            return error
 
     def _stub(self, exercise: Exercise) -> str | None:
         """The stub of the exercise's file; None where the course has no solutions to make it from."""
@@ -278,6 +286,7 @@ class _Grader:
             limits=exercise.limits,
             sanitized=self.sanitize,
             isolation=isolation.for_worker() if isolation is not None else None,
+            not_allowed=exercise.not_allowed,
         )
         before = _inodes(home, evidence, scratch)
         answer = self.server.run(job)
@@ -348,15 +357,16 @@ class _Grader:
                 raise _Interference(message)
 
     def _build(self, exercise: Exercise, sanitize: bool | Sanitizer) -> Path | Outcome:
-        from oplab.toolchain.build import BuildFailed, compile_exercise
+        from oplab.toolchain.build import BuildFailed
+        from oplab.toolchain.exercise import compiled
 
+        file, text = self.submission / exercise.file, self._texts[exercise.file]
+        assert isinstance(text, str)
         try:
-            library = compile_exercise(self.submission / exercise.file, exercise.kind, sanitize=sanitize)
-            if _read(self.submission / exercise.file) != self._texts[exercise.file]:
-                return without_points(
-                    exercise, "error", f"{exercise.file} was changed after the run began. Grade it again."
-                )
-            return library
+            made = compiled(file, text.encode(), exercise.kind, sanitize=sanitize)
+            if used := policy.included(exercise, made.read, self.course.root):
+                return without_points(exercise, "failed", used)
+            return made.library
         except BuildFailed as error:
             text = str(error)
             if stubs.is_stubs_error(exercise.id, text):

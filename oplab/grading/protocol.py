@@ -48,6 +48,7 @@ class Job:
         limits: what the worker may use.
         sanitized: the library was built with AddressSanitizer, which needs all of the address space.
         isolation: how the worker confines itself; None without ``--isolate``.
+        not_allowed: modules that the learner's code may not import: :attr:`oplab.course.manifest.Exercise.not_allowed`.
         seals: for ``judge``, what :attr:`Report.seals` of the collect half was.
     """
 
@@ -65,6 +66,7 @@ class Job:
     limits: Limits
     sanitized: bool = False
     isolation: Confinement | None = None
+    not_allowed: tuple[str, ...] = ()
     seals: Mapping[str, str] = field(default_factory=dict)
 
 

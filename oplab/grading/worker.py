@@ -6,6 +6,7 @@ import contextlib
 import errno
 import importlib.machinery
 import importlib.util
+import linecache
 import os
 import sys
 import traceback
@@ -17,7 +18,7 @@ from oplab.checks.draws import InputsDiffer, rng_for
 from oplab.checks.errors import LearnerError, find_todo, first_line, learner_line
 from oplab.checks.evidence import Collect, EvidenceTampered
 from oplab.checks.judge import UNREADABLE, CheckResult, Judge
-from oplab.grading import integrity, protocol
+from oplab.grading import policy, protocol
 from oplab.grading.protocol import Job, Report, Share
 from oplab.grading.results import Check
 from oplab.parity.arrays import WrongAnswer
@@ -63,6 +64,7 @@ def collect(job: Job, pipe: _ReportPipe) -> Report:
         module = import_text(job.text or "", job.file, f"learner_{job.file.stem}")
     pipe.phase("running")
     half = getattr(import_checks(job), f"collect_{job.name}")
+    policy.enforce(job.id, job.not_allowed, job.file)
     helper = Collect(module, job.file, job.library, rng_for(job.seed, job.id), job.scratch, job.evidence)
     half(helper)
     # The seals go through the pipe, which no other exercise's worker has: such a worker could write to files.
@@ -76,7 +78,6 @@ def judge(job: Job) -> Report:
         a report with the outcome ``judged``, or ``tampered`` for evidence that cannot be trusted. What else the check raises goes on
         to the caller.
     """
-    integrity.only_known_code()
     half = getattr(import_checks(job), f"judge_{job.name}")
     try:
         verdict = Judge(job.evidence, rng_for(job.seed, job.id), job.seals)
@@ -156,6 +157,12 @@ def import_text(text: str, path: Path, name: str) -> ModuleType:
     Raises:
         Exception: whatever the text raises when it runs, and SyntaxError for text that is not Python.
     """
+    linecache.cache[str(path)] = (
+        len(text),
+        None,
+        text.splitlines(keepends=True),
+        str(path),
+    )  # what inspect.getsource reads
     loader = _TextLoader(name, str(path), text)
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None

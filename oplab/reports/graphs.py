@@ -28,8 +28,8 @@ from oplab.grading.scratch import scratch_folder
 PER_EXERCISE = 2  # pictures: the model of the first failed check, and one more
 MAX_SVG = 400_000  # characters; a larger drawing is unreadable on a page
 TIME_LIMIT = 30.0  # seconds for all pictures of one run
-# Not `-m`: that would put the current folder first on sys.path, where a learner's code could leave an onnx.py.
-_MAIN = "import sys; sys.path.append({root!r}); from oplab.reports.draw import main; main()"
+# With -I and -S nothing of the current folder, of the environment or of a .pth file is imported: only what is in these folders.
+_MAIN = "import sys; sys.path.extend({path!r}); from oplab.reports.draw import main; main()"
 
 
 class Keeper(Server):
@@ -141,7 +141,7 @@ def _child(wanted: Mapping[str, list[str]], kept: Path, timeout: float) -> str:
     job = json.dumps({"folder": str(kept), "exercises": wanted, "each": PER_EXERCISE})
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", _MAIN.format(root=str(Path(__file__).resolve().parents[2]))],
+            [sys.executable, "-I", "-S", "-B", "-c", _MAIN.format(path=[entry for entry in sys.path if entry])],
             input=job,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

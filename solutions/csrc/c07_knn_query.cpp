@@ -7,6 +7,7 @@
 //   A point of xyz or new_xyz that is NaN or infinite is an error (STD_TORCH_CHECK). Let the message name the tensor and the point, for
 //   example: new_xyz must be finite, but its point 17 is not.
 //   new_empty(xyz, {m, nsample}, ScalarType::Int), in torch::stable, makes a tensor of another shape and dtype.
+// Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/torch_ops/knn_query.cpp.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
