@@ -102,7 +102,6 @@ def become_worker(job: Job, out: int, report: int, parent: int) -> None:
     os.environ.update({"TMPDIR": str(job.scratch), "HOME": str(job.scratch)})
     tempfile.tempdir = None
     limiting.apply(job.limits, sanitized=job.sanitized)
-    own = [job.scratch, job.evidence] if job.half == "collect" else [job.scratch]
     isolation.drop_privileges(own, traceable=job.sanitized)
     if job.isolation is not None:
         read = [job.evidence] if job.library is None else [job.evidence, job.library]
