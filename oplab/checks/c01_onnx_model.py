@@ -708,6 +708,7 @@ def expect_imports(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
     if set(found) - set(right) or len(got.opset_import) != len(found):
         raise WrongAnswer(
             f"The imports are {[(e.domain, e.version) for e in got.opset_import]}: one entry for each domain in use, and no more."
+            + " '' and 'ai.onnx' are two spellings of one domain." * ("ai.onnx" in {e.domain for e in got.opset_import})
         )
     in_main = {node.domain for node in got.graph.node}
     for domain, version in right.items():
