@@ -266,14 +266,14 @@ def _decides_cause(capture: str, title: str, decides: bool) -> str:
 
 
 def _inputs_cause(capture: str, title: str, got: list[int], inputs: list[int]) -> str:
-    if got == [place + 1 for place in inputs] or (got and max(got) > 1):
-        where = "weights and buffers" if capture == "export" else "the module itself, self,"
-        return f" The graph's first inputs are {where} and not part of the example."
     if capture == "export" and title == "a tensor that is no buffer":
         return (
             " The module's tensor self.shift is a placeholder too, although it is neither a parameter nor a buffer: "
             "program.graph_signature.user_inputs names those of the example."
         )
+    if got == [place + 1 for place in inputs] or (got and max(got) > 1):
+        where = "weights and buffers" if capture == "export" else "the module itself, self,"
+        return f" The graph's first inputs are {where} and not part of the example."
     if set(inputs) < set(got):
         return " Every argument of forward is an input of the graph; that does not mean that a node reads it."
     if got == inputs[::-1]:
@@ -396,7 +396,7 @@ def judge_control_flow(v: Judge) -> None:
                     }
                     expected = reference(t).numpy()
                 (got,) = graphs.run(model, {"x": x})
-                times = f"{np.abs(x).max() / reference.limit:.4g} × limit"
+                times = f"{np.abs(x).max() / reference.limit:.6g} × limit"
                 expect_close(got, expected, name=f"y where the largest |x| is {times}", likely=likely)
 
 
@@ -413,6 +413,10 @@ def signal(side: str, shape: tuple[int, ...], limit: float, rng: np.random.Gener
     """An input whose largest absolute value is above, below or exactly at the limit."""
     x = rng.uniform(-0.9, 0.9, shape).astype(np.float32) * np.float32(limit)
     place = tuple(int(rng.integers(size)) for size in shape)
+    if side.startswith("loud,"):  # in the last row, and once in the first: no row alone decides
+        place = (shape[0] - 1, place[1])
+    elif side == "just above the limit":
+        place = (0, place[1])
     if side == "loud":
         x[place] = np.float32(limit * rng.uniform(1.1, 2))
     elif side == "at the limit":
