@@ -270,6 +270,9 @@ def expect_line(model: onnx.ModelProto, line: tuple, a: np.ndarray, b: np.ndarra
             likely["a and b went through float64, and float64 does not hold integers beyond 2^53."] = (
                 wide[0] * x + wide[1]
             )
+        if dtype == "float64":
+            narrow = [v.astype(np.float32).astype(np.float64) for v in (a, b)]
+            likely["a and b went through float32, which does not hold them."] = narrow[0] * x + narrow[1]
         right = np.asarray(a * x + b)
         likely = {cause: np.asarray(value) for cause, value in likely.items() if not np.array_equal(value, right)}
         if right.dtype.kind == "i":  # a comparison with a tolerance cannot tell large integers apart
