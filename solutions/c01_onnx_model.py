@@ -29,7 +29,7 @@ def build(a: np.ndarray, b: np.ndarray, rank: int) -> onnx.ModelProto:
 
     Args:
         a, b: of one dtype: float16, float32, float64, int32 or int64. Any shape that broadcasts to that of ``x``, so at most
-            ``rank`` axes. Not always contiguous.
+            ``rank`` axes. Not always contiguous. They stay as they are.
         rank: how many axes ``x`` has, from 0 on.
 
     ::
