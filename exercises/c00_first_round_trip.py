@@ -42,7 +42,7 @@ def compare(model: torch.nn.Module, path: Path, x: torch.Tensor) -> tuple[bool, 
     Args:
         model: a model of one tensor, in eval mode.
         path: an ONNX file with one input of any name, and one output.
-        x: the input, float32, any shape, not always contiguous.
+        x: the input, float32, any shape, not always contiguous. It stays as it is.
 
     Returns:
         ``(agrees, max_abs)``: a bool, and the largest ``|onnx - torch|`` as a float. Where the two cannot be compared (another
@@ -57,6 +57,8 @@ def one_file(source: Path, target: Path) -> None:
 
     ``source`` and everything beside it stay as they are. ``target`` holds the same graph and the same weights, bit for bit, and
     needs no other file: it can be moved anywhere.
+
+    A branch of the graph may hold weights of its own, and not every weight is float32.
 
     Args:
         source: an ``.onnx`` file; the exporter has put its larger weights into ``source.onnx.data`` in the same folder.

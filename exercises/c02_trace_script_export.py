@@ -35,8 +35,8 @@ def predict(model: nn.Module, example: tuple[torch.Tensor, ...]) -> dict[str, tu
         {'trace': (False, [0]), 'script': (True, [0, 1]), 'export': None}
 
     Args:
-        model: any module, in eval mode. It may have weights and submodules.
-        example: its inputs, one tensor for each argument of ``forward``.
+        model: any module, in eval mode. It may have weights and submodules, and stays as it is.
+        example: its inputs, one tensor for each argument of ``forward``. They stay as they are.
 
     About 20 lines.
     """

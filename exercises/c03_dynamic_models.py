@@ -60,7 +60,7 @@ def tensor_scale_ts(x: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
 
     Args:
         x: float32 ``[N, C, H, W]``.
-        factors: float32 ``[2]``, for height and width, each above 0.
+        factors: float32 ``[2]``, for height and width, each above 0. Both stay as they are.
 
     About 20 lines.
     """

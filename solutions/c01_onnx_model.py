@@ -29,7 +29,7 @@ def build(a: np.ndarray, b: np.ndarray, rank: int) -> onnx.ModelProto:
 
     Args:
         a, b: of one dtype: float16, float32, float64, int32 or int64. Any shape that broadcasts to that of ``x``, so at most
-            ``rank`` axes. Not always contiguous.
+            ``rank`` axes. Not always contiguous. They stay as they are.
         rank: how many axes ``x`` has, from 0 on.
 
     ::
@@ -122,10 +122,11 @@ def repair(model: onnx.ModelProto) -> onnx.ModelProto:
 
     A model has up to four faults; some have one, some have all, some have none:
 
-    1. The IR version or the opset of ``ai.onnx`` is newer than ONNX Runtime takes. Lower it to 13 or 26. (The operators in
-       these models mean the same there. Elsewhere that would not be a repair, as the lesson shows.)
+    1. The IR version or the opset of ``ai.onnx``, in either spelling of that domain, is newer than ONNX Runtime takes. Lower
+       it to 13 or 26. (The operators in these models mean the same there. Elsewhere that would not be a repair, as the
+       lesson shows.)
     2. Imports are missing: of ``ai.onnx``, which has to be 20, or of other domains, which have to be 1. A domain may be used
-       in the body of an ``If`` only.
+       in the body of an ``If`` or ``Loop`` only, or in a body inside a body.
     3. The nodes are not in an order in which every node comes after those that it reads from.
     4. One name is misspelt: something in the main graph reads a name that nobody makes, and one name is made (by a node, an
        initialiser, or as a graph input) and read by nobody. The two are meant to be the same.

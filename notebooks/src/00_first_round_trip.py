@@ -410,7 +410,7 @@ print(oplab.session(my_add).run(["y"], {"a": a, "b": b})[0])
 lab.check("export")
 
 # %% [markdown]
-# **`compare`** · A comparison that can fail. It gets thirteen pairs of a PyTorch model and an ONNX file. Some agree.
+# **`compare`** · A comparison that can fail. It gets twenty-one pairs of a PyTorch model and an ONNX file. Some agree.
 
 # %%
 lab.check("compare")

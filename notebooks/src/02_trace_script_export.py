@@ -974,7 +974,7 @@ with raises(RuntimeError, "torch.jit.trace a dynamo-optimized function"):
 # Your file is [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py). A docstring is the
 # specification. Before the first one, take a pencil: for each module of this chapter, say what the three graphs hold, then look.
 #
-# **`predict`** — A function that does it for any module. It gets fourteen modules with random numbers, so it has to
+# **`predict`** — A function that does it for any module. It gets sixteen modules with random numbers, so it has to
 # look into the graphs. You need `inlined_graph`, a value's `uses()`, and `graph_signature.user_inputs`.
 
 # %%

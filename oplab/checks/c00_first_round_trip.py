@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from oplab.checks import graphs
+from oplab.checks import exporting, graphs
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.onnxtools.subgraphs import every_node
@@ -38,7 +38,8 @@ SHAPES = {
 def network(kind: str, rng: np.random.Generator) -> torch.nn.Module:
     """A small network with weights from ``rng``, in train mode.
 
-    ``sharpen`` keeps the size and has the two layers that train mode changes; ``double`` gives twice the height and width.
+    ``sharpen`` keeps the size and has the two layers that train mode changes; ``double`` gives twice the height and width, and
+    computes with the sizes of its input: a graph that was made for one size has that size in it.
     """
     import torch
     from torch import nn
@@ -58,7 +59,10 @@ def network(kind: str, rng: np.random.Generator) -> torch.nn.Module:
             self.conv = nn.Conv2d(1, 4, 3, padding=1)
 
         def forward(self, photo: torch.Tensor) -> torch.Tensor:
-            return nn.functional.pixel_shuffle(torch.tanh(self.conv(photo)), 2)
+            batch, _, height, width = photo.shape
+            pixels = self.conv(photo).reshape(batch, 4, height * width)
+            even = (pixels - pixels.mean(2, keepdim=True)).reshape(batch, 4, height, width)
+            return nn.functional.pixel_shuffle(torch.tanh(even), 2)
 
     model = Sharpen() if kind == "sharpen" else Double()
     with torch.no_grad():
@@ -95,12 +99,17 @@ def collect_export(c: Collect) -> None:
         folder.mkdir()
         path, packed = folder / "model.onnx", c.scratch / f"{kind}.onnx"
         name = f"the exported {kind!r}"
-        c.attempt(name, function, model, example, path)
+        c.attempt(name, _export, function, model, example, path)
         if path.is_file():
             c.attempt(name, pack, path, packed)
             c.file(name, packed)
         else:
             c.file(name, path)
+
+
+def _export(function: Callable[..., None], *args: object) -> None:
+    with exporting.reasons():
+        function(*args)
 
 
 def judge_export(v: Judge) -> None:
@@ -110,10 +119,17 @@ def judge_export(v: Judge) -> None:
     for kind, (shape, _) in SHAPES.items():
         models[kind] = network(kind, v.rng)
         image(shape, v.rng)  # the example: drawn so that both halves stay in step
-    for kind, (_, shapes) in SHAPES.items():
+    seen: list[bytes] = []
+    for kind, (example, shapes) in SHAPES.items():
         net = models[kind].eval()
         with v.check(f"{kind}: names"):
-            model = v.model(f"the exported {kind!r}")
+            data = v.bytes(f"the exported {kind!r}")
+            model = graphs.parse(data, f"the exported {kind!r}")
+            if data in seen:
+                raise WrongAnswer(
+                    "Both calls wrote the same file, for two different models: something is kept from the first call."
+                )
+            seen.append(data)
             graphs.expect_inputs(model, ["input"])
             graphs.expect_outputs(model, ["output"])
         if not v.ok:
@@ -131,17 +147,26 @@ def judge_export(v: Judge) -> None:
                 x = image(shape, v.rng)
                 with torch.no_grad():
                     expected = net(torch.from_numpy(x)).numpy()
-                (got,) = graphs.run(model, {"input": x})
                 try:
+                    (got,) = graphs.run(model, {"input": x})
                     expect_close(got, expected, name=f"the output for an input of {list(shape)}")
                 except WrongAnswer as error:
-                    raise WrongAnswer(f"{error}{weights_cause(model, net)}") from None
+                    cause = weights_cause(model, net) or _size_cause(model, example)
+                    raise WrongAnswer(f"{error}{cause}") from None
 
 
 def expect_own_names(model: onnx.ModelProto, axes: list[int]) -> None:
-    """Demand that no two of these axes of the first input share a name: one name says that their sizes are always equal."""
+    """Demand that no two of these axes of the first input share a name, which says that their sizes are always equal, and that each is
+    a name: a formula such as ``2*half`` says that not every size fits.
+    """
     dims = model.graph.input[0].type.tensor_type.shape.dim
     names = [dims[axis].dim_param for axis in axes]
+    formula = next((name for name in names if "*" in name), "")
+    if formula:
+        raise WrongAnswer(
+            f"The dynamic axes of 'input' are named {names}. {formula!r} is a formula, which promises some sizes only; the file has to "
+            "take any height and width."
+        )
     if len(set(names) - {""}) < len([name for name in names if name]):
         raise WrongAnswer(
             f"The dynamic axes of 'input' are named {names}. Axes of one name always have the same size, so this file "
@@ -160,13 +185,27 @@ def expect_inference(model: onnx.ModelProto) -> None:
 
 
 def weights_cause(model: onnx.ModelProto, net: torch.nn.Module) -> str:
-    """A sentence when the file does not hold the last layer's weights: it is another model then. A norm may be folded into the others."""
-    wanted = list(net.parameters())[-2].detach().numpy()
-    same = any(
-        tuple(t.dims) == wanted.shape and np.array_equal(numpy_helper.to_array(t), wanted)
-        for t in graphs.tensors(model)
-    )
-    return "" if same else " The weights in the file are not those of the model that was given."
+    """A sentence when the file does not hold the last convolution's weights: it is another model then.
+
+    The last convolution has no norm after it that an exporter could fold into its weights.
+    """
+    wanted = [tensor.detach().numpy() for tensor in net.parameters()][-2]
+    same = [numpy_helper.to_array(t) for t in graphs.tensors(model) if tuple(t.dims) == wanted.shape]
+    if any(np.array_equal(array, wanted) for array in same):
+        return ""
+    sentence = " The weights in the file are not those of the model that was given."
+    rtol, atol = TOLERANCE["float16"]  # also of bfloat16, whose rounding is 2^-9 of the value at most
+    close = any(np.allclose(array.astype(np.float32), wanted, rtol=rtol, atol=atol) for array in same)
+    return sentence + " They were rounded on the way, for example to half precision." * close
+
+
+def _size_cause(model: onnx.ModelProto, example: tuple[int, ...]) -> str:
+    """A sentence when the graph holds the example's number of pixels: no other input has as many."""
+    pixels = example[2] * example[3]
+    numbers = (numpy_helper.to_array(t) for t in graphs.tensors(model) if t.data_type == TensorProto.INT64)
+    if not any((array == pixels).any() for array in numbers):
+        return ""
+    return f" The header promises this size, but a size of the example is a constant in the graph: {pixels} pixels, as {list(example)} has."
 
 
 # compare -----------------------------------------------------------------------------------------------------------------------
@@ -185,21 +224,51 @@ def pair(
     def linear(t: torch.Tensor) -> torch.Tensor:
         return t @ weight
 
-    if kind in ("equal", "wrong input"):
+    def constant(op: str, value: np.ndarray | np.float32) -> onnx.ModelProto:
+        return _model([_node(op, [name, "c"])], {"c": value}, name)
+
+    if kind == "equal":
         return linear, _model([_node("MatMul", [name, "w"])], {"w": w}, name), x
     if kind == "not contiguous":
         return linear, _model([_node("MatMul", [name, "w"])], {"w": w}, name), np.asfortranarray(x)
     if kind == "weights 0.001 off":
         return linear, _model([_node("MatMul", [name, "w"])], {"w": w + np.float32(1e-3)}, name), x
-    if kind == "one element off":
+    if kind == "two elements off":
         shift = np.zeros((60, 80), np.float32)
-        shift[rng.integers(60), rng.integers(80)] = 0.01
+        shift[rng.integers(30), rng.integers(80)] = -0.01
+        shift[rng.integers(30, 60), rng.integers(80)] = 0.005  # the largest difference with its sign
         big = rng.uniform(-1, 1, (60, 80)).astype(np.float32)
         return lambda t: t * 1, _model([_node("Add", [name, "c"])], {"c": shift}, name), big
     if kind == "always too low":
         return lambda t: t + 1, _model([_node("Add", [name, "c"])], {"c": np.float32(0.98)}, name), x
     if kind == "rounding of large values":
         return lambda t: t * 1000, _model([_node("Mul", [name, "c"])], {"c": np.float32(1000.03)}, name), x
+    # Tolerances. Each error is far from the limit, as float32 counts: half an ulp of 0.1 is 4e-9, of 2000 is 6e-5 and of 0.02 1e-9.
+    if kind == "both parts of the tolerance":  # 1e-5 + 1e-4 * 0.1 = 2e-5
+        near = rng.uniform(0.099, 0.101, (6, 8)).astype(np.float32)
+        return lambda t: t * 1, constant("Add", np.float32(1.6e-5)), near
+    if kind == "exactly the tolerance":  # of 0, so that the sum of both parts is not rounded
+        same = [_node("Sub", [name, name], "zero"), _node("Add", ["zero", "c"])]
+        return lambda t: t - t, _model(same, {"c": np.float32(1e-5)}, name), x
+    if kind == "0.00003 off near zero":  # at most 1.2e-5 is allowed
+        near = rng.uniform(0.01, 0.02, (6, 8)).astype(np.float32)
+        return lambda t: t * 1, constant("Add", np.float32(3e-5)), near
+    if kind == "0.0003 of large values":
+        return lambda t: t * 1000, constant("Mul", np.float32(1000.3)), x
+    if kind == "a small value among large ones":
+        x[2, 3] = 0.01
+        shift = np.zeros((6, 8), np.float32)
+        shift[2, 3] = 1e-3  # 100 times what is allowed there, and a hundredth of what is at its neighbours
+        x *= np.where(shift > 0, np.float32(1), np.float32(1000))
+        return lambda t: t * 1, constant("Add", shift), x
+    if kind == "float64 in both":  # the error is a third of a float32's ulp there
+        nodes = [_node("Cast", [name], "wide", to=F64), _node("Mul", ["wide", "c"], "z"), _node("Add", ["z", "d"])]
+        constants = {"c": np.float64(1e6), "d": np.float64(0.02)}
+        return lambda t: t.double() * 1e6, _model(nodes, constants, name, F64), x
+    if kind == "the input passed on":
+        return torch.nn.Identity(), constant("Add", np.float32(1e-6)), x
+    if kind == OTHER_MODEL:
+        return linear, _model([_node("MatMul", [name, "w"])], {"w": -w}, name), x
     if kind == "one row less":
         same = np.repeat(x[:1], 6, axis=0)
         nodes = [_node("MatMul", [name, "w"], "all"), _node("ReduceMean", ["all", "axes"], keepdims=1)]
@@ -225,8 +294,16 @@ def pair(
     return lambda t: 1 / t, _model([_node("Reciprocal", [name])], {}, name), x
 
 
-AGREE = ("equal", "not contiguous", "rounding of large values")
-DIFFER = ("weights 0.001 off", "one element off", "always too low")
+OTHER_MODEL = "another model in the first one's file"  # its path is that of the pair "equal"
+AGREE = (
+    "equal",
+    "not contiguous",
+    "rounding of large values",
+    "both parts of the tolerance",
+    "exactly the tolerance",
+    "float64 in both",
+    "the input passed on",
+)
 NOT_COMPARABLE = (
     "one row less",
     "one axis less",
@@ -242,15 +319,25 @@ CAUSES = {
     "weights 0.001 off": "Is the file loaded and run, and the PyTorch model too? Is the tolerance 1e-5, not more?",
     "not contiguous": "The input is a transposed tensor.",
     "rounding of large values": "The tolerance has a part that grows with the value, 1e-4 * |torch|.",
-    "one element off": "One element of 4800 is wrong: a mean hides it, the largest difference does not.",
+    "two elements off": "Two elements of 4800 are wrong: a mean hides it, the largest difference does not.",
     "always too low": "Every ONNX value is below the PyTorch one: take the absolute value before the maximum.",
+    "both parts of the tolerance": "The two parts of the tolerance are added: here 1e-5 + 1e-4 * 0.1 = 2e-5 is allowed.",
+    "exactly the tolerance": "PyTorch gives 0 and the file 1e-5: the tolerance itself is allowed.",
+    "0.00003 off near zero": "Is the tolerance 1e-5, not more? The values are small, so its other part hardly counts.",
+    "0.0003 of large values": "Is the part that grows with the value 1e-4 * |torch|, not more?",
+    "a small value among large ones": (
+        "The small value is wrong by a tenth. Each element has a tolerance of its own, not that of the largest."
+    ),
     "one row less": "NumPy broadcasts [1, 5] to [6, 5] and finds every element equal: compare the shapes first.",
     "one axis less": "NumPy broadcasts [8] to [1, 8] and finds every element equal: compare the shapes first.",
     "double instead of float": "The values are equal but the file gives float64: compare the dtypes too.",
+    "float64 in both": "Both give float64, whose values float32 cannot hold: take the difference as it is.",
+    "the input passed on": "The model returns its input, and the file adds 0.000001.",
     "NaN in both": "NaN in both places is not agreement: it is not known what either model meant. `equal_nan` is for other cases.",
     "NaN in ONNX only": "A NaN passes through many comparisons unseen: ask whether every value is finite.",
     "NaN in PyTorch only": "A NaN passes through many comparisons unseen: ask whether every value is finite.",
     "infinity in both": "infinity - infinity is NaN: ask whether every value is finite.",
+    OTHER_MODEL: "The path held another model at an earlier call: load the file at each call.",
 }
 
 
@@ -266,14 +353,17 @@ def collect_compare(c: Collect) -> None:
             )  # so that the output needs a gradient, as a real model's does
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.function(x) * self.scale
+            y = self.function(x)
+            return y if y is x else y * self.scale
 
     function = c.function("compare")
     for number, kind in enumerate(CAUSES):
         torch_half, onnx_half, x = pair(kind, c.rng)
-        path = c.scratch / f"{number}.onnx"
+        path = c.scratch / f"{0 if kind == OTHER_MODEL else number}.onnx"
         path.write_bytes(onnx_half.SerializeToString())
+        before = x.copy()
         c.value(kind, c.attempt(kind, function, Model(torch_half).eval(), path, torch.from_numpy(x)))
+        c.value(f"{kind}: changed", before.tobytes() != x.tobytes())
 
 
 def judge_compare(v: Judge) -> None:
@@ -285,6 +375,10 @@ def judge_compare(v: Judge) -> None:
         (actual,) = graphs.run(onnx_half, {"pixels": x})
         with v.check(kind):
             agrees, max_abs = answer(v, kind)
+            if v.value(f"{kind}: changed"):
+                raise WrongAnswer(
+                    f"Pair {kind!r}: the input x was changed. A model's output may be its input: compute without writing into it."
+                )
             if agrees is not (kind in AGREE):
                 wanted, came = ("agree", "do not") if kind in AGREE else ("do not agree", "do")
                 raise WrongAnswer(f"Pair {kind!r}: the two {wanted}, the answer is that they {came}. {CAUSES[kind]}")
@@ -295,11 +389,34 @@ def judge_compare(v: Judge) -> None:
                     )
             else:
                 gap = float(np.abs(actual.astype(np.float64) - expected.astype(np.float64)).max())
-                noise = 2e-6 * max(1.0, float(np.abs(expected).max()))  # ORT and PyTorch may add in another order
+                # ORT and PyTorch may add in another order. The float64 pair has one product in both, which gives the same bits, and a
+                # sum and a difference: an ulp of the largest value each.
+                eps = 2e-6 if expected.dtype == np.float32 else 2 * np.finfo(np.float64).eps
+                noise = eps * max(1.0, float(np.abs(expected).max()))
                 if not abs(max_abs - gap) <= noise:
+                    cause = _other_measure(max_abs, actual, expected) or CAUSES[kind]
                     raise WrongAnswer(
-                        f"Pair {kind!r}: the largest difference is {gap:.3g}, the answer is {max_abs:.3g}. {CAUSES[kind]}"
+                        f"Pair {kind!r}: the largest difference is {gap:.3g}, the answer is {max_abs:.3g}. {cause}"
                     )
+
+
+def _other_measure(answer: float, actual: np.ndarray, expected: np.ndarray) -> str:
+    """What a wrong ``max_abs`` measures, as a sentence; empty where it is not known."""
+    signed = actual.astype(np.float64) - expected.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.abs(signed) / np.abs(expected)
+    measures = {
+        "It is the largest difference with its sign: take the absolute value before the maximum.": signed.max(),
+        "It is the largest difference of torch - onnx with its sign: take the absolute value before the maximum.": -signed.min(),
+        "It is the mean of the differences, not the largest.": np.abs(signed).mean(),
+        "It is the root of the mean square, not the largest difference.": np.sqrt((signed**2).mean()),
+        "It is the sum of the differences, not the largest.": np.abs(signed).sum(),
+        "It is the largest relative difference: max_abs is not divided by the value.": relative.max(),
+    }
+    near = [
+        words for words, value in measures.items() if abs(abs(answer) - abs(float(value))) <= 1e-3 * abs(float(value))
+    ]
+    return near[0] if len(near) == 1 else ""
 
 
 def answer(v: Judge, kind: str) -> tuple[bool, float]:
@@ -345,18 +462,43 @@ FILES = (("net.onnx", 12, "release"), ("photo.v2.onnx", 7, "somewhere/else"))
 
 
 def stored(channels: int, rng: np.random.Generator) -> onnx.ModelProto:
-    """Two convolutions, as an exporter writes them: the weights are initialisers, the biases too small for a second file."""
+    """Two convolutions and a branch, as an exporter writes them: the weights are initialisers, the biases too small for a second file.
+
+    The table of gains is float64 with values that float32 does not hold, and that of the branch belongs to its body.
+    """
     draw = lambda *shape: rng.normal(0, 0.3, shape).astype(np.float32)  # noqa: E731
     weights = {
         "conv1.weight": draw(channels, 3, 5, 5),
         "conv1.bias": draw(channels),
         "conv2.weight": draw(3, channels, 3, 3),
         "conv2.bias": draw(3),
+        "gains": rng.uniform(0.5, 1.5, (3, 40)),
+        "zero": np.float64(0),
     }
+    table = numpy_helper.from_array(rng.uniform(-1, 1, (40,)), "table")
+    taken = helper.make_graph(
+        [helper.make_node("Mul", ["gains", "table"], ["scaled"], "node_mul")],
+        "taken",
+        [],
+        [helper.make_tensor_value_info("scaled", F64, [3, 40])],
+        [table],
+    )
+    other = helper.make_graph(
+        [helper.make_node("Neg", ["gains"], ["negated"], "node_neg")],
+        "other",
+        [],
+        [helper.make_tensor_value_info("negated", F64, [3, 40])],
+    )
     nodes = [
         helper.make_node("Conv", ["input", "conv1.weight", "conv1.bias"], ["a"], "node_conv2d", pads=[2, 2, 2, 2]),
         helper.make_node("Relu", ["a"], ["b"], "node_relu"),
-        helper.make_node("Conv", ["b", "conv2.weight", "conv2.bias"], ["output"], "node_conv2d_1", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["b", "conv2.weight", "conv2.bias"], ["c"], "node_conv2d_1", pads=[1, 1, 1, 1]),
+        helper.make_node("ReduceSum", ["gains"], ["total"], "node_sum", keepdims=0),
+        helper.make_node("Greater", ["total", "zero"], ["positive"], "node_gt"),
+        helper.make_node("If", ["positive"], ["chosen"], "node_cond", then_branch=taken, else_branch=other),
+        helper.make_node("ReduceMean", ["chosen"], ["mean"], "node_mean", keepdims=0),
+        helper.make_node("Cast", ["mean"], ["gain"], "node_cast", to=F32),
+        helper.make_node("Mul", ["c", "gain"], ["output"], "node_mul_1"),
     ]
     sizes = ["batch", 3, "height", "width"]
     graph = helper.make_graph(
@@ -367,6 +509,17 @@ def stored(channels: int, rng: np.random.Generator) -> onnx.ModelProto:
         [numpy_helper.from_array(value, key) for key, value in weights.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def _nodes(graph: onnx.GraphProto) -> dict[str, tuple]:
+    """The nodes of a graph and of its bodies by name: operator, inputs, outputs, and the attributes that are not bodies."""
+    found = {}
+    for node in graph.node:
+        plain = {a.name: helper.get_attribute_value(a) for a in node.attribute if not a.HasField("g")}
+        found[node.name] = (node.op_type, list(node.input), list(node.output), plain)
+        for attribute in node.attribute:
+            found |= _nodes(attribute.g) if attribute.HasField("g") else {}
+    return found
 
 
 def collect_one_file(c: Collect) -> None:
@@ -382,6 +535,7 @@ def collect_one_file(c: Collect) -> None:
         c.attempt(name, function, source, target)
         after = {file.name: file.read_bytes() for file in source.parent.iterdir() if file.is_file()}
         c.value(f"{name}, source", [key for key, data in before.items() if after.get(key) != data])
+        c.value(f"{name}, added", sorted(str(key)[:100] for key in after.keys() - before.keys())[:8])
         c.file(name, target)
 
 
@@ -390,20 +544,34 @@ def judge_one_file(v: Judge) -> None:
     for name, wanted in originals.items():
         with v.check(f"{name}: complete in one file"):
             model = v.model(name)
+            others = [key for key in originals if key != name and same_weights(model, originals[key])]
+            if others:
+                raise WrongAnswer(
+                    f"{name}: the target holds the weights of {others[0]}. The target is the file of an earlier call: something is kept."
+                )
             graphs.expect_inputs(model, ["input"])
             graphs.expect_outputs(model, ["output"])
         if not v.ok:
             return
         with v.check(f"{name}: the same graph"):
-            graphs.expect_valid(model)
             if graphs.ops(model) != graphs.ops(wanted):
                 raise WrongAnswer(
                     f"{name}: the source has the operators {dict(graphs.ops(wanted))}, the target {dict(graphs.ops(model))}."
                 )
             graphs.expect_opset(model, 20)
+            found, right = _nodes(model.graph), _nodes(wanted.graph)
+            if found != right:
+                node = next((key for key in right if found.get(key) != right[key]), "")
+                raise WrongAnswer(
+                    f"{name}: the node {node!r} was {right.get(node)}, it is {found.get(node, 'not there')} now. The graph has to stay as "
+                    "it is, with its names."
+                )
         with v.check(f"{name}: the same weights"):
             expect_same_weights(model, wanted)
+        if not v.ok:
+            return
         with v.check(f"{name}: runs"):
+            graphs.expect_valid(model)
             feeds = {"input": image((2, 3, 11, 9), v.rng)}
             expect_close(graphs.run(model, feeds)[0], graphs.run(wanted, feeds)[0], name=f"the output of {name}")
         with v.check(f"{name}: the source is untouched"):
@@ -412,24 +580,41 @@ def judge_one_file(v: Judge) -> None:
                 raise WrongAnswer(
                     f"{name}: the source has to stay as it is; {', '.join(map(str, changed))} was changed or deleted."
                 )
+            added = v.value(f"{name}, added")
+            if added:
+                raise WrongAnswer(
+                    f"{name}: {', '.join(map(str, added))} was added next to the source. Its folder has to stay as it is."
+                )
+
+
+def same_weights(model: onnx.ModelProto, wanted: onnx.ModelProto) -> bool:
+    try:
+        expect_same_weights(model, wanted)
+    except WrongAnswer:
+        return False
+    return True
 
 
 def expect_same_weights(model: onnx.ModelProto, wanted: onnx.ModelProto) -> None:
-    """Demand the same initialisers: names, shapes, dtypes and every bit."""
-    found = {tensor.name: tensor for tensor in model.graph.initializer}
-    for tensor in wanted.graph.initializer:
+    """Demand the same initialisers, those of bodies included: names, shapes, dtypes and every bit."""
+    found = {tensor.name: tensor for graph in graphs.graphs(model) for tensor in graph.initializer}
+    for tensor in [tensor for graph in graphs.graphs(wanted) for tensor in graph.initializer]:
         if tensor.name not in found:
             raise WrongAnswer(f"The initialiser {tensor.name!r} is missing; the target has {sorted(found) or 'none'}.")
         right, got = numpy_helper.to_array(tensor), numpy_helper.to_array(found[tensor.name])
-        if got.dtype != right.dtype or got.shape != right.shape:
+        if got.dtype != right.dtype:
+            raise WrongAnswer(
+                f"The weights of {tensor.name!r} have another dtype: each was {right.dtype}, is {got.dtype} now."
+            )
+        if got.shape != right.shape:
             raise WrongAnswer(f"The weights of {tensor.name!r} were {describe(right)}, they are {describe(got)} now.")
         if got.tobytes() != right.tobytes():
             gap = float(np.abs(got - right).max())
-            close = (
-                " They were rounded on the way, for example to half precision."
-                if gap < 100 * TOLERANCE["float16"][0]
-                else ""
-            )
+            close = ""
+            if right.dtype == np.float64 and np.array_equal(got, right.astype(np.float32)):
+                close = " They went through float32, and float32 does not hold these float64 values."
+            elif gap < 100 * TOLERANCE["float16"][0]:
+                close = " They were rounded on the way, for example to half precision."
             raise WrongAnswer(
                 f"The weights of {tensor.name!r} have changed, by up to {gap:.3g}; every bit has to stay.{close}"
             )

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 
-from oplab.checks import graphs
+from oplab.checks import exporting, graphs
 from oplab.checks.errors import LearnerError
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
@@ -30,10 +30,9 @@ MAX_IR, MAX_OPSET = 13, 26  # what ONNX Runtime 1.31 takes; tests/lessons/test_c
 
 def record(c: Collect, name: str, call: Callable[..., Any], *args: Any) -> None:
     """Call the learner's function and record what came: a model as its bytes, anything else as JSON, and whether ``args`` changed."""
-    before = [arg.SerializeToString() for arg in args if isinstance(arg, onnx.ModelProto)]
+    before = [_state(arg) for arg in args]
     result = c.attempt(name, call, *args)
-    after = [arg.SerializeToString() for arg in args if isinstance(arg, onnx.ModelProto)]
-    c.value(f"{name}: changed", before != after)
+    c.value(f"{name}: changed", before != [_state(arg) for arg in args])
     c.value(f"{name}: type", type(result).__name__)
     if type(result) is onnx.ModelProto:
         path = c.scratch / f"{len(list(c.scratch.iterdir()))}.onnx"
@@ -43,6 +42,13 @@ def record(c: Collect, name: str, call: Callable[..., Any], *args: Any) -> None:
         text = c.attempt(name, json.dumps, result, default=lambda entry: {"strange": type(entry).__name__})
         c.value(f"{name}: size", len(text or ""))
         c.value(name, text)
+
+
+def _state(value: Any) -> Any:
+    """What two copies of a model or an array have in common."""
+    if isinstance(value, onnx.ModelProto):
+        return value.SerializeToString()
+    return (value.shape, value.dtype, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 
 def returned(v: Judge, name: str, wanted: str) -> None:
@@ -96,7 +102,7 @@ def expect_sorted(model: onnx.ModelProto) -> None:
         for name in sorted(set(reads(node)) - ready):
             if name not in made:
                 raise WrongAnswer(f"The node {node.op_type} reads {name!r}, which no node produces.")
-            inside = "" if name in node.input else " One of its bodies reads it: that counts too."
+            inside = "" if name in node.input else " One of its bodies reads it, at any depth: that counts too."
             raise WrongAnswer(
                 f"The node {node.op_type} stands before the node that makes {name!r}, which it reads.{inside}"
             )
@@ -113,7 +119,9 @@ LINES = [  # dtype, the shapes of a and b, the rank of x
     ("int64", (2, 5), (2, 1), 2),
     ("int32", (), (), 1),
     ("float32", (), (), 0),
+    ("float32", (2,), (3, 1, 1), 6),
 ]
+HUGE = 1 << 53  # from here on float64 does not hold every integer
 
 
 def line_title(dtype: str, a: tuple[int, ...], b: tuple[int, ...], rank: int) -> str:
@@ -126,21 +134,38 @@ def numbers(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> np.
     return np.asarray(np.round(values) if "int" in dtype else values).astype(dtype, order="F")
 
 
+def coefficients(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> np.ndarray:
+    """:func:`numbers`; those of int64 are odd and above ``HUGE``, and times an x of at most 9 they fit."""
+    values = numbers(shape, dtype, rng)
+    return np.asarray(HUGE + 21 + 2 * values, order="F") if dtype == "int64" else values
+
+
 def collect_build(c: Collect) -> None:
     function = c.function("build")
     for dtype, a, b, rank in LINES:
-        record(c, line_title(dtype, a, b, rank), function, numbers(a, dtype, c.rng), numbers(b, dtype, c.rng), rank)
+        given = coefficients(a, dtype, c.rng), coefficients(b, dtype, c.rng)
+        record(c, line_title(dtype, a, b, rank), function, *given, rank)
 
 
 def judge_build(v: Judge) -> None:
-    lines = [(line, numbers(line[1], line[0], v.rng), numbers(line[2], line[0], v.rng)) for line in LINES]
+    lines = [(line, coefficients(line[1], line[0], v.rng), coefficients(line[2], line[0], v.rng)) for line in LINES]
     models = {}
     with v.check("a model with versions that ONNX Runtime takes"):
         for line, _, _ in lines:
             title = line_title(*line)
             returned(v, title, "ModelProto")
+            if v.value(f"{title}: changed"):
+                raise WrongAnswer(
+                    f"{title}: an array that was given has changed, its shape or its numbers. a and b stay as they are."
+                )
             models[title] = v.model(title)
             expect_versions(models[title])
+            names = [tensor.name for tensor in models[title].graph.initializer]
+            if len(names) > len(set(names)) and title != line_title(*LINES[0]):
+                raise WrongAnswer(
+                    f"{title}: the graph has the initialisers {names}: something is kept from an earlier call, such as a default argument "
+                    "that is a list."
+                )
     if not v.ok:
         return
     with v.check("one Mul and one Add, from x to y"):
@@ -161,12 +186,25 @@ def judge_build(v: Judge) -> None:
         for line, _, _ in lines:
             expect_sorted(models[line_title(*line)])
             graphs.expect_used(models[line_title(*line)], ["x"])
-            graphs.expect_valid(models[line_title(*line)])
+            with exporting.about(line_title(*line)):
+                _expect_broadcast(models[line_title(*line)])
+                graphs.expect_valid(models[line_title(*line)])
     if not v.ok:
         return
     with v.check("computes a * x + b"):
         for line, a, b in lines:
             expect_line(models[line_title(*line)], line, a, b, v.rng)
+            _expect_both(models[line_title(*line)], line, a, b)
+
+
+def _expect_broadcast(model: onnx.ModelProto) -> None:
+    """Demand an opset whose Mul and Add broadcast."""
+    version = graphs.opset(model) or 0
+    if version < 7:
+        raise WrongAnswer(
+            f"The model imports opset {version}, whose Mul and Add broadcast only where the node has broadcast=1; from opset 7 on they "
+            "always do."
+        )
 
 
 def expect_ends(model: onnx.ModelProto, line: tuple) -> None:
@@ -192,6 +230,16 @@ def expect_ends(model: onnx.ModelProto, line: tuple) -> None:
         )
 
 
+def _expect_both(model: onnx.ModelProto, line: tuple, a: np.ndarray, b: np.ndarray) -> None:
+    """Demand that the model holds a and b, and no larger copies of them."""
+    have = [list(tensor.dims) for tensor in graphs.tensors(model)]
+    if sum(map(math.prod, have)) > a.size + b.size:
+        raise WrongAnswer(
+            f"{line_title(*line)}: a and b are {describe(a)} and {describe(b)}, and the model holds tensors of "
+            f"{' and '.join(map(str, have))}, so copies of their numbers. Mul and Add broadcast by themselves."
+        )
+
+
 def expect_line(model: onnx.ModelProto, line: tuple, a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> None:
     """Run the model at sizes that fit a and b; where they leave an axis free, at several, and empty."""
     dtype, _, _, rank = line
@@ -199,6 +247,14 @@ def expect_line(model: onnx.ModelProto, line: tuple, a: np.ndarray, b: np.ndarra
     for free in (int(rng.integers(2, 6)), int(rng.integers(6, 9)), 0):
         x = numbers(tuple(free if size == 1 else size for size in fixed), dtype, rng)
         (got,) = graphs.run(model, {"x": x})
+        ends = model.graph.output[0].type.tensor_type.shape.dim
+        declared = [dim.dim_value if dim.HasField("dim_value") else None for dim in ends]
+        if any(size is not None and size != came for size, came in zip(declared, got.shape, strict=False)):
+            shown = ["?" if size is None else size for size in declared]
+            raise WrongAnswer(
+                f"{line_title(*line)}: The header promises the shape {shown} for 'y', and for x {describe(x)} it is {list(got.shape)}. "
+                "y has x's size where a and b have 1 or no axis."
+            )
         likely = {
             "The result is b * x + a: the two are swapped.": b * x + a,
             "The result is a * (x + b): the Add comes first.": a * (x + b),
@@ -209,8 +265,18 @@ def expect_line(model: onnx.ModelProto, line: tuple, a: np.ndarray, b: np.ndarra
             likely["The numbers of a are in the wrong order: a is not contiguous, its bytes in memory are."] = (
                 wrong * x + b
             )
+        if dtype == "int64":
+            wide = [np.asarray(v.astype(np.float64)).astype(np.int64) for v in (a, b)]
+            likely["a and b went through float64, and float64 does not hold integers beyond 2^53."] = (
+                wide[0] * x + wide[1]
+            )
+        if dtype == "float64":
+            narrow = [v.astype(np.float32).astype(np.float64) for v in (a, b)]
+            likely["a and b went through float32, which does not hold them."] = narrow[0] * x + narrow[1]
         right = np.asarray(a * x + b)
         likely = {cause: np.asarray(value) for cause, value in likely.items() if not np.array_equal(value, right)}
+        if right.dtype.kind == "i":  # a comparison with a tolerance cannot tell large integers apart
+            likely = {cause: value for cause, value in likely.items() if np.array_equal(value, got)}
         # a * x and b can nearly cancel: what is left then has the rounding error of the larger ones
         atol = 200 * float(np.finfo(dtype).eps) if right.dtype.kind == "f" else None
         expect_close(got, right, name=f"{line_title(*line)}, y for x {describe(x)}", atol=atol, likely=likely)
@@ -237,7 +303,12 @@ def shape_models(rng: np.random.Generator) -> dict[str, onnx.ModelProto]:
         "other dtypes": f"""
             <ir_version: 9, opset_import: ["" : 18]>
             casts (float16[{n}, k] {letter}, int64 count) => (bool[{n}, k] large, double doubled, int64[2] sizes)
+            <double[] weight_scalar, float[0] weight_none>
             {{
+                tiny = Cast<to = 3>(count)
+                byte = Cast<to = 2>(count)
+                short = Cast<to = 5>(count)
+                unsigned = Cast<to = 13>(count)
                 zero = Sub({letter}, {letter})
                 large = Greater({letter}, zero)
                 wide = Cast<to = 11>(count)
@@ -248,12 +319,19 @@ def shape_models(rng: np.random.Generator) -> dict[str, onnx.ModelProto]:
             <ir_version: 10, opset_import: ["" : 20, "lab" : 1]>
             unknown (float[n, {k}, ?, 0] data, int64[m] target) => (int32 {letter}, float[n] last)
             {{
+                called = lab.Twice(data)
                 same = Neg(data)
                 reshaped_{letter} = Reshape(same, target)
                 mystery = lab.Mystery(data)
                 again = lab.Mystery(mystery)
                 {letter} = lab.Count(again)
                 last = lab.Reduce(reshaped_{letter})
+            }}
+            <domain: "lab", opset_import: ["" : 20]>
+            Twice (p) => (q)
+            {{
+                of_function = Neg(p)
+                q = Add(of_function, p)
             }}""",
         "a body, and an output that is left out": f"""
             <ir_version: 8, opset_import: ["" : 17]>
@@ -275,8 +353,9 @@ def shape_models(rng: np.random.Generator) -> dict[str, onnx.ModelProto]:
                 value
             )  # the text form declares an initialiser like any value: give it numbers
             dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+            dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
             model.graph.initializer.append(
-                numpy_helper.from_array(rng.normal(size=dims).astype(np.float32), value.name)
+                numpy_helper.from_array(np.asarray(rng.normal(size=tuple(dims))).astype(dtype), value.name)
             )
         models[title] = model
     return models
@@ -305,15 +384,21 @@ def collect_shapes(c: Collect) -> None:
 
 
 def judge_shapes(v: Judge) -> None:
+    earlier: set[str] = set()
     for title, model in shape_models(v.rng).items():
         with v.check(title):
             returned(v, title, "dict")
             untouched(v, title)
-            expect_shapes(json.loads(v.value(title)), model, title)
+            expect_shapes(json.loads(v.value(title)), model, title, earlier)
+        earlier |= set(shapes_of(model))
 
 
-def expect_shapes(got: dict[str, Any], model: onnx.ModelProto, title: str) -> None:
-    """Compare two dicts of shapes, and say what usually causes a difference."""
+def expect_shapes(got: dict[str, Any], model: onnx.ModelProto, title: str, earlier: set[str]) -> None:
+    """Compare two dicts of shapes, and say what usually causes a difference.
+
+    Args:
+        earlier: the names of the models before this one.
+    """
     right = shapes_of(model)
     initial = {tensor.name for tensor in model.graph.initializer}
     ends = {value.name for value in [*model.graph.input, *model.graph.output]}
@@ -340,7 +425,11 @@ def expect_shapes(got: dict[str, Any], model: onnx.ModelProto, title: str) -> No
             for name in node.output
         }
         inner -= {name for node in model.graph.node for name in node.output}
+        called = {name for function in model.functions for node in function.node for name in node.output}
         cause = " It belongs to a body, not to the main graph." if extra[0] in inner else ""
+        cause = " It belongs to a model-local function, not to the main graph." if extra[0] in called - inner else cause
+        kept = " A model before this one has it: something is kept from an earlier call, such as a default argument that is a dict."
+        cause = kept if extra[0] in earlier - inner - called else cause
         cause = " The empty name says that an output is left out." if extra[0] == "" else cause
         cause = cause or " Nothing is known about it." * (
             extra[0] in {n for node in model.graph.node for n in node.output}
@@ -374,18 +463,24 @@ BROKEN = {  # what is wrong with each model, and the steps between its input and
     "nothing is wrong": ([], "scale add if clip"),
     "versions": (["ir", "opset"], "scale gelu leaky"),
     "the opset alone": (["opset"], "add scale"),
+    "the opset, under the long name ai.onnx": (["long name", "opset"], "add scale"),
     "no import of ai.onnx": (["ai.onnx"], "leaky gelu add scale"),
     "a domain without an import": (["others"], "scale gelu add function"),
     "a domain that only a body uses": (["others"], "add foreign_if scale"),
     "order": (["order"], "scale add clip leaky sub"),
     "order, with bodies": (["order"], "add scale if gelu if"),
+    "order, with bodies in bodies": (["order"], "add deep_if scale deep_if"),
+    "order, with loops": (["order"], "loop add loop clip"),
+    "order of many": (["order"], "scale add leaky sub " * 8),
+    "a domain that only a body in a body uses": (["others"], "add foreign_deep_if scale"),
     "a misspelt node output": (["node"], "add clip scale gelu leaky"),
+    "a misspelt second output": (["second"], "scale split add"),
     "a misspelt name that only a body reads": (["body"], "scale if add"),
     "a misspelt initialiser": (["initialiser"], "leaky add clip scale"),
     "a misspelt graph input": (["input"], "scale shift leaky"),
     "a misspelt graph output": (["output"], "scale clip add"),
     "all four": (["ir", "ai.onnx", "order", "node"], "scale if clip gelu add"),
-    "all four, others": (["opset", "others", "order", "initialiser"], "function add foreign_if clip scale"),
+    "all four, others": (["opset", "others", "order", "initialiser"], "function add foreign_if split clip loop"),
 }
 SOFTEN = """
     <domain: "{domain}", opset_import: ["" : {opset}]>
@@ -418,17 +513,53 @@ def healthy(steps: str, rng: np.random.Generator) -> onnx.ModelProto:
         inner = helper.make_node(op, reads, [f"{name}_in"], domain=domain)
         return helper.make_graph([inner, helper.make_node("Neg", [f"{name}_in"], [out.name])], name, [], [out])
 
+    def deep_body(name: str, op: str, reads: list[str], domain: str = "") -> onnx.GraphProto:
+        """A body whose If has the body that reads from outside."""
+        inner = {
+            "then_branch": body(f"{name}_a", op, reads, domain),
+            "else_branch": body(f"{name}_b", "Neg", reads[:1]),
+        }
+        out = helper.make_tensor_value_info(f"{name}_out", TensorProto.FLOAT, None)
+        return helper.make_graph([helper.make_node("If", ["flag"], [out.name], **inner)], name, [], [out])
+
     for step in steps.split():
-        if step in ("if", "foreign_if"):
+        if step.endswith("if"):
             if not any(value.name == "flag" for value in inputs):
                 inputs.append(helper.make_tensor_value_info("flag", TensorProto.BOOL, []))
-            foreign = {"domain": "com.microsoft"} if step == "foreign_if" else {}
+            foreign = {"domain": "com.microsoft"} if step.startswith("foreign") else {}
+            make = deep_body if "deep" in step else body
             imports |= {"com.microsoft": 1} if foreign else {}
             branches = {
-                "then_branch": body("bright", "Add", [now, constant((3,))]),
-                "else_branch": body("dark", "Gelu" if foreign else "Relu", [now], **foreign),
+                "then_branch": make(f"bright{len(nodes)}", "Add", [now, constant((3,))]),
+                "else_branch": make(f"dark{len(nodes)}", "Gelu" if foreign else "Relu", [now], **foreign),
             }
             now = add("If", ["flag"], **branches)
+        elif step == "loop":  # the body has inputs and an initialiser of its own, and reads one more from outside
+            ends = [("k", TensorProto.INT64), ("go", TensorProto.BOOL), ("old", TensorProto.FLOAT)]
+            shapes = [[], [], None]
+            own = [
+                helper.make_tensor_value_info(f"{name}{len(nodes)}", kind, shape)
+                for (name, kind), shape in zip(ends, shapes, strict=True)
+            ]
+            gone, new, shift = f"gone{len(nodes)}", f"new{len(nodes)}", f"shift{len(nodes)}"
+            inner = [
+                helper.make_node("Identity", [own[1].name], [gone]),
+                helper.make_node("Mul", [own[2].name, constant((3,))], [f"{new}_"]),
+                helper.make_node("Add", [f"{new}_", shift], [new]),
+            ]
+            outs = [
+                helper.make_tensor_value_info(gone, TensorProto.BOOL, []),
+                helper.make_tensor_value_info(new, TensorProto.FLOAT, None),
+            ]
+            kept = numpy_helper.from_array(rng.uniform(0.5, 2, (3,)).astype(np.float32), shift)
+            loop = helper.make_graph(inner, f"again{len(nodes)}", own, outs, [kept])
+            trips = f"trips{tag}_{len(nodes)}"
+            initializers.append(numpy_helper.from_array(np.int64(2), trips))
+            now = add("Loop", [trips, "", now], body=loop)
+        elif step == "split":
+            first = add("Split", [now], axis=1, num_outputs=2)
+            nodes[-1].output.append(f"{first}_rest")
+            now = add("Concat", [first, f"{first}_rest"], axis=1)
         elif step == "clip":
             now = add("Clip", [now, "", constant(())])  # the lower bound is left out
         elif step == "leaky":
@@ -472,7 +603,9 @@ def break_it(model: onnx.ModelProto, faults: list[str], rng: np.random.Generator
     broken.CopyFrom(model)
     graph = broken.graph
     for fault in faults:
-        if fault == "ir":
+        if fault == "long name":
+            broken.opset_import[0].domain = "ai.onnx"
+        elif fault == "ir":
             broken.ir_version = int(rng.integers(14, 16))
         elif fault == "opset":
             broken.opset_import[0].version = int(rng.integers(27, 29))
@@ -514,6 +647,9 @@ def _misspell(graph: onnx.GraphProto, where: str, rng: np.random.Generator) -> N
     elif where == "input":
         reader = next(node for node in graph.node if "shift" in node.input)
         reader.input[1] = typo("shift")
+    elif where == "second":
+        maker = next(node for node in graph.node if len(node.output) > 1)
+        maker.output[1] = typo(maker.output[1])
     else:
         by_nodes = {name for node in graph.node for name in node.input}
         by_bodies = {name for node in graph.node for name in reads(node)} - by_nodes
@@ -567,7 +703,7 @@ def expect_imports(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
     """Versions lowered where they were too new, imports added where they were missing, and no others."""
     expect_versions_kept(got, broken)
     nodes = [node for graph in graphs.graphs(broken) for node in graph.node]
-    right = {entry.domain: entry.version for entry in broken.opset_import}
+    right = {"" if entry.domain == "ai.onnx" else entry.domain: entry.version for entry in broken.opset_import}
     for node in nodes:
         right.setdefault(node.domain, 1 if node.domain else 20)
     right[""] = min(right[""], MAX_OPSET)
@@ -575,6 +711,7 @@ def expect_imports(got: onnx.ModelProto, broken: onnx.ModelProto) -> None:
     if set(found) - set(right) or len(got.opset_import) != len(found):
         raise WrongAnswer(
             f"The imports are {[(e.domain, e.version) for e in got.opset_import]}: one entry for each domain in use, and no more."
+            + " '' and 'ai.onnx' are two spellings of one domain." * ("ai.onnx" in {e.domain for e in got.opset_import})
         )
     in_main = {node.domain for node in got.graph.node}
     for domain, version in right.items():
@@ -696,9 +833,14 @@ def inventory_models(rng: np.random.Generator) -> dict[str, onnx.ModelProto]:
             plain (float[n, 3, h, w] x, float[{j}, 3, 3, 3] k) => (float y)
             {{
                 c = Conv<auto_pad = "SAME_UPPER", strides = [{i}, 1], group = 1>(x, k)
-                r = Relu(c)
+                r0 = Relu(c)
+                r1 = Relu(r0)
+                r = Selu<gamma = 0.0>(r1)
                 t = Constant<value = float[2] {{{f}, 2.0}}>()
-                l = LeakyRelu<alpha = {f}>(r)
+                o = Constant<value = int64 {{{i}}}>()
+                n = InstanceNormalization<epsilon = 0.00001>(r, t, t)
+                l = LeakyRelu<alpha = {f}>(n)
+                s = Gather<axis = 0>(l, o)
                 y = {domain}.Mix<mode = "soft", weights = [{f}, {f + 1}], names = ["a", "b"], depth = {j}>(l, t)
             }}""",
         "bodies in bodies": f"""
@@ -792,6 +934,7 @@ def collect_inventory(c: Collect) -> None:
 
 
 def judge_inventory(v: Judge) -> None:
+    earlier: list[Row] = []
     for title, model in inventory_models(v.rng).items():
         with v.check(title):
             try:
@@ -803,11 +946,16 @@ def judge_inventory(v: Judge) -> None:
                     f"{error} This model imports ai.onnx under its long name; its nodes say ''. Both are that domain."
                 ) from None
             untouched(v, title)
-            expect_rows(json.loads(v.value(title)), model, title)
+            expect_rows(json.loads(v.value(title)), model, title, earlier)
+        earlier += rows_of(model)
 
 
-def expect_rows(got: list[Any], model: onnx.ModelProto, title: str) -> None:
-    """Compare rows in any order, and say what usually causes a difference."""
+def expect_rows(got: list[Any], model: onnx.ModelProto, title: str, earlier: list[Row]) -> None:
+    """Compare rows in any order, and say what usually causes a difference.
+
+    Args:
+        earlier: the rows of the models before this one.
+    """
     right = rows_of(model)
     for row in got:
         if type(row) is not list or len(row) != 6:
@@ -829,11 +977,15 @@ def expect_rows(got: list[Any], model: onnx.ModelProto, title: str) -> None:
     for row in right:
         match = next((other for other in left if same_row(other, row)), None)
         if match is None:
-            raise WrongAnswer(f"{title}: the row {shown(row)} is missing.{why_row(row, left, right, model)}")
+            alike = any(same_row(tuple(other), row) for other in got)
+            cause = " Two nodes are alike, and each has its row." if alike else why_row(row, left, right, model)
+            raise WrongAnswer(f"{title}: the row {shown(row)} is missing.{cause}")
         left.remove(match)
     if left:
-        twice = " It is there twice." if any(same_row(left[0], row) for row in right) else ""
-        raise WrongAnswer(f"{title}: the row {shown(left[0])} should not be there.{twice}")
+        cause = " It is there twice." if any(same_row(left[0], row) for row in right) else ""
+        if not cause and any(same_row(left[0], row) for row in earlier):
+            cause = " A model before this one has it: something is kept from an earlier call, such as a default argument that is a list."
+        raise WrongAnswer(f"{title}: the row {shown(left[0])} should not be there.{cause}")
 
 
 def same_row(left: tuple, right: tuple) -> bool:
@@ -858,6 +1010,11 @@ def shown(row: tuple) -> str:
 def why_row(row: Row, left: list[tuple], right: list[Row], model: onnx.ModelProto) -> str:
     """The usual cause of a missing row."""
     near = [other for other in left if not any(same_row(other, entry) for entry in right)]
+    for other in near:
+        if other[:5] == row[:5] and row[5] in (0, "", []) and other[5] is None:
+            return f" There is {shown(other)}. A value of 0 is a value, and so is an empty list: what counts is the attribute's type."
+        if other[:5] == row[:5] and type(row[5]) is float and other[5] == round(row[5], 4):
+            return f" There is {shown(other)}: the value was rounded. It is wanted as the float32 that is stored."
     for index, cause in (
         (2, "The version is the one that its place imports: a function has an opset_import of its own."),
         (4, "The type is wanted as the format spells it: `AttributeProto.AttributeType.Name(attribute.type)`."),

@@ -43,11 +43,20 @@ class Model(nn.Module):
 {body}
 """
 INNER = """
-class Inner(nn.Module):
+class Core(nn.Module):
     def forward(self, x):
         if x.sum() > {c}:
             return x * 2
         return x - 1
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.core = Core()
+
+    def forward(self, x):
+        return self.core(x) + 1
 
 """
 
@@ -91,6 +100,8 @@ BODIES = {
     "a branch in a submodule": "return self.inner({x}) * {k}",
     "a layer with weights": "return self.linear({x}) + {k}",
     "a normalisation": "return self.norm({x}) * {k}",
+    "a tensor that is no buffer": "return ({x} + self.shift) * {c}",
+    "three inputs": "return {x} * {k} + second",
     "a try block": "try:\n    return {x} * {k}\nexcept ValueError:\n    return {x}",
     "torch.cond": "return torch.cond({k} > 2, lambda a: a * {c}, lambda a: a - {c}, ({x},))",
     "torch.while_loop": "return torch.while_loop(lambda a: a.sum() < {k} * 9, lambda a: (a + 1,), ({x},))[0]",
@@ -99,6 +110,7 @@ INIT = {
     "a branch in a submodule": "self.inner = Inner()",
     "a layer with weights": "self.linear = nn.Linear(4, 5)",
     "a normalisation": "self.norm = nn.BatchNorm1d(4)",
+    "a tensor that is no buffer": "self.shift = torch.ones(4)",
 }
 CAPTURES = {"trace": "torch.jit.trace", "script": "torch.jit.script", "export": "torch.export.export"}
 Kept = tuple[bool, list[int]]
@@ -116,6 +128,9 @@ def modules(rng: Draws) -> Iterator[tuple[str, str, torch.nn.Module, tuple[torch
             "k": torch.tensor(float(rng.uniform(1, 3))),
         }
         text = body.format(**names)
+        if "second" in text:  # a name that holds the word cond
+            arguments.append("second")
+            values["second"] = torch.from_numpy(rng.normal(0, 1, (4,)).astype(np.float32))
         source = MODULE.format(
             extra=INNER.format(c=names["c"]) if "inner" in body else "",
             init=INIT.get(title, "pass"),
@@ -133,9 +148,16 @@ def modules(rng: Draws) -> Iterator[tuple[str, str, torch.nn.Module, tuple[torch
 def collect_predict(c: Collect) -> None:
     function = c.function("predict")
     for title, _, model, example in modules(c.rng):
+        before = snapshot(model, example)
         with quiet():
             answer = c.attempt(title, function, model, example)
+        c.value(f"{title}: changed", before != snapshot(model, example))
         c.value(title, plain(answer))
+
+
+def snapshot(model: torch.nn.Module, example: tuple[torch.Tensor, ...]) -> list[bytes]:
+    """The bytes of a module's weights and of its example."""
+    return [tensor.detach().numpy().tobytes() for tensor in (*model.state_dict().values(), *example)]
 
 
 def plain(answer: Any) -> Any:
@@ -176,6 +198,10 @@ def judge_predict(v: Judge) -> None:
     for title, shown, model, example in modules(v.rng):
         with v.check(title):
             answer = entries(v, title, list(CAPTURES))
+            if v.value(f"{title}: changed"):
+                raise WrongAnswer(
+                    f"{title}: the weights or the example that were given have changed. A capture leaves both as they are."
+                )
             for capture in CAPTURES:
                 want, got = kept(capture, model, example), answer[capture]
                 expect_kept(capture, title, want, got, f"\nThe module:\n{textwrap.indent(shown, '    ')}")
@@ -217,13 +243,15 @@ def expect_kept(capture: str, title: str, want: Kept | str, got: Any, module: st
     if got[1] != inputs:
         raise WrongAnswer(
             f"{title}: {capture!r} says that the inputs {got[1]} are read; in the graph of {name} they are {inputs}."
-            f"{_inputs_cause(capture, got[1], inputs)}{module}"
+            f"{_inputs_cause(capture, title, got[1], inputs)}{module}"
         )
 
 
 def _decides_cause(capture: str, title: str, decides: bool) -> str:
     if not decides and capture == "export" and "size" in title:
         return " The branch was decided at the capture; what is left of it is a range of sizes, and no node."
+    if not decides and capture == "export" and title == "three inputs":
+        return " The word cond in the text of a graph can be part of a name, such as second: ask what each node calls."
     if not decides and capture == "script":
         return " A script reads the source text: it has a decision only where the text has a branch or a loop."
     if not decides:
@@ -237,7 +265,12 @@ def _decides_cause(capture: str, title: str, decides: bool) -> str:
     return ""
 
 
-def _inputs_cause(capture: str, got: list[int], inputs: list[int]) -> str:
+def _inputs_cause(capture: str, title: str, got: list[int], inputs: list[int]) -> str:
+    if capture == "export" and title == "a tensor that is no buffer":
+        return (
+            " The module's tensor self.shift is a placeholder too, although it is neither a parameter nor a buffer: "
+            "program.graph_signature.user_inputs names those of the example."
+        )
     if got == [place + 1 for place in inputs] or (got and max(got) > 1):
         where = "weights and buffers" if capture == "export" else "the module itself, self,"
         return f" The graph's first inputs are {where} and not part of the example."
@@ -263,10 +296,13 @@ WIDTHS = (3, 6)
 
 
 def gate(width: int, rng: np.random.Generator) -> torch.nn.Module:
-    """A gate with weights and a limit from ``rng``, in train mode. The limit is a binary fraction, so that an input can hit it exactly."""
+    """A gate with weights and a limit from ``rng``, in train mode.
+
+    The limit is a binary fraction of four digits after the decimal point, so that an input can hit it exactly, and miss it by little.
+    """
     import torch
 
-    model = build(GATE, "gate")(width, float(rng.integers(5, 13)) / 4)
+    model = build(GATE, "gate")(width, (2 * float(rng.integers(10, 24)) + 1) / 16)
     with torch.no_grad():
         for tensor in model.parameters():
             tensor.copy_(torch.from_numpy(rng.uniform(-1, 1, tuple(tensor.shape)).astype(np.float32)))
@@ -301,9 +337,13 @@ def collect_control_flow(c: Collect) -> None:
     import torch
 
     function = c.function("control_flow")
-    for width in WIDTHS:
-        name, path = f"width {width}", c.scratch / f"{width}.onnx"
-        module = c.attempt(name, function, gate(width, c.rng))
+    names = {width: f"width {width}" for width in WIDTHS}
+    modules = {width: c.attempt(name, function, gate(width, c.rng)) for width, name in names.items()}
+    seen: list[object] = []
+    for width, module in modules.items():  # all are made before one is exported
+        name, path = names[width], c.scratch / f"{width}.onnx"
+        c.value(f"{name}: seen before", isinstance(module, torch.nn.Module) and any(module is other for other in seen))
+        seen.append(module)
         c.attempt(name, export, module, torch.full((2, width), 0.25), path)
         c.file(name, path)
 
@@ -315,6 +355,10 @@ def judge_control_flow(v: Judge) -> None:
     for width, reference in references.items():
         name = f"width {width}"
         with v.check(f"{name}: exports"):
+            if v.value(f"{name}: seen before"):
+                raise WrongAnswer(
+                    "The module that was returned for another gate was returned again: something is kept from the first call."
+                )
             expect_exported(v, name)
             model = v.model(name)
             graphs.expect_inputs(model, ["x"])
@@ -323,12 +367,18 @@ def judge_control_flow(v: Judge) -> None:
         if not v.ok:
             return
         with v.check(f"{name}: both ways are in the file"):
-            expect_both(model, reference)
+            expect_both(model, reference, [other for other in references.values() if other is not reference])
             graphs.expect_dynamic(model, "x", [0])
             graphs.expect_valid(model)
         if not v.ok:
             return
-        for batch, side in ((1, "loud"), (5, "calm"), (4, "at the limit"), (3, "loud, far below zero")):
+        for batch, side in (
+            (1, "loud"),
+            (5, "calm"),
+            (4, "at the limit"),
+            (3, "loud, far below zero"),
+            (2, "just above the limit"),
+        ):
             with v.check(f"{name}: {side}, batch of {batch}"):
                 x = signal(side, (batch, width), reference.limit, v.rng)
                 with torch.no_grad():
@@ -336,26 +386,43 @@ def judge_control_flow(v: Judge) -> None:
                     loud = (torch.tanh(reference.loud(t)) * reference.limit).numpy()
                     calm = reference.calm(t).numpy()
                     likely = {
-                        "This is what the other way gives.": calm if "loud" in side else loud,
+                        f"This is what the other way gives. {_deciding(x)}": calm if side in LOUD else loud,
                         "The factor gate.limit is missing.": torch.tanh(reference.loud(t)).numpy(),
                         "The tanh is missing.": (reference.loud(t) * reference.limit).numpy(),
+                        "The tanh comes after the factor.": torch.tanh(reference.loud(t) * reference.limit).numpy(),
+                        "The factor is a whole number, not gate.limit.": (
+                            torch.tanh(reference.loud(t)) * int(reference.limit)
+                        ).numpy(),
                     }
                     expected = reference(t).numpy()
                 (got,) = graphs.run(model, {"x": x})
-                expect_close(
-                    got, expected, name=f"y where the largest |x| is {np.abs(x).max() / reference.limit:.2f} × limit",
-                    likely=likely,
-                )  # fmt: skip
+                times = f"{np.abs(x).max() / reference.limit:.6g} × limit"
+                expect_close(got, expected, name=f"y where the largest |x| is {times}", likely=likely)
+
+
+LOUD = ("loud", "loud, far below zero", "just above the limit")
+
+
+def _deciding(x: np.ndarray) -> str:
+    """The element that decides, as a sentence."""
+    place = tuple(int(i) for i in np.unravel_index(np.abs(x).argmax(), x.shape))
+    return f"The largest |x| is that of x{list(place)} = {x[place]:g}, and each row and both signs count."
 
 
 def signal(side: str, shape: tuple[int, ...], limit: float, rng: np.random.Generator) -> np.ndarray:
     """An input whose largest absolute value is above, below or exactly at the limit."""
     x = rng.uniform(-0.9, 0.9, shape).astype(np.float32) * np.float32(limit)
     place = tuple(int(rng.integers(size)) for size in shape)
+    if side.startswith("loud,"):  # in the last row, and once in the first: no row alone decides
+        place = (shape[0] - 1, place[1])
+    elif side == "just above the limit":
+        place = (0, place[1])
     if side == "loud":
         x[place] = np.float32(limit * rng.uniform(1.1, 2))
     elif side == "at the limit":
         x[place] = limit
+    elif side == "just above the limit":  # exact in float32; float16 and bfloat16 round it to the limit
+        x[place] = limit * (1 + 2**-12)
     elif side != "calm":
         x[place] = np.float32(-limit * rng.uniform(1.1, 2))
     return x
@@ -382,8 +449,8 @@ _CAUSES = {
 }
 
 
-def expect_both(model: onnx.ModelProto, reference: torch.nn.Module) -> None:
-    """One If with a layer on either side, none outside, no Dropout, and the weights of the gate."""
+def expect_both(model: onnx.ModelProto, reference: torch.nn.Module, others: list[torch.nn.Module]) -> None:
+    """One If with a layer on either side, none outside, no Dropout, and the weights of the gate; ``others`` were given, too."""
     found = graphs.ops(model)
     if found["Dropout"]:
         raise WrongAnswer(
@@ -413,8 +480,14 @@ def expect_both(model: onnx.ModelProto, reference: torch.nn.Module) -> None:
     for name, tensor in reference.named_parameters():
         wanted = tensor.detach().numpy()
         if not any(array.shape in (wanted.shape, wanted.T.shape) and _same(array, wanted) for array in have):
+            theirs = [dict(other.named_parameters())[name].detach().numpy() for other in others]
+            cause = ""
+            if any(_same(array, wanted) for wanted in theirs for array in have if array.ndim == wanted.ndim):
+                cause = " They are those of another gate: something is shared between the calls."
+            elif any(array.shape == wanted.shape and np.allclose(array, wanted, 1e-2, 1e-3) for array in have):
+                cause = " They were rounded on the way, for example to half precision."
             raise WrongAnswer(
-                f"The file does not hold {name} of the gate that was given: the layers have other weights."
+                f"The file does not hold {name} of the gate that was given: the layers have other weights.{cause}"
             )
 
 
@@ -454,7 +527,7 @@ def made(rng: np.random.Generator, names: list[str], kind: str) -> bytes:
     """
     a, b, c = names
     nodes, inputs, initialisers = [helper.make_node("Add", [a, c], ["t0"])], [a, b, c], []
-    last = "t0"
+    last, outputs = "t0", ["out"]
     if kind == "used as it is":
         nodes.append(helper.make_node("Mul", [last, b], ["t1"]))
     elif kind == "read by a node that nothing needs":
@@ -462,6 +535,20 @@ def made(rng: np.random.Generator, names: list[str], kind: str) -> bytes:
         nodes.append(helper.make_node("Neg", [last], ["t3"]))
     elif kind == "declared and never read":
         nodes.append(helper.make_node("Neg", [last], ["t1"]))
+    elif kind == "a node's output whose name begins with it":
+        nodes.append(helper.make_node("Neg", [last], [f"{b}_1"]))
+    elif kind == "the second output needs it":
+        nodes += [helper.make_node("Mul", [last, b], ["also"]), helper.make_node("Neg", [last], ["t1"])]
+        outputs.append("also")
+    elif kind == "an output of the graph, with no node":
+        nodes.append(helper.make_node("Neg", [last], ["t1"]))
+        outputs.append(b)
+    elif kind == "the second output of a node needs it":
+        nodes += [
+            helper.make_node("Concat", [last, b], ["both"], axis=0),
+            helper.make_node("Split", ["both"], ["unread", "rest"], axis=0, num_outputs=2),
+            helper.make_node("Add", ["rest", last], ["t1"]),
+        ]
     elif kind == "a constant of the same name":
         inputs = [a, c]
         initialisers.append(numpy_helper.from_array(rng.uniform(1, 2, (1,)).astype(np.float32), b))
@@ -469,15 +556,15 @@ def made(rng: np.random.Generator, names: list[str], kind: str) -> bytes:
     elif kind == "a node's output of the same name":
         inputs = [a, c]
         nodes += [helper.make_node("Exp", [last], [b]), helper.make_node("Mul", [last, b], ["t1"])]
-    elif kind in ("read in a branch", "read in a branch inside a branch"):
-        inner = [helper.make_node("Mul", [last, b], ["u"])]
-        if kind == "read in a branch":
-            then = helper.make_graph(inner, "then", [], [_info("u")])
-        else:
-            deeper = helper.make_graph(inner, "deeper", [], [_info("u")])
-            other = helper.make_graph([helper.make_node("Abs", [last], ["w"])], "other", [], [_info("w")])
-            nested = helper.make_node("If", ["test"], ["v"], then_branch=deeper, else_branch=other)
-            then = helper.make_graph([nested], "then", [], [_info("v")])
+    elif kind in BRANCHES:
+        then = helper.make_graph([helper.make_node("Mul", [last, b], ["u0"])], "read", [], [_info("u0")])
+        for depth in range(1, BRANCHES.index(kind) + 1):
+            other = helper.make_graph(
+                [helper.make_node("Abs", [last], [f"w{depth}"])], "other", [], [_info(f"w{depth}")]
+            )
+            # The way that reads it is the else branch inside, and the then branch in the main graph.
+            nested = helper.make_node("If", ["test"], [f"u{depth}"], then_branch=other, else_branch=then)
+            then = helper.make_graph([nested], "around", [], [_info(f"u{depth}")])
         otherwise = helper.make_graph([helper.make_node("Neg", [last], ["n"])], "otherwise", [], [_info("n")])
         initialisers.append(numpy_helper.from_array(np.float32(0), "zero"))
         nodes += [
@@ -497,7 +584,7 @@ def made(rng: np.random.Generator, names: list[str], kind: str) -> bytes:
     rng.shuffle(shown)  # the order of a graph's inputs says nothing
     last = nodes[-1].output[0]
     nodes.append(helper.make_node("Relu", [last], ["out"]))
-    graph = helper.make_graph(nodes, "g", shown, [_info("out")], initialisers)
+    graph = helper.make_graph(nodes, "g", shown, [_info(name) for name in outputs], initialisers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     onnx.checker.check_model(model)
     return model.SerializeToString()
@@ -507,16 +594,24 @@ def _info(name: str) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, F32, ["n"])
 
 
+BRANCHES = (  # one level deeper each
+    "read in a branch",
+    "read in a branch inside a branch",
+    "read in a branch inside a branch inside a branch",
+)
 TORCHSCRIPT = ("plain arithmetic", "a number taken out", "a branch on a value")
 MADE = (
     "used as it is",
     "declared and never read",
+    "a node's output whose name begins with it",
     "read by a node that nothing needs",
     "a constant of the same name",
     "a node's output of the same name",
-    "read in a branch",
-    "read in a branch inside a branch",
+    *BRANCHES,
     "read in a loop",
+    "the second output needs it",
+    "the second output of a node needs it",
+    "an output of the graph, with no node",
 )
 
 
@@ -524,9 +619,9 @@ def frozen_models(rng: np.random.Generator) -> Iterator[tuple[str, bytes, list[s
     """Title, file, the declared names in random order, and which of them the title is about."""
     for kinds, make in ((TORCHSCRIPT, torchscript), (MADE, made)):
         for kind in kinds:
-            names = [str(name) for name in rng.choice(POOL, 3, replace=False)]
+            *names, absent = (str(name) for name in rng.choice(POOL, 4, replace=False))
             data = make(rng, names, kind)
-            declared = list(names)
+            declared = [*names, absent]
             rng.shuffle(declared)
             yield kind, data, declared, names[1]
 
@@ -569,10 +664,18 @@ def _frozen_cause(model: onnx.ModelProto, name: str, want: str, got: Any) -> str
     if got == "missing":
         return " The name is among graph.input."
     read = any(name in node.input for node in model.graph.node)
+    if name in [value.name for value in model.graph.output]:
+        return " It is an output of the graph itself."
+    if want == "used" and read and len(model.graph.output) > 1:
+        return " The graph has two outputs, and one of them depends on it."
+    if want == "used" and read and any(len(node.output) > 1 for node in model.graph.node):
+        return " A node with two outputs reads it, and the second of them is needed."
     if want == "used" and read:
         return " Go backwards from the graph's outputs, over every node that they need."
     if want == "used":
         return " The body of an If or Loop node reads it from the graph around; it is not among that node's inputs."
+    if not read and any(name in other for node in model.graph.node for other in node.output):
+        return " No node reads it. The name of another value begins with its name: compare whole names."
     if read:
         return " A node reads it, but no output needs that node: go backwards from the graph's outputs."
     return " No node reads it. To stand in graph.input is not enough."

@@ -6,13 +6,14 @@ different whole numbers (10 * 2.3), and outputs of one pixel.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from oplab.checks import exporting, graphs, nodes
 from oplab.checks.evidence import Collect
@@ -118,9 +119,16 @@ def judge_dynamic_batch(v: Judge) -> None:
     for kind, (shape, _) in PHOTOS.items():
         networks[kind] = network(kind, v.rng)
         image(shape, v.rng), image(shape[:1], v.rng)  # the example: drawn so that both halves stay in step
+    seen: list[bytes] = []
     for kind, (example, shapes) in PHOTOS.items():
         with v.check(f"{kind}: inputs and output"):
-            model = v.model(f"the exported {kind!r}")
+            data = v.bytes(f"the exported {kind!r}")
+            if data in seen:
+                raise WrongAnswer(
+                    "Both calls wrote the same file, for two different models: something is kept from the first call."
+                )
+            seen.append(data)
+            model = graphs.parse(data, f"the exported {kind!r}")
             graphs.expect_inputs(model, ["photo", "gain"])
             graphs.expect_outputs(model, ["output"])
             graphs.expect_used(model, ["photo", "gain"])
@@ -140,10 +148,42 @@ def judge_dynamic_batch(v: Judge) -> None:
                     (got,) = graphs.run(model, {"photo": photo, "gain": gain})
                     expect_close(got, expected, name=f"the output for a photo of {list(shape)}")
                 except WrongAnswer as error:
+                    raise WrongAnswer(f"{error}{_wrong_cause(model, networks[kind], example)}") from None
+                promised = [size for size in header(model, "output") if size != "?"]
+                wrong = [
+                    (size, came)
+                    for size, came in zip(promised, got.shape, strict=False)
+                    if type(size) is int and size != came
+                ]
+                if wrong and len(promised) == got.ndim:
                     raise WrongAnswer(
-                        f"{error} The header promises this size, but the graph was exported from {list(example)}, and a size of that "
-                        "moment stands in it as a constant."
-                    ) from None
+                        f"The header says output{promised}, and for a photo of {list(shape)} the output is {list(got.shape)}: the size "
+                        f"{wrong[0][0]} is that of the example, and not always true."
+                    )
+
+
+def _wrong_cause(model: onnx.ModelProto, net: torch.nn.Module, example: tuple[int, ...]) -> str:
+    """Why the values are wrong at another size than the example's: the weights, or a size that the graph keeps."""
+    import torch
+
+    rng = np.random.default_rng(0)  # for the message alone
+    photo, gain = image(example, rng), image(example[:1], rng)
+    with torch.no_grad():
+        expected = net(torch.from_numpy(photo), torch.from_numpy(gain)).numpy()
+    try:
+        expect_close(graphs.run(model, {"photo": photo, "gain": gain})[0], expected)
+    except WrongAnswer:
+        have = [numpy_helper.to_array(tensor) for tensor in graphs.tensors(model)]
+        for name, parameter in net.named_parameters():
+            wanted = parameter.detach().numpy()
+            near = [a for a in have if a.shape == wanted.shape and np.allclose(a, wanted, 1e-2, 1e-3)]
+            if near and not any(np.array_equal(array, wanted) for array in near):
+                return f" The weights {name!r} in the file were rounded on the way, for example to half precision."
+        return f" They are wrong at the example's own size, {list(example)}, too."
+    return (
+        f" The header promises this size, but the graph was exported from {list(example)}, and a size of that moment stands in it as a "
+        "constant."
+    )
 
 
 def expect_header(model: onnx.ModelProto, example: tuple[int, ...]) -> None:
@@ -163,6 +203,13 @@ def expect_header(model: onnx.ModelProto, example: tuple[int, ...]) -> None:
             raise WrongAnswer(
                 f"Input 'photo' has the shape {photo} in the header: axis {axis} is called {size!r}, expected a name that holds the word "
                 f"{word!r}.{made_up} Who reads the file learns from it what may change."
+            )
+    for axis in (2, 3):
+        factor = re.match(r"(\d+)\s*\*", photo[axis])
+        if factor and int(factor[1]) > 2:
+            raise WrongAnswer(
+                f"Input 'photo' has the shape {photo} in the header: {photo[axis]!r} promises multiples of {factor[1]} only, and "
+                f"the file has to take every even {AXES[axis]}."
             )
     if photo[2] == photo[3]:
         raise WrongAnswer(f"Height and width are both called {photo[2]!r}: axes of one name always have the same size.")
@@ -187,8 +234,8 @@ def _fixed(photo: list[Any], gain: list[Any], axis: int, example: tuple[int, ...
 
 
 def header(model: onnx.ModelProto, name: str) -> list[Any]:
-    """The shape of a graph input as the file states it: numbers, and names for what may change."""
-    (value,) = [value for value in model.graph.input if value.name == name]
+    """The shape of a graph input or output as the file states it: numbers, and names for what may change."""
+    (value,) = [value for value in [*model.graph.input, *model.graph.output] if value.name == name]
     return [
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in value.type.tensor_type.shape.dim
     ]
@@ -221,20 +268,34 @@ def reference(
     return operator(torch.from_numpy(x), list(sizes(x.shape, factors)), align_corners, *scales).numpy()
 
 
-def expect_resized(got: np.ndarray, x: np.ndarray, factors: Factors, mode: str, name: str, hint: str = "") -> None:
-    """Demand the result of :func:`reference`; ``hint`` is added to the message when the values are wrong."""
+def expect_resized(
+    got: np.ndarray, x: np.ndarray, factors: Factors, mode: str, name: str, hint: str = "", earlier: Sequence[Case] = ()
+) -> None:
+    """Demand the result of :func:`reference`.
+
+    Args:
+        hint: is added to the message when the values are wrong.
+        earlier: what the learner's function was called with before.
+    """
     expected = reference(x, factors, mode)
     wanted, found = expected.shape, got.shape
     if found != wanted:
         raise WrongAnswer(
-            f"{name}: expected {describe(expected)}, got {describe(got)}.{_shape_cause(x.shape, factors, found) or hint}"
+            f"{name}: expected {describe(expected)}, got {describe(got)}."
+            f"{_shape_cause(x.shape, factors, found) or _kept_cause(x.shape, found, earlier) or hint}"
         )
     likely = {}
     if mode == "bicubic":
         likely["This is the bilinear result."] = reference(x, factors, "bilinear")
     else:
         likely["This is the bicubic result; the exercise asks for the bilinear one."] = reference(x, factors, "bicubic")
+    half = tuple(float(np.float16(factor)) for factor in factors)
+    if sizes(x.shape, half) == sizes(x.shape, factors) and x.size:
+        likely["The factors went through float16, which does not hold them."] = reference(x, half, mode)
     likely |= {
+        "The result was held between 0 and 1. A cubic overshoots, and PyTorch leaves that as it is.": expected.clip(
+            0, 1
+        ),
         "This is what the ratio of the two sizes gives. Where the floor cuts something off, that is not the factor: the operator needs the "
         "factor too.": reference(x, factors, mode, ratio=True),
         "This is what align_corners=True gives.": reference(x, factors, mode, align_corners=True),
@@ -243,6 +304,16 @@ def expect_resized(got: np.ndarray, x: np.ndarray, factors: Factors, mode: str, 
         expect_close(got, expected, name=name, likely=likely)
     except WrongAnswer as error:
         raise WrongAnswer(f"{error}{hint}") from None
+
+
+def _kept_cause(shape: Sequence[int], found: tuple[int, ...], earlier: Sequence[Case]) -> str:
+    for before, factors in earlier:
+        if found[2:] in (sizes(before, factors), sizes(shape, factors)):
+            return (
+                f" This is the size for {list(before)} with the factors {list(factors)} or for these factors, and that was an earlier "
+                "call: something is kept."
+            )
+    return ""
 
 
 def _shape_cause(shape: Sequence[int], factors: Factors, found: tuple[int, ...]) -> str:
@@ -259,6 +330,13 @@ def _shape_cause(shape: Sequence[int], factors: Factors, found: tuple[int, ...])
         )
     if found[2:] == sizes(shape, (factors[1], factors[0])):
         return " Height and width have each other's factor."
+    exact = [size * factor for size, factor in zip(shape[2:], factors, strict=True)]
+    ways = {"up": np.ceil, "to the nearest whole number": np.rint}
+    fits = [words for words, way in ways.items() if found[2:] == tuple(int(way(size)) for size in exact)]
+    if fits:
+        return f" {exact[0]:g} and {exact[1]:g} were rounded {' or '.join(fits)}. They are rounded down."
+    if found[2:] == sizes(shape, (float(np.float16(factors[0])), float(np.float16(factors[1])))):
+        return " The factors went through float16, which does not hold them."
     return ""
 
 
@@ -304,6 +382,9 @@ def attributes_hint(model: onnx.ModelProto, mode: str) -> str:
             f" Resize has coordinate_transformation_mode={coordinates!r}; output pixel i has to lie at (i + 0.5) / factor - 0.5 of the "
             "input, which is half_pixel."
         )
+    for name in ("exclude_outside", "antialias"):
+        if found.get(name):
+            return f" Resize has {name}={found[name]}, which PyTorch's resize does not do."
     coefficient = found.get("cubic_coeff_a", -0.75)
     if mode == "cubic" and abs(coefficient + 0.75) > 1e-6:
         return f" Resize has cubic_coeff_a={coefficient:g}; PyTorch's cubic has a = -0.75."
@@ -316,6 +397,16 @@ def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], exported: str) 
         return graphs.run(model, feeds)
     except WrongAnswer as error:
         raise WrongAnswer(f"{error} (Exported from {exported}.)") from None
+
+
+def untouched(x: np.ndarray, given: torch.Tensor, factors: object, tensor: torch.Tensor) -> bool:
+    """Whether an image and its factors are as they were before a call."""
+    return np.array_equal(x, given.numpy()) and np.array_equal(np.float32(factors), tensor.numpy())
+
+
+def expect_untouched(v: Judge, title: str) -> None:
+    if v.value(f"{title}: untouched") is False:
+        raise WrongAnswer(f"{title}: x or the factor has changed. Compute without writing into what was given.")
 
 
 def eager_title(shape: Sequence[int], factors: Factors) -> str:
@@ -333,6 +424,9 @@ TS_CASES: list[Case] = [
     ((2, 1, 11, 13), (0.6, 1.0)),
     ((1, 2, 7, 9), (0.15, 2.7)),  # one row comes out
     ((0, 3, 6, 4), (2.0, 1.5)),
+    ((2, 3, 7, 5), (2.0, 1.5)),  # the shape of the first case
+    ((1, 1, 40, 50), (0.05, 0.04)),
+    ((1, 2, 3, 2), (1.0, 60.5)),
 ]
 
 
@@ -342,10 +436,11 @@ def collect_tensor_scale_ts(c: Collect) -> None:
     function = c.function("tensor_scale_ts")
 
     for shape, factors in TS_CASES:
-        x = torch.from_numpy(image(shape, c.rng))
-        x = x.transpose(2, 3).contiguous().transpose(2, 3)  # the same numbers, not contiguous
-        name = eager_title(shape, factors)
-        c.value(name, c.attempt(name, function, x, torch.tensor(factors)))
+        array = image(shape, c.rng)
+        x = torch.from_numpy(array).transpose(2, 3).contiguous().transpose(2, 3)  # the same numbers, not contiguous
+        name, scales = eager_title(shape, factors), torch.tensor(factors)
+        c.value(name, c.attempt(name, function, x, scales))
+        c.value(f"{name}: untouched", untouched(array, x, factors, scales))
     shape, factors = TS_EXAMPLE
     inputs = {"x": torch.full(shape, 0.5), "factors": torch.tensor(factors)}
     axes = {"x": dict(enumerate(["batch", "channels", "height", "width"])), "out": dict(enumerate("nchw"))}
@@ -360,8 +455,9 @@ def judge_tensor_scale_ts(v: Judge) -> None:
     with v.check("resizes in PyTorch"):
         for number, (shape, factors) in enumerate(TS_CASES):
             got = _eager_ts(v, eager_title(shape, factors))
+            expect_untouched(v, eager_title(shape, factors))
             name = f"tensor_scale_ts of {list(shape)} with the factors {list(factors)} in PyTorch"
-            expect_resized(got, images[number], factors, "bicubic", name)
+            expect_resized(got, images[number], factors, "bicubic", name, earlier=TS_CASES[:number])
     models = {}
     with v.check("one Resize that reads its scales from the graph input, at every opset from 11 to 20"):
         for opset in TS_OPSETS:
@@ -381,7 +477,7 @@ def judge_tensor_scale_ts(v: Judge) -> None:
                 feeds = {"x": images[number], "factors": np.float32(factors)}
                 (got,) = run(model, feeds, "factors [3, 3]")
                 name = f"opset {opset}, ONNX Runtime, {list(shape)} with the factors {list(factors)}"
-                hint = _exported_cause(got, shape, TS_EXAMPLE[1]) + attributes_hint(model, "cubic")
+                hint = _exported_cause(got, shape, factors, TS_EXAMPLE[1]) + attributes_hint(model, "cubic")
                 expect_resized(got, images[number], factors, "bicubic", name, hint)
 
 
@@ -405,8 +501,8 @@ def _eager_ts(v: Judge, title: str) -> np.ndarray:
         raise
 
 
-def _exported_cause(got: np.ndarray, shape: Sequence[int], factors: Factors) -> str:
-    if got.shape[2:] == sizes(shape, factors):
+def _exported_cause(got: np.ndarray, shape: Sequence[int], right: Factors, factors: Factors) -> str:
+    if got.shape[2:] == sizes(shape, factors) != sizes(shape, right):
         return f" This is the size for the factor {factors[0]:g} of the export: it stands in the graph as a constant."
     return ""
 
@@ -421,6 +517,9 @@ DYNAMO_CASES: list[Case] = [
     ((3, 3, 11, 8), (0.6, 0.6)),
     ((1, 3, 7, 9), (0.15, 0.15)),  # one pixel comes out
     ((0, 3, 6, 4), (2.0, 2.0)),
+    ((1, 3, 7, 5), (2.5, 2.5)),  # the shape of the first case
+    ((1, 3, 6, 4), (1.0, 1.0)),
+    ((1, 3, 50, 80), (0.04, 0.04)),
 ]
 
 
@@ -441,9 +540,11 @@ def collect_tensor_scale_dynamo(c: Collect) -> None:
             return y, (y * torch.arange(y.shape[3])).sum(dim=(1, 2, 3))
 
     for shape, factors in DYNAMO_CASES:
-        x = torch.from_numpy(image(shape, c.rng)).transpose(2, 3).contiguous().transpose(2, 3)
-        name = eager_title(shape, factors)
-        c.value(name, c.attempt(name, function, x, torch.tensor(factors[0])))
+        array = image(shape, c.rng)
+        x = torch.from_numpy(array).transpose(2, 3).contiguous().transpose(2, 3)
+        name, scale = eager_title(shape, factors), torch.tensor(factors[0])
+        c.value(name, c.attempt(name, function, x, scale))
+        c.value(f"{name}: untouched", untouched(array, x, factors[0], scale))
     c.attempt("opcheck", _opcheck, function)
     shape, factors = DYNAMO_EXAMPLE
     inputs = (torch.full(shape, 0.5), torch.tensor(factors[0]))
@@ -469,6 +570,11 @@ def _opcheck(function: Callable[..., Any]) -> None:
         function(torch.linspace(0, 1, 5 * 7).reshape(1, 1, 5, 7), torch.tensor(1.7))
     for operator, args, kwargs in calls:
         torch.library.opcheck(operator, args, kwargs, test_utils=("test_schema", "test_faketensor"))
+    calls.clear()
+    with Calls():  # where nothing changes, an operator may be tempted to return its input
+        function(torch.linspace(0, 1, 4 * 6).reshape(1, 1, 4, 6), torch.tensor(1.0))
+    for operator, args, kwargs in calls:
+        torch.library.opcheck(operator, args, kwargs, test_utils=("test_schema",))
 
 
 def _export_dynamo(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], table: dict[Any, Any], path: Path) -> None:
@@ -498,14 +604,20 @@ def judge_tensor_scale_dynamo(v: Judge) -> None:
         return
     with v.check("resizes in PyTorch"):
         for number, (shape, factors) in enumerate(DYNAMO_CASES):
+            error = v.error(eager_title(shape, factors))
+            if error and "must not also be an input" in error.message:
+                raise WrongAnswer(
+                    f"resize of {list(shape)} with the factor {factors[0]} returns its input x. An operator must not: return a copy."
+                )
             got = v.array(eager_title(shape, factors))
+            expect_untouched(v, eager_title(shape, factors))
             name = f"resize of {list(shape)} with the factor {factors[0]} in PyTorch"
             hint = " torch.onnx.ops.symbolic gives zeros in PyTorch." if got.size and not got.any() else ""
-            expect_resized(got, images[number], factors, "bilinear", name, hint)
+            expect_resized(got, images[number], factors, "bilinear", name, hint, DYNAMO_CASES[:number])
     with v.check("torch.library.opcheck passes"):
         error = v.error("opcheck")
         if error:
-            raise WrongAnswer(sentence(error.message, _OPCHECK_CAUSES))
+            raise WrongAnswer(sentence(error.message, _fake_causes(error.message), _OPCHECK_CAUSES))
     with v.check("one Resize that reads its scales from the graph input"):
         error = v.error("the exported model")
         if error:
@@ -528,14 +640,24 @@ def judge_tensor_scale_dynamo(v: Judge) -> None:
                     "width an unknown size each?"
                 ) from None
             name = f"ONNX Runtime, {list(shape)} with the factor {factors[0]}"
-            hint = _exported_cause(got, shape, DYNAMO_EXAMPLE[1]) + attributes_hint(model, "linear")
+            hint = _exported_cause(got, shape, factors, DYNAMO_EXAMPLE[1]) + attributes_hint(model, "linear")
             expect_resized(got, images[number], factors, "bilinear", name, hint)
             y = reference(images[number], factors, "bilinear").astype(np.float64)
             expected = (y * np.arange(y.shape[3])).sum(axis=(1, 2, 3)).astype(np.float32)
             expect_close(total, expected, name=f"{name}: the sum of its columns, each times its number")
 
 
+def _fake_causes(message: str) -> dict[str, str]:
+    """The cause where the fake's batch or channels are at fault, which do not depend on the factor."""
+    shapes = [found.split(", ")[:2] for found in re.findall(r"torch\.Size\(\[([^\]]*)\]\)", message)]
+    if len(shapes) == 2 and shapes[0] != shapes[1]:
+        return {"are not equal": "Batch and channels of the fake are not those of x: they are x.shape[:2]."}
+    return {}
+
+
 _OPCHECK_CAUSES = {
+    "alias": "An operator of its own must not return its input: where nothing changes, return a copy.",
+    "Dtypes": "The fake promises another dtype than the operator gives: the dtype is that of x.",
     "no fake impl": "register_fake gives the operator one.",
     "are not equal": (
         "The fake promises another shape than the operator gives. Height and width depend on the value of the factor, which a fake "
