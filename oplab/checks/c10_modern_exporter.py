@@ -117,14 +117,20 @@ HYPOTS = {
 
 
 def hypot_numbers(rng: np.random.Generator, case: Hypot) -> list[dict[str, np.ndarray]]:
-    """Feeds of ordinary size, then one with extremes: squares that overflow, underflow, and pairs of zeros."""
+    """Feeds of ordinary size, then one with extremes: squares that overflow, underflow, and pairs of zeros.
+
+    The last two pairs are subnormal numbers below 1 / max, whose reciprocal overflows, and numbers above max / 2, whose sum does
+    (their hypot is below 0.65 * sqrt(2) * max). A result is subnormal to 16 bits at least: half a unit is 1e-5 of it.
+    """
     feeds = [
         {name: rng.normal(scale=5, size=shape).astype(case.dtype) for name, shape in zip("ab", shapes, strict=True)}
         for shapes in case.sizes
     ]
-    power = 25.0 if case.dtype == "float32" else 200.0
-    values = rng.uniform(1, 9, 7) * np.array([10**power, 10**-power, 0, 1, -1, -(10**power), 10**-power])
-    others = rng.uniform(1, 9, 7) * np.array([-(10**power), 10**-power, 0, 0, 10**power, 1, 0])
+    power, tiny = (25.0, 1e-40) if case.dtype == "float32" else (200.0, 1e-310)
+    values = rng.uniform(1, 9, 8) * np.array([10**power, 10**-power, 0, 1, -1, -(10**power), 10**-power, tiny])
+    others = rng.uniform(1, 9, 8) * np.array([-(10**power), 10**-power, 0, 0, 10**power, 1, 0, -tiny])
+    largest = rng.uniform(0.55, 0.65, 2) * float(np.finfo(case.dtype).max)
+    values, others = np.append(values, largest[0]), np.append(others, largest[1])
     if case.dtype == "float32":  # it broadcasts: every pair of these
         values, others = values[:, None], others[:, None].T[0]
     return [*feeds, {"a": values.astype(case.dtype), "b": others.astype(case.dtype)}]
@@ -185,32 +191,89 @@ def judge_translate_hypot(v: Judge) -> None:
 def expect_hypot(model: onnx.ModelProto, title: str, feeds: dict[str, np.ndarray]) -> None:
     with about(title):
         try:
-            (got,) = graphs.run(model, feeds)
+            (got,) = graphs.run(model, feeds, causes=_HYPOT_CAUSES)
         except WrongAnswer as error:
             mixed = "bound to different types" in str(error)
             hint = " A number in a translation is float32, whatever the inputs are: CastLike." if mixed else ""
             raise WrongAnswer(f"{error}{hint}") from None
         a, b = (feeds[name] for name in "ab")
         right = np.hypot(a, b)
-        with np.errstate(all="ignore"):
-            wrong = {
-                "The squares overflow or underflow: divide by the larger of the two before you square.": np.sqrt(
-                    a * a + b * b
-                ),
-                "This is |a| + |b|.": np.abs(a) + np.abs(b),
-                "The square root is missing.": a * a + b * b,
-            }
-            nan = np.isnan(got).any() if got.dtype.kind == "f" else False
         try:
-            expect_close(got, right, name=f"hypot of {describe(a)} and {describe(b)}", atol=0.0, likely=wrong)
+            expect_close(got, right, name=f"hypot of {describe(a)} and {describe(b)}", atol=0.0)
         except WrongAnswer as error:
-            hint = ""
-            if nan and "squares" not in str(error):
-                hint = (
-                    " Where is 0 / 0 or infinity / infinity in it? (A divisor plus 1e-12 does not help: the exporter's optimiser takes "
-                    "what is not above 1e-8 for 0.)"
-                )
-            raise WrongAnswer(f"{error}{hint}") from None
+            raise WrongAnswer(f"{error}{hypot_cause(a, b, got, right)}") from None
+
+
+_HYPOT_CAUSES = {
+    "is not a graph input, initializer, or output": (
+        "The graph reads a value that it does not have. A value belongs to the export that made it: do not keep it for the next one."
+    )
+}
+
+
+def hypot_cause(a: np.ndarray, b: np.ndarray, got: np.ndarray, right: np.ndarray) -> str:
+    """A sentence on why ``got`` is not the hypot of two arrays, or what its wrong numbers have in common; nothing if neither is known."""
+    if got.shape != right.shape or got.dtype.kind != "f":
+        return ""
+    in_float = " This was computed in float32, whatever the inputs are."
+    if got.dtype != right.dtype:
+        return in_float if got.dtype == np.float32 else ""
+    tolerance = 1e-4 if got.dtype == np.float32 else 1e-9
+    with np.errstate(all="ignore"):
+
+        def wrong(other: np.ndarray) -> np.ndarray:  # atol is 0: small numbers tell the causes apart
+            return ~np.isclose(got, other, rtol=tolerance, atol=0, equal_nan=True)
+
+        for cause, other in hypot_ideas(a, b).items():
+            if not wrong(other).any():
+                return f" {cause}"
+        if got.dtype == np.float64 and np.array_equal(got, got.astype(np.float32), equal_nan=True):
+            return in_float
+    if np.isnan(got).any():
+        return (
+            " Where is 0 / 0 or infinity / infinity in it? (A divisor plus 1e-12 does not help: the exporter's optimiser takes what is "
+            "not above 1e-8 for 0.)"
+        )
+    bad, small, large = wrong(right), right < 1e-3, right > 1e3
+    for where, what in (
+        (np.broadcast_to((a == 0) | (b == 0), bad.shape), "Only pairs with a zero are wrong."),
+        (
+            small,
+            "Only small numbers are wrong. What in it is not small against them: a number that is added, or a least value?",
+        ),
+        (large, "Only large numbers are wrong. What is computed on the way is too large for the dtype."),
+        (small | large, "Only numbers far from 1 are wrong. What is computed on the way does not fit into the dtype."),
+    ):
+        if not (bad & ~where).any() and not where.all():
+            return f" {what}"
+    return ""
+
+
+def hypot_ideas(a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
+    """What wrong ideas of hypot give, by the sentence that names the idea. Some are right for some numbers."""
+    large, small = np.maximum(np.abs(a), np.abs(b)), np.minimum(np.abs(a), np.abs(b))
+    one = large.dtype.type(1)
+    safe, total = np.where(large == 0, one, large), np.abs(a) + np.abs(b)
+    ratio, inverse = small / safe, one / safe
+    signed, below = np.maximum(a, b), np.minimum(a, b)
+    divisor = np.where(total == 0, one, total)
+    ideas = {
+        "The squares overflow or underflow: divide by the larger of the two before you square.": np.sqrt(a * a + b * b),
+        "This is |a| + |b|.": total,
+        "The square root is missing.": a * a + b * b,
+        "The larger of a and b was taken with its sign: take Abs first.": signed
+        * np.sqrt(1 + (below / np.where(signed == 0, one, signed)) ** 2),
+        "The ratio was not squared.": large * np.sqrt(1 + ratio),
+        "This is the root of 1 + ratio² alone: multiply by the larger of the two.": np.sqrt(1 + ratio * ratio),
+        "The divisor |a| + |b| overflows: divide by the larger of the two.": total
+        * np.sqrt((np.abs(a) / divisor) ** 2 + (np.abs(b) / divisor) ** 2),
+        "The reciprocal of a subnormal number overflows: divide by the number itself.": large
+        * np.sqrt(1 + (small * inverse) ** 2),
+    }
+    for added in (1e-7, 1e-6, 1e-5):  # what is not above 1e-8 the optimiser takes out
+        why = f"{added:g} was added to the divisor, and is not small against every input: look for 0 with Equal and Where."
+        ideas[why] = large * np.sqrt(1 + (small / (large + one * added)) ** 2)
+    return ideas
 
 
 # --- translate_my_add ----------------------------------------------------------------------------------------------
