@@ -296,29 +296,68 @@ class Call:
         given = {"alpha": 3.0, "beta": 2.0, **dict(zip(("alpha", "beta"), self.args, strict=False)), **self.kwargs}
         return given["alpha"], given["beta"]
 
-    def module(self, function: Callable[..., Any]) -> torch.nn.Module:
-        """A model that calls ``function`` in this way, followed by an operator."""
-        import torch
-
-        return module_of(lambda a, b: torch.relu(function(a, b, *self.args, **self.kwargs)))
-
     def apply(self, a: np.ndarray, b: np.ndarray, swap: bool = False, default: bool = False) -> np.ndarray:
         alpha, beta = (3.0, 2.0) if default else self.numbers()
         alpha, beta = (beta, alpha) if swap else (alpha, beta)
         return (np.float32(alpha).astype(a.dtype) * a + np.float32(beta).astype(a.dtype) * b).astype(a.dtype)
 
 
-def calls(rng: np.random.Generator) -> list[Call]:
-    """Sixteenths, which are exact in float32; none is a default."""
-    first, second, third = (float(value) / 16 + 4 for value in rng.choice(np.arange(1, 60), size=3, replace=False))
+@dataclass(frozen=True)
+class Chain:
+    """A model of one or more calls, followed by relu: the first of a and b, the next of its result and b, the third of a and that.
+
+    Attributes:
+        width: the sizes of the axes after the first one, in the example; the first is dynamic.
+    """
+
+    title: str
+    calls: tuple[Call, ...]
+    width: tuple[int, ...]
+
+    @property
+    def dtype(self) -> str:
+        return self.calls[0].dtype
+
+    def module(self, function: Callable[..., Any]) -> torch.nn.Module:
+        import torch
+
+        return module_of(
+            lambda a, b: torch.relu(self.follow(a, b, lambda call, x, y: function(x, y, *call.args, **call.kwargs)))
+        )
+
+    def follow(self, a: Any, b: Any, apply: Callable[[Call, Any, Any], Any]) -> Any:
+        """The result of the last call."""
+        result = a
+        for place, call in enumerate(self.calls):
+            result = apply(call, a, result) if place == 2 else apply(call, result, b)
+        return result
+
+    def bound(self, a: np.ndarray, b: np.ndarray) -> float:
+        """The largest number on the way if no two terms had different signs: what rounding errors are relative to."""
+
+        def larger(call: Call, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+            alpha, beta = call.numbers()
+            return abs(alpha) * x + abs(beta) * y
+
+        return float(self.follow(np.abs(a), np.abs(b), larger).max(initial=0))
+
+
+def chains(rng: np.random.Generator) -> list[Chain]:
+    """Sixteenths, which are exact in float32; none is a default. One number is 0, which is not the same as none."""
+    first, second, third, fourth, fifth = (
+        float(value) / 16 + 4 for value in rng.choice(np.arange(1, 60), size=5, replace=False)
+    )
+    defaults = Call("float32", (), {})
+    only_beta, only_alpha = Call("float32", (), {"beta": -first}), Call("float32", (fourth,), {})
+    zero, both = Call("float32", (), {"beta": fifth, "alpha": 0.0}), Call("float64", (second, -third), {})
     return [
-        Call("float32", (), {}),
-        Call("float32", (), {"beta": -first}),
-        Call("float64", (second, -third), {}),
+        Chain(defaults.title, (defaults,), (4,)),
+        Chain("three calls in one model, of float32", (only_beta, only_alpha, zero), (2, 5)),
+        Chain(both.title, (both,), ()),
     ]
 
 
-ADD_SIZES = [(3, 4), (7, 4), (0, 4)]
+ADD_ROWS = [3, 7, 0]
 
 
 def collect_translate_my_add(c: Collect) -> None:
@@ -331,17 +370,22 @@ def collect_translate_my_add(c: Collect) -> None:
     if not record_pair(c, result):
         return
     function, table = result
-    drawn = calls(c.rng)
-    for call in drawn:
+    drawn = chains(c.rng)
+    for call in (call for chain in drawn for call in chain.calls):
         a, b = (torch.from_numpy(x.T) for x in pair(c.rng, (4, 5), call.dtype))  # not contiguous
+        given = a.clone(), b.clone()
         name = f"{call.title} in PyTorch"
         c.value(name, c.attempt(name, function, a, b, *call.args, **call.kwargs))
-    for number, call in enumerate(drawn):
+        c.value(
+            f"{name}: changed",
+            [x for x, one, other in zip("ab", (a, b), given, strict=True) if not torch.equal(one, other)],
+        )
+    for number, chain in enumerate(drawn):
         path = c.scratch / f"{number}.onnx"
-        inputs = tuple(torch.rand(ADD_SIZES[0], dtype=getattr(torch, call.dtype)) for _ in range(2))
+        inputs = tuple(torch.rand(ADD_ROWS[0], *chain.width, dtype=getattr(torch, chain.dtype)) for _ in range(2))
         axes = ({0: "n"}, {0: "n"})
-        c.attempt(call.title, export, call.module(function), inputs, table, path, "ab", axes)
-        c.file(call.title, path)
+        c.attempt(chain.title, export, chain.module(function), inputs, table, path, "ab", axes)
+        c.file(chain.title, path)
         if not path.is_file():
             return
 
@@ -367,14 +411,15 @@ def pair(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> list[n
 
 
 def judge_translate_my_add(v: Judge) -> None:
-    drawn = calls(v.rng)
-    inputs = [[x.T for x in pair(v.rng, (4, 5), call.dtype)] for call in drawn]
+    drawn = chains(v.rng)
+    calls = [call for chain in drawn for call in chain.calls]
+    inputs = [[x.T for x in pair(v.rng, (4, 5), call.dtype)] for call in calls]
     with v.check("returns a function and a table"):
         expect_pair(v, "my_add")
     if not v.ok:
         return
     with v.check("computes alpha * a + beta * b in PyTorch"):
-        for call, (a, b) in zip(drawn, inputs, strict=True):
+        for call, (a, b) in zip(calls, inputs, strict=True):
             title = f"{call.title} in PyTorch"
             got = v.array(title)
             if got.size and not got.any():
@@ -383,20 +428,25 @@ def judge_translate_my_add(v: Judge) -> None:
                     "torch.onnx.is_in_onnx_export() first."
                 )
             expect_close(got, call.apply(a, b), name=title, likely=add_causes(call, a, b))
+            changed = v.value(f"{title}: changed")
+            if changed:
+                raise WrongAnswer(f"{title}: the call has changed its input {changed[0]}. The result is a new tensor.")
     if not v.ok:
         return
     models: dict[str, onnx.ModelProto] = {}
     with v.check("each call is one oplab::MyAdd of a and b"):
-        for call in drawn:
-            models[call.title] = model = expect_exported(v, call.title, "oplab.my_add.default")
-            with about(call.title):
-                expect_my_add(model)
+        for chain in drawn:
+            models[chain.title] = model = expect_exported(v, chain.title, "oplab.my_add.default")
+            with about(chain.title):
+                expect_my_add(model, chain)
     if not v.ok:
         return
     with v.check("with the call's numbers as its attributes"):
-        for call in drawn:
-            with about(call.title):
-                expect_numbers(models[call.title], call)
+        for chain in drawn:
+            found = [node for node in models[chain.title].graph.node if node.op_type == "MyAdd"]
+            for node, call in zip(found, chain.calls, strict=True):
+                with about(f"{chain.title}, {call.title}" if len(chain.calls) > 1 else chain.title):
+                    expect_numbers(node, call, calls)
     with v.check("version 1 of oplab, in a valid model"):
         for title, model in models.items():
             with about(title):
@@ -405,58 +455,84 @@ def judge_translate_my_add(v: Judge) -> None:
     if not v.ok:
         return
     with v.check("matches PyTorch at other sizes"):
-        for call in drawn:
-            for size in ADD_SIZES:
-                a, b = pair(v.rng, size, call.dtype)
-                with about(call.title):
-                    (got,) = graphs.run(models[call.title], {"a": a, "b": b}, kernels=True)
-                    right = np.maximum(call.apply(a, b), 0)
-                    expect_close(got, right, name=f"relu(my_add) of {describe(a)} in ONNX Runtime")
+        for chain in drawn:
+            for rows in ADD_ROWS:
+                a, b = pair(v.rng, (rows, *chain.width), chain.dtype)
+                with about(chain.title):
+                    (got,) = graphs.run(models[chain.title], {"a": a, "b": b}, kernels=True)
+                    right = np.maximum(chain.follow(a, b, lambda call, x, y: call.apply(x, y)), 0)
+                    # Three roundings in each call, each at most half an epsilon of the bound.
+                    atol = 2 * len(chain.calls) * float(np.finfo(chain.dtype).eps) * chain.bound(a, b)
+                    expect_close(got, right, name=f"relu(my_add) of {describe(a)} in ONNX Runtime", atol=atol)
 
 
 def add_causes(call: Call, a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
     causes = {
         "alpha and beta are swapped.": call.apply(a, b, swap=True),
         "These are the numbers for 3a + 2b: what the call gives is not used.": call.apply(a, b, default=True),
+        "alpha is 0 in this call, and 3 was taken: `alpha or 3.0` takes 0 for a number that was left out.": call.apply(
+            a, b
+        )
+        + (3 * a if call.numbers()[0] == 0 else 0),
+        "This was computed in float32: float64 stays float64.": call.apply(
+            *(x.astype(np.float32) for x in (a, b))
+        ).astype(a.dtype),
     }
     right = call.apply(a, b)
     return {cause: value for cause, value in causes.items() if not np.array_equal(value, right)}
 
 
-def expect_my_add(model: onnx.ModelProto) -> None:
-    found = graphs.ops(model)
-    if found["oplab::MyAdd"] != 1:
-        elsewhere = next((name for name in found if name.endswith("::MyAdd")), None)
+def expect_my_add(model: onnx.ModelProto, chain: Chain) -> None:
+    found, count = graphs.ops(model), len(chain.calls)
+    if found["oplab::MyAdd"] != count:
+        elsewhere = next((name for name in found if name.endswith("::MyAdd") and name != "oplab::MyAdd"), None)
+        renamed = next((name for name in found if name.startswith("oplab::") and name != "oplab::MyAdd"), None)
         hint = (
             f" {elsewhere} is of another domain: that is the Opset of the translation."
             if elsewhere
+            else f" The node's type is {renamed.partition('::')[2]}; a kernel is found by its exact name."
+            if renamed
             else " PyTorch's own operators were traced or written here; a node MyAdd was to stand for them."
             if not any("::" in name for name in found)
             else ""
         )
         listed = ", ".join(sorted(found))
-        raise WrongAnswer(f"Expected one oplab::MyAdd, the graph has {listed}.{hint}")
+        number = "one" if count == 1 else str(count)
+        raise WrongAnswer(f"Expected {number} oplab::MyAdd, the graph has {listed}.{hint}")
     if model.functions:
         raise WrongAnswer("The file holds model-local functions; here a kernel does the work.")
     graphs.expect_inputs(model, ["a", "b"])
-    node = next(node for node in model.graph.node if node.op_type == "MyAdd")
-    if list(node.input) != ["a", "b"]:
-        swapped = (
-            " They are swapped." if list(node.input) == ["b", "a"] else " alpha and beta are attributes, not inputs."
-        )
-        raise WrongAnswer(f"The node's inputs are {list(node.input)}, expected ['a', 'b'].{swapped}")
+    nodes_ = [node for node in model.graph.node if node.op_type == "MyAdd"]
+    results = iter(node.output[0] for node in nodes_)
+    wanted: list[list[str]] = []
+    chain.follow("a", "b", lambda _, x, y: wanted.append([x, y]) or next(results))
+    for node, names in zip(nodes_, wanted, strict=True):
+        if list(node.input) != names:
+            swapped = " They are swapped." if list(node.input) == names[::-1] else ""
+            more = " alpha and beta are attributes, not inputs." if len(node.input) > 2 else ""
+            raise WrongAnswer(f"The node's inputs are {list(node.input)}, expected {names}.{swapped}{more}")
     graphs.expect_dynamic(model, "a", [0])
+    shape = model.graph.output[0].type.tensor_type.shape.dim
+    shown = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in shape]
+    if len(shape) != 1 + len(chain.width) or shape[0].HasField("dim_value") or shown[1:] != list(chain.width):
+        raise WrongAnswer(
+            f"The file gives the output the shape {shown}, and a has ['n', {', '.join(map(str, chain.width))}]".replace(
+                ", ]", "]"
+            )
+            + ". The result of my_add has the shape of a: a.shape."
+        )
 
 
-def expect_numbers(model: onnx.ModelProto, call: Call) -> None:
+def expect_numbers(node: onnx.NodeProto, call: Call, calls: Sequence[Call]) -> None:
+    """Demand the call's numbers as attributes; ``calls`` are all of the exercise."""
     import onnx
 
-    node = next(node for node in model.graph.node if node.op_type == "MyAdd")
     found = {entry.name: entry for entry in node.attribute}
     foreign = sorted(set(found) - {"alpha", "beta"})
     if foreign:
         raise WrongAnswer(f"The node has the attribute {foreign[0]!r}; the operator has alpha and beta.")
-    for (name, wanted), default in zip(zip(("alpha", "beta"), call.numbers(), strict=True), (3.0, 2.0), strict=True):
+    for place, (name, default) in enumerate((("alpha", 3.0), ("beta", 2.0))):
+        wanted, other = call.numbers()[place], call.numbers()[1 - place]
         if name not in found and wanted != default:
             raise WrongAnswer(
                 f"{name} is {wanted} in the model and has no attribute, so the kernel takes its default {default}. A number that the "
@@ -466,15 +542,18 @@ def expect_numbers(model: onnx.ModelProto, call: Call) -> None:
             kind = onnx.AttributeProto.AttributeType.Name(found[name].type)
             raise WrongAnswer(f"The attribute {name} has the type {kind}, expected FLOAT: its parameter is a float.")
         if name in found and found[name].f != np.float32(wanted):
-            swapped = (
-                " alpha and beta are swapped." if found[name].f == np.float32(sum(call.numbers()) - wanted) else ""
-            )
-            fixed = (
-                " It is the default, and the call gives another one."
-                if found[name].f == default and not swapped
-                else ""
-            )
-            raise WrongAnswer(f"{name} is {found[name].f:g}, expected {wanted:g}.{swapped}{fixed}")
+            value, hint = found[name].f, ""
+            if value == np.float32(other):
+                hint = " alpha and beta are swapped."
+            elif value == default and wanted == 0:
+                hint = (
+                    " It is the default, and the call gives 0: `alpha or 3.0` takes 0 for a number that was left out."
+                )
+            elif value == default:
+                hint = " It is the default, and the call gives another one."
+            elif any(value == np.float32(theirs.numbers()[place]) for theirs in calls):
+                hint = " It is the number of another call: each node has its own."
+            raise WrongAnswer(f"{name} is {value:g}, expected {wanted:g}.{hint}")
 
 
 # --- data_dependent_shape ------------------------------------------------------------------------------------------
