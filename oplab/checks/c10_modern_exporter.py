@@ -561,15 +561,29 @@ def expect_numbers(node: onnx.NodeProto, call: Call, calls: Sequence[Call]) -> N
 
 @dataclass(frozen=True)
 class Cloud:
-    """Points of one run: how many, in how many coordinates, and how many cells along a coordinate (few: many points share one)."""
+    """Points of one run: how many, in how many coordinates, and how many cells along a coordinate (few: many points share one).
+
+    Where it is ``far``, some points are ten thousands of cells away from the others.
+    """
 
     n: int
     d: int
     cells: int
+    far: bool = False
 
 
-CLOUDS = [Cloud(40, 3, 2), Cloud(7, 3, 9), Cloud(300, 3, 4), Cloud(1, 3, 3), Cloud(25, 3, 0), Cloud(0, 3, 3)]
-PLANE = Cloud(30, 2, 3)
+CLOUDS = [
+    Cloud(40, 3, 2),
+    Cloud(7, 3, 9),
+    Cloud(300, 3, 4),
+    Cloud(1, 3, 3),
+    Cloud(25, 3, 0),
+    Cloud(0, 3, 3),
+    Cloud(24, 3, 1, far=True),
+]
+LINE = Cloud(30, 1, 3)
+IN_PYTORCH = [*CLOUDS, LINE, Cloud(9, 2, 2), Cloud(20, 4, 1)]
+CHECKED = [CLOUDS[0], Cloud(1, 1, 3), Cloud(0, 4, 3)]  # by opcheck
 
 
 def draw_size(rng: np.random.Generator) -> tuple[float, float]:
@@ -577,11 +591,22 @@ def draw_size(rng: np.random.Generator) -> tuple[float, float]:
 
 
 def draw_cloud(rng: np.random.Generator, cloud: Cloud, size: float) -> np.ndarray:
-    """Points well inside their cells, so that rounding decides nothing. Cells -1 and 0 are occupied, and tell floor from trunc."""
+    """Points well inside their cells, so that rounding decides nothing. Cells -1 and 0 are occupied, and tell floor from trunc.
+
+    Point 2 is 0, the one edge that no rounding moves. Far away are 10^5 cells at most: float32 rounds the point, the size and their
+    quotient by 0.006 cells each, and a point is 0.1 cells away from the next cell. k does not fit into 8 or 16 bits: it wraps to a
+    number below 0.
+    """
     index = rng.integers(-cloud.cells, cloud.cells + 1, (cloud.n, cloud.d))
+    places = rng.uniform(0.1, 0.9, index.shape)
     if cloud.n > 3 and cloud.cells:
         index[:2], index[2:4] = -1, 0
-    return ((index + rng.uniform(0.1, 0.9, index.shape)) * size).astype(np.float32)
+        places[2] = 0
+    if cloud.far:  # neighbours in order whose indices, as digits of one number, are too many or out of order
+        k = 256 * int(rng.integers(200, 250)) + int(rng.integers(130, 250))
+        index[4:10, 0] -= k
+        index[10:16] = [[k, 0, 0], [k, 0, 1], [0, 0, k], [0, 1, -k], [0, 1, k], [1, -k, 0]]
+    return ((index + places) * size).astype(np.float32)
 
 
 def pool(points: np.ndarray, size: float, cell: Callable[[np.ndarray], np.ndarray] = np.floor) -> tuple[Any, Any]:
@@ -613,11 +638,15 @@ def collect_data_dependent_shape(c: Collect) -> None:
         return
     function, table = result
     sizes = draw_size(c.rng)
-    for number, cloud in enumerate([*CLOUDS, PLANE]):
+    for number, cloud in enumerate(IN_PYTORCH):
         points = torch.from_numpy(np.asfortranarray(draw_cloud(c.rng, cloud, sizes[0])))
-        c.value(f"eager {number}", c.attempt(f"eager {number}", function, points, sizes[0]))
-    c.attempt("opcheck", check_operators, function, torch.from_numpy(draw_cloud(c.rng, CLOUDS[0], sizes[0])), sizes[0])
-    for size, cloud in zip(sizes, (CLOUDS[0], PLANE), strict=True):
+        given, name = points.clone(), f"eager {number}"
+        c.value(name, c.attempt(name, function, points, sizes[0]))
+        c.value(f"{name}: changed", not torch.equal(given, points))
+    for number, cloud in enumerate(CHECKED):
+        points = torch.from_numpy(draw_cloud(c.rng, cloud, sizes[0]))
+        c.attempt(f"opcheck {number}", check_operators, function, points, sizes[0])
+    for size, cloud in zip(sizes, (CLOUDS[0], LINE), strict=True):
         path, title = c.scratch / f"{cloud.d}.onnx", f"size {size}"
         points = torch.from_numpy(draw_cloud(c.rng, cloud, size))
         operators = c.attempt(title, export, follow(function, size), (points,), table, path, ["points"], ({0: "n"},))
@@ -646,10 +675,11 @@ def check_operators(function: Callable[..., Any], *args: Any) -> None:
 
 def judge_data_dependent_shape(v: Judge) -> None:
     sizes = draw_size(v.rng)
-    eager = [draw_cloud(v.rng, cloud, sizes[0]) for cloud in [*CLOUDS, PLANE]]
-    draw_cloud(v.rng, CLOUDS[0], sizes[0])  # opcheck's
+    eager = [draw_cloud(v.rng, cloud, sizes[0]) for cloud in IN_PYTORCH]
+    for cloud in CHECKED:
+        draw_cloud(v.rng, cloud, sizes[0])
     examples = {
-        f"size {size}": draw_cloud(v.rng, cloud, size) for size, cloud in zip(sizes, (CLOUDS[0], PLANE), strict=True)
+        f"size {size}": draw_cloud(v.rng, cloud, size) for size, cloud in zip(sizes, (CLOUDS[0], LINE), strict=True)
     }
     with v.check("returns a function and a table"):
         expect_pair(v, "voxel_pool")
@@ -658,13 +688,18 @@ def judge_data_dependent_shape(v: Judge) -> None:
     with v.check("pools in PyTorch"):
         for number, points in enumerate(eager):
             name = f"voxel_pool of {describe(points)} with size {sizes[0]} in PyTorch"
-            expect_pooled(two(v.value(f"eager {number}"), name), points, sizes[0], name)
+            got = two(v.value(f"eager {number}"), name)
+            if v.value(f"eager {number}: changed"):
+                raise WrongAnswer(f"{name}: the call has changed the points. Compute with a new tensor.")
+            expect_pooled(got, points, size=sizes[0], name=name)
     if not v.ok:
         return
     with v.check("torch.library.opcheck passes"):
-        error = v.error("opcheck")
-        if error:
-            raise WrongAnswer(sentence(error.message, _FAKE_CAUSES, TRANSLATION))
+        for number, cloud in enumerate(CHECKED):
+            error = v.error(f"opcheck {number}")
+            if error:
+                shape = [cloud.n, cloud.d]
+                raise WrongAnswer(f"points of the shape {shape}: {sentence(error.message, _FAKE_CAUSES, TRANSLATION)}")
     models: dict[str, onnx.ModelProto] = {}
     with v.check("exports as one operator, to standard ones"):
         for title in examples:
@@ -680,24 +715,30 @@ def judge_data_dependent_shape(v: Judge) -> None:
     if not v.ok:
         return
     with v.check("matches PyTorch at sizes that were not exported, and so does what follows"):
-        for (title, model), size, others in zip(models.items(), sizes, (CLOUDS, [PLANE]), strict=True):
+        for (title, model), size, others in zip(models.items(), sizes, (CLOUDS, [LINE]), strict=True):
             for points in [examples[title], *(draw_cloud(v.rng, cloud, size) for cloud in others)]:
                 name = f"ONNX Runtime, {title}, points {describe(points)}"
+                right = pool(points, size)[1]
                 try:
-                    centres, counts, follows = graphs.run(model, {"points": points})
+                    centres, counts, follows = graphs.run(model, {"points": points}, causes=_POOL_CAUSES)
                 except WrongAnswer as error:
                     hint = ""
-                    if "broadcast" in str(error).lower():
-                        hint = " What follows reckons with the sizes that the fake gives: both outputs have one unknown size, m."
+                    if f"{len(right)} by {len(points)}" in str(error) or f"{len(points)} by {len(right)}" in str(error):
+                        hint = f" There are {len(points)} points and {len(right)} cells: one was taken for the other."
                     raise WrongAnswer(f"{title}: {error}{hint}") from None
-                expect_pooled((centres, counts), points, size, name)
-                right = pool(points, size)[1]
+                expect_pooled((centres, counts), points, size, name, [other for other in sizes if other != size])
                 expect_close(follows, np.arange(len(right)) * right, name=f"{name}: arange(m) * counts")
     with v.check("a valid model whose outputs have an unknown size"):
         for title, model in models.items():
             with about(title):
                 graphs.expect_valid(model)
-                for value in model.graph.output[:2]:
+                for value, tail in zip(model.graph.output[:2], (examples[title].shape[1:], ()), strict=True):
+                    given = [dim.dim_value for dim in value.type.tensor_type.shape.dim[1:]]
+                    if tuple(given) != tail:
+                        raise WrongAnswer(
+                            f"The file gives {value.name} the axes {given} after the first, expected {list(tail)}: the fake's d is "
+                            "points.shape[1]."
+                        )
                     first = value.type.tensor_type.shape.dim[0]
                     if first.HasField("dim_value") or first.dim_param == "n":
                         shown = first.dim_value if first.HasField("dim_value") else first.dim_param
@@ -713,37 +754,75 @@ def two(value: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     return value[0], value[1]
 
 
-def expect_pooled(got: tuple[np.ndarray, np.ndarray], points: np.ndarray, size: float, name: str) -> None:
+def expect_pooled(
+    got: tuple[np.ndarray, np.ndarray], points: np.ndarray, size: float, name: str, sizes: Sequence[float] = ()
+) -> None:
+    """Demand the means and the counts. ``sizes`` are those of other calls."""
     centres, counts = pool(points, size)
-    toward_zero, nearest = pool(points, size, np.trunc), pool(points, size, np.round)
     if got[1].dtype != np.int64:
         raise WrongAnswer(f"{name}: the counts are {describe(got[1])}, expected int64.")
-    causes = {}
     if len(got[0]) != len(centres):
-        for cause, other in (
-            (
-                "Cells are counted with floor; these are rounded towards zero, and a cell around 0 is too large.",
-                toward_zero,
-            ),
-            ("Cells are counted with floor; these are rounded to the nearest.", nearest),
-        ):
-            if len(other[0]) == len(got[0]) and np.allclose(other[0], got[0], atol=1e-4):
-                raise WrongAnswer(f"{name}: expected {len(centres)} cells, got {len(got[0])}. {cause}")
-        raise WrongAnswer(f"{name}: expected {len(centres)} cells, got {len(got[0])}.")
-    with np.errstate(all="ignore"):
-        causes["This is the sum of a cell's points, not their mean."] = centres * counts[:, None].astype(np.float32)
-    if got[0].shape == centres.shape and len(centres) > 1 and not np.allclose(got[0], centres, atol=1e-4):
+        raise WrongAnswer(
+            f"{name}: expected {len(centres)} cells, got {len(got[0])}. {_cells_cause(got[0], points, size, sizes)}"
+        )
+    causes = {}
+    if got[0].shape == centres.shape and len(centres) > 1 and not np.allclose(got[0], centres, rtol=1e-4, atol=1e-4):
         order = np.lexsort(got[0].T[::-1]), np.lexsort(centres.T[::-1])
-        if np.allclose(got[0][order[0]], centres[order[1]], atol=1e-4):
+        if np.allclose(got[0][order[0]], centres[order[1]], rtol=1e-4, atol=1e-4):
             raise WrongAnswer(
                 f"{name}: the right points in another order. The cells are sorted by their indices, first coordinate first."
             )
-        last = [points[np.flatnonzero((np.floor(points / size) == np.floor(row / size)).all(1))[-1]] for row in centres]
-        causes['Of each cell only one point counts: ScatterND writes, unless it is told reduction="add".'] = np.float32(
-            last
-        ) / counts[:, None].astype(np.float32)
-    expect_close(got[0], centres, name=f"{name}: the means", rtol=1e-4, atol=1e-4, likely=causes)
+        cells = np.floor(points.astype(np.float64) / size)
+        own, first, inverse = np.unique(cells, axis=0, return_index=True, return_inverse=True)
+        last = [points[np.flatnonzero(inverse.reshape(-1) == row)[-1]] for row in range(len(own))]
+        sums, many = centres.astype(np.float64) * counts[:, None], counts[:, None]
+        causes = {
+            "This is the sum of a cell's points, not their mean.": sums,
+            'Of each cell only one point counts: ScatterND writes, unless it is told reduction="add".': last / many,
+            "This is the last point of each cell, not the mean.": np.array(last),
+            "This is the first point of each cell, not the mean.": points[first],
+            "The sums were divided by one more than the number of points: the 0 that a sum starts from is not a point.": sums
+            / (many + 1),
+            "The sums were divided by the number of all points.": sums / len(points),
+            "These are the indices of the cells, not the means of their points.": own,
+            "These are the centres of the cells, not the means of their points.": (own + 0.5) * size,
+            _CEIL: pool(points, size, lambda x: np.ceil(x) - 1)[0],
+        }
+    try:
+        expect_close(got[0], centres, name=f"{name}: the means", rtol=1e-4, atol=1e-4, likely=causes)
+    except WrongAnswer as error:
+        near = got[0].shape == centres.shape and np.allclose(got[0], centres, rtol=0.1, atol=0.1 * size)
+        if near and np.abs(points / size).max() > 1000 and str(error).endswith("of the value)."):
+            why = " Some points are far from the others here, and their digits are lost: a sum has points of its own cell only."
+            raise WrongAnswer(f"{error}{why}") from None
+        raise
     expect_close(got[1], counts, name=f"{name}: the counts")
+
+
+_CEIL = "A point on the edge of two cells is in the upper one: floor, not ceil - 1."
+
+
+def _cells_cause(got: np.ndarray, points: np.ndarray, size: float, sizes: Sequence[float]) -> str:
+    """Why there are more or fewer cells than expected."""
+    others = {
+        "Cells are counted with floor; these are rounded towards zero, and a cell around 0 is too large.": (
+            size,
+            np.trunc,
+        ),
+        "Cells are counted with floor; these are rounded to the nearest.": (size, np.round),
+        _CEIL: (size, lambda x: np.ceil(x) - 1),
+        "These are the cells of points * size, expected points / size.": (1 / size, np.floor),
+    }
+    for other in (*sizes, 1.0):
+        others[f"These are the cells of the size {other}; the call has {size}."] = (other, np.floor)
+    for cause, (other, cell) in others.items():
+        means = pool(points, other, cell)[0]
+        if means.shape == got.shape and np.allclose(means, got, rtol=1e-4, atol=1e-4):
+            return cause
+    few = len(got) < len(pool(points, size)[0])
+    far = np.abs(points / size).max(initial=0) > 1000
+    how = " Indices are as large as the points, and here some are above 50000." if far else ""
+    return f"{'Different cells were taken for one' if few else 'Points of one cell were told apart'}.{how}"
 
 
 def expect_one_operator(found: Any) -> None:
@@ -758,9 +837,18 @@ def expect_one_operator(found: Any) -> None:
 
 
 _FAKE_CAUSES = {
+    "and torch.Size([u … are not equal": (
+        "The fake's first size is unknown, as it has to be; another one is not the operator's. The means are [m, d] with "
+        "d = points.shape[1], the counts [m]."
+    ),
     "are not equal": (
         "The fake promises another shape than the operator gives. How many cells are occupied is data, which a fake cannot read: "
         "new_dynamic_size()."
+    ),
+}
+_POOL_CAUSES = {
+    "updates tensor should have shape": (
+        "What ScatterND adds to has a row of d numbers for each cell, and d is that of the points: op.Shape(points, start=1)."
     )
 }
 
