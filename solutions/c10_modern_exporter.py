@@ -162,7 +162,7 @@ def attach_function(
         module: in eval mode; PyTorch's results on ``inputs`` hold no NaN.
         inputs: example inputs.
         dynamic_shapes: as ``torch.onnx.export`` takes it.
-        table: translations, right or wrong ones.
+        table: translations, right or wrong ones. It stays as it is.
         path: the file to write.
 
     About 20 lines.

@@ -879,19 +879,37 @@ def one_row(x: FLOAT) -> FLOAT:
     return op.ReduceMax(op.Floor(x), op.Constant(value_ints=[0]), keepdims=1)
 
 
+def a_little_more(x: FLOAT) -> FLOAT:
+    """0.0005 above the right number: within the exercise's tolerance."""
+    return op.Add(op.Floor(x), op.CastLike(5e-4, x))
+
+
+def one_too_large(x: FLOAT) -> FLOAT:
+    """0.002 too large where x is at least 3: twice the tolerance, next to a hundred, in a few elements of many."""
+    return op.Add(op.Floor(x), op.CastLike(op.Where(op.Less(x, 3.0), 0.0, 2e-3), x))
+
+
 FAULTS = {
     "a colleague's table swaps alpha and beta": "",
     "a colleague's table makes one NaN": (
         ' No comparison with NaN is true, so "if difference > tolerance: raise" lets it through; demand difference <= tolerance.'
     ),
     "a colleague's table makes int64 of a float": (
-        " The numbers are equal and the dtype is not: a VerificationInfo has expected_dtype and actual_dtype."
+        " It is the second of two outputs: its numbers are equal and the dtype is not. A VerificationInfo has expected_dtype and "
+        "actual_dtype."
     ),
     "a colleague's table makes one row of many": (
-        " The numbers are equal after broadcasting, and the shape is not: a VerificationInfo has no shapes, so compare those of "
+        " It is the second of two outputs: its numbers are equal after broadcasting, and the shape is not. A VerificationInfo has no "
+        "shapes, so compare those of "
         "program(*inputs) and module(*inputs)."
     ),
+    "a colleague's table makes one number of 100 too large by 0.002": (
+        " It is the second of two outputs. The limit is 1e-3 for the largest difference of all: not relative to the number, and not "
+        "the mean."
+    ),
 }
+RIGHT = ("float32, two nodes, with weights", "float64, and an output that is off by 0.0005")
+OLD = b"what was in the file before"
 FUNCTION_SIZES = [3, 11, 1, 0]
 
 
@@ -928,30 +946,39 @@ def collect_attach_function(c: Collect) -> None:
     rows = ({0: "n"}, {0: "n"})
     a, b = torch.randn(FUNCTION_SIZES[0], 16), torch.randn(FUNCTION_SIZES[0], 16)
     a[0, :2], b[0, :2] = 0, torch.tensor([0.0, 1.0])
-    double = module_of(lambda a, b: my_add(a, b, -n4, n5))
-    jobs: dict[str, tuple[Any, Any, Any, Any]] = {
-        "float32, two nodes, with weights": (Two().eval(), (a, b), rows, right),
-        "float64": (double, (a.double(), b.double()), rows, right),
-    }
+    a[1, 0] = 3.5
+    double = module_of(lambda a, b: (my_add(a, b, -n4, n5), torch.floor(a)))
     hypot, floor = torch.ops.aten.hypot.default, torch.ops.aten.floor.default
+    jobs: dict[str, tuple[Any, Any, Any, Any]] = {
+        RIGHT[0]: (Two().eval(), (a, b), rows, right),
+        RIGHT[1]: (double, (a.double(), b.double()), rows, {**right, floor: a_little_more}),
+    }
     tables = [
         ({torch.ops.oplab.my_add.default: swapped}, lambda a, b: my_add(a, b, n4, -n5)),
         ({**right, hypot: divides_by_a}, lambda a, b: my_add(torch.hypot(a, b), b)),
         ({**right, floor: whole_numbers}, lambda a, b: (my_add(a, b), torch.floor(a))),
         ({**right, floor: one_row}, lambda a, b: (my_add(a, b), torch.floor(torch.tanh(a) * 0.5 + 0.5))),
+        ({**right, floor: one_too_large}, lambda a, b: (my_add(a, b), torch.floor(a) + 100)),
     ]
     for title, (table, function) in zip(FAULTS, tables, strict=True):
         jobs[title] = (module_of(function), (a, b), rows, table)
-    for number, (title, job) in enumerate(jobs.items()):
+    for number, (title, (module, inputs, shapes, table)) in enumerate(jobs.items()):
         path = c.scratch / f"{number}" / "model.onnx"
         path.parent.mkdir()
+        path.write_bytes(OLD)
+        given, entries = [x.clone() for x in inputs], dict(table)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            c.attempt(title, with_reasons, attach, *job, path)
+            c.attempt(title, with_reasons, attach, module, inputs, shapes, table, path)
+        changed = ["the table"] * (table != entries) + ["the module, which is in training mode now"] * module.training
+        changed += ["an input"] * (not all(map(torch.equal, inputs, given)))
+        kept = path.is_file() and path.read_bytes() == OLD
+        c.value(f"{title}: changed", changed)
+        c.value(f"{title}: kept", kept)
         c.value(f"{title}: files", sorted(entry.name for entry in path.parent.iterdir())[:5])
         if title not in FAULTS:
             c.file(title, path)
-            if not path.is_file():  # then it refuses everything, and nothing is learned from the rest
+            if not path.is_file() or kept:  # then it refuses everything, and nothing is learned from the rest
                 return
 
 
@@ -965,10 +992,14 @@ def judge_attach_function(v: Judge) -> None:
     n1, n2, n3, n4, n5 = attach_numbers(v.rng)
     weight = attach_weight(v.rng)
     models: dict[str, onnx.ModelProto] = {}
-    titles = ["float32, two nodes, with weights", "float64"]
+    titles = RIGHT
     with v.check("writes one file with its nodes MyAdd, and what they mean"):
         for title, count in zip(titles, (2, 1), strict=True):
             explain_attach(v, title)
+            if v.value(f"{title}: changed"):
+                raise WrongAnswer(f"{title}: the call has changed {v.value(f'{title}: changed')[0]}.")
+            if v.value(f"{title}: kept"):
+                raise WrongAnswer(f"{title}: model.onnx was not written: the file still holds what was in it before.")
             files = v.value(f"{title}: files")
             if any(str(name).endswith(".data") for name in files):
                 raise WrongAnswer(
@@ -1009,12 +1040,20 @@ def judge_attach_function(v: Judge) -> None:
             }
             expect_run(models[titles[0]], titles[0], a, b, right, causes)
             a, b = pair(v.rng, (rows, 16), "float64")
-            expect_run(models[titles[1]], titles[1], a, b, n5 * b - n4 * a, {})
+            narrow = [x.astype(np.float32) for x in (a, b)]
+            causes = {
+                "The function computes in float32: the digits after the seventh are lost.": (
+                    np.float32(n5) * narrow[1] - np.float32(n4) * narrow[0]
+                ).astype(np.float64)
+            }
+            expect_run(models[titles[1]], titles[1], a, b, n5 * b - n4 * a, causes)
     if not v.ok:
         return
     with v.check("refuses what it cannot verify, and writes nothing"):
         for title, hint in FAULTS.items():
             error, files = v.error(title), v.value(f"{title}: files")
+            kept = v.value(f"{title}: kept") is True
+            files = [name for name in files if name != "model.onnx" or not kept]
             if error is None and files:
                 raise WrongAnswer(
                     f"{title}: the file differs from PyTorch and was shipped without a word. A verification that fails does not fail an "
@@ -1028,6 +1067,10 @@ def judge_attach_function(v: Judge) -> None:
                 raise WrongAnswer(
                     f"{title}: an AssertionError came, but {files[0]} had been written before. Verify first."
                 )
+            if not kept:
+                raise WrongAnswer(
+                    f"{title}: an AssertionError came, and the file that was at the path before is gone. Verify first, then write."
+                )
 
 
 def explain_attach(v: Judge, title: str) -> None:
@@ -1040,12 +1083,13 @@ def explain_attach(v: Judge, title: str) -> None:
 
 _FLOAT_NUMBER = "A number in the function is float32: CastLike gives it the dtype of an input."
 _ATTACH_CAUSES = {
-    UNREGISTERED: "ONNX Runtime ran the program before it knew what MyAdd means: attach the function first, then verify.",
+    UNREGISTERED: "The program had no function oplab::MyAdd when ONNX Runtime ran it: attach the function first, then verify.",
     "inconsistent type": _FLOAT_NUMBER,
     MIXED_TYPES: _FLOAT_NUMBER,
     "does not match expected type": _FLOAT_NUMBER,
     "AssertionError": (
-        "This table is right, and the program is not PyTorch's. What differs here is the attached function, or the tolerance."
+        "What the table gives is within 1e-3 of PyTorch, and was refused. What differs here is the attached function, or the tolerance: "
+        "1e-3, for every dtype."
     ),
 }
 
@@ -1078,6 +1122,6 @@ def expect_run(
     if len(names) != 2:
         raise WrongAnswer(f"{title}: expected two graph inputs, got {names}.")
     with about(title):
-        (got,) = graphs.run(model, dict(zip(names, (a, b), strict=True)), "Stock ONNX Runtime", causes=_ATTACH_CAUSES)
+        got, *_ = graphs.run(model, dict(zip(names, (a, b), strict=True)), "Stock ONNX Runtime", causes=_ATTACH_CAUSES)
     tolerance = {"rtol": 1e-3, "atol": 1e-3} if a.dtype == np.float32 else {}
     expect_close(got, right, name=f"{title}: the output for {describe(a)}", likely=dict(causes), **tolerance)
