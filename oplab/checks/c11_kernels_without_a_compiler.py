@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,7 @@ class Query:
         grid: coordinates are whole multiples of an eighth, up to this many eighths: a small number makes many ties. Distances of such
             points are exact in float, so every way to compute them agrees on what a tie is.
         names: the node's inputs.
+        far: how far from 0 the points are, in each coordinate; sums with eighths are exact in float, too.
     """
 
     title: str
@@ -76,6 +77,7 @@ class Query:
     new: tuple[int, ...] | None = None
     grid: int = 64
     names: tuple[str, ...] = ("xyz", "offset")
+    far: int = 0
 
 
 ALL_FOUR = ("xyz", "offset", "new_xyz", "new_offset")
@@ -87,21 +89,28 @@ QUERIES = [
     Query("more new points than points", (6, 8), 2, new=(17, 5), names=ALL_FOUR),
     Query("two empty names", (10, 9), 3, names=("xyz", "offset", "", "")),
     Query("one empty name", (10, 9), 3, names=("xyz", "offset", "")),
+    Query("points around 200000", (20, 13), 6, far=200_000),
     Query("fewer points than nsample", (2, 9, 1), 5),
     Query("empty batches", (0, 6, 0, 3), 4, new=(2, 5, 0, 0), names=ALL_FOUR),
     Query("no new points", (4, 3), 2, new=(0, 0), names=ALL_FOUR),
     Query("no points", (0,), 3),
     Query("many ties", (40, 30), 6, grid=2),
     Query("many ties, new points", (50,), 9, new=(20,), grid=2, names=ALL_FOUR),
+    Query("130 neighbours", (140, 133), 130),
 ]
-POINTS, PADS, TIES = QUERIES[:7], QUERIES[7:11], QUERIES[11:]
+POINTS, PADS, TIES = QUERIES[:8], QUERIES[8:12], QUERIES[12:]
+# Two runs of one evaluator, whose model has two nodes: the first with the points alone and one neighbour.
+TWICE = [
+    Query("two nodes in one model, first run", (14, 11), 5, new=(3, 8), names=ALL_FOUR),
+    Query("two nodes in one model, second run", (11, 14), 5, new=(6, 5), names=ALL_FOUR),
+]
 
 
 def draw_points(rng: np.random.Generator, query: Query) -> dict[str, np.ndarray]:
     """The feeds of one query, by the names of KNNQuery's inputs. Both halves draw the same."""
 
     def cloud(counts: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        points = rng.integers(-query.grid, query.grid + 1, (sum(counts), 3)) / 8
+        points = rng.integers(-query.grid, query.grid + 1, (sum(counts), 3)) / 8 + query.far
         return points.astype(np.float32), np.cumsum(counts, dtype=np.int64)
 
     feeds = dict(zip(("xyz", "offset"), cloud(query.batches), strict=True))
@@ -112,7 +121,14 @@ def draw_points(rng: np.random.Generator, query: Query) -> dict[str, np.ndarray]
     return feeds
 
 
-def knn_model(query: Query) -> onnx.ModelProto:
+def alone(query: Query, feeds: Mapping[str, np.ndarray]) -> tuple[Query, dict[str, np.ndarray]]:
+    """What the first of two nodes computes: one neighbour, among the points themselves."""
+    own = {name: feeds[name] for name in ("xyz", "offset")}
+    return replace(query, nsample=1, new=None, names=("xyz", "offset")), own
+
+
+def knn_model(query: Query, two: bool = False) -> onnx.ModelProto:
+    """A model of one KNNQuery, or of two: then the first is what :func:`alone` describes."""
     from onnx import TensorProto, helper
 
     kinds = {"xyz": (TensorProto.FLOAT, ["n", 3]), "new_xyz": (TensorProto.FLOAT, ["m", 3])}
@@ -123,7 +139,12 @@ def knn_model(query: Query) -> onnx.ModelProto:
         "idx": (TensorProto.INT32, [rows, query.nsample]),
         "dist": (TensorProto.FLOAT, [rows, query.nsample]),
     }
-    return make_model([node], {name: kinds[name] for name in query.names if name}, outputs, {"": 18, "oplab": 1})
+    nodes = [node]
+    if two:
+        first = helper.make_node("KNNQuery", ["xyz", "offset"], ["idx1", "dist1"], domain="oplab", nsample=1)
+        nodes.insert(0, first)
+        outputs = {"idx1": (TensorProto.INT32, ["n", 1]), "dist1": (TensorProto.FLOAT, ["n", 1]), **outputs}
+    return make_model(nodes, {name: kinds[name] for name in query.names if name}, outputs, {"": 18, "oplab": 1})
 
 
 def collect_reference_knn(c: Collect) -> None:
@@ -143,20 +164,25 @@ def collect_reference_knn(c: Collect) -> None:
     domain = made.op_domain
     c.value("domain", domain if type(domain) is str else type(domain).__name__)
 
-    def run(query: Query, feeds: dict[str, np.ndarray]) -> list[Any]:
-        evaluator = ReferenceEvaluator(knn_model(query), new_ops=[made])
+    def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray], kept: list[ReferenceEvaluator]) -> list[Any]:
+        if not kept:
+            kept.append(ReferenceEvaluator(model, new_ops=[made]))
         try:
-            return evaluator.run(None, feeds)
+            return kept[0].run(None, feeds)
         except TypeError as error:  # the evaluator puts one of its own in front of the learner's
             raise error.__cause__ or error from None
 
-    for query in QUERIES:
+    both: list[ReferenceEvaluator] = []  # one evaluator runs all of TWICE
+    for query in [*QUERIES, *TWICE]:
+        two = query in TWICE
         feeds = draw_points(c.rng, query)
-        c.value(query.title, c.attempt(query.title, run, query, feeds))
+        given = {name: value.copy() for name, value in feeds.items()}
+        c.value(query.title, c.attempt(query.title, run, knn_model(query, two), feeds, both if two else []))
+        c.value(f"{query.title}: changed", [name for name in feeds if not np.array_equal(feeds[name], given[name])])
 
 
 def judge_reference_knn(v: Judge) -> None:
-    drawn = {query.title: draw_points(v.rng, query) for query in QUERIES}
+    drawn = {query.title: draw_points(v.rng, query) for query in [*QUERIES, *TWICE]}
     with v.check("a class that the evaluator finds"):
         rethrow(v, "the class")
         expect_found(v)
@@ -171,6 +197,12 @@ def judge_reference_knn(v: Judge) -> None:
             for query in queries:
                 with about(query.title):
                     expect_neighbours(v, query, drawn[query.title])
+            before = None
+            for query in TWICE if queries is POINTS else ():
+                feeds = drawn[query.title]
+                with about(query.title):
+                    expect_neighbours(v, query, feeds, first=alone(query, feeds), before=before)
+                before = feeds
         if not v.ok:
             return
 
@@ -211,9 +243,46 @@ _REFERENCE_CAUSES = {
 }
 
 
-def expect_neighbours(v: Judge, query: Query, feeds: Mapping[str, np.ndarray]) -> None:
+def expect_neighbours(
+    v: Judge,
+    query: Query,
+    feeds: Mapping[str, np.ndarray],
+    first: tuple[Query, Mapping[str, np.ndarray]] | None = None,
+    before: Mapping[str, np.ndarray] | None = None,
+) -> None:
+    """Demand the results of one run.
+
+    Args:
+        first: the query of another node before, whose results come first.
+        before: the feeds of an earlier run of the same evaluator.
+    """
     rethrow(v, query.title, _REFERENCE_CAUSES)
-    results = v.value(query.title)
+    results = list(v.value(query.title))
+    changed = v.value(f"{query.title}: changed")
+    if changed:
+        raise WrongAnswer(f"_run has changed its input {changed[0]}, which other nodes read, too. Compute with a copy.")
+    if first is not None:
+        with about("the node with nsample = 1"):
+            expect_results(results[:2], *first, before)
+        with about(f"the node with nsample = {query.nsample}"):
+            expect_results(results[2:], query, feeds, before)
+        return
+    try:
+        expect_results(results, query, feeds)
+    except WrongAnswer as error:
+        why = (
+            f" The points are {query.far} away from 0 and at most {query.grid // 4} apart in each coordinate: subtract them first, in "
+            "a² + b² - 2ab the digits of the difference are lost in float32."
+        )
+        raise WrongAnswer(f"{error}{why if query.far else ''}") from None
+
+
+def expect_results(
+    results: Sequence[Any],
+    query: Query,
+    feeds: Mapping[str, np.ndarray],
+    before: Mapping[str, np.ndarray] | None = None,
+) -> None:
     idx, dist = neighbours(feeds, query.nsample)
     for name, got in zip(("idx", "dist"), results, strict=True):
         if type(got) is not np.ndarray:
@@ -221,13 +290,21 @@ def expect_neighbours(v: Judge, query: Query, feeds: Mapping[str, np.ndarray]) -
     if describe(results[0]) == describe(dist) and describe(results[1]) == describe(idx):
         raise WrongAnswer("The two outputs are swapped: idx comes first, then dist.")
     variants = wrong_neighbours(feeds, query.nsample)
+    if before is not None:
+        old = neighbours(before if "new_xyz" in feeds else alone(query, before)[1], query.nsample)
+        variants["These are the results of the run before: an evaluator keeps its objects for all of its runs."] = old
+    if results[0].ndim == 2 and results[0].shape[0] == len(idx) and results[0].shape[1] != query.nsample:
+        raise WrongAnswer(
+            f"idx: expected {describe(idx)}, got {describe(results[0])}. The node's nsample is {query.nsample}: each node has its own."
+        )
     right = "The values are right and the type is not: idx is int32 and dist float32, whatever NumPy computes in."
-    expect_close(
-        results[0],
-        idx,
-        name="idx",
-        likely={right: idx, **{cause: pair[0] for cause, pair in variants.items() if not np.array_equal(pair[0], idx)}},
-    )
+    known = {cause: pair[0] for cause, pair in variants.items() if not np.array_equal(pair[0], idx)}
+    try:
+        expect_close(results[0], idx, name="idx", likely={right: idx, **known})
+    except WrongAnswer as error:
+        ties = str(error).endswith("of the value).") and only_ties(results[0], idx, feeds)
+        why = " Each of these points is as far away as the expected one: of two, the lower index comes first. Is the sort stable?"
+        raise WrongAnswer(f"{error}{why if ties else ''}") from None
     expect_close(
         results[1],
         dist,
@@ -236,6 +313,15 @@ def expect_neighbours(v: Judge, query: Query, feeds: Mapping[str, np.ndarray]) -
         atol=1e-6,
         likely={right: dist, **{cause: pair[1] for cause, pair in variants.items()}},
     )
+
+
+def only_ties(got: np.ndarray, idx: np.ndarray, feeds: Mapping[str, np.ndarray]) -> bool:
+    """Whether the points of two arrays of indices are equally far from the new points, place by place."""
+    xyz, new_xyz = feeds["xyz"], feeds.get("new_xyz", feeds["xyz"])
+    if not np.array_equal(got < 0, idx < 0) or (got >= len(xyz)).any():
+        return False
+    away = [((xyz[at] - new_xyz[:, None]) ** 2).sum(axis=2) for at in (got, idx)]  # exact: multiples of an eighth
+    return np.array_equal(*(np.where(idx < 0, 0, square) for square in away))
 
 
 def neighbours(
@@ -264,7 +350,12 @@ def wrong_neighbours(feeds: Mapping[str, np.ndarray], nsample: int) -> dict[str,
     new_offset = feeds.get("new_offset", feeds["offset"])
     first = starts[np.searchsorted(new_offset, np.arange(len(idx)), side="right")][:, None] if len(idx) else 0
     missing = idx < 0
+    counts = np.cumsum(feeds["offset"])  # what the batches' ends are if offset is taken for their sizes
+    by_size = {**feeds, "offset": counts, **({"new_offset": np.cumsum(new_offset)} if "new_offset" in feeds else {})}
     wrong = {
+        "offset was taken for the sizes of the batches. It has their ends: [3, 7] is a batch of 3 and one of 4.": neighbours(
+            by_size, nsample
+        ),
         "These are squared distances: the square root is missing.": (idx, dist**2),
         "The batches are mixed up: a point looks for neighbours among all points, not only in its own batch.": neighbours(
             feeds, nsample, batches=False
