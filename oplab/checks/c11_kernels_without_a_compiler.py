@@ -384,7 +384,7 @@ NO_PACKAGE = (
     "onnxruntime_extensions has no package for Python {python}, so this exercise cannot be graded here: leave it out, or take a "
     "Python from 3.11 to 3.13 (docs/setup.md, Another Python)."
 )
-SIZES = [(3, 4), (7, 1), (0, 5), (1, 300)]
+SIZES = [(3, 4, 2), (7, 1, 3), (0, 5, 2), (1, 300, 1)]
 
 
 @dataclass(frozen=True)
@@ -454,6 +454,28 @@ def my_add_model(
     return make_model(nodes, kinds, outputs, imports, functions)
 
 
+def pyop_model(coefficients: Mapping[str, Coefficients]) -> onnx.ModelProto:
+    """The model for :func:`collect_pyop_my_add`, of rank 3, with two nodes that only resemble oplab::MyAdd.
+
+    One has its type, the other its domain; both are model-local functions, for which no kernel is needed.
+    """
+    from onnx import TensorProto, helper
+
+    domains = {"helpers": "MyAdd", "oplab": "MyMinus"}
+    functions = [
+        helper.make_function(
+            domain, kind, ["x", "y"], ["z"], [helper.make_node("Sub", ["x", "y"], ["z"])], [helper.make_opsetid("", 18)]
+        )
+        for domain, kind in domains.items()
+    ]
+    model = my_add_model(coefficients, {"": 18, "oplab": 1, "helpers": 1}, functions, rank=3)
+    for domain, kind in domains.items():
+        result = f"{domain}_{kind}"
+        model.graph.node.append(helper.make_node(kind, ["a", "b"], [result], name=f"only_{result}", domain=domain))
+        model.graph.output.append(helper.make_tensor_value_info(result, TensorProto.FLOAT, ["n", "m", "k"]))
+    return model
+
+
 def collect_pyop_my_add(c: Collect) -> None:
     import onnx
     import onnxruntime
@@ -461,7 +483,7 @@ def collect_pyop_my_add(c: Collect) -> None:
     missing = importlib.util.find_spec("onnxruntime_extensions") is None
     c.value("no package for", f"{sys.version_info.major}.{sys.version_info.minor}" if missing else "")
     coefficients = draw_coefficients(c.rng, short=True)
-    returned = answer(c, "the answer", "pyop_my_add", my_add_model(coefficients, {"": 18, "oplab": 1}))
+    returned = answer(c, "the answer", "pyop_my_add", pyop_model(coefficients))
     if returned is None or missing:
         return
     (made,) = returned
@@ -484,7 +506,8 @@ def collect_pyop_my_add(c: Collect) -> None:
         return
     for shape in SIZES:
         feeds = draw_terms(c.rng, shape)
-        got = c.attempt(str(list(shape)), session.run, list(coefficients), feeds)
+        names = [value.name for value in session.get_inputs()]
+        got = c.attempt(str(list(shape)), session.run, list(coefficients), {name: feeds[name] for name in names})
         c.value(str(list(shape)), got)
 
 
@@ -499,7 +522,10 @@ def _watch_kernels(c: Collect, extensions: Any) -> None:
 
     def netted(body: Any) -> Any:
         def call(*arrays: np.ndarray, **attributes: Any) -> Any:
+            given = [array.copy() for array in arrays]
             returned = c.attempt("a kernel", lambda: (body(*arrays, **attributes),))
+            if not all(map(np.array_equal, arrays, given)):
+                c.value("a kernel changed an input", True)
             if returned is None:
                 return np.zeros_like(arrays[0])
             (made,) = returned
@@ -511,6 +537,7 @@ def _watch_kernels(c: Collect, extensions: Any) -> None:
         return call
 
     c.value("a kernel's result", "")
+    c.value("a kernel changed an input", False)
     for operator in list(extensions.Opdef._odlist.values()):
         operator.body = netted(operator.body)
 
@@ -539,7 +566,7 @@ def judge_pyop_my_add(v: Judge) -> None:
     if not v.ok:
         return
     coefficients = draw_coefficients(v.rng, short=True)
-    before = my_add_model(coefficients, {"": 18, "oplab": 1})
+    before = pyop_model(coefficients)
     with v.check("every MyAdd is a node of ai.onnx.contrib, all else is as it was"):
         rethrow(v, "the answer")
         expect_model(v, "type")
@@ -564,6 +591,8 @@ def judge_pyop_my_add(v: Judge) -> None:
             raise WrongAnswer(
                 f"A kernel returned a {kind}; it has to return an array. In a session this would end the process."
             )
+        if v.value("a kernel changed an input"):
+            raise WrongAnswer("A kernel has changed its input, which other nodes read, too. It returns a new array.")
     if not v.ok:
         return
     drawn = [(shape, draw_terms(v.rng, shape)) for shape in SIZES]
@@ -600,7 +629,8 @@ def expect_sum(
         likely["The node's attributes are ignored: this is 3 a + 2 b."] = -Coefficients(None, None).apply(a, b)
     for other, theirs in coefficients.items():
         if other != output and theirs.given() and theirs != mine:
-            likely.setdefault("These are the attributes of another node: each node has its own.", -theirs.apply(a, b))
+            shown = ", ".join(f"{name}={value:.4g}" for name, value in theirs.given().items())
+            likely[f"These are the attributes of another node, {shown}: each node has its own."] = -theirs.apply(a, b)
     swapped = Coefficients(2.0 if mine.beta is None else mine.beta, 3.0 if mine.alpha is None else mine.alpha)
     likely[
         "alpha and beta are swapped, or a and b are: MyAdd is alpha * a + beta * b, with 3 and 2 as defaults."
@@ -634,17 +664,43 @@ def expect_renamed(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
                 f"The node {old.name} reads {list(old.input)} and writes {list(old.output)}; now it reads {list(new.input)} and "
                 f"writes {list(new.output)}."
             )
-        if old.domain != "oplab" and (old.domain, old.op_type) != (new.domain, new.op_type):
-            raise WrongAnswer(f"The node {old.name} is no MyAdd, and became {new.domain or 'ai.onnx'}::{new.op_type}.")
-        if old.domain == "oplab" and new.domain == "oplab":
+        shown = f"{old.domain or 'ai.onnx'}::{old.op_type}"
+        if (old.domain, old.op_type) != ("oplab", "MyAdd"):
+            if (old.domain, old.op_type) != (new.domain, new.op_type):
+                raise WrongAnswer(
+                    f"The node {old.name} is {shown}, and became {new.domain or 'ai.onnx'}::{new.op_type}. Only nodes whose domain is "
+                    "oplab and whose type is MyAdd get another one."
+                )
+            if old != new:
+                raise WrongAnswer(f"The node {old.name} is {shown}, and was changed. Other nodes stay as they are.")
+        elif new.domain == "oplab":
             raise WrongAnswer(
                 f"The node {old.name} is still oplab::{new.op_type}. Kernels that onnx_op declares live in {CONTRIB} only: "
                 "a node reaches them with that domain."
             )
-        if old.domain == "oplab" and new.domain != CONTRIB:
+        elif new.domain != CONTRIB:
             raise WrongAnswer(
                 f"The node {old.name} is now {new.domain or 'ai.onnx'}::{new.op_type}, expected a node of {CONTRIB}."
             )
+        elif new.name != old.name:
+            raise WrongAnswer(f"The node {old.name} has the name {new.name!r} now. Names stay as they are.")
+    for what, old, new in (
+        ("inputs of the graph", before.graph.input, after.graph.input),
+        ("outputs of the graph", before.graph.output, after.graph.output),
+        ("model-local functions", before.functions, after.functions),
+    ):
+        if list(old) != list(new):
+            raise WrongAnswer(f"The {what} have changed: only the MyAdd nodes and the imports do.")
+    if graphs.opset(after) != graphs.opset(before):
+        raise WrongAnswer(
+            f"The model imported version {graphs.opset(before)} of ONNX's own operators, and now {graphs.opset(after) or 'none'}."
+        )
+    used = next((node for node in after.graph.node if graphs.opset(after, node.domain) is None), None)
+    if used is not None and used.domain != CONTRIB:
+        raise WrongAnswer(
+            f"The node {used.name} is of the domain {used.domain}, which the model does not import any more: every import that is "
+            "used stays."
+        )
     if graphs.opset(after, CONTRIB) is None:
         raise WrongAnswer(
             f"The model does not import {CONTRIB}: opset_import needs an entry for every domain that a node uses. ONNX Runtime "
