@@ -635,6 +635,11 @@ def expect_sum(
     likely[
         "alpha and beta are swapped, or a and b are: MyAdd is alpha * a + beta * b, with 3 and 2 as defaults."
     ] = -swapped.apply(a, b)
+    short = {name: float(np.float16(value)) for name, value in mine.given().items()}
+    for names in (("alpha", "beta"), ("alpha",), ("beta",)):
+        some = replace(mine, **{name: short[name] for name in names if name in short})
+        if some != mine:
+            likely[f"The attribute {' and '.join(names)} was rounded to float16."] = -some.apply(a, b)
     if a.dtype == np.float64:
         narrow = -mine.apply(a.astype(np.float32), b.astype(np.float32)).astype(np.float64)
         likely["This was computed in float: the digits behind the seventh are lost."] = narrow
@@ -720,6 +725,7 @@ class Host:
     outputs: tuple[str, ...]
     imports_oplab: bool = True
     has_function: bool = False
+    oplab_first: bool = False
 
 
 HOSTS = [
@@ -727,28 +733,35 @@ HOSTS = [
     Host("float, attributes left out", 20, ("both", "none", "alpha")),
     Host("double", 18, ("double_none", "double_beta", "double_both")),
     Host("float and double in one model, opset 21", 21, ("both", "none", "double_both", "double_beta")),
-    Host("opset 15", 15, ("alpha", "double_none")),
+    Host("opset 15, imported after oplab", 15, ("alpha", "double_none"), oplab_first=True),
     Host("oplab not imported", 17, ("both", "none"), imports_oplab=False),
-    Host("a model with a function of its own", 19, ("both", "alpha"), has_function=True),
+    Host("a model with functions of its own", 19, ("both", "alpha"), has_function=True),
 ]
 SHAPES = [(5, 3), (1, 1), (0, 4)]
 
 
 def host_model(host: Host, coefficients: Mapping[str, Coefficients]) -> onnx.ModelProto:
-    from onnx import helper
+    from onnx import helper, numpy_helper
 
     imports = {"": host.opset, **({"oplab": 1} if host.imports_oplab else {})}
+    if host.oplab_first:
+        imports = dict(sorted(imports.items(), reverse=True))
     functions = []
-    if host.has_function:
-        imports["helpers"] = 1
+    near = {"helpers": "MyAdd", "oplab": "Twice"} if host.has_function else {}
+    for domain, kind in near.items():  # the type of a MyAdd, and its domain
+        imports[domain] = 1
         body = [helper.make_node("Add", ["x", "x"], ["y"])]
-        functions = [
-            helper.make_function("helpers", "Twice", ["x"], ["y"], body, [helper.make_opsetid("", host.opset)])
-        ]
+        functions.append(helper.make_function(domain, kind, ["x"], ["y"], body, [helper.make_opsetid("", host.opset)]))
     model = my_add_model({name: coefficients[name] for name in host.outputs}, imports, functions)
-    if host.has_function:
-        model.graph.node.append(helper.make_node("Twice", ["a"], ["twice"], domain="helpers"))
-        model.graph.output.append(helper.make_tensor_value_info("twice", 1, ["n", "m"]))
+    for domain, kind in near.items():
+        model.graph.node.append(helper.make_node(kind, ["a"], [f"twice_{domain}"], domain=domain))
+        model.graph.output.append(helper.make_tensor_value_info(f"twice_{domain}", 1, ["n", "m"]))
+    number = numpy_helper.from_array(np.float32([0.1]), "number")
+    model.graph.initializer.append(number)
+    model.graph.node.append(helper.make_node("Add", [model.graph.input[0].name, "number_like"], ["more"]))
+    model.graph.node.insert(0, helper.make_node("CastLike", ["number", model.graph.input[0].name], ["number_like"]))
+    model.graph.output.append(model.graph.input[0])
+    model.graph.output[-1].name = "more"
     return model
 
 
@@ -780,7 +793,7 @@ def judge_function_my_add(v: Judge) -> None:
     with v.check("every domain is imported, by the model and by the function"):
         for host in HOSTS:
             with about(host.title):
-                expect_imports(models[host.title])
+                expect_imports(host_model(host, coefficients), models[host.title])
     if not v.ok:
         return
     with v.check("both attributes have their defaults, and the function reads them"):
@@ -824,6 +837,9 @@ def expect_function(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
             else "Nodes or their attributes were changed: leave the graph as it is, defaults belong into the function."
         )
         raise WrongAnswer(why)
+    for what in ("input", "output", "initializer"):
+        if list(getattr(before.graph, what)) != list(getattr(after.graph, what)):
+            raise WrongAnswer(f"The graph's {what} list has changed: leave the graph as it is.")
     missing = [name for name in kept if name not in found]
     if missing:
         raise WrongAnswer(f"The model had the function {missing[0]}, and lost it. Add yours to model.functions.")
@@ -835,7 +851,15 @@ def expect_function(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
         )
 
 
-def expect_imports(model: onnx.ModelProto) -> None:
+def expect_imports(before: onnx.ModelProto, model: onnx.ModelProto) -> None:
+    for entry in before.opset_import:
+        found = [other.version for other in model.opset_import if other.domain == entry.domain]
+        if found != [entry.version]:
+            shown = " and ".join(map(str, found)) or "none"
+            raise WrongAnswer(
+                f"The model imported version {entry.version} of {entry.domain or 'ai.onnx'}, and now imports {shown}: the imports that it "
+                "has stay, once each."
+            )
     function = my_add_function(model)
     have = {entry.domain if entry.domain != "ai.onnx" else "": entry.version for entry in function.opset_import}
     for node in function.node:
