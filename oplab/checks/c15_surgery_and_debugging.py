@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,7 @@ WORDS = (
     "reed",
 )
 CALLS, NAMES, ROUNDING = 12, 8, 1e-3
+AGAIN = "the whole, a second time"
 PHONE = 5e-6  # the least error that rounding makes: none is 0
 
 
@@ -47,11 +49,13 @@ PHONE = 5e-6  # the least error that rounding makes: none is 0
 
 
 def _record(c: Collect, name: str, call: Any, model: onnx.ModelProto, *args: Any) -> None:
-    """Call the learner's function on a copy and record the model that came, and whether the copy changed."""
+    """Call the learner's function on a copy and record the model that came, and whether the copy or a list has changed."""
     given = onnx.ModelProto()
     given.CopyFrom(model)
+    before = [list(arg) for arg in args]
     result = c.attempt(name, call, given, *args)
     c.value(f"{name}: changed", given.SerializeToString() != model.SerializeToString())
+    c.value(f"{name}: list changed", [list(arg) for arg in args] != before)
     c.value(f"{name}: type", type(result).__name__)
     if type(result) is onnx.ModelProto:
         path = c.scratch / f"{len(list(c.scratch.iterdir()))}.onnx"
@@ -69,6 +73,10 @@ def _returned(v: Judge, name: str) -> onnx.ModelProto:
         raise WrongAnswer(f"{name}: expected a ModelProto, got {shown}")
     if v.value(f"{name}: changed"):
         raise WrongAnswer(f"{name}: the model that was given has changed. Work on a copy: `copy.CopyFrom(model)`.")
+    if v.value(f"{name}: list changed"):
+        raise WrongAnswer(
+            f"{name}: the call has changed a list that it was given, inputs or outputs. Work on a copy: `list(inputs)`."
+        )
     return v.model(name)
 
 
@@ -111,7 +119,10 @@ def _expect_sorted(model: onnx.ModelProto, what: str) -> None:
 
 
 def _net(rng: np.random.Generator) -> onnx.ModelProto:
-    """Twelve nodes: two inputs, branches, an operator of the domain oplab, one with two outputs, one with an input left out."""
+    """14 nodes: two inputs, branches, an operator of the domain oplab, one with two outputs, one with an input left out.
+
+    Two nodes have no name, and one value holds booleans.
+    """
     words = [str(word) for word in rng.permutation(WORDS)]
     x, z = words.pop(), words.pop()
     nodes: list[onnx.NodeProto] = []
@@ -120,7 +131,8 @@ def _net(rng: np.random.Generator) -> onnx.ModelProto:
     def add(op: str, inputs: list[str], count: int = 1, domain: str = "", **attributes: Any) -> list[str]:
         made = [f"{words[-1]}{len(nodes)}_{k}" if count > 1 else f"{words[-1]}{len(nodes)}" for k in range(count)]
         words.insert(0, words.pop())
-        nodes.append(helper.make_node(op, inputs, made, f"{op.lower()}_{len(nodes)}", domain=domain, **attributes))
+        name = "" if op in ("Tanh", "Mul") else f"{op.lower()}_{len(nodes)}"  # in ONNX a node's name may be missing
+        nodes.append(helper.make_node(op, inputs, made, name, domain=domain, **attributes))
         return made
 
     def constant(*shape: int) -> str:
@@ -136,7 +148,9 @@ def _net(rng: np.random.Generator) -> onnx.ModelProto:
     [side] = add("Mul", [b, constant(4)])
     [sum1] = add("Add", [clipped, side])
     [far] = add("Sub", [a, sum1])
-    [relu] = add("LeakyRelu", [far], alpha=0.2)
+    [mask] = add("Greater", [far, z])
+    [kept] = add("Where", [mask, far, z])
+    [relu] = add("LeakyRelu", [kept], alpha=0.2)
     [again] = add("MatMul", [relu, constant(4, 4)])
     [end] = add("Add", [again, z])
     return _model(
@@ -153,14 +167,18 @@ def _cuts(model: onnx.ModelProto) -> dict[str, tuple[list[str], list[str]]]:
     """Inputs and outputs by name; the last ones name too little."""
     x, z = _names(model.graph.input)
     made = [name for node in model.graph.node for name in node.output]
-    a, b, mixed, half0, half1, joined, clipped, side, sum1, far, relu, again, end = made
+    a, b, mixed, half0, half1, joined, clipped, side, sum1, far, mask, kept, relu, again, end = made
     return {
         "the whole": ([x, z], [end, sum1]),
+        AGAIN: ([x, z], [end, sum1]),
         "behind the custom operator": ([mixed, b], [sum1]),
         "from the middle to a custom operator": ([a, z], [mixed]),
         "two outputs, in another order": ([half0, half1, side], [sum1, joined]),
         "an input that is not needed": ([relu, far, z], [end]),
         "a branch alone": ([z], [side]),
+        "an input of booleans": ([z, mask, far], [kept]),
+        "an input that is an output, too": ([clipped, side], [sum1, clipped]),
+        "one output of a node with two": ([mixed], [half1]),
         "one input missing": ([mixed], [sum1]),
         "both inputs missing": ([joined], [far]),
         "no input at all": ([], [end]),
@@ -173,7 +191,7 @@ def _needed(
     """The nodes that the outputs need, and the graph inputs that are missing."""
     wanted, nodes = set(outputs), []
     for node in reversed(model.graph.node):
-        if any(name in wanted and name not in inputs for name in node.output):
+        if any(name in wanted for name in node.output if name not in inputs):
             nodes.insert(0, node)
             wanted |= set(node.input)
     return nodes, [name for name in _names(model.graph.input) if name in wanted and name not in inputs]
@@ -183,7 +201,8 @@ def collect_extract(c: Collect) -> None:
     extract = c.function("extract")
     model = _net(c.rng)
     for name, (inputs, outputs) in _cuts(model).items():
-        _record(c, name, extract, model, list(inputs), list(outputs))
+        kind = tuple if name == "a branch alone" else list  # a Sequence is either
+        _record(c, name, extract, model, kind(inputs), kind(outputs))
 
 
 def judge_extract(v: Judge) -> None:
@@ -197,12 +216,14 @@ def judge_extract(v: Judge) -> None:
     parts: dict[str, onnx.ModelProto] = {}
     with v.check("returns a model of the values named"):
         for name, (inputs, outputs) in good.items():
-            part = _returned(v, name)
-            _expect_ends(name, part, inputs, outputs)
+            with _after_others(name):
+                part = _returned(v, name)
+                _expect_ends(name, part, inputs, outputs)
             parts[name] = part
     with v.check("has the nodes that are needed, and no others"):
         for name, part in parts.items():
-            _expect_nodes(name, part, model, *cuts[name])
+            with _after_others(name):
+                _expect_nodes(name, part, model, *cuts[name])
     with v.check("has the initialisers that are read"):
         for name, part in parts.items():
             _expect_initialisers(name, part, model, *cuts[name])
@@ -213,7 +234,7 @@ def judge_extract(v: Judge) -> None:
                     f"{name}: expected IR version {model.ir_version} and the imports {_imports(model)}, got {part.ir_version} and "
                     f"{_imports(part)}."
                 )
-            _expect_types(name, part)
+            _expect_types(name, part, _bool_values(model))
     if v.ok:
         with v.check("computes the same values"):
             for name, part in parts.items():
@@ -228,6 +249,20 @@ def judge_extract(v: Judge) -> None:
             missing = _needed(model, *cut)[1]
             if missing:
                 _expect_refusal(v, name, cut, missing)
+
+
+@contextmanager
+def _after_others(name: str) -> Iterator[None]:
+    """Say what is wrong if a call that was right before is not right any more."""
+    try:
+        yield
+    except WrongAnswer as error:
+        why = " The same call was right before: something is left over from it."
+        raise type(error)(f"{error}{why if name == AGAIN else ''}") from None
+
+
+def _called(node: onnx.NodeProto) -> str:
+    return node.name or f"{node.op_type} that makes {node.output[0]!r}"
 
 
 def _expect_ends(name: str, part: onnx.ModelProto, inputs: list[str], outputs: list[str]) -> None:
@@ -249,8 +284,8 @@ def _expect_nodes(
     wanted = _needed(model, inputs, outputs)[0]
     found = [node.SerializeToString() for node in part.graph.node]
     expected = [node.SerializeToString() for node in wanted]
-    extra = [node.name for node in part.graph.node if node.SerializeToString() not in expected]
-    lacking = [node.name for node in wanted if node.SerializeToString() not in found]
+    extra = [_called(node) for node in part.graph.node if node.SerializeToString() not in expected]
+    lacking = [_called(node) for node in wanted if node.SerializeToString() not in found]
     if lacking:
         raise WrongAnswer(f"{name}: {outputs} need the node {lacking[0]}, and the part does not have it as it was.")
     if extra:
@@ -260,7 +295,8 @@ def _expect_nodes(
         )
     if found != expected:
         raise WrongAnswer(
-            f"{name}: the nodes stand in another order, or twice: {_names(part.graph.node)}, expected {_names(wanted)}."
+            f"{name}: the nodes stand in another order, or twice: {[*map(_called, part.graph.node)]}, expected "
+            f"{[*map(_called, wanted)]}."
         )
 
 
@@ -280,16 +316,21 @@ def _expect_initialisers(
         raise WrongAnswer(f"{name}: an initialiser has changed.")
 
 
-def _expect_types(name: str, part: onnx.ModelProto) -> None:
+def _bool_values(model: onnx.ModelProto) -> set[str]:
+    return {name for node in model.graph.node if node.op_type == "Greater" for name in node.output}
+
+
+def _expect_types(name: str, part: onnx.ModelProto, booleans: Set[str]) -> None:
     for value in [*part.graph.input, *part.graph.output]:
         kind = value.type.tensor_type
         shape = [dim.dim_value or dim.dim_param for dim in kind.shape.dim]
         wide = 2 if "_" in value.name else 4
-        if kind.elem_type != TensorProto.FLOAT or shape != ["n", wide]:
+        wanted = TensorProto.BOOL if value.name in booleans else TensorProto.FLOAT
+        if kind.elem_type != wanted or shape != ["n", wide]:
             shown = f"{helper.tensor_dtype_to_np_dtype(kind.elem_type)}{shape}" if kind.elem_type else "no type"
+            expected = f"{helper.tensor_dtype_to_np_dtype(wanted)}['n', {wide}]"
             raise WrongAnswer(
-                f"{name}: {value.name!r} has {shown}, expected float32['n', {wide}]. Shape inference, value_info, inputs and outputs know "
-                "the types."
+                f"{name}: {value.name!r} has {shown}, expected {expected}. Shape inference, value_info, inputs and outputs know the types."
             )
 
 
