@@ -59,9 +59,10 @@ def pyop_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
     The operator is ``MyAdd(a, b; alpha=3.0, beta=2.0) -> y``, which is alpha * a + beta * b. ``a``, ``b`` and ``y`` have one
     dtype, float or double, and the attributes are FLOAT.
 
-    The function declares the kernels with ``@onnx_op``, and returns a model in which every MyAdd of the graph is a node of
-    the domain ``ai.onnx.contrib``, where such kernels live. All else stays: names, order, other nodes. The graph's MyAdd
-    nodes may have both attributes, one of them or none, and work on float or on double::
+    The function declares the kernels with ``@onnx_op``, and returns a model in which every ``oplab::MyAdd`` of the graph is a
+    node of the domain ``ai.onnx.contrib``, where such kernels live. All else stays: names, order, other nodes, also those that
+    have only the type or only the domain. The MyAdd nodes may have both attributes, one of them or none, and work on float or
+    on double, of any rank::
 
         >>> options = onnxruntime.SessionOptions()
         >>> options.register_custom_ops_library(onnxruntime_extensions.get_library_path())

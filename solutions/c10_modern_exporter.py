@@ -37,7 +37,7 @@ def translate_hypot() -> dict[Callable[..., Any], Callable[..., Any]]:
     ``hypot(a, b)`` is the square root of a² + b². The file gives PyTorch's numbers
 
     - for float32 and for float64, and for shapes that broadcast;
-    - for all finite numbers, also where a² is too large or too small for the dtype, and for 0 and 0.
+    - for all finite numbers: also where a² is too large or too small for the dtype, subnormal numbers, and 0 and 0.
 
     Returns:
         What ``torch.onnx.export`` takes as ``custom_translation_table``.
@@ -162,7 +162,7 @@ def attach_function(
         module: in eval mode; PyTorch's results on ``inputs`` hold no NaN.
         inputs: example inputs.
         dynamic_shapes: as ``torch.onnx.export`` takes it.
-        table: translations, right or wrong ones.
+        table: translations, right or wrong ones. It stays as it is.
         path: the file to write.
 
     About 20 lines.

@@ -117,14 +117,20 @@ HYPOTS = {
 
 
 def hypot_numbers(rng: np.random.Generator, case: Hypot) -> list[dict[str, np.ndarray]]:
-    """Feeds of ordinary size, then one with extremes: squares that overflow, underflow, and pairs of zeros."""
+    """Feeds of ordinary size, then one with extremes: squares that overflow, underflow, and pairs of zeros.
+
+    The last two pairs are subnormal numbers below 1 / max, whose reciprocal overflows, and numbers above max / 2, whose sum does
+    (their hypot is below 0.65 * sqrt(2) * max). A result is subnormal to 16 bits at least: half a unit is 1e-5 of it.
+    """
     feeds = [
         {name: rng.normal(scale=5, size=shape).astype(case.dtype) for name, shape in zip("ab", shapes, strict=True)}
         for shapes in case.sizes
     ]
-    power = 25.0 if case.dtype == "float32" else 200.0
-    values = rng.uniform(1, 9, 7) * np.array([10**power, 10**-power, 0, 1, -1, -(10**power), 10**-power])
-    others = rng.uniform(1, 9, 7) * np.array([-(10**power), 10**-power, 0, 0, 10**power, 1, 0])
+    power, tiny = (25.0, 1e-40) if case.dtype == "float32" else (200.0, 1e-310)
+    values = rng.uniform(1, 9, 8) * np.array([10**power, 10**-power, 0, 1, -1, -(10**power), 10**-power, tiny])
+    others = rng.uniform(1, 9, 8) * np.array([-(10**power), 10**-power, 0, 0, 10**power, 1, 0, -tiny])
+    largest = rng.uniform(0.55, 0.65, 2) * float(np.finfo(case.dtype).max)
+    values, others = np.append(values, largest[0]), np.append(others, largest[1])
     if case.dtype == "float32":  # it broadcasts: every pair of these
         values, others = values[:, None], others[:, None].T[0]
     return [*feeds, {"a": values.astype(case.dtype), "b": others.astype(case.dtype)}]
@@ -185,32 +191,89 @@ def judge_translate_hypot(v: Judge) -> None:
 def expect_hypot(model: onnx.ModelProto, title: str, feeds: dict[str, np.ndarray]) -> None:
     with about(title):
         try:
-            (got,) = graphs.run(model, feeds)
+            (got,) = graphs.run(model, feeds, causes=_HYPOT_CAUSES)
         except WrongAnswer as error:
             mixed = "bound to different types" in str(error)
             hint = " A number in a translation is float32, whatever the inputs are: CastLike." if mixed else ""
             raise WrongAnswer(f"{error}{hint}") from None
         a, b = (feeds[name] for name in "ab")
         right = np.hypot(a, b)
-        with np.errstate(all="ignore"):
-            wrong = {
-                "The squares overflow or underflow: divide by the larger of the two before you square.": np.sqrt(
-                    a * a + b * b
-                ),
-                "This is |a| + |b|.": np.abs(a) + np.abs(b),
-                "The square root is missing.": a * a + b * b,
-            }
-            nan = np.isnan(got).any() if got.dtype.kind == "f" else False
         try:
-            expect_close(got, right, name=f"hypot of {describe(a)} and {describe(b)}", atol=0.0, likely=wrong)
+            expect_close(got, right, name=f"hypot of {describe(a)} and {describe(b)}", atol=0.0)
         except WrongAnswer as error:
-            hint = ""
-            if nan and "squares" not in str(error):
-                hint = (
-                    " Where is 0 / 0 or infinity / infinity in it? (A divisor plus 1e-12 does not help: the exporter's optimiser takes "
-                    "what is not above 1e-8 for 0.)"
-                )
-            raise WrongAnswer(f"{error}{hint}") from None
+            raise WrongAnswer(f"{error}{hypot_cause(a, b, got, right)}") from None
+
+
+_HYPOT_CAUSES = {
+    "is not a graph input, initializer, or output": (
+        "The graph reads a value that it does not have. A value belongs to the export that made it: do not keep it for the next one."
+    )
+}
+
+
+def hypot_cause(a: np.ndarray, b: np.ndarray, got: np.ndarray, right: np.ndarray) -> str:
+    """A sentence on why ``got`` is not the hypot of two arrays, or what its wrong numbers have in common; nothing if neither is known."""
+    if got.shape != right.shape or got.dtype.kind != "f":
+        return ""
+    in_float = " This was computed in float32, whatever the inputs are."
+    if got.dtype != right.dtype:
+        return in_float if got.dtype == np.float32 else ""
+    tolerance = 1e-4 if got.dtype == np.float32 else 1e-9
+    with np.errstate(all="ignore"):
+
+        def wrong(other: np.ndarray) -> np.ndarray:  # atol is 0: small numbers tell the causes apart
+            return ~np.isclose(got, other, rtol=tolerance, atol=0, equal_nan=True)
+
+        for cause, other in hypot_ideas(a, b).items():
+            if not wrong(other).any():
+                return f" {cause}"
+        if got.dtype == np.float64 and np.array_equal(got, got.astype(np.float32), equal_nan=True):
+            return in_float
+    if np.isnan(got).any():
+        return (
+            " Where is 0 / 0 or infinity / infinity in it? (A divisor plus 1e-12 does not help: the exporter's optimiser takes what is "
+            "not above 1e-8 for 0.)"
+        )
+    bad, small, large = wrong(right), right < 1e-3, right > 1e3
+    for where, what in (
+        (np.broadcast_to((a == 0) | (b == 0), bad.shape), "Only pairs with a zero are wrong."),
+        (
+            small,
+            "Only small numbers are wrong. What in it is not small against them: a number that is added, or a least value?",
+        ),
+        (large, "Only large numbers are wrong. What is computed on the way is too large for the dtype."),
+        (small | large, "Only numbers far from 1 are wrong. What is computed on the way does not fit into the dtype."),
+    ):
+        if not (bad & ~where).any() and not where.all():
+            return f" {what}"
+    return ""
+
+
+def hypot_ideas(a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
+    """What wrong ideas of hypot give, by the sentence that names the idea. Some are right for some numbers."""
+    large, small = np.maximum(np.abs(a), np.abs(b)), np.minimum(np.abs(a), np.abs(b))
+    one = large.dtype.type(1)
+    safe, total = np.where(large == 0, one, large), np.abs(a) + np.abs(b)
+    ratio, inverse = small / safe, one / safe
+    signed, below = np.maximum(a, b), np.minimum(a, b)
+    divisor = np.where(total == 0, one, total)
+    ideas = {
+        "The squares overflow or underflow: divide by the larger of the two before you square.": np.sqrt(a * a + b * b),
+        "This is |a| + |b|.": total,
+        "The square root is missing.": a * a + b * b,
+        "The larger of a and b was taken with its sign: take Abs first.": signed
+        * np.sqrt(1 + (below / np.where(signed == 0, one, signed)) ** 2),
+        "The ratio was not squared.": large * np.sqrt(1 + ratio),
+        "This is the root of 1 + ratio² alone: multiply by the larger of the two.": np.sqrt(1 + ratio * ratio),
+        "The divisor |a| + |b| overflows: divide by the larger of the two.": total
+        * np.sqrt((np.abs(a) / divisor) ** 2 + (np.abs(b) / divisor) ** 2),
+        "The reciprocal of a subnormal number overflows: divide by the number itself.": large
+        * np.sqrt(1 + (small * inverse) ** 2),
+    }
+    for added in (1e-7, 1e-6, 1e-5):  # what is not above 1e-8 the optimiser takes out
+        why = f"{added:g} was added to the divisor, and is not small against every input: look for 0 with Equal and Where."
+        ideas[why] = large * np.sqrt(1 + (small / (large + one * added)) ** 2)
+    return ideas
 
 
 # --- translate_my_add ----------------------------------------------------------------------------------------------
@@ -233,29 +296,68 @@ class Call:
         given = {"alpha": 3.0, "beta": 2.0, **dict(zip(("alpha", "beta"), self.args, strict=False)), **self.kwargs}
         return given["alpha"], given["beta"]
 
-    def module(self, function: Callable[..., Any]) -> torch.nn.Module:
-        """A model that calls ``function`` in this way, followed by an operator."""
-        import torch
-
-        return module_of(lambda a, b: torch.relu(function(a, b, *self.args, **self.kwargs)))
-
     def apply(self, a: np.ndarray, b: np.ndarray, swap: bool = False, default: bool = False) -> np.ndarray:
         alpha, beta = (3.0, 2.0) if default else self.numbers()
         alpha, beta = (beta, alpha) if swap else (alpha, beta)
         return (np.float32(alpha).astype(a.dtype) * a + np.float32(beta).astype(a.dtype) * b).astype(a.dtype)
 
 
-def calls(rng: np.random.Generator) -> list[Call]:
-    """Sixteenths, which are exact in float32; none is a default."""
-    first, second, third = (float(value) / 16 + 4 for value in rng.choice(np.arange(1, 60), size=3, replace=False))
+@dataclass(frozen=True)
+class Chain:
+    """A model of one or more calls, followed by relu: the first of a and b, the next of its result and b, the third of a and that.
+
+    Attributes:
+        width: the sizes of the axes after the first one, in the example; the first is dynamic.
+    """
+
+    title: str
+    calls: tuple[Call, ...]
+    width: tuple[int, ...]
+
+    @property
+    def dtype(self) -> str:
+        return self.calls[0].dtype
+
+    def module(self, function: Callable[..., Any]) -> torch.nn.Module:
+        import torch
+
+        return module_of(
+            lambda a, b: torch.relu(self.follow(a, b, lambda call, x, y: function(x, y, *call.args, **call.kwargs)))
+        )
+
+    def follow(self, a: Any, b: Any, apply: Callable[[Call, Any, Any], Any]) -> Any:
+        """The result of the last call."""
+        result = a
+        for place, call in enumerate(self.calls):
+            result = apply(call, a, result) if place == 2 else apply(call, result, b)
+        return result
+
+    def bound(self, a: np.ndarray, b: np.ndarray) -> float:
+        """The largest number on the way if no two terms had different signs: what rounding errors are relative to."""
+
+        def larger(call: Call, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+            alpha, beta = call.numbers()
+            return abs(alpha) * x + abs(beta) * y
+
+        return float(self.follow(np.abs(a), np.abs(b), larger).max(initial=0))
+
+
+def chains(rng: np.random.Generator) -> list[Chain]:
+    """Sixteenths, which are exact in float32; none is a default. One number is 0, which is not the same as none."""
+    first, second, third, fourth, fifth = (
+        float(value) / 16 + 4 for value in rng.choice(np.arange(1, 60), size=5, replace=False)
+    )
+    defaults = Call("float32", (), {})
+    only_beta, only_alpha = Call("float32", (), {"beta": -first}), Call("float32", (fourth,), {})
+    zero, both = Call("float32", (), {"beta": fifth, "alpha": 0.0}), Call("float64", (second, -third), {})
     return [
-        Call("float32", (), {}),
-        Call("float32", (), {"beta": -first}),
-        Call("float64", (second, -third), {}),
+        Chain(defaults.title, (defaults,), (4,)),
+        Chain("three calls in one model, of float32", (only_beta, only_alpha, zero), (2, 5)),
+        Chain(both.title, (both,), ()),
     ]
 
 
-ADD_SIZES = [(3, 4), (7, 4), (0, 4)]
+ADD_ROWS = [3, 7, 0]
 
 
 def collect_translate_my_add(c: Collect) -> None:
@@ -268,17 +370,22 @@ def collect_translate_my_add(c: Collect) -> None:
     if not record_pair(c, result):
         return
     function, table = result
-    drawn = calls(c.rng)
-    for call in drawn:
+    drawn = chains(c.rng)
+    for call in (call for chain in drawn for call in chain.calls):
         a, b = (torch.from_numpy(x.T) for x in pair(c.rng, (4, 5), call.dtype))  # not contiguous
+        given = a.clone(), b.clone()
         name = f"{call.title} in PyTorch"
         c.value(name, c.attempt(name, function, a, b, *call.args, **call.kwargs))
-    for number, call in enumerate(drawn):
+        c.value(
+            f"{name}: changed",
+            [x for x, one, other in zip("ab", (a, b), given, strict=True) if not torch.equal(one, other)],
+        )
+    for number, chain in enumerate(drawn):
         path = c.scratch / f"{number}.onnx"
-        inputs = tuple(torch.rand(ADD_SIZES[0], dtype=getattr(torch, call.dtype)) for _ in range(2))
+        inputs = tuple(torch.rand(ADD_ROWS[0], *chain.width, dtype=getattr(torch, chain.dtype)) for _ in range(2))
         axes = ({0: "n"}, {0: "n"})
-        c.attempt(call.title, export, call.module(function), inputs, table, path, "ab", axes)
-        c.file(call.title, path)
+        c.attempt(chain.title, export, chain.module(function), inputs, table, path, "ab", axes)
+        c.file(chain.title, path)
         if not path.is_file():
             return
 
@@ -304,14 +411,15 @@ def pair(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> list[n
 
 
 def judge_translate_my_add(v: Judge) -> None:
-    drawn = calls(v.rng)
-    inputs = [[x.T for x in pair(v.rng, (4, 5), call.dtype)] for call in drawn]
+    drawn = chains(v.rng)
+    calls = [call for chain in drawn for call in chain.calls]
+    inputs = [[x.T for x in pair(v.rng, (4, 5), call.dtype)] for call in calls]
     with v.check("returns a function and a table"):
         expect_pair(v, "my_add")
     if not v.ok:
         return
     with v.check("computes alpha * a + beta * b in PyTorch"):
-        for call, (a, b) in zip(drawn, inputs, strict=True):
+        for call, (a, b) in zip(calls, inputs, strict=True):
             title = f"{call.title} in PyTorch"
             got = v.array(title)
             if got.size and not got.any():
@@ -320,20 +428,25 @@ def judge_translate_my_add(v: Judge) -> None:
                     "torch.onnx.is_in_onnx_export() first."
                 )
             expect_close(got, call.apply(a, b), name=title, likely=add_causes(call, a, b))
+            changed = v.value(f"{title}: changed")
+            if changed:
+                raise WrongAnswer(f"{title}: the call has changed its input {changed[0]}. The result is a new tensor.")
     if not v.ok:
         return
     models: dict[str, onnx.ModelProto] = {}
     with v.check("each call is one oplab::MyAdd of a and b"):
-        for call in drawn:
-            models[call.title] = model = expect_exported(v, call.title, "oplab.my_add.default")
-            with about(call.title):
-                expect_my_add(model)
+        for chain in drawn:
+            models[chain.title] = model = expect_exported(v, chain.title, "oplab.my_add.default")
+            with about(chain.title):
+                expect_my_add(model, chain)
     if not v.ok:
         return
     with v.check("with the call's numbers as its attributes"):
-        for call in drawn:
-            with about(call.title):
-                expect_numbers(models[call.title], call)
+        for chain in drawn:
+            found = [node for node in models[chain.title].graph.node if node.op_type == "MyAdd"]
+            for node, call in zip(found, chain.calls, strict=True):
+                with about(f"{chain.title}, {call.title}" if len(chain.calls) > 1 else chain.title):
+                    expect_numbers(node, call, calls)
     with v.check("version 1 of oplab, in a valid model"):
         for title, model in models.items():
             with about(title):
@@ -342,58 +455,84 @@ def judge_translate_my_add(v: Judge) -> None:
     if not v.ok:
         return
     with v.check("matches PyTorch at other sizes"):
-        for call in drawn:
-            for size in ADD_SIZES:
-                a, b = pair(v.rng, size, call.dtype)
-                with about(call.title):
-                    (got,) = graphs.run(models[call.title], {"a": a, "b": b}, kernels=True)
-                    right = np.maximum(call.apply(a, b), 0)
-                    expect_close(got, right, name=f"relu(my_add) of {describe(a)} in ONNX Runtime")
+        for chain in drawn:
+            for rows in ADD_ROWS:
+                a, b = pair(v.rng, (rows, *chain.width), chain.dtype)
+                with about(chain.title):
+                    (got,) = graphs.run(models[chain.title], {"a": a, "b": b}, kernels=True)
+                    right = np.maximum(chain.follow(a, b, lambda call, x, y: call.apply(x, y)), 0)
+                    # Three roundings in each call, each at most half an epsilon of the bound.
+                    atol = 2 * len(chain.calls) * float(np.finfo(chain.dtype).eps) * chain.bound(a, b)
+                    expect_close(got, right, name=f"relu(my_add) of {describe(a)} in ONNX Runtime", atol=atol)
 
 
 def add_causes(call: Call, a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
     causes = {
         "alpha and beta are swapped.": call.apply(a, b, swap=True),
         "These are the numbers for 3a + 2b: what the call gives is not used.": call.apply(a, b, default=True),
+        "alpha is 0 in this call, and 3 was taken: `alpha or 3.0` takes 0 for a number that was left out.": call.apply(
+            a, b
+        )
+        + (3 * a if call.numbers()[0] == 0 else 0),
+        "This was computed in float32: float64 stays float64.": call.apply(
+            *(x.astype(np.float32) for x in (a, b))
+        ).astype(a.dtype),
     }
     right = call.apply(a, b)
     return {cause: value for cause, value in causes.items() if not np.array_equal(value, right)}
 
 
-def expect_my_add(model: onnx.ModelProto) -> None:
-    found = graphs.ops(model)
-    if found["oplab::MyAdd"] != 1:
-        elsewhere = next((name for name in found if name.endswith("::MyAdd")), None)
+def expect_my_add(model: onnx.ModelProto, chain: Chain) -> None:
+    found, count = graphs.ops(model), len(chain.calls)
+    if found["oplab::MyAdd"] != count:
+        elsewhere = next((name for name in found if name.endswith("::MyAdd") and name != "oplab::MyAdd"), None)
+        renamed = next((name for name in found if name.startswith("oplab::") and name != "oplab::MyAdd"), None)
         hint = (
             f" {elsewhere} is of another domain: that is the Opset of the translation."
             if elsewhere
+            else f" The node's type is {renamed.partition('::')[2]}; a kernel is found by its exact name."
+            if renamed
             else " PyTorch's own operators were traced or written here; a node MyAdd was to stand for them."
             if not any("::" in name for name in found)
             else ""
         )
         listed = ", ".join(sorted(found))
-        raise WrongAnswer(f"Expected one oplab::MyAdd, the graph has {listed}.{hint}")
+        number = "one" if count == 1 else str(count)
+        raise WrongAnswer(f"Expected {number} oplab::MyAdd, the graph has {listed}.{hint}")
     if model.functions:
         raise WrongAnswer("The file holds model-local functions; here a kernel does the work.")
     graphs.expect_inputs(model, ["a", "b"])
-    node = next(node for node in model.graph.node if node.op_type == "MyAdd")
-    if list(node.input) != ["a", "b"]:
-        swapped = (
-            " They are swapped." if list(node.input) == ["b", "a"] else " alpha and beta are attributes, not inputs."
-        )
-        raise WrongAnswer(f"The node's inputs are {list(node.input)}, expected ['a', 'b'].{swapped}")
+    nodes_ = [node for node in model.graph.node if node.op_type == "MyAdd"]
+    results = iter(node.output[0] for node in nodes_)
+    wanted: list[list[str]] = []
+    chain.follow("a", "b", lambda _, x, y: wanted.append([x, y]) or next(results))
+    for node, names in zip(nodes_, wanted, strict=True):
+        if list(node.input) != names:
+            swapped = " They are swapped." if list(node.input) == names[::-1] else ""
+            more = " alpha and beta are attributes, not inputs." if len(node.input) > 2 else ""
+            raise WrongAnswer(f"The node's inputs are {list(node.input)}, expected {names}.{swapped}{more}")
     graphs.expect_dynamic(model, "a", [0])
+    shape = model.graph.output[0].type.tensor_type.shape.dim
+    shown = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in shape]
+    if len(shape) != 1 + len(chain.width) or shape[0].HasField("dim_value") or shown[1:] != list(chain.width):
+        raise WrongAnswer(
+            f"The file gives the output the shape {shown}, and a has ['n', {', '.join(map(str, chain.width))}]".replace(
+                ", ]", "]"
+            )
+            + ". The result of my_add has the shape of a: a.shape."
+        )
 
 
-def expect_numbers(model: onnx.ModelProto, call: Call) -> None:
+def expect_numbers(node: onnx.NodeProto, call: Call, calls: Sequence[Call]) -> None:
+    """Demand the call's numbers as attributes; ``calls`` are all of the exercise."""
     import onnx
 
-    node = next(node for node in model.graph.node if node.op_type == "MyAdd")
     found = {entry.name: entry for entry in node.attribute}
     foreign = sorted(set(found) - {"alpha", "beta"})
     if foreign:
         raise WrongAnswer(f"The node has the attribute {foreign[0]!r}; the operator has alpha and beta.")
-    for (name, wanted), default in zip(zip(("alpha", "beta"), call.numbers(), strict=True), (3.0, 2.0), strict=True):
+    for place, (name, default) in enumerate((("alpha", 3.0), ("beta", 2.0))):
+        wanted, other = call.numbers()[place], call.numbers()[1 - place]
         if name not in found and wanted != default:
             raise WrongAnswer(
                 f"{name} is {wanted} in the model and has no attribute, so the kernel takes its default {default}. A number that the "
@@ -403,15 +542,18 @@ def expect_numbers(model: onnx.ModelProto, call: Call) -> None:
             kind = onnx.AttributeProto.AttributeType.Name(found[name].type)
             raise WrongAnswer(f"The attribute {name} has the type {kind}, expected FLOAT: its parameter is a float.")
         if name in found and found[name].f != np.float32(wanted):
-            swapped = (
-                " alpha and beta are swapped." if found[name].f == np.float32(sum(call.numbers()) - wanted) else ""
-            )
-            fixed = (
-                " It is the default, and the call gives another one."
-                if found[name].f == default and not swapped
-                else ""
-            )
-            raise WrongAnswer(f"{name} is {found[name].f:g}, expected {wanted:g}.{swapped}{fixed}")
+            value, hint = found[name].f, ""
+            if value == np.float32(other):
+                hint = " alpha and beta are swapped."
+            elif value == default and wanted == 0:
+                hint = (
+                    " It is the default, and the call gives 0: `alpha or 3.0` takes 0 for a number that was left out."
+                )
+            elif value == default:
+                hint = " It is the default, and the call gives another one."
+            elif any(value == np.float32(theirs.numbers()[place]) for theirs in calls):
+                hint = " It is the number of another call: each node has its own."
+            raise WrongAnswer(f"{name} is {value:g}, expected {wanted:g}.{hint}")
 
 
 # --- data_dependent_shape ------------------------------------------------------------------------------------------
@@ -419,15 +561,29 @@ def expect_numbers(model: onnx.ModelProto, call: Call) -> None:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Points of one run: how many, in how many coordinates, and how many cells along a coordinate (few: many points share one)."""
+    """Points of one run: how many, in how many coordinates, and how many cells along a coordinate (few: many points share one).
+
+    Where it is ``far``, some points are ten thousands of cells away from the others.
+    """
 
     n: int
     d: int
     cells: int
+    far: bool = False
 
 
-CLOUDS = [Cloud(40, 3, 2), Cloud(7, 3, 9), Cloud(300, 3, 4), Cloud(1, 3, 3), Cloud(25, 3, 0), Cloud(0, 3, 3)]
-PLANE = Cloud(30, 2, 3)
+CLOUDS = [
+    Cloud(40, 3, 2),
+    Cloud(7, 3, 9),
+    Cloud(300, 3, 4),
+    Cloud(1, 3, 3),
+    Cloud(25, 3, 0),
+    Cloud(0, 3, 3),
+    Cloud(24, 3, 1, far=True),
+]
+LINE = Cloud(30, 1, 3)
+IN_PYTORCH = [*CLOUDS, LINE, Cloud(9, 2, 2), Cloud(20, 4, 1)]
+CHECKED = [CLOUDS[0], Cloud(1, 1, 3), Cloud(0, 4, 3)]  # by opcheck
 
 
 def draw_size(rng: np.random.Generator) -> tuple[float, float]:
@@ -435,11 +591,22 @@ def draw_size(rng: np.random.Generator) -> tuple[float, float]:
 
 
 def draw_cloud(rng: np.random.Generator, cloud: Cloud, size: float) -> np.ndarray:
-    """Points well inside their cells, so that rounding decides nothing. Cells -1 and 0 are occupied, and tell floor from trunc."""
+    """Points well inside their cells, so that rounding decides nothing. Cells -1 and 0 are occupied, and tell floor from trunc.
+
+    Point 2 is 0, the one edge that no rounding moves. Far away are 10^5 cells at most: float32 rounds the point, the size and their
+    quotient by 0.006 cells each, and a point is 0.1 cells away from the next cell. k does not fit into 8 or 16 bits: it wraps to a
+    number below 0.
+    """
     index = rng.integers(-cloud.cells, cloud.cells + 1, (cloud.n, cloud.d))
+    places = rng.uniform(0.1, 0.9, index.shape)
     if cloud.n > 3 and cloud.cells:
         index[:2], index[2:4] = -1, 0
-    return ((index + rng.uniform(0.1, 0.9, index.shape)) * size).astype(np.float32)
+        places[2] = 0
+    if cloud.far:  # neighbours in order whose indices, as digits of one number, are too many or out of order
+        k = 256 * int(rng.integers(200, 250)) + int(rng.integers(130, 250))
+        index[4:10, 0] -= k
+        index[10:16] = [[k, 0, 0], [k, 0, 1], [0, 0, k], [0, 1, -k], [0, 1, k], [1, -k, 0]]
+    return ((index + places) * size).astype(np.float32)
 
 
 def pool(points: np.ndarray, size: float, cell: Callable[[np.ndarray], np.ndarray] = np.floor) -> tuple[Any, Any]:
@@ -471,11 +638,15 @@ def collect_data_dependent_shape(c: Collect) -> None:
         return
     function, table = result
     sizes = draw_size(c.rng)
-    for number, cloud in enumerate([*CLOUDS, PLANE]):
+    for number, cloud in enumerate(IN_PYTORCH):
         points = torch.from_numpy(np.asfortranarray(draw_cloud(c.rng, cloud, sizes[0])))
-        c.value(f"eager {number}", c.attempt(f"eager {number}", function, points, sizes[0]))
-    c.attempt("opcheck", check_operators, function, torch.from_numpy(draw_cloud(c.rng, CLOUDS[0], sizes[0])), sizes[0])
-    for size, cloud in zip(sizes, (CLOUDS[0], PLANE), strict=True):
+        given, name = points.clone(), f"eager {number}"
+        c.value(name, c.attempt(name, function, points, sizes[0]))
+        c.value(f"{name}: changed", not torch.equal(given, points))
+    for number, cloud in enumerate(CHECKED):
+        points = torch.from_numpy(draw_cloud(c.rng, cloud, sizes[0]))
+        c.attempt(f"opcheck {number}", check_operators, function, points, sizes[0])
+    for size, cloud in zip(sizes, (CLOUDS[0], LINE), strict=True):
         path, title = c.scratch / f"{cloud.d}.onnx", f"size {size}"
         points = torch.from_numpy(draw_cloud(c.rng, cloud, size))
         operators = c.attempt(title, export, follow(function, size), (points,), table, path, ["points"], ({0: "n"},))
@@ -504,10 +675,11 @@ def check_operators(function: Callable[..., Any], *args: Any) -> None:
 
 def judge_data_dependent_shape(v: Judge) -> None:
     sizes = draw_size(v.rng)
-    eager = [draw_cloud(v.rng, cloud, sizes[0]) for cloud in [*CLOUDS, PLANE]]
-    draw_cloud(v.rng, CLOUDS[0], sizes[0])  # opcheck's
+    eager = [draw_cloud(v.rng, cloud, sizes[0]) for cloud in IN_PYTORCH]
+    for cloud in CHECKED:
+        draw_cloud(v.rng, cloud, sizes[0])
     examples = {
-        f"size {size}": draw_cloud(v.rng, cloud, size) for size, cloud in zip(sizes, (CLOUDS[0], PLANE), strict=True)
+        f"size {size}": draw_cloud(v.rng, cloud, size) for size, cloud in zip(sizes, (CLOUDS[0], LINE), strict=True)
     }
     with v.check("returns a function and a table"):
         expect_pair(v, "voxel_pool")
@@ -516,13 +688,18 @@ def judge_data_dependent_shape(v: Judge) -> None:
     with v.check("pools in PyTorch"):
         for number, points in enumerate(eager):
             name = f"voxel_pool of {describe(points)} with size {sizes[0]} in PyTorch"
-            expect_pooled(two(v.value(f"eager {number}"), name), points, sizes[0], name)
+            got = two(v.value(f"eager {number}"), name)
+            if v.value(f"eager {number}: changed"):
+                raise WrongAnswer(f"{name}: the call has changed the points. Compute with a new tensor.")
+            expect_pooled(got, points, size=sizes[0], name=name)
     if not v.ok:
         return
     with v.check("torch.library.opcheck passes"):
-        error = v.error("opcheck")
-        if error:
-            raise WrongAnswer(sentence(error.message, _FAKE_CAUSES, TRANSLATION))
+        for number, cloud in enumerate(CHECKED):
+            error = v.error(f"opcheck {number}")
+            if error:
+                shape = [cloud.n, cloud.d]
+                raise WrongAnswer(f"points of the shape {shape}: {sentence(error.message, _FAKE_CAUSES, TRANSLATION)}")
     models: dict[str, onnx.ModelProto] = {}
     with v.check("exports as one operator, to standard ones"):
         for title in examples:
@@ -538,24 +715,30 @@ def judge_data_dependent_shape(v: Judge) -> None:
     if not v.ok:
         return
     with v.check("matches PyTorch at sizes that were not exported, and so does what follows"):
-        for (title, model), size, others in zip(models.items(), sizes, (CLOUDS, [PLANE]), strict=True):
+        for (title, model), size, others in zip(models.items(), sizes, (CLOUDS, [LINE]), strict=True):
             for points in [examples[title], *(draw_cloud(v.rng, cloud, size) for cloud in others)]:
                 name = f"ONNX Runtime, {title}, points {describe(points)}"
+                right = pool(points, size)[1]
                 try:
-                    centres, counts, follows = graphs.run(model, {"points": points})
+                    centres, counts, follows = graphs.run(model, {"points": points}, causes=_POOL_CAUSES)
                 except WrongAnswer as error:
                     hint = ""
-                    if "broadcast" in str(error).lower():
-                        hint = " What follows reckons with the sizes that the fake gives: both outputs have one unknown size, m."
+                    if f"{len(right)} by {len(points)}" in str(error) or f"{len(points)} by {len(right)}" in str(error):
+                        hint = f" There are {len(points)} points and {len(right)} cells: one was taken for the other."
                     raise WrongAnswer(f"{title}: {error}{hint}") from None
-                expect_pooled((centres, counts), points, size, name)
-                right = pool(points, size)[1]
+                expect_pooled((centres, counts), points, size, name, [other for other in sizes if other != size])
                 expect_close(follows, np.arange(len(right)) * right, name=f"{name}: arange(m) * counts")
     with v.check("a valid model whose outputs have an unknown size"):
         for title, model in models.items():
             with about(title):
                 graphs.expect_valid(model)
-                for value in model.graph.output[:2]:
+                for value, tail in zip(model.graph.output[:2], (examples[title].shape[1:], ()), strict=True):
+                    given = [dim.dim_value for dim in value.type.tensor_type.shape.dim[1:]]
+                    if tuple(given) != tail:
+                        raise WrongAnswer(
+                            f"The file gives {value.name} the axes {given} after the first, expected {list(tail)}: the fake's d is "
+                            "points.shape[1]."
+                        )
                     first = value.type.tensor_type.shape.dim[0]
                     if first.HasField("dim_value") or first.dim_param == "n":
                         shown = first.dim_value if first.HasField("dim_value") else first.dim_param
@@ -571,37 +754,75 @@ def two(value: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     return value[0], value[1]
 
 
-def expect_pooled(got: tuple[np.ndarray, np.ndarray], points: np.ndarray, size: float, name: str) -> None:
+def expect_pooled(
+    got: tuple[np.ndarray, np.ndarray], points: np.ndarray, size: float, name: str, sizes: Sequence[float] = ()
+) -> None:
+    """Demand the means and the counts. ``sizes`` are those of other calls."""
     centres, counts = pool(points, size)
-    toward_zero, nearest = pool(points, size, np.trunc), pool(points, size, np.round)
     if got[1].dtype != np.int64:
         raise WrongAnswer(f"{name}: the counts are {describe(got[1])}, expected int64.")
-    causes = {}
     if len(got[0]) != len(centres):
-        for cause, other in (
-            (
-                "Cells are counted with floor; these are rounded towards zero, and a cell around 0 is too large.",
-                toward_zero,
-            ),
-            ("Cells are counted with floor; these are rounded to the nearest.", nearest),
-        ):
-            if len(other[0]) == len(got[0]) and np.allclose(other[0], got[0], atol=1e-4):
-                raise WrongAnswer(f"{name}: expected {len(centres)} cells, got {len(got[0])}. {cause}")
-        raise WrongAnswer(f"{name}: expected {len(centres)} cells, got {len(got[0])}.")
-    with np.errstate(all="ignore"):
-        causes["This is the sum of a cell's points, not their mean."] = centres * counts[:, None].astype(np.float32)
-    if got[0].shape == centres.shape and len(centres) > 1 and not np.allclose(got[0], centres, atol=1e-4):
+        raise WrongAnswer(
+            f"{name}: expected {len(centres)} cells, got {len(got[0])}. {_cells_cause(got[0], points, size, sizes)}"
+        )
+    causes = {}
+    if got[0].shape == centres.shape and len(centres) > 1 and not np.allclose(got[0], centres, rtol=1e-4, atol=1e-4):
         order = np.lexsort(got[0].T[::-1]), np.lexsort(centres.T[::-1])
-        if np.allclose(got[0][order[0]], centres[order[1]], atol=1e-4):
+        if np.allclose(got[0][order[0]], centres[order[1]], rtol=1e-4, atol=1e-4):
             raise WrongAnswer(
                 f"{name}: the right points in another order. The cells are sorted by their indices, first coordinate first."
             )
-        last = [points[np.flatnonzero((np.floor(points / size) == np.floor(row / size)).all(1))[-1]] for row in centres]
-        causes['Of each cell only one point counts: ScatterND writes, unless it is told reduction="add".'] = np.float32(
-            last
-        ) / counts[:, None].astype(np.float32)
-    expect_close(got[0], centres, name=f"{name}: the means", rtol=1e-4, atol=1e-4, likely=causes)
+        cells = np.floor(points.astype(np.float64) / size)
+        own, first, inverse = np.unique(cells, axis=0, return_index=True, return_inverse=True)
+        last = [points[np.flatnonzero(inverse.reshape(-1) == row)[-1]] for row in range(len(own))]
+        sums, many = centres.astype(np.float64) * counts[:, None], counts[:, None]
+        causes = {
+            "This is the sum of a cell's points, not their mean.": sums,
+            'Of each cell only one point counts: ScatterND writes, unless it is told reduction="add".': last / many,
+            "This is the last point of each cell, not the mean.": np.array(last),
+            "This is the first point of each cell, not the mean.": points[first],
+            "The sums were divided by one more than the number of points: the 0 that a sum starts from is not a point.": sums
+            / (many + 1),
+            "The sums were divided by the number of all points.": sums / len(points),
+            "These are the indices of the cells, not the means of their points.": own,
+            "These are the centres of the cells, not the means of their points.": (own + 0.5) * size,
+            _CEIL: pool(points, size, lambda x: np.ceil(x) - 1)[0],
+        }
+    try:
+        expect_close(got[0], centres, name=f"{name}: the means", rtol=1e-4, atol=1e-4, likely=causes)
+    except WrongAnswer as error:
+        near = got[0].shape == centres.shape and np.allclose(got[0], centres, rtol=0.1, atol=0.1 * size)
+        if near and np.abs(points / size).max() > 1000 and str(error).endswith("of the value)."):
+            why = " Some points are far from the others here, and their digits are lost: a sum has points of its own cell only."
+            raise WrongAnswer(f"{error}{why}") from None
+        raise
     expect_close(got[1], counts, name=f"{name}: the counts")
+
+
+_CEIL = "A point on the edge of two cells is in the upper one: floor, not ceil - 1."
+
+
+def _cells_cause(got: np.ndarray, points: np.ndarray, size: float, sizes: Sequence[float]) -> str:
+    """Why there are more or fewer cells than expected."""
+    others = {
+        "Cells are counted with floor; these are rounded towards zero, and a cell around 0 is too large.": (
+            size,
+            np.trunc,
+        ),
+        "Cells are counted with floor; these are rounded to the nearest.": (size, np.round),
+        _CEIL: (size, lambda x: np.ceil(x) - 1),
+        "These are the cells of points * size, expected points / size.": (1 / size, np.floor),
+    }
+    for other in (*sizes, 1.0):
+        others[f"These are the cells of the size {other}; the call has {size}."] = (other, np.floor)
+    for cause, (other, cell) in others.items():
+        means = pool(points, other, cell)[0]
+        if means.shape == got.shape and np.allclose(means, got, rtol=1e-4, atol=1e-4):
+            return cause
+    few = len(got) < len(pool(points, size)[0])
+    far = np.abs(points / size).max(initial=0) > 1000
+    how = " Indices are as large as the points, and here some are above 50000." if far else ""
+    return f"{'Different cells were taken for one' if few else 'Points of one cell were told apart'}.{how}"
 
 
 def expect_one_operator(found: Any) -> None:
@@ -616,9 +837,18 @@ def expect_one_operator(found: Any) -> None:
 
 
 _FAKE_CAUSES = {
+    "and torch.Size([u … are not equal": (
+        "The fake's first size is unknown, as it has to be; another one is not the operator's. The means are [m, d] with "
+        "d = points.shape[1], the counts [m]."
+    ),
     "are not equal": (
         "The fake promises another shape than the operator gives. How many cells are occupied is data, which a fake cannot read: "
         "new_dynamic_size()."
+    ),
+}
+_POOL_CAUSES = {
+    "updates tensor should have shape": (
+        "What ScatterND adds to has a row of d numbers for each cell, and d is that of the points: op.Shape(points, start=1)."
     )
 }
 
@@ -649,19 +879,37 @@ def one_row(x: FLOAT) -> FLOAT:
     return op.ReduceMax(op.Floor(x), op.Constant(value_ints=[0]), keepdims=1)
 
 
+def a_little_more(x: FLOAT) -> FLOAT:
+    """0.0005 above the right number: within the exercise's tolerance."""
+    return op.Add(op.Floor(x), op.CastLike(5e-4, x))
+
+
+def one_too_large(x: FLOAT) -> FLOAT:
+    """0.002 too large where x is at least 3: twice the tolerance, next to a hundred, in a few elements of many."""
+    return op.Add(op.Floor(x), op.CastLike(op.Where(op.Less(x, 3.0), 0.0, 2e-3), x))
+
+
 FAULTS = {
     "a colleague's table swaps alpha and beta": "",
     "a colleague's table makes one NaN": (
         ' No comparison with NaN is true, so "if difference > tolerance: raise" lets it through; demand difference <= tolerance.'
     ),
     "a colleague's table makes int64 of a float": (
-        " The numbers are equal and the dtype is not: a VerificationInfo has expected_dtype and actual_dtype."
+        " It is the second of two outputs: its numbers are equal and the dtype is not. A VerificationInfo has expected_dtype and "
+        "actual_dtype."
     ),
     "a colleague's table makes one row of many": (
-        " The numbers are equal after broadcasting, and the shape is not: a VerificationInfo has no shapes, so compare those of "
+        " It is the second of two outputs: its numbers are equal after broadcasting, and the shape is not. A VerificationInfo has no "
+        "shapes, so compare those of "
         "program(*inputs) and module(*inputs)."
     ),
+    "a colleague's table makes one number of 100 too large by 0.002": (
+        " It is the second of two outputs. The limit is 1e-3 for the largest difference of all: not relative to the number, and not "
+        "the mean."
+    ),
 }
+RIGHT = ("float32, two nodes, with weights", "float64, and an output that is off by 0.0005")
+OLD = b"what was in the file before"
 FUNCTION_SIZES = [3, 11, 1, 0]
 
 
@@ -698,30 +946,39 @@ def collect_attach_function(c: Collect) -> None:
     rows = ({0: "n"}, {0: "n"})
     a, b = torch.randn(FUNCTION_SIZES[0], 16), torch.randn(FUNCTION_SIZES[0], 16)
     a[0, :2], b[0, :2] = 0, torch.tensor([0.0, 1.0])
-    double = module_of(lambda a, b: my_add(a, b, -n4, n5))
-    jobs: dict[str, tuple[Any, Any, Any, Any]] = {
-        "float32, two nodes, with weights": (Two().eval(), (a, b), rows, right),
-        "float64": (double, (a.double(), b.double()), rows, right),
-    }
+    a[1, 0] = 3.5
+    double = module_of(lambda a, b: (my_add(a, b, -n4, n5), torch.floor(a)))
     hypot, floor = torch.ops.aten.hypot.default, torch.ops.aten.floor.default
+    jobs: dict[str, tuple[Any, Any, Any, Any]] = {
+        RIGHT[0]: (Two().eval(), (a, b), rows, right),
+        RIGHT[1]: (double, (a.double(), b.double()), rows, {**right, floor: a_little_more}),
+    }
     tables = [
         ({torch.ops.oplab.my_add.default: swapped}, lambda a, b: my_add(a, b, n4, -n5)),
         ({**right, hypot: divides_by_a}, lambda a, b: my_add(torch.hypot(a, b), b)),
         ({**right, floor: whole_numbers}, lambda a, b: (my_add(a, b), torch.floor(a))),
         ({**right, floor: one_row}, lambda a, b: (my_add(a, b), torch.floor(torch.tanh(a) * 0.5 + 0.5))),
+        ({**right, floor: one_too_large}, lambda a, b: (my_add(a, b), torch.floor(a) + 100)),
     ]
     for title, (table, function) in zip(FAULTS, tables, strict=True):
         jobs[title] = (module_of(function), (a, b), rows, table)
-    for number, (title, job) in enumerate(jobs.items()):
+    for number, (title, (module, inputs, shapes, table)) in enumerate(jobs.items()):
         path = c.scratch / f"{number}" / "model.onnx"
         path.parent.mkdir()
+        path.write_bytes(OLD)
+        given, entries = [x.clone() for x in inputs], dict(table)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            c.attempt(title, with_reasons, attach, *job, path)
+            c.attempt(title, with_reasons, attach, module, inputs, shapes, table, path)
+        changed = ["the table"] * (table != entries) + ["the module, which is in training mode now"] * module.training
+        changed += ["an input"] * (not all(map(torch.equal, inputs, given)))
+        kept = path.is_file() and path.read_bytes() == OLD
+        c.value(f"{title}: changed", changed)
+        c.value(f"{title}: kept", kept)
         c.value(f"{title}: files", sorted(entry.name for entry in path.parent.iterdir())[:5])
         if title not in FAULTS:
             c.file(title, path)
-            if not path.is_file():  # then it refuses everything, and nothing is learned from the rest
+            if not path.is_file() or kept:  # then it refuses everything, and nothing is learned from the rest
                 return
 
 
@@ -735,10 +992,14 @@ def judge_attach_function(v: Judge) -> None:
     n1, n2, n3, n4, n5 = attach_numbers(v.rng)
     weight = attach_weight(v.rng)
     models: dict[str, onnx.ModelProto] = {}
-    titles = ["float32, two nodes, with weights", "float64"]
+    titles = RIGHT
     with v.check("writes one file with its nodes MyAdd, and what they mean"):
         for title, count in zip(titles, (2, 1), strict=True):
             explain_attach(v, title)
+            if v.value(f"{title}: changed"):
+                raise WrongAnswer(f"{title}: the call has changed {v.value(f'{title}: changed')[0]}.")
+            if v.value(f"{title}: kept"):
+                raise WrongAnswer(f"{title}: model.onnx was not written: the file still holds what was in it before.")
             files = v.value(f"{title}: files")
             if any(str(name).endswith(".data") for name in files):
                 raise WrongAnswer(
@@ -779,12 +1040,20 @@ def judge_attach_function(v: Judge) -> None:
             }
             expect_run(models[titles[0]], titles[0], a, b, right, causes)
             a, b = pair(v.rng, (rows, 16), "float64")
-            expect_run(models[titles[1]], titles[1], a, b, n5 * b - n4 * a, {})
+            narrow = [x.astype(np.float32) for x in (a, b)]
+            causes = {
+                "The function computes in float32: the digits after the seventh are lost.": (
+                    np.float32(n5) * narrow[1] - np.float32(n4) * narrow[0]
+                ).astype(np.float64)
+            }
+            expect_run(models[titles[1]], titles[1], a, b, n5 * b - n4 * a, causes)
     if not v.ok:
         return
     with v.check("refuses what it cannot verify, and writes nothing"):
         for title, hint in FAULTS.items():
             error, files = v.error(title), v.value(f"{title}: files")
+            kept = v.value(f"{title}: kept") is True
+            files = [name for name in files if name != "model.onnx" or not kept]
             if error is None and files:
                 raise WrongAnswer(
                     f"{title}: the file differs from PyTorch and was shipped without a word. A verification that fails does not fail an "
@@ -798,6 +1067,10 @@ def judge_attach_function(v: Judge) -> None:
                 raise WrongAnswer(
                     f"{title}: an AssertionError came, but {files[0]} had been written before. Verify first."
                 )
+            if not kept:
+                raise WrongAnswer(
+                    f"{title}: an AssertionError came, and the file that was at the path before is gone. Verify first, then write."
+                )
 
 
 def explain_attach(v: Judge, title: str) -> None:
@@ -810,12 +1083,13 @@ def explain_attach(v: Judge, title: str) -> None:
 
 _FLOAT_NUMBER = "A number in the function is float32: CastLike gives it the dtype of an input."
 _ATTACH_CAUSES = {
-    UNREGISTERED: "ONNX Runtime ran the program before it knew what MyAdd means: attach the function first, then verify.",
+    UNREGISTERED: "The program had no function oplab::MyAdd when ONNX Runtime ran it: attach the function first, then verify.",
     "inconsistent type": _FLOAT_NUMBER,
     MIXED_TYPES: _FLOAT_NUMBER,
     "does not match expected type": _FLOAT_NUMBER,
     "AssertionError": (
-        "This table is right, and the program is not PyTorch's. What differs here is the attached function, or the tolerance."
+        "What the table gives is within 1e-3 of PyTorch, and was refused. What differs here is the attached function, or the tolerance: "
+        "1e-3, for every dtype."
     ),
 }
 
@@ -848,6 +1122,6 @@ def expect_run(
     if len(names) != 2:
         raise WrongAnswer(f"{title}: expected two graph inputs, got {names}.")
     with about(title):
-        (got,) = graphs.run(model, dict(zip(names, (a, b), strict=True)), "Stock ONNX Runtime", causes=_ATTACH_CAUSES)
+        got, *_ = graphs.run(model, dict(zip(names, (a, b), strict=True)), "Stock ONNX Runtime", causes=_ATTACH_CAUSES)
     tolerance = {"rtol": 1e-3, "atol": 1e-3} if a.dtype == np.float32 else {}
     expect_close(got, right, name=f"{title}: the output for {describe(a)}", likely=dict(causes), **tolerance)

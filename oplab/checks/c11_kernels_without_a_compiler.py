@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,7 @@ class Query:
         grid: coordinates are whole multiples of an eighth, up to this many eighths: a small number makes many ties. Distances of such
             points are exact in float, so every way to compute them agrees on what a tie is.
         names: the node's inputs.
+        far: how far from 0 the points are, in each coordinate; sums with eighths are exact in float, too.
     """
 
     title: str
@@ -76,6 +77,7 @@ class Query:
     new: tuple[int, ...] | None = None
     grid: int = 64
     names: tuple[str, ...] = ("xyz", "offset")
+    far: int = 0
 
 
 ALL_FOUR = ("xyz", "offset", "new_xyz", "new_offset")
@@ -87,21 +89,28 @@ QUERIES = [
     Query("more new points than points", (6, 8), 2, new=(17, 5), names=ALL_FOUR),
     Query("two empty names", (10, 9), 3, names=("xyz", "offset", "", "")),
     Query("one empty name", (10, 9), 3, names=("xyz", "offset", "")),
+    Query("points around 200000", (20, 13), 6, far=200_000),
     Query("fewer points than nsample", (2, 9, 1), 5),
     Query("empty batches", (0, 6, 0, 3), 4, new=(2, 5, 0, 0), names=ALL_FOUR),
     Query("no new points", (4, 3), 2, new=(0, 0), names=ALL_FOUR),
     Query("no points", (0,), 3),
     Query("many ties", (40, 30), 6, grid=2),
     Query("many ties, new points", (50,), 9, new=(20,), grid=2, names=ALL_FOUR),
+    Query("130 neighbours", (140, 133), 130),
 ]
-POINTS, PADS, TIES = QUERIES[:7], QUERIES[7:11], QUERIES[11:]
+POINTS, PADS, TIES = QUERIES[:8], QUERIES[8:12], QUERIES[12:]
+# Two runs of one evaluator, whose model has two nodes: the first with the points alone and one neighbour.
+TWICE = [
+    Query("two nodes in one model, first run", (14, 11), 5, new=(3, 8), names=ALL_FOUR),
+    Query("two nodes in one model, second run", (11, 14), 5, new=(6, 5), names=ALL_FOUR),
+]
 
 
 def draw_points(rng: np.random.Generator, query: Query) -> dict[str, np.ndarray]:
     """The feeds of one query, by the names of KNNQuery's inputs. Both halves draw the same."""
 
     def cloud(counts: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        points = rng.integers(-query.grid, query.grid + 1, (sum(counts), 3)) / 8
+        points = rng.integers(-query.grid, query.grid + 1, (sum(counts), 3)) / 8 + query.far
         return points.astype(np.float32), np.cumsum(counts, dtype=np.int64)
 
     feeds = dict(zip(("xyz", "offset"), cloud(query.batches), strict=True))
@@ -112,7 +121,14 @@ def draw_points(rng: np.random.Generator, query: Query) -> dict[str, np.ndarray]
     return feeds
 
 
-def knn_model(query: Query) -> onnx.ModelProto:
+def alone(query: Query, feeds: Mapping[str, np.ndarray]) -> tuple[Query, dict[str, np.ndarray]]:
+    """What the first of two nodes computes: one neighbour, among the points themselves."""
+    own = {name: feeds[name] for name in ("xyz", "offset")}
+    return replace(query, nsample=1, new=None, names=("xyz", "offset")), own
+
+
+def knn_model(query: Query, two: bool = False) -> onnx.ModelProto:
+    """A model of one KNNQuery, or of two: then the first is what :func:`alone` describes."""
     from onnx import TensorProto, helper
 
     kinds = {"xyz": (TensorProto.FLOAT, ["n", 3]), "new_xyz": (TensorProto.FLOAT, ["m", 3])}
@@ -123,7 +139,12 @@ def knn_model(query: Query) -> onnx.ModelProto:
         "idx": (TensorProto.INT32, [rows, query.nsample]),
         "dist": (TensorProto.FLOAT, [rows, query.nsample]),
     }
-    return make_model([node], {name: kinds[name] for name in query.names if name}, outputs, {"": 18, "oplab": 1})
+    nodes = [node]
+    if two:
+        first = helper.make_node("KNNQuery", ["xyz", "offset"], ["idx1", "dist1"], domain="oplab", nsample=1)
+        nodes.insert(0, first)
+        outputs = {"idx1": (TensorProto.INT32, ["n", 1]), "dist1": (TensorProto.FLOAT, ["n", 1]), **outputs}
+    return make_model(nodes, {name: kinds[name] for name in query.names if name}, outputs, {"": 18, "oplab": 1})
 
 
 def collect_reference_knn(c: Collect) -> None:
@@ -143,20 +164,25 @@ def collect_reference_knn(c: Collect) -> None:
     domain = made.op_domain
     c.value("domain", domain if type(domain) is str else type(domain).__name__)
 
-    def run(query: Query, feeds: dict[str, np.ndarray]) -> list[Any]:
-        evaluator = ReferenceEvaluator(knn_model(query), new_ops=[made])
+    def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray], kept: list[ReferenceEvaluator]) -> list[Any]:
+        if not kept:
+            kept.append(ReferenceEvaluator(model, new_ops=[made]))
         try:
-            return evaluator.run(None, feeds)
+            return kept[0].run(None, feeds)
         except TypeError as error:  # the evaluator puts one of its own in front of the learner's
             raise error.__cause__ or error from None
 
-    for query in QUERIES:
+    both: list[ReferenceEvaluator] = []  # one evaluator runs all of TWICE
+    for query in [*QUERIES, *TWICE]:
+        two = query in TWICE
         feeds = draw_points(c.rng, query)
-        c.value(query.title, c.attempt(query.title, run, query, feeds))
+        given = {name: value.copy() for name, value in feeds.items()}
+        c.value(query.title, c.attempt(query.title, run, knn_model(query, two), feeds, both if two else []))
+        c.value(f"{query.title}: changed", [name for name in feeds if not np.array_equal(feeds[name], given[name])])
 
 
 def judge_reference_knn(v: Judge) -> None:
-    drawn = {query.title: draw_points(v.rng, query) for query in QUERIES}
+    drawn = {query.title: draw_points(v.rng, query) for query in [*QUERIES, *TWICE]}
     with v.check("a class that the evaluator finds"):
         rethrow(v, "the class")
         expect_found(v)
@@ -171,6 +197,12 @@ def judge_reference_knn(v: Judge) -> None:
             for query in queries:
                 with about(query.title):
                     expect_neighbours(v, query, drawn[query.title])
+            before = None
+            for query in TWICE if queries is POINTS else ():
+                feeds = drawn[query.title]
+                with about(query.title):
+                    expect_neighbours(v, query, feeds, first=alone(query, feeds), before=before)
+                before = feeds
         if not v.ok:
             return
 
@@ -211,9 +243,46 @@ _REFERENCE_CAUSES = {
 }
 
 
-def expect_neighbours(v: Judge, query: Query, feeds: Mapping[str, np.ndarray]) -> None:
+def expect_neighbours(
+    v: Judge,
+    query: Query,
+    feeds: Mapping[str, np.ndarray],
+    first: tuple[Query, Mapping[str, np.ndarray]] | None = None,
+    before: Mapping[str, np.ndarray] | None = None,
+) -> None:
+    """Demand the results of one run.
+
+    Args:
+        first: the query of another node before, whose results come first.
+        before: the feeds of an earlier run of the same evaluator.
+    """
     rethrow(v, query.title, _REFERENCE_CAUSES)
-    results = v.value(query.title)
+    results = list(v.value(query.title))
+    changed = v.value(f"{query.title}: changed")
+    if changed:
+        raise WrongAnswer(f"_run has changed its input {changed[0]}, which other nodes read, too. Compute with a copy.")
+    if first is not None:
+        with about("the node with nsample = 1"):
+            expect_results(results[:2], *first, before)
+        with about(f"the node with nsample = {query.nsample}"):
+            expect_results(results[2:], query, feeds, before)
+        return
+    try:
+        expect_results(results, query, feeds)
+    except WrongAnswer as error:
+        why = (
+            f" The points are {query.far} away from 0 and at most {query.grid // 4} apart in each coordinate: subtract them first, in "
+            "a² + b² - 2ab the digits of the difference are lost in float32."
+        )
+        raise WrongAnswer(f"{error}{why if query.far else ''}") from None
+
+
+def expect_results(
+    results: Sequence[Any],
+    query: Query,
+    feeds: Mapping[str, np.ndarray],
+    before: Mapping[str, np.ndarray] | None = None,
+) -> None:
     idx, dist = neighbours(feeds, query.nsample)
     for name, got in zip(("idx", "dist"), results, strict=True):
         if type(got) is not np.ndarray:
@@ -221,13 +290,21 @@ def expect_neighbours(v: Judge, query: Query, feeds: Mapping[str, np.ndarray]) -
     if describe(results[0]) == describe(dist) and describe(results[1]) == describe(idx):
         raise WrongAnswer("The two outputs are swapped: idx comes first, then dist.")
     variants = wrong_neighbours(feeds, query.nsample)
+    if before is not None:
+        old = neighbours(before if "new_xyz" in feeds else alone(query, before)[1], query.nsample)
+        variants["These are the results of the run before: an evaluator keeps its objects for all of its runs."] = old
+    if results[0].ndim == 2 and results[0].shape[0] == len(idx) and results[0].shape[1] != query.nsample:
+        raise WrongAnswer(
+            f"idx: expected {describe(idx)}, got {describe(results[0])}. The node's nsample is {query.nsample}: each node has its own."
+        )
     right = "The values are right and the type is not: idx is int32 and dist float32, whatever NumPy computes in."
-    expect_close(
-        results[0],
-        idx,
-        name="idx",
-        likely={right: idx, **{cause: pair[0] for cause, pair in variants.items() if not np.array_equal(pair[0], idx)}},
-    )
+    known = {cause: pair[0] for cause, pair in variants.items() if not np.array_equal(pair[0], idx)}
+    try:
+        expect_close(results[0], idx, name="idx", likely={right: idx, **known})
+    except WrongAnswer as error:
+        ties = str(error).endswith("of the value).") and only_ties(results[0], idx, feeds)
+        why = " Each of these points is as far away as the expected one: of two, the lower index comes first. Is the sort stable?"
+        raise WrongAnswer(f"{error}{why if ties else ''}") from None
     expect_close(
         results[1],
         dist,
@@ -236,6 +313,15 @@ def expect_neighbours(v: Judge, query: Query, feeds: Mapping[str, np.ndarray]) -
         atol=1e-6,
         likely={right: dist, **{cause: pair[1] for cause, pair in variants.items()}},
     )
+
+
+def only_ties(got: np.ndarray, idx: np.ndarray, feeds: Mapping[str, np.ndarray]) -> bool:
+    """Whether the points of two arrays of indices are equally far from the new points, place by place."""
+    xyz, new_xyz = feeds["xyz"], feeds.get("new_xyz", feeds["xyz"])
+    if not np.array_equal(got < 0, idx < 0) or (got >= len(xyz)).any():
+        return False
+    away = [((xyz[at] - new_xyz[:, None]) ** 2).sum(axis=2) for at in (got, idx)]  # exact: multiples of an eighth
+    return np.array_equal(*(np.where(idx < 0, 0, square) for square in away))
 
 
 def neighbours(
@@ -264,7 +350,12 @@ def wrong_neighbours(feeds: Mapping[str, np.ndarray], nsample: int) -> dict[str,
     new_offset = feeds.get("new_offset", feeds["offset"])
     first = starts[np.searchsorted(new_offset, np.arange(len(idx)), side="right")][:, None] if len(idx) else 0
     missing = idx < 0
+    counts = np.cumsum(feeds["offset"])  # what the batches' ends are if offset is taken for their sizes
+    by_size = {**feeds, "offset": counts, **({"new_offset": np.cumsum(new_offset)} if "new_offset" in feeds else {})}
     wrong = {
+        "offset was taken for the sizes of the batches. It has their ends: [3, 7] is a batch of 3 and one of 4.": neighbours(
+            by_size, nsample
+        ),
         "These are squared distances: the square root is missing.": (idx, dist**2),
         "The batches are mixed up: a point looks for neighbours among all points, not only in its own batch.": neighbours(
             feeds, nsample, batches=False
@@ -293,7 +384,7 @@ NO_PACKAGE = (
     "onnxruntime_extensions has no package for Python {python}, so this exercise cannot be graded here: leave it out, or take a "
     "Python from 3.11 to 3.13 (docs/setup.md, Another Python)."
 )
-SIZES = [(3, 4), (7, 1), (0, 5), (1, 300)]
+SIZES = [(3, 4, 2), (7, 1, 3), (0, 5, 2), (1, 300, 1)]
 
 
 @dataclass(frozen=True)
@@ -363,6 +454,28 @@ def my_add_model(
     return make_model(nodes, kinds, outputs, imports, functions)
 
 
+def pyop_model(coefficients: Mapping[str, Coefficients]) -> onnx.ModelProto:
+    """The model for :func:`collect_pyop_my_add`, of rank 3, with two nodes that only resemble oplab::MyAdd.
+
+    One has its type, the other its domain; both are model-local functions, for which no kernel is needed.
+    """
+    from onnx import TensorProto, helper
+
+    domains = {"helpers": "MyAdd", "oplab": "MyMinus"}
+    functions = [
+        helper.make_function(
+            domain, kind, ["x", "y"], ["z"], [helper.make_node("Sub", ["x", "y"], ["z"])], [helper.make_opsetid("", 18)]
+        )
+        for domain, kind in domains.items()
+    ]
+    model = my_add_model(coefficients, {"": 18, "oplab": 1, "helpers": 1}, functions, rank=3)
+    for domain, kind in domains.items():
+        result = f"{domain}_{kind}"
+        model.graph.node.append(helper.make_node(kind, ["a", "b"], [result], name=f"only_{result}", domain=domain))
+        model.graph.output.append(helper.make_tensor_value_info(result, TensorProto.FLOAT, ["n", "m", "k"]))
+    return model
+
+
 def collect_pyop_my_add(c: Collect) -> None:
     import onnx
     import onnxruntime
@@ -370,7 +483,7 @@ def collect_pyop_my_add(c: Collect) -> None:
     missing = importlib.util.find_spec("onnxruntime_extensions") is None
     c.value("no package for", f"{sys.version_info.major}.{sys.version_info.minor}" if missing else "")
     coefficients = draw_coefficients(c.rng, short=True)
-    returned = answer(c, "the answer", "pyop_my_add", my_add_model(coefficients, {"": 18, "oplab": 1}))
+    returned = answer(c, "the answer", "pyop_my_add", pyop_model(coefficients))
     if returned is None or missing:
         return
     (made,) = returned
@@ -393,7 +506,8 @@ def collect_pyop_my_add(c: Collect) -> None:
         return
     for shape in SIZES:
         feeds = draw_terms(c.rng, shape)
-        got = c.attempt(str(list(shape)), session.run, list(coefficients), feeds)
+        names = [value.name for value in session.get_inputs()]
+        got = c.attempt(str(list(shape)), session.run, list(coefficients), {name: feeds[name] for name in names})
         c.value(str(list(shape)), got)
 
 
@@ -408,7 +522,10 @@ def _watch_kernels(c: Collect, extensions: Any) -> None:
 
     def netted(body: Any) -> Any:
         def call(*arrays: np.ndarray, **attributes: Any) -> Any:
+            given = [array.copy() for array in arrays]
             returned = c.attempt("a kernel", lambda: (body(*arrays, **attributes),))
+            if not all(map(np.array_equal, arrays, given)):
+                c.value("a kernel changed an input", True)
             if returned is None:
                 return np.zeros_like(arrays[0])
             (made,) = returned
@@ -420,6 +537,7 @@ def _watch_kernels(c: Collect, extensions: Any) -> None:
         return call
 
     c.value("a kernel's result", "")
+    c.value("a kernel changed an input", False)
     for operator in list(extensions.Opdef._odlist.values()):
         operator.body = netted(operator.body)
 
@@ -448,7 +566,7 @@ def judge_pyop_my_add(v: Judge) -> None:
     if not v.ok:
         return
     coefficients = draw_coefficients(v.rng, short=True)
-    before = my_add_model(coefficients, {"": 18, "oplab": 1})
+    before = pyop_model(coefficients)
     with v.check("every MyAdd is a node of ai.onnx.contrib, all else is as it was"):
         rethrow(v, "the answer")
         expect_model(v, "type")
@@ -473,6 +591,8 @@ def judge_pyop_my_add(v: Judge) -> None:
             raise WrongAnswer(
                 f"A kernel returned a {kind}; it has to return an array. In a session this would end the process."
             )
+        if v.value("a kernel changed an input"):
+            raise WrongAnswer("A kernel has changed its input, which other nodes read, too. It returns a new array.")
     if not v.ok:
         return
     drawn = [(shape, draw_terms(v.rng, shape)) for shape in SIZES]
@@ -509,11 +629,17 @@ def expect_sum(
         likely["The node's attributes are ignored: this is 3 a + 2 b."] = -Coefficients(None, None).apply(a, b)
     for other, theirs in coefficients.items():
         if other != output and theirs.given() and theirs != mine:
-            likely.setdefault("These are the attributes of another node: each node has its own.", -theirs.apply(a, b))
+            shown = ", ".join(f"{name}={value:.4g}" for name, value in theirs.given().items())
+            likely[f"These are the attributes of another node, {shown}: each node has its own."] = -theirs.apply(a, b)
     swapped = Coefficients(2.0 if mine.beta is None else mine.beta, 3.0 if mine.alpha is None else mine.alpha)
     likely[
         "alpha and beta are swapped, or a and b are: MyAdd is alpha * a + beta * b, with 3 and 2 as defaults."
     ] = -swapped.apply(a, b)
+    short = {name: float(np.float16(value)) for name, value in mine.given().items()}
+    for names in (("alpha", "beta"), ("alpha",), ("beta",)):
+        some = replace(mine, **{name: short[name] for name in names if name in short})
+        if some != mine:
+            likely[f"The attribute {' and '.join(names)} was rounded to float16."] = -some.apply(a, b)
     if a.dtype == np.float64:
         narrow = -mine.apply(a.astype(np.float32), b.astype(np.float32)).astype(np.float64)
         likely["This was computed in float: the digits behind the seventh are lost."] = narrow
@@ -543,17 +669,43 @@ def expect_renamed(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
                 f"The node {old.name} reads {list(old.input)} and writes {list(old.output)}; now it reads {list(new.input)} and "
                 f"writes {list(new.output)}."
             )
-        if old.domain != "oplab" and (old.domain, old.op_type) != (new.domain, new.op_type):
-            raise WrongAnswer(f"The node {old.name} is no MyAdd, and became {new.domain or 'ai.onnx'}::{new.op_type}.")
-        if old.domain == "oplab" and new.domain == "oplab":
+        shown = f"{old.domain or 'ai.onnx'}::{old.op_type}"
+        if (old.domain, old.op_type) != ("oplab", "MyAdd"):
+            if (old.domain, old.op_type) != (new.domain, new.op_type):
+                raise WrongAnswer(
+                    f"The node {old.name} is {shown}, and became {new.domain or 'ai.onnx'}::{new.op_type}. Only nodes whose domain is "
+                    "oplab and whose type is MyAdd get another one."
+                )
+            if old != new:
+                raise WrongAnswer(f"The node {old.name} is {shown}, and was changed. Other nodes stay as they are.")
+        elif new.domain == "oplab":
             raise WrongAnswer(
                 f"The node {old.name} is still oplab::{new.op_type}. Kernels that onnx_op declares live in {CONTRIB} only: "
                 "a node reaches them with that domain."
             )
-        if old.domain == "oplab" and new.domain != CONTRIB:
+        elif new.domain != CONTRIB:
             raise WrongAnswer(
                 f"The node {old.name} is now {new.domain or 'ai.onnx'}::{new.op_type}, expected a node of {CONTRIB}."
             )
+        elif new.name != old.name:
+            raise WrongAnswer(f"The node {old.name} has the name {new.name!r} now. Names stay as they are.")
+    for what, old, new in (
+        ("inputs of the graph", before.graph.input, after.graph.input),
+        ("outputs of the graph", before.graph.output, after.graph.output),
+        ("model-local functions", before.functions, after.functions),
+    ):
+        if list(old) != list(new):
+            raise WrongAnswer(f"The {what} have changed: only the MyAdd nodes and the imports do.")
+    if graphs.opset(after) != graphs.opset(before):
+        raise WrongAnswer(
+            f"The model imported version {graphs.opset(before)} of ONNX's own operators, and now {graphs.opset(after) or 'none'}."
+        )
+    used = next((node for node in after.graph.node if graphs.opset(after, node.domain) is None), None)
+    if used is not None and used.domain != CONTRIB:
+        raise WrongAnswer(
+            f"The node {used.name} is of the domain {used.domain}, which the model does not import any more: every import that is "
+            "used stays."
+        )
     if graphs.opset(after, CONTRIB) is None:
         raise WrongAnswer(
             f"The model does not import {CONTRIB}: opset_import needs an entry for every domain that a node uses. ONNX Runtime "
@@ -573,6 +725,7 @@ class Host:
     outputs: tuple[str, ...]
     imports_oplab: bool = True
     has_function: bool = False
+    oplab_first: bool = False
 
 
 HOSTS = [
@@ -580,28 +733,35 @@ HOSTS = [
     Host("float, attributes left out", 20, ("both", "none", "alpha")),
     Host("double", 18, ("double_none", "double_beta", "double_both")),
     Host("float and double in one model, opset 21", 21, ("both", "none", "double_both", "double_beta")),
-    Host("opset 15", 15, ("alpha", "double_none")),
+    Host("opset 15, imported after oplab", 15, ("alpha", "double_none"), oplab_first=True),
     Host("oplab not imported", 17, ("both", "none"), imports_oplab=False),
-    Host("a model with a function of its own", 19, ("both", "alpha"), has_function=True),
+    Host("a model with functions of its own", 19, ("both", "alpha"), has_function=True),
 ]
 SHAPES = [(5, 3), (1, 1), (0, 4)]
 
 
 def host_model(host: Host, coefficients: Mapping[str, Coefficients]) -> onnx.ModelProto:
-    from onnx import helper
+    from onnx import helper, numpy_helper
 
     imports = {"": host.opset, **({"oplab": 1} if host.imports_oplab else {})}
+    if host.oplab_first:
+        imports = dict(sorted(imports.items(), reverse=True))
     functions = []
-    if host.has_function:
-        imports["helpers"] = 1
+    near = {"helpers": "MyAdd", "oplab": "Twice"} if host.has_function else {}
+    for domain, kind in near.items():  # the type of a MyAdd, and its domain
+        imports[domain] = 1
         body = [helper.make_node("Add", ["x", "x"], ["y"])]
-        functions = [
-            helper.make_function("helpers", "Twice", ["x"], ["y"], body, [helper.make_opsetid("", host.opset)])
-        ]
+        functions.append(helper.make_function(domain, kind, ["x"], ["y"], body, [helper.make_opsetid("", host.opset)]))
     model = my_add_model({name: coefficients[name] for name in host.outputs}, imports, functions)
-    if host.has_function:
-        model.graph.node.append(helper.make_node("Twice", ["a"], ["twice"], domain="helpers"))
-        model.graph.output.append(helper.make_tensor_value_info("twice", 1, ["n", "m"]))
+    for domain, kind in near.items():
+        model.graph.node.append(helper.make_node(kind, ["a"], [f"twice_{domain}"], domain=domain))
+        model.graph.output.append(helper.make_tensor_value_info(f"twice_{domain}", 1, ["n", "m"]))
+    number = numpy_helper.from_array(np.float32([0.1]), "number")
+    model.graph.initializer.append(number)
+    model.graph.node.append(helper.make_node("Add", [model.graph.input[0].name, "number_like"], ["more"]))
+    model.graph.node.insert(0, helper.make_node("CastLike", ["number", model.graph.input[0].name], ["number_like"]))
+    model.graph.output.append(model.graph.input[0])
+    model.graph.output[-1].name = "more"
     return model
 
 
@@ -633,7 +793,7 @@ def judge_function_my_add(v: Judge) -> None:
     with v.check("every domain is imported, by the model and by the function"):
         for host in HOSTS:
             with about(host.title):
-                expect_imports(models[host.title])
+                expect_imports(host_model(host, coefficients), models[host.title])
     if not v.ok:
         return
     with v.check("both attributes have their defaults, and the function reads them"):
@@ -677,6 +837,9 @@ def expect_function(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
             else "Nodes or their attributes were changed: leave the graph as it is, defaults belong into the function."
         )
         raise WrongAnswer(why)
+    for what in ("input", "output", "initializer"):
+        if list(getattr(before.graph, what)) != list(getattr(after.graph, what)):
+            raise WrongAnswer(f"The graph's {what} list has changed: leave the graph as it is.")
     missing = [name for name in kept if name not in found]
     if missing:
         raise WrongAnswer(f"The model had the function {missing[0]}, and lost it. Add yours to model.functions.")
@@ -688,7 +851,15 @@ def expect_function(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
         )
 
 
-def expect_imports(model: onnx.ModelProto) -> None:
+def expect_imports(before: onnx.ModelProto, model: onnx.ModelProto) -> None:
+    for entry in before.opset_import:
+        found = [other.version for other in model.opset_import if other.domain == entry.domain]
+        if found != [entry.version]:
+            shown = " and ".join(map(str, found)) or "none"
+            raise WrongAnswer(
+                f"The model imported version {entry.version} of {entry.domain or 'ai.onnx'}, and now imports {shown}: the imports that it "
+                "has stay, once each."
+            )
     function = my_add_function(model)
     have = {entry.domain if entry.domain != "ai.onnx" else "": entry.version for entry in function.opset_import}
     for node in function.node:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,8 @@ WORDS = (
     "reed",
 )
 CALLS, NAMES, ROUNDING = 12, 8, 1e-3
+LIMIT = "errors around the limit"
+AGAIN = "the whole, a second time"
 PHONE = 5e-6  # the least error that rounding makes: none is 0
 
 
@@ -47,11 +50,13 @@ PHONE = 5e-6  # the least error that rounding makes: none is 0
 
 
 def _record(c: Collect, name: str, call: Any, model: onnx.ModelProto, *args: Any) -> None:
-    """Call the learner's function on a copy and record the model that came, and whether the copy changed."""
+    """Call the learner's function on a copy and record the model that came, and whether the copy or a list has changed."""
     given = onnx.ModelProto()
     given.CopyFrom(model)
+    before = [list(arg) for arg in args]
     result = c.attempt(name, call, given, *args)
     c.value(f"{name}: changed", given.SerializeToString() != model.SerializeToString())
+    c.value(f"{name}: list changed", [list(arg) for arg in args] != before)
     c.value(f"{name}: type", type(result).__name__)
     if type(result) is onnx.ModelProto:
         path = c.scratch / f"{len(list(c.scratch.iterdir()))}.onnx"
@@ -69,6 +74,10 @@ def _returned(v: Judge, name: str) -> onnx.ModelProto:
         raise WrongAnswer(f"{name}: expected a ModelProto, got {shown}")
     if v.value(f"{name}: changed"):
         raise WrongAnswer(f"{name}: the model that was given has changed. Work on a copy: `copy.CopyFrom(model)`.")
+    if v.value(f"{name}: list changed"):
+        raise WrongAnswer(
+            f"{name}: the call has changed a list that it was given, inputs or outputs. Work on a copy: `list(inputs)`."
+        )
     return v.model(name)
 
 
@@ -111,7 +120,10 @@ def _expect_sorted(model: onnx.ModelProto, what: str) -> None:
 
 
 def _net(rng: np.random.Generator) -> onnx.ModelProto:
-    """Twelve nodes: two inputs, branches, an operator of the domain oplab, one with two outputs, one with an input left out."""
+    """14 nodes: two inputs, branches, an operator of the domain oplab, one with two outputs, one with an input left out.
+
+    Two nodes have no name, and one value holds booleans.
+    """
     words = [str(word) for word in rng.permutation(WORDS)]
     x, z = words.pop(), words.pop()
     nodes: list[onnx.NodeProto] = []
@@ -120,7 +132,8 @@ def _net(rng: np.random.Generator) -> onnx.ModelProto:
     def add(op: str, inputs: list[str], count: int = 1, domain: str = "", **attributes: Any) -> list[str]:
         made = [f"{words[-1]}{len(nodes)}_{k}" if count > 1 else f"{words[-1]}{len(nodes)}" for k in range(count)]
         words.insert(0, words.pop())
-        nodes.append(helper.make_node(op, inputs, made, f"{op.lower()}_{len(nodes)}", domain=domain, **attributes))
+        name = "" if op in ("Tanh", "Mul") else f"{op.lower()}_{len(nodes)}"  # in ONNX a node's name may be missing
+        nodes.append(helper.make_node(op, inputs, made, name, domain=domain, **attributes))
         return made
 
     def constant(*shape: int) -> str:
@@ -136,7 +149,9 @@ def _net(rng: np.random.Generator) -> onnx.ModelProto:
     [side] = add("Mul", [b, constant(4)])
     [sum1] = add("Add", [clipped, side])
     [far] = add("Sub", [a, sum1])
-    [relu] = add("LeakyRelu", [far], alpha=0.2)
+    [mask] = add("Greater", [far, z])
+    [kept] = add("Where", [mask, far, z])
+    [relu] = add("LeakyRelu", [kept], alpha=0.2)
     [again] = add("MatMul", [relu, constant(4, 4)])
     [end] = add("Add", [again, z])
     return _model(
@@ -153,14 +168,18 @@ def _cuts(model: onnx.ModelProto) -> dict[str, tuple[list[str], list[str]]]:
     """Inputs and outputs by name; the last ones name too little."""
     x, z = _names(model.graph.input)
     made = [name for node in model.graph.node for name in node.output]
-    a, b, mixed, half0, half1, joined, clipped, side, sum1, far, relu, again, end = made
+    a, b, mixed, half0, half1, joined, clipped, side, sum1, far, mask, kept, relu, again, end = made
     return {
         "the whole": ([x, z], [end, sum1]),
+        AGAIN: ([x, z], [end, sum1]),
         "behind the custom operator": ([mixed, b], [sum1]),
         "from the middle to a custom operator": ([a, z], [mixed]),
         "two outputs, in another order": ([half0, half1, side], [sum1, joined]),
         "an input that is not needed": ([relu, far, z], [end]),
         "a branch alone": ([z], [side]),
+        "an input of booleans": ([z, mask, far], [kept]),
+        "an input that is an output, too": ([clipped, side], [sum1, clipped]),
+        "one output of a node with two": ([mixed], [half1]),
         "one input missing": ([mixed], [sum1]),
         "both inputs missing": ([joined], [far]),
         "no input at all": ([], [end]),
@@ -173,7 +192,7 @@ def _needed(
     """The nodes that the outputs need, and the graph inputs that are missing."""
     wanted, nodes = set(outputs), []
     for node in reversed(model.graph.node):
-        if any(name in wanted and name not in inputs for name in node.output):
+        if any(name in wanted for name in node.output if name not in inputs):
             nodes.insert(0, node)
             wanted |= set(node.input)
     return nodes, [name for name in _names(model.graph.input) if name in wanted and name not in inputs]
@@ -183,7 +202,8 @@ def collect_extract(c: Collect) -> None:
     extract = c.function("extract")
     model = _net(c.rng)
     for name, (inputs, outputs) in _cuts(model).items():
-        _record(c, name, extract, model, list(inputs), list(outputs))
+        kind = tuple if name == "a branch alone" else list  # a Sequence is either
+        _record(c, name, extract, model, kind(inputs), kind(outputs))
 
 
 def judge_extract(v: Judge) -> None:
@@ -197,12 +217,14 @@ def judge_extract(v: Judge) -> None:
     parts: dict[str, onnx.ModelProto] = {}
     with v.check("returns a model of the values named"):
         for name, (inputs, outputs) in good.items():
-            part = _returned(v, name)
-            _expect_ends(name, part, inputs, outputs)
+            with _after_others(name):
+                part = _returned(v, name)
+                _expect_ends(name, part, inputs, outputs)
             parts[name] = part
     with v.check("has the nodes that are needed, and no others"):
         for name, part in parts.items():
-            _expect_nodes(name, part, model, *cuts[name])
+            with _after_others(name):
+                _expect_nodes(name, part, model, *cuts[name])
     with v.check("has the initialisers that are read"):
         for name, part in parts.items():
             _expect_initialisers(name, part, model, *cuts[name])
@@ -213,7 +235,7 @@ def judge_extract(v: Judge) -> None:
                     f"{name}: expected IR version {model.ir_version} and the imports {_imports(model)}, got {part.ir_version} and "
                     f"{_imports(part)}."
                 )
-            _expect_types(name, part)
+            _expect_types(name, part, _bool_values(model))
     if v.ok:
         with v.check("computes the same values"):
             for name, part in parts.items():
@@ -228,6 +250,20 @@ def judge_extract(v: Judge) -> None:
             missing = _needed(model, *cut)[1]
             if missing:
                 _expect_refusal(v, name, cut, missing)
+
+
+@contextmanager
+def _after_others(name: str) -> Iterator[None]:
+    """Say what is wrong if a call that was right before is not right any more."""
+    try:
+        yield
+    except WrongAnswer as error:
+        why = " The same call was right before: something is left over from it."
+        raise type(error)(f"{error}{why if name == AGAIN else ''}") from None
+
+
+def _called(node: onnx.NodeProto) -> str:
+    return node.name or f"{node.op_type} that makes {node.output[0]!r}"
 
 
 def _expect_ends(name: str, part: onnx.ModelProto, inputs: list[str], outputs: list[str]) -> None:
@@ -249,8 +285,8 @@ def _expect_nodes(
     wanted = _needed(model, inputs, outputs)[0]
     found = [node.SerializeToString() for node in part.graph.node]
     expected = [node.SerializeToString() for node in wanted]
-    extra = [node.name for node in part.graph.node if node.SerializeToString() not in expected]
-    lacking = [node.name for node in wanted if node.SerializeToString() not in found]
+    extra = [_called(node) for node in part.graph.node if node.SerializeToString() not in expected]
+    lacking = [_called(node) for node in wanted if node.SerializeToString() not in found]
     if lacking:
         raise WrongAnswer(f"{name}: {outputs} need the node {lacking[0]}, and the part does not have it as it was.")
     if extra:
@@ -260,7 +296,8 @@ def _expect_nodes(
         )
     if found != expected:
         raise WrongAnswer(
-            f"{name}: the nodes stand in another order, or twice: {_names(part.graph.node)}, expected {_names(wanted)}."
+            f"{name}: the nodes stand in another order, or twice: {[*map(_called, part.graph.node)]}, expected "
+            f"{[*map(_called, wanted)]}."
         )
 
 
@@ -280,16 +317,21 @@ def _expect_initialisers(
         raise WrongAnswer(f"{name}: an initialiser has changed.")
 
 
-def _expect_types(name: str, part: onnx.ModelProto) -> None:
+def _bool_values(model: onnx.ModelProto) -> set[str]:
+    return {name for node in model.graph.node if node.op_type == "Greater" for name in node.output}
+
+
+def _expect_types(name: str, part: onnx.ModelProto, booleans: Set[str]) -> None:
     for value in [*part.graph.input, *part.graph.output]:
         kind = value.type.tensor_type
         shape = [dim.dim_value or dim.dim_param for dim in kind.shape.dim]
         wide = 2 if "_" in value.name else 4
-        if kind.elem_type != TensorProto.FLOAT or shape != ["n", wide]:
+        wanted = TensorProto.BOOL if value.name in booleans else TensorProto.FLOAT
+        if kind.elem_type != wanted or shape != ["n", wide]:
             shown = f"{helper.tensor_dtype_to_np_dtype(kind.elem_type)}{shape}" if kind.elem_type else "no type"
+            expected = f"{helper.tensor_dtype_to_np_dtype(wanted)}['n', {wide}]"
             raise WrongAnswer(
-                f"{name}: {value.name!r} has {shown}, expected float32['n', {wide}]. Shape inference, value_info, inputs and outputs know "
-                "the types."
+                f"{name}: {value.name!r} has {shown}, expected {expected}. Shape inference, value_info, inputs and outputs know the types."
             )
 
 
@@ -323,11 +365,11 @@ class Compare:
         self.calls += 1
         if self.calls > CALLS:
             raise RuntimeError(f"compare was called for the {CALLS + 1}th time: {CALLS} calls are allowed.")
-        if len(names) > NAMES:
-            raise ValueError(f"compare takes at most {NAMES} names, but {len(names)} were given.")
         for name in names:
             if name not in self._errors:
                 raise ValueError(f"compare knows no value {name!r}: it takes the names of values that a node makes.")
+        if len(names) > NAMES:
+            raise ValueError(f"compare takes at most {NAMES} names, but {len(names)} were given.")
         return {name: self._errors[name] for name in names}
 
 
@@ -347,6 +389,17 @@ def _bugs(rng: np.random.Generator) -> Iterator[_Bug]:
     The fault is never the first node of several, and not the last where something behind it has to be wrong too. Where it comes after
     the twelfth, a search that takes one node after the other runs out of calls.
     """
+    order = rng.permutation(8).tolist()
+    kinds = rng.integers(3, size=100).tolist()
+    first, second = (int(rng.integers(low, low + 20)) for low in (12, 41))
+    third = second + 2 * int(rng.integers(2, 6))
+    for title, place, again in (
+        ("eight branches", first, False),
+        ("eight other branches", second, True),
+        ("the same model with another fault", third, True),
+    ):
+        model, wrong = _wide(order, kinds, place, again)
+        yield _Bug(title, model, place, _errors(rng, model, wrong, title))
     for title, count, first, last in (
         ("one node", 1, 0, 0),
         ("12 nodes", 12, 1, 11),
@@ -354,10 +407,47 @@ def _bugs(rng: np.random.Generator) -> Iterator[_Bug]:
         ("a NaN among 120 nodes", 120, CALLS, 118),
         ("300 nodes", 300, CALLS, 140),
         ("300 other nodes", 300, CALLS, 299),
+        ("the first of 40 nodes", 40, 0, 0),
+        ("the last of 40 nodes", 40, 39, 39),
+        (LIMIT, 40, 12, 37),
     ):
         place = int(rng.integers(first, last + 1))
         model, wrong = _branches(rng, count, place, hidden_at=149 if title == "300 nodes" else -1)
-        yield _Bug(title, model, place, _errors(rng, model, wrong, "NaN" in title))
+        yield _Bug(title, model, place, _errors(rng, model, wrong, title))
+
+
+def _wide(
+    order: Sequence[int], kinds: Sequence[int], place: int, again: bool
+) -> tuple[onnx.ModelProto, frozenset[str]]:
+    """Nodes in eight branches that meet at the end, and the values that a fault at ``place`` spoils, as in :func:`_branches`.
+
+    Args:
+        order: the branches; the fault is in the first.
+        kinds: one number below 3 for each node.
+        again: every second node is in the branch of the fault, so the wrong value is always among the two newest of the eight that
+            are still needed, and the model is the same for all even, or all odd, places. Else that branch rests after the fault, so
+            its value is soon the oldest of them.
+    """
+    nodes: list[onnx.NodeProto] = []
+    heads, wrong = ["x"] * 8, set()
+
+    def add(op: str, inputs: list[str]) -> str:
+        made = f"value_{len(nodes)}"
+        if len(nodes) == place or wrong.intersection(inputs):
+            wrong.add(made)
+        nodes.append(helper.make_node(op, inputs, [made], name=f"node_{len(nodes)}"))
+        return made
+
+    for step in range(len(kinds) - 7):
+        k = order[step % 8]
+        if step >= 8:
+            own = step % 2 == place % 2 if again else step == place
+            k = order[0] if own else order[1 + (step // 2 if again else step) % 7]
+        heads[k] = add(("Neg", "Softsign", "Tanh")[kinds[step]], [heads[k]])
+    last = heads[0]
+    for head in heads[1:]:
+        last = add("Add", [last, head])
+    return _model(nodes, [_value("x", ["n", 6])], [_value(last, ["n", 6])], []), frozenset(wrong)
 
 
 def _branches(
@@ -415,13 +505,18 @@ def _branches(
     return _model(nodes, [_value("x", ["n", 6])], [_value(last, ["n", 6])], used), frozenset(wrong)
 
 
-def _errors(rng: np.random.Generator, model: onnx.ModelProto, wrong: Set[str], nan: bool) -> dict[str, float]:
-    """What a phone would show: 50 times below the limit where a value is right, 10 times above it where it is wrong, or NaN."""
+def _errors(rng: np.random.Generator, model: onnx.ModelProto, wrong: Set[str], title: str) -> dict[str, float]:
+    """What a phone would show: 50 times below the limit where a value is right, 10 times above it where it is wrong, or NaN.
+
+    In the case :data:`LIMIT` a right value's error is exactly the limit, and a wrong one's is up to 1.4 times that.
+    """
     names = [node.output[0] for node in model.graph.node]
     small = PHONE * 4.0 ** rng.uniform(size=len(names))
     large = 10.0 ** rng.uniform(-2, 0, size=len(names))
+    if title == LIMIT:
+        small, large = np.full(len(names), ROUNDING), ROUNDING * rng.uniform(1.1, 1.4, len(names))
     return {
-        name: (math.nan if nan else float(large[k])) if name in wrong else float(small[k])
+        name: (math.nan if "NaN" in title else float(large[k])) if name in wrong else float(small[k])
         for k, name in enumerate(names)
     }
 
@@ -453,7 +548,7 @@ def judge_find_the_bug(v: Judge) -> None:
         return
     with v.check("names the first wrong node"):
         for bug in bugs:
-            _expect_node(bug, v.value(bug.title))
+            _expect_node(bug, v.value(bug.title), bugs)
     with v.check(f"needs at most {CALLS} calls"):
         for bug in bugs:
             calls = v.value(f"{bug.title}: calls")
@@ -461,24 +556,47 @@ def judge_find_the_bug(v: Judge) -> None:
                 raise WrongAnswer(f"{bug.title}: {calls} calls of compare, {CALLS} are allowed.")
 
 
-def _expect_node(bug: _Bug, answer: str) -> None:
+def _expect_node(bug: _Bug, answer: str, bugs: Sequence[_Bug]) -> None:
     name, nodes, errors = bug.title, list(bug.model.graph.node), bug.errors
     expected = nodes[bug.place]
     if answer == expected.name:
         return
     given = next(node for node in nodes if node.name == answer)
     error = errors[given.output[0]]
+    twin = next((other.title for other in bugs if other.model == bug.model and other is not bug), "")
+    kept = twin and any(other.title == twin and nodes[other.place].name == answer for other in bugs)
+    why = ""
+    if kept:
+        why = f" It is the first wrong node of {twin!r}, whose nodes have the same names: are errors kept from one call to the next?"
+    elif abs(nodes.index(given) - bug.place) == 1 and 0 < bug.place < len(nodes) - 1:
+        why = " The two are next to each other in the list: is the search one too far?"
+    elif bug.place in (0, len(nodes) - 1) and len(nodes) > 1:
+        why = f" It is the {'last' if bug.place else 'first'} one: any node can be the wrong one."
     if error <= ROUNDING:
-        after = " It stands in front of the fault." if nodes.index(given) < bug.place else " It lies in another branch."
+        early = nodes.index(given) < bug.place
+        if error == ROUNDING and not why:
+            why = " An error of exactly 1e-3 is rounding, too: error <= 1e-3." if early else f" {_above(bug)}"
+        elif not early and not why:
+            why = " After it the fault was not seen: ask for all values that are still needed, in every branch."
+        after = " It stands in front of the fault." if early else " It lies in another branch."
         raise WrongAnswer(
-            f"{name}: the result of {answer} is right (error {error:.1e}).{after} The first wrong node is {expected.name}."
+            f"{name}: the result of {answer} is right (error {error:.1e}).{after} The first wrong node is {expected.name}.{why}"
         )
     spoilt = next(entry for entry in given.input if not errors.get(entry, 0.0) <= ROUNDING)
-    nan = " An error of NaN is wrong, too, and `nan > 1e-3` is False." if any(map(math.isnan, errors.values())) else ""
+    if not why:
+        why = " Ask for all values that are still needed after a node: the fault may lie in a branch that fewer values do not show."
+        if any(map(math.isnan, errors.values())):
+            why = f" An error of NaN is wrong, too, and `nan > 1e-3` is False.{why}"
+        if name == LIMIT:
+            why = f" {_above(bug)}"
     raise WrongAnswer(
-        f"{name}: {answer} is wrong, but so is {spoilt!r}, which it reads. The first wrong node is {expected.name}.{nan} "
-        "Ask for all values that are still needed after a node: the fault may lie in a branch that one value alone does not show."
+        f"{name}: {answer} is wrong, but so is {spoilt!r}, which it reads. The first wrong node is {expected.name}.{why}"
     )
+
+
+def _above(bug: _Bug) -> str:
+    value = bug.model.graph.node[bug.place].output[0]
+    return f"The error of {value!r} is {bug.errors[value]:.3g}: whatever is above 1e-3 is wrong."
 
 
 # --- replace_subgraph
@@ -491,15 +609,20 @@ class _Builder:
         self.rng = rng
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
-        self.names = [f"{word}{i}" for i, word in enumerate(rng.permutation(WORDS).tolist() * 4)]
+        self.names = [
+            f"{word}{i}" for i, word in enumerate(WORDS * 4)
+        ]  # the same in each model: nothing may be kept by name
+        self.named = True  # in ONNX a node's name may be missing
 
     def node(self, op: str, *inputs: str, **attributes: Any) -> str:
         made = self.names.pop()
-        self.nodes.append(helper.make_node(op, list(inputs), [made], name=f"node_{made}", **attributes))
+        name = f"node_{made}" if self.named else None
+        self.nodes.append(helper.make_node(op, list(inputs), [made], name=name, **attributes))
         return made
 
-    def number(self, *shape: int) -> str:
-        value = np.full(shape, np.round(self.rng.normal() * 3, 3), np.float32)
+    def number(self, *shape: int, value: float | None = None) -> str:
+        drawn = np.round(self.rng.normal() * 3, 3)
+        value = np.full(shape, drawn if value is None else value, np.float32)
         self.constants.append(numpy_helper.from_array(value, f"number_{len(self.constants)}"))
         return self.constants[-1].name
 
@@ -515,18 +638,22 @@ def _models(rng: np.random.Generator) -> dict[str, onnx.ModelProto]:
     """Models by name, with what a graph of that kind calls for."""
     made: dict[str, onnx.ModelProto] = {}
 
-    def build(name: str, fill: Any, imports: dict[str, int] | None = None) -> None:
+    def build(name: str, fill: Any, imports: dict[str, int] | None = None, known: bool = True) -> None:
         builder = _Builder(rng)
         last = fill(builder)
         outputs = last if isinstance(last, list) else [last]
         inputs = [_value("a", ["n", 4]), _value("b", ["n", 4]), _value("row", [1, 4]), _value("m", ["k", 4])]
+        inputs += [_value("u", [None, 4]), _value("w", [None, 4]), _value("flat", [4])]
         read = {entry for node in builder.nodes for entry in node.input}
         model = _model(
             builder.nodes,
             [value for value in inputs if value.name in read],
-            [helper.make_tensor_value_info(output, TensorProto.FLOAT, None) for output in outputs],
+            [
+                helper.make_tensor_value_info(output, TensorProto.FLOAT, None if known else ["n", 4])
+                for output in outputs
+            ],
             builder.constants,
-            value_info=[_value(node.output[0], ["n", 4]) for node in builder.nodes if node.domain],
+            value_info=[_value(node.output[0], ["n", 4]) for node in builder.nodes if node.domain and known],
             imports=imports or {"": int(rng.integers(18, 22))},
         )
         made[name] = onnx.shape_inference.infer_shapes(model)
@@ -545,6 +672,14 @@ def _models(rng: np.random.Generator) -> dict[str, onnx.ModelProto]:
     build("products with a vector", lambda m: m.node("Add", m.node("Mul", "a", m.number(4)), m.scaled("b")))
     build("a number that others read", _number_shared)
     build("a domain that is imported already", _imported, {"": 20, "oplab": 1})
+    build("axes without names", lambda m: m.node("Add", m.group("u", "w"), m.node("Neg", "u")))
+    build("another rank", lambda m: m.group("a", "flat"))
+    build("shapes that cannot be inferred", _unknown, {"": 20, "oplab": 1}, known=False)
+    build("a difference", lambda m: m.node("Sub", m.scaled("a"), m.scaled("b")))
+    build("quotients", lambda m: m.node("Add", m.node("Div", "a", m.number()), m.node("Div", "b", m.number())))
+    build("three terms, and a domain that is not used", _three, {"": 19, "com.microsoft": 1})
+    build("the numbers 0 and 1", lambda m: m.node("Neg", _with_numbers(m, 0.0, 1.0)))
+    build("nodes without names", _unnamed)
     return made
 
 
@@ -562,6 +697,23 @@ def _number_shared(m: _Builder) -> str:
     number = m.number()
     total = m.node("Add", m.node("Mul", "a", number), m.scaled("b"))
     return m.node("Sub", total, number)
+
+
+def _unknown(m: _Builder) -> str:
+    return m.group(*(m.node("MyAdd", *ends, domain="oplab") for ends in (("a", "b"), ("b", "a"))))
+
+
+def _three(m: _Builder) -> str:
+    return m.node("Add", m.group("a", "b"), m.scaled("a"))
+
+
+def _with_numbers(m: _Builder, p: float, q: float) -> str:
+    return m.node("Add", m.node("Mul", m.number(value=p), "a"), m.node("Mul", "b", m.number(1, value=q)))
+
+
+def _unnamed(m: _Builder) -> str:
+    m.named = False
+    return m.group(m.node("Tanh", "a"), m.node("Relu", m.group("a", "b")))
 
 
 def _imported(m: _Builder) -> str:
@@ -617,8 +769,12 @@ def judge_replace_subgraph(v: Judge) -> None:
                     raise WrongAnswer(f"{name}: expected the graph {what} {wanted}, got {came}.")
             found[name] = got
     with v.check("replaces the groups that can go, and no others"):
+        gone: set[str] = set()
         for name, got in found.items():
-            _expect_groups(name, models[name], got)
+            _expect_groups(name, models[name], got, gone)
+            gone |= {node.output[0] for node in models[name].graph.node} - {
+                entry for node in got.graph.node for entry in node.output
+            }
     with v.check("the nodes stand in order"):
         for name, got in found.items():
             _expect_sorted(got, name)
@@ -636,7 +792,7 @@ def judge_replace_subgraph(v: Judge) -> None:
         with v.check("computes the same"):
             for name, got in found.items():
                 graphs.expect_valid(got)
-                sizes = {"n": int(v.rng.integers(2, 6)), "k": int(v.rng.integers(2, 6))}
+                sizes = {"": 3, "n": int(v.rng.integers(2, 6)), "k": int(v.rng.integers(2, 6))}
                 feeds = {
                     value.name: v.rng.normal(
                         size=[dim.dim_value or sizes[dim.dim_param] for dim in value.type.tensor_type.shape.dim]
@@ -650,7 +806,8 @@ def judge_replace_subgraph(v: Judge) -> None:
                     expect_close(right, left, name=f"{name}: {output}", rtol=1e-4, atol=1e-4)
 
 
-def _expect_groups(name: str, model: onnx.ModelProto, got: onnx.ModelProto) -> None:
+def _expect_groups(name: str, model: onnx.ModelProto, got: onnx.ModelProto, gone: Set[str]) -> None:
+    """Demand that the groups that can go are gone, and nothing else; ``gone`` are values that earlier models have lost."""
     groups = _groups(model)
     before = {node.output[0]: node for node in model.graph.node}
     after = {entry: node for node in got.graph.node for entry in node.output}
@@ -685,8 +842,10 @@ def _expect_groups(name: str, model: onnx.ModelProto, got: onnx.ModelProto) -> N
     products = {entry for result in groups for entry in before[result].input}
     for result, node in before.items():
         if result not in groups and result not in products and after.get(result) != node:
+            kept = " A value of this name went from another model before: is something kept from one call to the next?"
+            kept = kept if result in gone and result not in after else ""
             raise WrongAnswer(
-                f"{name}: the node {node.name}, which belongs to no group that can go, is missing or was changed."
+                f"{name}: the node {_called(node)}, which belongs to no group that can go, is missing or was changed.{kept}"
             )
         if result in products and result in after:
             raise WrongAnswer(f"{name}: the product {result!r} is still there, although it is not read any more.")
@@ -697,17 +856,28 @@ def _expect_groups(name: str, model: onnx.ModelProto, got: onnx.ModelProto) -> N
 
 
 def _why_not(model: onnx.ModelProto, result: str) -> str:
-    add = next((node for node in model.graph.node if node.output[0] == result), None)
+    makers = {entry: node for node in model.graph.node for entry in node.output}
+    add = makers.get(result)
+    if add is None or add.op_type != "Add":
+        return f"it was made by {add.op_type}, not by Add" if add is not None else "it was no Add"
     reads = Counter(name for node in model.graph.node for name in node.input) + Counter(_names(model.graph.output))
-    for name in add.input if add is not None and add.op_type == "Add" else ():
+    numbers = {tensor.name: tensor for tensor in model.graph.initializer}
+    values = []
+    for name in add.input:
+        product = makers.get(name)
+        if product is None or product.op_type != "Mul":
+            return f"{name!r} is made by {'no node' if product is None else product.op_type}, not by Mul"
         if reads[name] > 1:
             ends = name in _names(model.graph.output)
             return f"its product {name!r} is {'an output of the model' if ends else 'read by another node, too'}"
-    if add is None or add.op_type != "Add":
-        return "it was no Add"
-    return (
-        "one of its products is none with a single number, or the two values have shapes that are not known to be equal"
-    )
+        if not any(entry in numbers and math.prod(numbers[entry].dims) == 1 for entry in product.input):
+            return f"one of its products is none with a single number: {name!r}"
+        values += [entry for entry in product.input if entry not in numbers]
+    shapes = [
+        "unknown" if shape is None else str([dim if isinstance(dim, (int, str)) else "?" for dim in shape])
+        for shape in (_shape(model, value) for value in values)
+    ]
+    return f"its two values have shapes that are not known to be equal, {' and '.join(shapes)}"
 
 
 def _expect_clean(name: str, got: onnx.ModelProto) -> None:
