@@ -73,6 +73,17 @@ def test_a_likely_cause_is_added_when_it_fits():
     assert "2a + b" not in wrong(a, 3 * a + 2 * b, likely=causes)
 
 
+def test_a_likely_cause_of_integers_has_to_be_exact():
+    large = np.array([2**53, 7])
+    assert "one less" not in wrong(large, large + 1, likely={"The result is one less": large - 1})
+    assert "one less" in wrong(large - 1, large + 1, likely={"The result is one less": large - 1})
+
+
+def test_a_likely_cause_is_compared_with_the_callers_tolerance_also_where_that_is_0():
+    tiny = np.array([1e-8, 2e-8])
+    assert "twice" not in wrong(3 * tiny, tiny, atol=0.0, likely={"The result is twice as large": 2 * tiny})
+
+
 def test_tolerance_is_absolute_plus_relative():
     expected = np.array([1000.0, 0.0])
     assert difference(expected, expected + [0.9, 0.0], rtol=1e-3, atol=0).bad == 0
