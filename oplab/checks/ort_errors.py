@@ -1,7 +1,8 @@
 """What an exception of ONNX Runtime or of an exporter means, as a sentence for the learner.
 
 Every check that shows such an exception does it here: :func:`explained` for one that was recorded, :func:`sentence` for one that the
-judge has caught. The message is cut to its first paragraph and the likely cause follows.
+judge has caught. The message is cut to its first paragraph, without colours, boxes and advice to write to PyTorch's developers
+(:func:`oplab.checks.errors.shortened`), and the likely cause follows.
 
 What a message of ONNX Runtime means is the same in each chapter (:data:`RUNTIME`); a chapter passes what is special to its exercise,
 as a table of :data:`Causes`. Symbolic functions of the TorchScript path have :func:`symbolic_causes`, translations of the dynamo path
