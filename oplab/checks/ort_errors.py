@@ -88,13 +88,24 @@ def symbolic_causes(arguments: str = "", outputs: int = 1) -> Causes:
         "positional argument … translating": (
             f"The exporter calls a symbolic function with the graph context g, then one argument for each {each}"
         ),
-        "Couldn't export operator": "The symbolic function returned None: return the value of the last node.",
+        "Couldn't export operator": (
+            "The symbolic function returned None, or it wrote a node aten::…, which is PyTorch's own: return the value of the last node, "
+            "and name each node as ONNX does."
+        ),
+        "min() arg is an empty sequence": (
+            "No function is registered for that operator any more: its registration was taken away again."
+        ),
+        "must be Tensor, not torch._C.Value": (
+            'A function of torch takes tensors, and this is a value of the graph: g.op("Name", …) writes a node.'
+        ),
+        "'torch._C.Graph' object has no attribute": 'The graph context writes a node by g.op("Name", …).',
         "incorrect number of outputs": f"The symbolic function has to return {many}.",
         "Error casting results": "A symbolic function returns what g.op returned, not a number or a tensor.",
         "non-iterable torch._C.Value": f"{unpacked}: outputs=2 gives a tuple.",
         "'torch._C.Value' object is not subscriptable": f"{unpacked}.",
         "unsupported operand type": 'A value of the graph has no operators: write g.op("Mul", …) and the like.',
         "has no attribute 'dtype'": "The dtype of a value of the graph is x.type().dtype().",
+        "'torch._C.Value' object has no attribute": 'A value of the graph has no such method: g.op("Name", …) writes a node.',
         "must be suffixed with type": "An attribute is a keyword with the suffix of its type: alpha_f, axis_i, mode_s, value_t.",
         "Expected node type 'onnx::Constant'": (
             'A letter such as "i" asks for a constant, and this argument is a tensor: the letter of a tensor is "v".'
