@@ -63,6 +63,7 @@ def register(c: Collect, name: str) -> None:
     """Call the learner's function, which is to register a mapping, and record what is registered afterwards."""
     c.function(name)()
     c.value("registered", c.attempt("registered", exporting.registrations))
+    c.value("replaced", c.attempt("replaced", exporting.replaced, "aten::log10"))
 
 
 def sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
@@ -77,10 +78,12 @@ def exported(
     names: Sequence[str],
     arguments: str,
     outputs: Sequence[str] = ("out",),
+    used: Sequence[str] | None = None,
 ) -> onnx.ModelProto:
     """The model of a case, with what holds for each: its opset, inputs that are used and dynamic, its outputs.
 
     Args:
+        used: the inputs that an output depends on, if not all of them.
         operator: the PyTorch operator, ``aten::log10``; its mapping has to be the learner's. An empty text: nothing is registered.
         arguments: the arguments of its symbolic function, for messages.
     """
@@ -88,11 +91,13 @@ def exported(
     error = v.error(case.title)
     if error and error.type != "LearnerError":
         raise explained(error, case.title, _CAUSES, symbolic_causes(arguments, len(outputs)))
+    if operator:
+        exporting.expect_only_mine(v.value("replaced"))
     model = v.model(case.title)
     graphs.expect_opset(model, case.opset)
     graphs.expect_inputs(model, names)
     graphs.expect_outputs(model, outputs)
-    graphs.expect_used(model, names)
+    graphs.expect_used(model, names if used is None else used)
     for name in names:
         graphs.expect_dynamic(model, name, range(len(case.shape)))
     return model
@@ -252,13 +257,41 @@ def _my_add_cases(rng: np.random.Generator, dtypes: Sequence[str]) -> list[Case]
         cases.append(Case(13, dtype, (), (alpha, beta), f"my_add(a, b, {alpha}, {beta})"))
     alpha, beta = _coefficients(rng)
     cases.append(Case(17, "float64", (2, 1, 3), (alpha, beta), f"my_add(a, b, {alpha}, {beta})"))
+    alpha, beta = _coefficients(rng)
+    cases.append(Case(11, "float32", (2, 3), (alpha,), f"my_add(a, b, {alpha})"))
+    cases.append(Case(14, "float32", (2, 3), (None, beta), f"my_add(a, b, beta={beta})"))
+    cases.append(Case(10, "float32", (2, 3), (0.0, beta), f"my_add(a, b, 0.0, {beta})"))
+    cases.append(Case(18, "float64", (2, 3), (1 / 3, 1.0), "my_add(a, b, 1 / 3, 1.0)"))
+    alpha, beta = _coefficients(rng)
+    first = _coefficients(rng)
+    text = f"my_add(my_add(a, b, {first[0]}, {first[1]}), b, {alpha}, {beta})"
+    cases.append(Case(13, "float32", (2, 3), (*first, alpha, beta), text))
     return cases
+
+
+def _calls(case: Case) -> list[tuple[float, float]]:
+    """The alpha and beta of each call in a case."""
+    given = case.numbers
+    if len(given) == 4:
+        return [(given[0], given[1]), (given[2], given[3])]
+    alpha, beta = (*given, None, None)[:2]
+    return [(3.0 if alpha is None else alpha, 2.0 if beta is None else beta)]
 
 
 def _my_add_function(case: Case) -> Callable[..., Any]:
     import torch
 
-    return lambda a, b: torch.ops.oplab.my_add(a, b, *case.numbers)
+    my_add = torch.ops.oplab.my_add
+    if len(case.numbers) == 4:
+        return lambda a, b: my_add(my_add(a, b, *case.numbers[:2]), b, *case.numbers[2:])
+    if case.numbers[:1] == (None,):
+        return lambda a, b: my_add(a, b, beta=case.numbers[1])
+    return lambda a, b: my_add(a, b, *case.numbers)
+
+
+def _used(case: Case) -> str:
+    """The inputs that the result depends on: 0 times a need not be computed."""
+    return "b" if case.numbers[:1] == (0.0,) else "ab"
 
 
 def _pair(rng: np.random.Generator, size: tuple[int, ...], dtype: str) -> dict[str, np.ndarray]:
@@ -270,36 +303,81 @@ _MY_ADD_ARGUMENTS = "g, a, b, alpha, beta"
 
 
 def _expect_sum(
-    got: np.ndarray, a: np.ndarray, b: np.ndarray, alpha: float, beta: float, call: str, attribute: bool
+    got: np.ndarray, a: np.ndarray, b: np.ndarray, cases: Sequence[Case], case: Case, attribute: bool
 ) -> None:
-    """``alpha a + beta b``; in a plugin the coefficients are attributes, and a FLOAT attribute is a float32."""
+    """``alpha a + beta b``; in a plugin the coefficients are attributes, and a FLOAT attribute is a float32.
 
-    def weighted(s: float, t: float) -> np.ndarray:
-        return s * a.astype(np.float64) + t * b.astype(np.float64)
+    Args:
+        cases: all cases in the order of their exports.
+    """
+
+    def weighted(*calls: tuple[float, float]) -> np.ndarray:
+        """In float64; a second call takes the result of the first one instead of a."""
+        wide = a.astype(np.float64)
+        for s, t in calls:
+            wide = s * wide + t * b.astype(np.float64)
+        return wide
+
+    def each(change: Callable[[float, float], tuple[float, float]]) -> np.ndarray:
+        return weighted(*(change(alpha, beta) for alpha, beta in calls))
 
     def single(number: float) -> float:
         return float(np.float32(number))
 
-    right = weighted(single(alpha), single(beta)) if attribute else weighted(alpha, beta)
+    calls = _calls(case)
+    right = each(lambda s, t: (single(s), single(t))) if attribute else weighted(*calls)
     likely = {
-        "This is 2a + b, the operator of another text: my_add is alpha a + beta b.": weighted(2, 1),
-        "This is 3a + 2b, the defaults, although the call gives other coefficients: they arrive as the last two arguments.": weighted(
-            3, 2
+        "This is 2a + b, the operator of another text: my_add is alpha a + beta b.": each(lambda s, t: (2, 1)),
+        "This is 3a + 2b, the defaults, although the call gives other coefficients: they arrive as the last two arguments.": each(
+            lambda s, t: (3, 2)
         ),
-        "alpha and beta are swapped.": weighted(beta, alpha),
-        'alpha and beta have lost what stands behind the point: "i" in parse_args truncates a float without a word.': weighted(
-            int(alpha), int(beta)
+        "alpha and beta are swapped.": each(lambda s, t: (t, s)),
+        'alpha and beta have lost what follows the point: "i" in parse_args truncates a float without a word.': each(
+            lambda s, t: (int(s), int(t))
         ),
-        "This is a + b: alpha and beta are missing.": weighted(1, 1),
-        "alpha is missing.": weighted(1, beta),
-        "beta is missing.": weighted(alpha, 1),
+        "This is a + b: alpha and beta are missing.": each(lambda s, t: (1, 1)),
+        "alpha is missing.": each(lambda s, t: (1, t)),
+        "beta is missing.": each(lambda s, t: (s, 1)),
+        "alpha is 3, its default, and not what the call says; a 0 is a coefficient too.": each(lambda s, t: (3, t)),
+        "beta is 2, its default, and not what the call says; a 0 is a coefficient too.": each(lambda s, t: (s, 2)),
+        "alpha is the factor of b, too.": each(lambda s, t: (s, s)),
+        "beta is the factor of a, too.": each(lambda s, t: (t, t)),
+        "This is alpha a - beta b.": each(lambda s, t: (s, -t)),
+        "This is (alpha + beta) (a + b).": each(lambda s, t: (s + t, s + t)),
+        "The coefficients are added to a and b instead of multiplied.": a.astype(np.float64) + b + sum(calls[0]),
+        "alpha a is multiplied by beta b instead of added.": calls[0][0] * calls[0][1] * a.astype(np.float64) * b,
+        "The coefficients went through float16: it has three digits.": each(
+            lambda s, t: (float(np.float16(s)), float(np.float16(t)))
+        ),
     }
+    if len(calls) == 2:
+        likely["The second call has the coefficients of the first one."] = weighted(calls[0], calls[0])
+        likely["The first call has the coefficients of the second one."] = weighted(calls[1], calls[1])
+    before = [_calls(other) for other in cases[: cases.index(case)]]
+    for other in [before[:1], before[-1:]] if len(calls) == 1 else []:
+        for (stale,) in other:
+            likely[f"These are {stale[0]} and {stale[1]}, the coefficients of an earlier export of this process."] = (
+                weighted(stale)
+            )
+    for digits in (1, 2, 3, 4, 6):
+        likely[f"The coefficients are rounded to {digits} decimals."] = each(
+            lambda s, t, n=digits: (round(s, n), round(t, n))
+        )
     if not attribute and got.dtype == np.float64:
         likely["The coefficients were float32 once and lost digits. As they arrive, they are float64 constants."] = (
-            weighted(single(alpha), single(beta))
+            each(lambda s, t: (single(s), single(t)))
         )
     rtol, atol = _MY_ADD_TOLERANCE[str(a.dtype)]
-    expect_close(got, right.astype(a.dtype), name=f"{call} of {describe(a)}", rtol=rtol, atol=atol, likely=likely)
+    close = np.allclose(got, right, rtol=1e-5, atol=1e-5)
+    likely = {text: wrong for text, wrong in likely.items() if not np.allclose(wrong, right, rtol=rtol, atol=atol)}
+    try:
+        expect_close(
+            got, right.astype(a.dtype), name=f"{case.call} of {describe(a)}", rtol=rtol, atol=atol, likely=likely
+        )
+    except WrongAnswer as error:
+        if not close or any(text in str(error) for text in likely):
+            raise
+        raise WrongAnswer(f"{error} The numbers are right to about 7 digits, as if something were a float32.") from None
 
 
 def _expect_dtype(got: np.ndarray, dtype: str) -> None:
@@ -323,7 +401,7 @@ def judge_my_add(v: Judge) -> None:
     with v.check("valid graphs of standard operators from opset 9 on"):
         for case in cases:
             with about(case.title):
-                models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS)
+                models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS, used=_used(case))
                 expect_standard(model)
                 expect_valid(model)
     if not v.ok:
@@ -337,7 +415,7 @@ def judge_my_add(v: Judge) -> None:
                     if str(got.dtype) != case.dtype:
                         expect_no_cast(models[case])
                     _expect_dtype(got, case.dtype)
-                    _expect_sum(got, *feeds.values(), *(case.numbers or (3.0, 2.0)), case.call, attribute=False)
+                    _expect_sum(got, feeds["a"], feeds["b"], cases, case, attribute=False)
     with v.check("no Cast"):
         for case in cases:
             with about(case.title):
@@ -361,16 +439,17 @@ def judge_plugin(v: Judge) -> None:
         for case in cases:
             with about(case.title):
                 models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS)
-                _expect_my_add_node(model, *(case.numbers or (3.0, 2.0)))
+                earlier = [number for other in cases[: cases.index(case)] for call in _calls(other) for number in call]
+                _expect_my_add_nodes(model, _calls(case), earlier)
                 _expect_casts(model, case)
                 expect_valid(model)
+                _expect_any_size(model)
     if not v.ok:
         return
     with v.check("the type of the node's output stands in the graph"):
         for case in cases:
-            if case.dtype == "float16":
-                with about(case.title):
-                    _expect_typed(models[case])
+            with about(case.title):
+                _expect_typed(models[case])
     with v.check("alpha a + beta b from the course's kernel, at sizes that were not exported"):
         for case in cases:
             for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
@@ -378,42 +457,86 @@ def judge_plugin(v: Judge) -> None:
                     feeds = _pair(v.rng, size, case.dtype)
                     (got,) = run(models[case], case, feeds)
                     _expect_dtype(got, case.dtype)
-                    _expect_sum(got, *feeds.values(), *(case.numbers or (3.0, 2.0)), case.call, attribute=True)
+                    _expect_sum(got, feeds["a"], feeds["b"], cases, case, attribute=True)
 
 
-def _expect_my_add_node(model: onnx.ModelProto, alpha: float, beta: float) -> None:
+def _expect_my_add_nodes(
+    model: onnx.ModelProto, calls: Sequence[tuple[float, float]], earlier: Sequence[float]
+) -> None:
+    """One node for each call, with its coefficients; ``earlier`` are those of the exports before."""
     _expect_translated(model)
     found = graphs.ops(model)
     if "MyAdd" in found:
         raise WrongAnswer(
             "The node is MyAdd of ONNX's own domain, which has no such operator: its name needs its domain, oplab::MyAdd."
         )
-    graphs.expect_ops(model, {"oplab::MyAdd": 1})
+    graphs.expect_ops(model, {"oplab::MyAdd": len(calls)})
     if graphs.opset(model, "oplab") is None:
         raise WrongAnswer("The model does not import the domain oplab.")
-    (node,) = (node for node in every_node(model) if node.op_type == "MyAdd")
+    made = [node for node in every_node(model) if node.op_type == "MyAdd"]
+    for number, (node, (alpha, beta)) in enumerate(zip(made, calls, strict=True), start=1):
+        with about(f"MyAdd node {number} of {len(made)}" if len(made) > 1 else ""):
+            others = [*earlier, *(other for call in calls if len(calls) > 1 for other in call)]
+            _expect_my_add_node(model, node, alpha, beta, others)
+
+
+def _expect_my_add_node(
+    model: onnx.ModelProto, node: onnx.NodeProto, alpha: float, beta: float, others: Sequence[float]
+) -> None:
     if len(node.input) != 2:
         raise WrongAnswer(
             f"MyAdd has {len(node.input)} inputs, expected 2: a and b. alpha and beta are attributes, written with the suffix _f."
         )
-    for name, number in (("alpha", alpha), ("beta", beta)):
-        wanted, held = float(np.float32(number)), nodes.attributes(node)
+    held = nodes.attributes(node)
+    for name in ("alpha", "beta"):
         if name not in held:
             raise WrongAnswer(
                 f"MyAdd has no attribute {name}; it has {', '.join(sorted(held)) or 'none'}. The kernel would take its default."
             )
-        kind, value = nodes.attribute_types(node)[name], held[name]
+        kind = nodes.attribute_types(node)[name]
         if kind != "FLOAT":
             raise WrongAnswer(
                 f"The attribute {name} is of type {kind}, expected FLOAT: the suffix _f and a single Python float."
             )
+    found = [_source(model, name) for name in node.input]
+    if found == ["b", "a"]:
+        raise WrongAnswer("The inputs of MyAdd are b, a: the first one is multiplied by alpha, so the order is a, b.")
+    if (held["alpha"], held["beta"]) == (np.float32(beta), np.float32(alpha)) != (np.float32(alpha), np.float32(beta)):
+        raise WrongAnswer(f"alpha and beta are swapped: the node has alpha={beta:g} and beta={alpha:g}.")
+    for name, number, default in (("alpha", alpha, 3.0), ("beta", beta, 2.0)):
+        wanted, value = float(np.float32(number)), held[name]
         if value != wanted:
-            cause = (
-                ' "i" in parse_args truncates a float without a word.'
-                if value == int(number)
-                else " Other coefficients stand in the call: they arrive as the last two arguments."
+            cause = ""
+            if value == int(number) and number:
+                cause = ' "i" in parse_args truncates a float without a word.'
+            elif number == 0 and value == default:
+                cause = " 0 is a coefficient too: `or` takes it for a missing one."
+            elif value == default:
+                cause = " That is the default: the coefficients of the call arrive as the last two arguments."
+            elif abs(value - wanted) < 0.06:
+                cause = " It was rounded."
+            elif value in (np.float32(other) for other in others):
+                cause = " That is a coefficient of an earlier call: the symbolic function keeps something between two calls."
+            raise WrongAnswer(f"The attribute {name} is {value:.7g}, the call says {number:.7g}.{cause}")
+
+
+def _source(model: onnx.ModelProto, name: str) -> str:
+    """Where a value comes from, before Casts and Identities."""
+    makers = {output: node for node in model.graph.node for output in node.output}
+    while name in makers and makers[name].op_type in ("Cast", "Identity"):
+        name = makers[name].input[0]
+    return name
+
+
+def _expect_any_size(model: onnx.ModelProto) -> None:
+    """No value has a fixed axis: all axes of the inputs have names. The type of an own node is believed as it was set."""
+    for value in [*model.graph.output, *model.graph.value_info]:
+        fixed = [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]
+        if fixed:
+            raise WrongAnswer(
+                f"The graph declares the fixed size {fixed[0]} for {value.name!r}, that of the example, and the inputs are dynamic: "
+                "the type of a value of the graph, a.type(), keeps the axes; the type of the original node has the traced sizes."
             )
-            raise WrongAnswer(f"The attribute {name} is {value:g}, the call says {number:g}.{cause}")
 
 
 def _expect_casts(model: onnx.ModelProto, case: Case) -> None:
@@ -440,19 +563,19 @@ def _expect_casts(model: onnx.ModelProto, case: Case) -> None:
 def _expect_typed(model: onnx.ModelProto) -> None:
     import onnx
 
-    (node,) = (node for node in every_node(model) if node.op_type == "MyAdd")
-    kinds = [value.type.tensor_type.elem_type for value in model.graph.value_info if value.name == node.output[0]]
-    kind = kinds[0] if kinds else 0
-    if kind == 0:
-        raise WrongAnswer(
-            "The type of MyAdd's output is unknown in the graph: ONNX has no rule for a foreign operator. Say it with setType, "
-            "for example with the type() of an input of the node."
-        )
-    if kind != onnx.TensorProto.FLOAT:
-        raise WrongAnswer(
-            f"The graph says that MyAdd's output is {onnx.TensorProto.DataType.Name(kind)}, but the node is fed FLOAT: "
-            "setType has to take the type of what the node gets, not of what the function got."
-        )
+    typed = {value.name: value.type.tensor_type.elem_type for value in [*model.graph.value_info, *model.graph.output]}
+    for node in (node for node in every_node(model) if node.op_type == "MyAdd"):
+        kind = typed.get(node.output[0], 0)
+        if kind == 0:
+            raise WrongAnswer(
+                "The type of MyAdd's output is unknown in the graph: ONNX has no rule for a foreign operator. Say it with setType, "
+                "for example with the type() of an input of the node."
+            )
+        if kind not in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
+            raise WrongAnswer(
+                f"The graph says that MyAdd's output is {onnx.TensorProto.DataType.Name(kind)}, but the node is fed FLOAT: "
+                "setType has to take the type of what the node gets, not of what the function got."
+            )
 
 
 # --- clip ----------------------------------------------------------------------------------------------------------
