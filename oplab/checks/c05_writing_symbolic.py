@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -607,7 +607,20 @@ def _clip_cases(rng: np.random.Generator) -> list[Case]:
     add(13, "int32", None, int(rng.integers(2, 7)))
     add(10, "float32", *bounds(), shape=())
     add(13, "float32", *bounds(), shape=())
+    add(10, "float32", -int(rng.integers(2, 7)), 0)
+    add(13, "float32", -int(rng.integers(2, 7)), 0)
+    add(12, "int32", -int(rng.integers(2, 7)), None)
+    # Bounds that only the dtype of x holds: 0.1 is not a float32, and 2^53 + 1 is no float64.
+    for opset in (11, 13):
+        add(opset, "float64", -0.1, 1 / 3)
+    add(13, "int64", -(2**53) - 1, 2**53 + 1)
     return cases
+
+
+def _clip_twice_cases() -> list[Case]:
+    """Two Clips in one model, a Neg between them: each has its own bounds."""
+    numbers = (-2.0, 3.5, -1.5, 0.25)
+    return [Case(opset, "float32", (2, 3), numbers, "clip(-clip(x, -2, 3.5), -1.5, 0.25)") for opset in (10, 13)]
 
 
 def collect_clip(c: Collect) -> None:
@@ -622,7 +635,13 @@ def collect_clip(c: Collect) -> None:
 
         symbolic = staticmethod(answer)
 
-    collect(c, _clip_cases(c.rng), lambda case: lambda x: MyClip.apply(x, *case.numbers), "x")
+    def function(case: Case) -> Callable[..., Any]:
+        if len(case.numbers) == 4:
+            return lambda x: MyClip.apply(-MyClip.apply(x, *case.numbers[:2]), *case.numbers[2:])
+        return lambda x: MyClip.apply(x, *case.numbers)
+
+    cases = _clip_cases(c.rng)
+    collect(c, [*cases, *_clip_twice_cases()], function, "x")
 
 
 def judge_clip(v: Judge) -> None:
@@ -652,9 +671,22 @@ def judge_clip(v: Judge) -> None:
                 continue  # ONNX Runtime has no such kernel
             for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
                 with about(case.title):
-                    x = np.asarray(v.rng.uniform(-9, 9, size=size)).astype(case.dtype)
+                    reach = max(9, *(2 * abs(number) for number in case.numbers if number is not None))
+                    x = np.asarray(v.rng.uniform(-reach, reach, size=size)).astype(case.dtype)
                     (got,) = run(models[case], case, {"x": x})
                     expect_close(got, x.clip(*case.numbers).astype(case.dtype), name=f"clip of {describe(x)}")
+        for case in _clip_twice_cases():
+            with about(case.title):
+                model = exported(v, case, "", "x", "g, x, low, high")
+                first, second = case.numbers[:2], case.numbers[2:]
+                x = np.asarray(v.rng.uniform(-9, 9, size=sizes(v.rng, 2))).astype(case.dtype)
+                (got,) = run(model, case, {"x": x})
+                right = x.clip(*first) * np.float32(-1)
+                likely = {
+                    "Both have the bounds of the first call.": right.clip(*first),
+                    "Both have the bounds of the second call.": (-x.clip(*second)).clip(*second),
+                }
+                expect_close(got, right.clip(*second), name=f"both clips of {describe(x)}", likely=likely)
 
 
 def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
@@ -672,9 +704,13 @@ def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
                     raise WrongAnswer(f"{name} is None and has to be left out; the graph has {name}={held[name]}.")
                 continue
             if name not in held:
-                raise WrongAnswer(
-                    f"Clip has no attribute {name}; it has {', '.join(held) or 'none'}. Up to opset 10 the bounds are min and max."
+                bound = "low" if name == "min" else "high"
+                cause = (
+                    f" 0 is a bound too: `if {bound}` is false for it, `if {bound} is not None` is true."
+                    if number == 0
+                    else " Up to opset 10 the bounds are min and max."
                 )
+                raise WrongAnswer(f"Clip has no attribute {name}; it has {', '.join(held) or 'none'}.{cause}")
             kind = nodes.attribute_types(node)[name]
             if kind != "FLOAT" or held[name] != number:
                 raise WrongAnswer(f"The attribute {name} is {kind} {held[name]}, expected FLOAT {float(number):g}.")
@@ -703,13 +739,20 @@ def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
         if str(tensor.dtype) != case.dtype:
             cause = "A Python int becomes an int64: " if tensor.dtype == np.int64 else ""
             raise WrongAnswer(
-                f"{name} is {describe(tensor)} and x is {case.dtype}: Clip needs one dtype. {cause}The exporter mends the constants of "
+                f"{name} is {describe(tensor)} and x is {case.dtype}: Clip needs one dtype. {cause}The exporter converts the constants of "
                 f"Mul and Add, not those of Clip; {_NO_NUMBERS}."
             )
         if tensor.shape != ():
             raise WrongAnswer(f"{name} is {describe(tensor)}; a bound of Clip is a tensor without axes, expected [].")
-        if tensor != number:
-            raise WrongAnswer(f"{name} is {tensor} in the graph, expected {number}.")
+        if tensor != np.asarray(number, case.dtype):
+            cause = ""
+            if tensor.dtype == np.float64 and tensor == np.float32(number):
+                cause = f" It was a float32 once: give torch.tensor the dtype when it makes the tensor; {_NO_NUMBERS}."
+            elif tensor.dtype == np.int64 and tensor == np.int64(float(number)):
+                cause = " It was a float once, which holds integers up to 2^53 alone."
+            elif tensor.dtype == np.int64 and tensor == np.int64(np.float32(number)):
+                cause = " It was a float32 once, which holds integers up to 2^24 alone."
+            raise WrongAnswer(f"{name} is {tensor!s} in the graph, expected {number!r}.{cause}")
 
 
 # --- dtypes --------------------------------------------------------------------------------------------------------
@@ -745,11 +788,13 @@ def judge_dtypes(v: Judge) -> None:
     with v.check("at 1, at 0 and below it"):
         for case in DTYPES:
             with about(case.title):
-                numbers = [1.0, 0.0, -2.0, np.inf, np.nan] if case.shape else [0.0]
+                ends = _ENDS[case.dtype]  # an epsilon that is added to x, or a bound, shows at the small one
+                numbers = [1.0, 0.0, -2.0, *ends, np.inf, np.nan] if case.shape else [0.0]
                 x = np.array(numbers, case.dtype).reshape((-1,) + (1,) * (len(case.shape) - 1) if case.shape else ())
                 _expect_log10(models[case], case, x, f"log10 of {numbers}")
 
 
+_ENDS = {"float16": (6.2e-5, 6e4), "float32": (1e-37, 1e38), "float64": (1e-300, 1e300)}
 _LOG10_TOLERANCE = {"float16": (1e-2, 5e-3), "float32": (1e-5, 1e-5), "float64": (1e-12, 1e-12)}
 
 
@@ -760,10 +805,37 @@ def _expect_log10(model: onnx.ModelProto, case: Case, x: np.ndarray, name: str) 
     with np.errstate(all="ignore"):
         wide = np.log(x.astype(np.float64))
         right = np.log10(x.astype(np.float64)).astype(x.dtype)
+        likely = _likely_log10(x, wide, case)
+    rtol, atol = _LOG10_TOLERANCE[case.dtype]
+    likely = {
+        text: wrong for text, wrong in likely.items() if not np.allclose(wrong, right, rtol, atol, equal_nan=True)
+    }
+    try:
+        expect_close(got, right, name=name, rtol=rtol, atol=atol, likely=likely)
+    except WrongAnswer as error:
+        with np.errstate(all="ignore"):
+            ratio = (got / right)[np.isfinite(right) & (right != 0)]
+        near = case.dtype == "float64" and ratio.size > 1 and np.abs(ratio - 1).max() < 1e-4
+        if not near or any(words in str(error) for words in likely):
+            raise
+        cause = (
+            "The numbers are nearly right: the constant has too few digits. math.log(10) has all."
+            if np.ptp(ratio) < 1e-12  # one factor for all
+            else "The numbers are nearly right, but not by one factor, so it is not the constant."
+        )
+        raise WrongAnswer(f"{error} {cause}") from None
+
+
+def _likely_log10(x: np.ndarray, wide: np.ndarray, case: Case) -> dict[str, np.ndarray]:
+    """Wrong results by their cause; ``wide`` is the natural logarithm in float64."""
     likely = {
         "This is the natural logarithm.": wide,
         "This is log2.": wide / math.log(2),
         "The natural logarithm is multiplied by ln 10 instead of divided.": wide * math.log(10),
+        "This is ln 10 / ln x: the two are the wrong way round.": math.log(10) / np.where(wide == 0, np.nan, wide),
+        "This is log10 of x + 1.": np.log10(1 + np.maximum(x.astype(np.float64), -1)),
+        "This is log10 of |x|: below 0 the logarithm is NaN.": np.log10(np.abs(x.astype(np.float64))),
+        "The natural logarithm is divided by 10 instead of ln 10.": wide / 10,
     }
     if case.dtype == "float64":
         likely["This is what ln 10 in float32 gives: the digits were lost before the constant became a double."] = (
@@ -773,16 +845,7 @@ def _expect_log10(model: onnx.ModelProto, case: Case, x: np.ndarray, name: str) 
             wide * float(np.float32(1 / math.log(10)))
         )
         likely["This is what log10(e) with few digits gives."] = wide * 0.4342944819
-    rtol, atol = _LOG10_TOLERANCE[case.dtype]
-    try:
-        expect_close(got, right, name=name, rtol=rtol, atol=atol, likely=likely)
-    except WrongAnswer as error:
-        near = case.dtype == "float64" and np.allclose(got, right, rtol=1e-4, atol=1e-4, equal_nan=True)
-        if not near or any(words in str(error) for words in likely):
-            raise
-        raise WrongAnswer(
-            f"{error} The numbers are nearly right: the constant has too few digits. math.log(10) has all."
-        ) from None
+    return likely
 
 
 # --- kthvalue ------------------------------------------------------------------------------------------------------
@@ -804,6 +867,9 @@ def _kth_cases(rng: np.random.Generator) -> list[Case]:
         add(12, dtype, (4, 5, 3), -2, True)
     add(13, "float32", (5,), 0, False)
     add(13, "float32", (5,), -1, True)
+    for k, shape in ((1, (4, 5)), (130, (2, 140))):
+        cases.append(Case(13, "float32", shape, (k, 1, False), f"kthvalue(x, {k}, 1, False)"))
+    cases.append(Case(13, "float32", (4, 5), (2, -1, False), "kthvalue(x, 2)"))
     return cases
 
 
@@ -811,7 +877,8 @@ def collect_kthvalue(c: Collect) -> None:
     import torch
 
     def function(case: Case) -> Callable[..., Any]:
-        return lambda x: tuple(torch.kthvalue(x, *case.numbers))
+        given = case.numbers[:1] if case.call == "kthvalue(x, 2)" else case.numbers
+        return lambda x: tuple(torch.kthvalue(x, *given))
 
     register(c, "kthvalue")
     collect(c, _kth_cases(c.rng), function, "x", _KTH_OUTPUTS)
@@ -837,11 +904,11 @@ def judge_kthvalue(v: Judge) -> None:
     with v.check("the k-th value and its index, at sizes that were not exported"):
         for case in cases:
             size = list(sizes(v.rng, len(case.shape)))
-            size[case.numbers[1]] += (
-                3  # 7 or more: then the k-th largest is neither the k-th smallest nor the one after it
-            )
+            # 7 or more: then the k-th largest is neither the k-th smallest nor the one after it
+            size[case.numbers[1]] += 3 if case.numbers[0] < 4 else case.numbers[0]
+            earlier = {other.numbers[0] for other in cases[: cases.index(case)]}
             with about(case.title):
-                _expect_kth(models[case], case, tuple(size), v.rng)
+                _expect_kth(models[case], case, tuple(size), v.rng, earlier)
     with v.check("sizes that just fit, and an empty tensor"):
         for case in cases:
             k, dim, _ = case.numbers
@@ -851,8 +918,9 @@ def judge_kthvalue(v: Judge) -> None:
                 _expect_kth(models[case], case, tuple(exact), v.rng)
                 if len(case.shape) > 1:
                     other = 0 if dim not in (0, -len(case.shape)) else 1
-                    exact[other] = 0
-                    _expect_kth(models[case], case, tuple(exact), v.rng)
+                    for length in (1, 0):
+                        exact[other] = length
+                        _expect_kth(models[case], case, tuple(exact), v.rng)
 
 
 def _expect_output_types(model: onnx.ModelProto, case: Case) -> None:
@@ -880,10 +948,27 @@ def _expect_count(model: onnx.ModelProto) -> None:
                 )
 
 
-def _expect_kth(model: onnx.ModelProto, case: Case, size: tuple[int, ...], rng: np.random.Generator) -> None:
-    k, dim, keepdim = case.numbers
+def _distinct(rng: np.random.Generator, size: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Numbers that all differ, in random order, as near to each other as the dtype allows: in a smaller one many are equal."""
     count = math.prod(size)
-    x = (rng.permutation(count) - count // 2).reshape(size).astype(case.dtype)
+    places = (rng.permutation(count) - count // 2).reshape(size)
+    if dtype == "int64":
+        return places + 2**53  # every second one is no float64
+    if dtype == "float64":
+        return 1e6 + places * 2.0**-30  # a float32 has steps of 1/16 here
+    return places.astype(dtype)
+
+
+def _expect_kth(
+    model: onnx.ModelProto,
+    case: Case,
+    size: tuple[int, ...],
+    rng: np.random.Generator,
+    earlier: Collection[int] = (),
+) -> None:
+    """The k-th smallest and its index, exactly: TopK and Gather copy. ``earlier`` has every k of the exports before."""
+    k, dim, keepdim = case.numbers
+    x = _distinct(rng, size, case.dtype)
     order = np.argsort(x, axis=dim)
 
     def take(place: int) -> tuple[np.ndarray, np.ndarray]:
@@ -894,6 +979,7 @@ def _expect_kth(model: onnx.ModelProto, case: Case, size: tuple[int, ...], rng: 
     wanted = take(k - 1)
     got = run_kth(model, case, x, wanted[0].shape)
     length = size[dim]
+    unsorted = any(nodes.attributes(node).get("sorted") == 0 for node in every_node(model) if node.op_type == "TopK")
     for name, result, right, other in zip(_KTH_OUTPUTS, got, wanted, (1, 0), strict=True):
         place = 0 if name == "values" else 1
         likely = {}
@@ -901,16 +987,50 @@ def _expect_kth(model: onnx.ModelProto, case: Case, size: tuple[int, ...], rng: 
             likely["This is the k-th largest: TopK takes the largest elements unless largest is 0."] = take(length - k)[
                 place
             ]
+            # before the next one: an answer that counts from 0 has failed in the first export
+            for stale in sorted(set(earlier) - {k}):
+                if stale <= length:
+                    text = f"This is the element for k = {stale}, the k of an earlier export of this process."
+                    likely[text] = take(stale - 1)[place]
             likely["This is the next larger one: k counts from 1, the place in TopK's result from 0."] = take(k)[place]
-        if x.size and length > k:
-            likely["This is the smallest one: of the k smallest, the last is wanted."] = take(0)[place]
-        elif x.size:  # all elements are taken: the first of the smallest and the last of the largest are the same
+        if x.size and k > 1:
             likely["This is the smallest one: of the k smallest (largest_i=0), the last is wanted."] = take(0)[place]
-        if x.size:
+        if x.size and length > 1:
+            likely["These are the values of Neg(x): the sign has to come back."] = -right if place == 0 else right
+            likely["This is the largest one."] = take(length - 1)[place]
             likely["The two outputs are swapped: values first, then indices."] = wanted[other].astype(result.dtype)
-        expect_close(result, right.astype(result.dtype), name=f"{name} of {describe(x)}", likely=likely)
+        if place == 0 and case.dtype in ("float64", "int64"):
+            for smaller in ("float32", "float64")[: 1 if case.dtype == "float64" else 2]:
+                near = right.astype(smaller).astype(case.dtype)
+                likely[f"The values went through {smaller}, which cannot hold each {case.dtype}."] = near
+        likely = {text: wrong for text, wrong in likely.items() if not np.array_equal(wrong, right)}
+        cause = "TopK has sorted=0: the last of its k elements is any of them." if unsorted else ""
+        _expect_equal(result, right.astype(result.dtype), f"{name} of {describe(x)}", likely, cause)
         if result.dtype != right.dtype:
             raise WrongAnswer(f"{name}: expected {right.dtype}, got {result.dtype}.")
+
+
+def _expect_equal(got: np.ndarray, right: np.ndarray, name: str, likely: dict[str, np.ndarray], cause: str) -> None:
+    """Equal to the last digit, or a cause that is equal to the last digit; ``cause`` is told instead where it is known."""
+    if np.array_equal(got, right):
+        return
+    found = cause or next((text for text, wrong in likely.items() if np.array_equal(got, wrong)), "")
+    index = tuple(int(i) for i in np.argwhere(got != right)[0])
+    first = f"first at {list(index)} expected {right[index]!s}, got {got[index]!s}"
+    raise WrongAnswer(f"{name}: {int((got != right).sum())} of {got.size} elements differ; {first}. {found}".rstrip())
+
+
+def _taken_elsewhere(shape: tuple[int, ...], dim: int, k: int, keepdim: bool) -> set[tuple[int, ...]]:
+    """The shapes that come out where TopK works along another axis than Gather."""
+    found = set()
+    for wrong in (axis for axis in range(len(shape)) if axis != dim):
+        sizes = [k if axis == wrong else size for axis, size in enumerate(shape)]
+        found.add(tuple(1 if axis == dim else size for axis, size in enumerate(sizes) if keepdim or axis != dim))
+    return found
+
+
+def _gathers_at_0(model: onnx.ModelProto) -> bool:
+    return any(node.op_type == "Gather" and not nodes.attributes(node).get("axis") for node in every_node(model))
 
 
 def _gathered_at_0(shape: tuple[int, ...], dim: int, k: int) -> tuple[tuple[int, ...], ...]:
@@ -937,8 +1057,12 @@ def run_kth(model: onnx.ModelProto, case: Case, x: np.ndarray, wanted: tuple[int
             cause = " Without keepdim the axis is dropped: Gather with an index that has no axes does that."
         elif result.shape == tuple(k if axis == dim % x.ndim else size for axis, size in enumerate(x.shape)):
             cause = " These are all the k smallest; the last of them is wanted."
-        elif dim % x.ndim and result.ndim and result.shape in _gathered_at_0(x.shape, dim % x.ndim, k):
+        elif 1 in wanted and result.shape == tuple(size for size in wanted if size != 1):
+            cause = " Squeeze without axes drops every axis of size 1, not dim alone."
+        elif _gathers_at_0(model) and dim % x.ndim and result.shape in _gathered_at_0(x.shape, dim % x.ndim, k):
             cause = " This is what Gather takes along axis 0, its default: give it axis_i as well."
+        elif result.shape in _taken_elsewhere(x.shape, dim % x.ndim, k, keepdim):
+            cause = f" The k smallest were taken along another axis than dim = {dim}."
         raise WrongAnswer(
             f"{name} of {describe(x)}: expected the shape {list(wanted)}, got {list(result.shape)}.{cause}"
         )
