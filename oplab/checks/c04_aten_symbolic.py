@@ -49,9 +49,9 @@ def exported(v: Judge, name: str, opset: int, dtype: str, shapes: Sequence[tuple
     """
     title = title_of(opset, dtype, shapes)
     error = v.error(title)
-    if (
-        error and error.type == "UnsupportedOperatorError" and not error.where
-    ):  # else the learner's function refuses by itself
+    if error and error.type == "UnsupportedOperatorError":
+        if error.where:  # raised by a function of the answer
+            raise refused(error, title, f"aten::{name}", [str(entry) for entry in v.value("registered")], opset)
         raise no_symbolic(title, f"aten::{name}", [str(entry) for entry in v.value("registered")], opset)
     if error:
         raise explained(error, title, symbolic_causes(", ".join(["g", "x", "y"][: 1 + len(shapes)])))

@@ -159,6 +159,24 @@ def no_symbolic(
     return WrongAnswer(f"{title}: the exporter finds no symbolic function for {operator}. {why}")
 
 
+def refused(error: RecordedError, title: str, operator: str, registered: Sequence[str], opset: int) -> WrongAnswer:
+    """The message for a symbolic function of the answer that refuses an opset: which registration the look-up has found.
+
+    Args:
+        title, operator, registered: as for :func:`no_symbolic`.
+        opset: the opset of the export.
+    """
+    versions = [int(entry.rsplit(" ", 1)[1]) for entry in registered if entry.startswith(f"{operator} ")]
+    above, below = [v for v in versions if opset <= v <= 9], [v for v in versions if v <= opset]
+    found = min(above, default=0) if opset < 9 else max(below, default=0)
+    which = (
+        f" at {found}, which the look-up takes for opset {opset}, and that function" if found else " a function that"
+    )
+    return WrongAnswer(
+        f"{title}: {shortened(error.message).rstrip('.')}{error.place}. {operator} is registered{which} raises this."
+    )
+
+
 def cause(message: str, *special: Causes) -> str:
     """What a message means: the sentence of :data:`RUNTIME`, then the one of the tables; an empty string where none fits."""
     return " ".join(filter(None, (_first(message, [RUNTIME]), _first(message, special))))

@@ -27,6 +27,9 @@ from oplab.checks.ort_errors import (
     status,
     symbolic_causes,
 )
+from oplab.checks.ort_errors import (
+    refused as refused_by,
+)
 from oplab.errors import first_line as plain_first_line
 from oplab.parity.arrays import WrongAnswer
 
@@ -235,3 +238,16 @@ def test_colours_boxes_and_advice_are_left_out(text, left):
     assert first_line(ValueError(text)) == f"ValueError: {left}"
     assert sentence(text) == f"{left.rstrip('.')}."
     assert plain_first_line(ValueError(text)) in left
+
+
+@pytest.mark.parametrize(
+    ("versions", "opset", "found"), [((8, 15), 9, 8), ((8, 9), 7, 8), ((7, 9), 8, 9), ((9,), 20, 9)]
+)
+def test_a_function_that_refuses_is_named_with_the_version_that_answers(versions, opset, found):
+    from torch.onnx._internal.torchscript_exporter.registration import _dispatch_opset_version
+
+    assert _dispatch_opset_version(opset, versions) == found  # what the exporter does
+    error = RecordedError("UnsupportedOperatorError", "UnsupportedOperatorError: too old", "answer.py, line 3")
+    registered = [f"aten::cosh from opset {version}" for version in versions]
+    message = str(refused_by(error, "opset 9", "aten::cosh", registered, opset))
+    assert f"registered at {found}, which the look-up takes for opset {opset}" in message
