@@ -12,7 +12,7 @@ from oplab.checks import exporting, graphs, nodes
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
-from oplab.checks.ort_errors import explained, no_symbolic, symbolic_causes
+from oplab.checks.ort_errors import explained, no_symbolic, refused, symbolic_causes
 from oplab.parity.arrays import WrongAnswer, describe, difference, expect_close
 
 if TYPE_CHECKING:
