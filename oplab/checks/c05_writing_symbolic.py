@@ -326,6 +326,9 @@ def _expect_sum(
 
     calls = _calls(case)
     right = each(lambda s, t: (single(s), single(t))) if attribute else weighted(*calls)
+    rtol, atol = _MY_ADD_TOLERANCE[str(a.dtype)]
+    if got.shape == right.shape and np.allclose(got, right.astype(a.dtype), rtol, atol):
+        return  # the causes below take longer than all the rest
     likely = {
         "This is 2a + b, the operator of another text: my_add is alpha a + beta b.": each(lambda s, t: (2, 1)),
         "This is 3a + 2b, the defaults, although the call gives other coefficients: they arrive as the last two arguments.": each(
@@ -367,7 +370,6 @@ def _expect_sum(
         likely["The coefficients were float32 once and lost digits. As they arrive, they are float64 constants."] = (
             each(lambda s, t: (single(s), single(t)))
         )
-    rtol, atol = _MY_ADD_TOLERANCE[str(a.dtype)]
     close = np.allclose(got, right, rtol=1e-5, atol=1e-5)
     likely = {text: wrong for text, wrong in likely.items() if not np.allclose(wrong, right, rtol=rtol, atol=atol)}
     try:
