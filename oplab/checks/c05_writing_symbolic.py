@@ -715,7 +715,11 @@ def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
                 raise WrongAnswer(f"Clip has no attribute {name}; it has {', '.join(held) or 'none'}.{cause}")
             kind = nodes.attribute_types(node)[name]
             if kind != "FLOAT" or held[name] != number:
-                raise WrongAnswer(f"The attribute {name} is {kind} {held[name]}, expected FLOAT {float(number):g}.")
+                other = case.numbers[1 if name == "min" else 0]
+                cause = " That is the other bound." if kind == "FLOAT" and held[name] == other else ""
+                raise WrongAnswer(
+                    f"The attribute {name} is {kind} {held[name]}, expected FLOAT {float(number):g}.{cause}"
+                )
             continue
         if name in held:
             raise WrongAnswer(
@@ -747,8 +751,13 @@ def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
         if tensor.shape != ():
             raise WrongAnswer(f"{name} is {describe(tensor)}; a bound of Clip is a tensor without axes, expected [].")
         if tensor != np.asarray(number, case.dtype):
-            cause = ""
-            if tensor.dtype == np.float64 and tensor == np.float32(number):
+            cause, (low, high) = "", case.numbers
+            other = high if name == "min" else low
+            if other is not None and tensor == np.asarray(other, case.dtype):
+                cause = " That is the other bound."
+            elif isinstance(number, float) and tensor == int(number):
+                cause = " It was cut to an integer."
+            elif tensor.dtype == np.float64 and tensor == np.float32(number):
                 cause = f" It was a float32 once: give torch.tensor the dtype when it makes the tensor; {_NO_NUMBERS}."
             elif tensor.dtype == np.int64 and tensor == np.int64(float(number)):
                 cause = " It was a float once, which holds integers up to 2^53 alone."
@@ -1059,6 +1068,8 @@ def run_kth(model: onnx.ModelProto, case: Case, x: np.ndarray, wanted: tuple[int
             cause = " Without keepdim the axis is dropped: Gather with an index that has no axes does that."
         elif result.shape == tuple(k if axis == dim % x.ndim else size for axis, size in enumerate(x.shape)):
             cause = " These are all the k smallest; the last of them is wanted."
+        elif keepdim and sorted(result.shape) == sorted(wanted):
+            cause = f" The axis of size 1 is in another place than dim = {dim}."
         elif 1 in wanted and result.shape == tuple(size for size in wanted if size != 1):
             cause = " Squeeze without axes drops every axis of size 1, not dim alone."
         elif _gathers_at_0(model) and dim % x.ndim and result.shape in _gathered_at_0(x.shape, dim % x.ndim, k):

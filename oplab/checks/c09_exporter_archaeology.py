@@ -546,7 +546,7 @@ def _expect_shapes(model: onnx.ModelProto, example: tuple[int, int]) -> None:
         if not dims[1].HasField("dim_value"):
             raise WrongAnswer(
                 f"{value.name!r} has lost its shape: axis 1 is {dims[1].dim_param!r} instead of {example[1]}. Shape inference knows "
-                "nothing about relics::Scale, so the handler has to set the type of its output."
+                "nothing about relics::Scale, so the handler has to set the type of its output, with its sizes."
             )
 
 
@@ -587,9 +587,13 @@ def _expect_refused(v: Judge) -> None:
                 f"nothing may be written.{like}"
             )
         if name not in error.message:
+            silent = (
+                ""
+                if error.where
+                else (" A handler that returns None leaves the node to the exporter, which says something else.")
+            )
             raise WrongAnswer(
-                f"A model with {name} ends in {error.message}. The exception has to name the Function. A handler that returns None leaves "
-                "the node to the exporter, which says something else."
+                f"A model with {name} ends in {error.message.rstrip('.')}. The exception has to name the Function.{silent}"
             )
         if v.value(f"{title}: written"):
             raise WrongAnswer(
