@@ -73,8 +73,9 @@ def clip(g, x, low, high):
         >>> [node.op_type for node in model.graph.node]
         ['Constant', 'Constant', 'Clip']
 
-    Up to opset 10 the bounds of ``Clip`` are attributes, from 11 on they are inputs without axes, of the dtype of ``x``. A bound
-    that is None is left out. ``x`` is a float16, float32 or float64; from opset 12 on it can be an int32 or int64 too. No ``Cast``.
+    Up to opset 10 the bounds of ``Clip`` are attributes, from 11 on they are inputs without axes, of the dtype of ``x`` and with all
+    the digits that it holds: for a float64, 0.1 is not the float32 0.1. A bound that is None is left out. ``x`` is a float16,
+    float32 or float64; from opset 12 on it can be an int32 or int64 too. No ``Cast``.
 
     Args:
         g: the graph context; ``g.opset`` is the opset of the export.

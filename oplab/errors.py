@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
+# Colours, the lines of a box, and sentences that send the reader to PyTorch's developers: none of them says what is wrong.
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_BOX = re.compile(r"[\u2500-\u259f]+")
+_ADVICE = re.compile(
+    r"submit a (?:PR|pull request)|request support|bug report|\breport (?:it|this|a bug)\b|pytorch/pytorch/issues"
+    r"|\b(?:open|file|create)\b[^.]*\bissue\b|full stack trace|^next steps:$",
+    re.IGNORECASE,
+)
+_SUMMARY = "## Exception summary"  # what torch.onnx's dynamo path puts between its advice and the cause
+_CLASS = re.compile(r"<class '(?:\w+\.)*(\w+)'>: ")
+
 
 class OplabError(Exception):
     """Something the user did, or something the machine lacks.
@@ -20,9 +33,32 @@ class OplabError(Exception):
         return [str(self)]
 
 
+def without_advice(text: str) -> str:
+    """A library's message without colours, boxes and advice to write to its developers; the paragraphs and what went wrong stay.
+
+    Where the dynamo path of ``torch.onnx`` summarises several exceptions, the innermost one stays, as ``Type: message``.
+    """
+    text = _BOX.sub("", _ANSI.sub("", text)).strip()
+    if _SUMMARY in text:
+        text = _CLASS.sub(r"\1: ", text.split(_SUMMARY, 1)[1].split("\u2b06")[0]).strip()
+    paragraphs = []
+    for paragraph in text.split("\n\n"):
+        sentences = re.split(r"(?<=[.!?])\s+|\n\s*(?:- )?", paragraph)
+        dropped = [_ADVICE.search(sentence) is not None for sentence in sentences]
+        if any(dropped):
+            paragraph = "\n".join(
+                sentence for sentence, drop in zip(sentences, dropped, strict=True) if not drop and sentence
+            )
+        paragraphs.append(paragraph.strip())
+    return "\n\n".join(filter(None, paragraphs)) or text
+
+
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's message that is not empty, without its full stop, at most 300 characters; else the type's name."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """The first line of an exception's message that is not empty, without its full stop, at most 300 characters; else the type's name.
+
+    It is taken :func:`without_advice`.
+    """
+    lines = [line.strip() for line in without_advice(str(error)).splitlines() if line.strip()]
     return lines[0].rstrip(".")[:300] if lines else type(error).__name__
 
 

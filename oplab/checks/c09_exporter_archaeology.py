@@ -15,7 +15,7 @@ from oplab.checks.errors import first_line
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
-from oplab.checks.ort_errors import explained, no_symbolic, sentence, symbolic_causes
+from oplab.checks.ort_errors import explained, no_symbolic, refused, sentence, symbolic_causes
 from oplab.onnxtools.names import node_type
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -28,8 +28,10 @@ def as_module(function: Callable[..., torch.Tensor]) -> torch.nn.Module:
     import torch
 
     class Model(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return function(x)
+        def forward(
+            self, points: torch.Tensor
+        ) -> torch.Tensor:  # not x: the input's name has to be given to the export
+            return function(points)
 
     return Model().eval()
 
@@ -41,9 +43,11 @@ def expect_valid(model: onnx.ModelProto) -> None:
 
 # --- port_register_op ----------------------------------------------------------------------------------------------
 
-COSH = [(opset, (2, 3)) for opset in (9, 12, 13, 16, 20)] + [(9, ()), (20, (2, 1, 3))]
+COSH = [(opset, (2, 3)) for opset in range(9, 21)] + [(9, ()), (20, (2, 1, 3))]
 OLD = [(opset, (2, 3)) for opset in (7, 8)]
 SCALE = [(opset, (2, 3), factor) for opset in (9, 15, 16, 20) for factor in (2.5, -0.125)] + [(13, (), 3.0)]
+SCALE += [(10, (2, 3), 0.0), (12, (2, 3), 1 / 3), (18, (2, 3), 1e-3)]
+TWICE = (13, 2.5, -0.75)  # two calls in one model: the opset and the factors
 
 
 def _export(function: Callable[..., torch.Tensor], shape: tuple[int, ...], opset: int, path: Path) -> None:
@@ -60,6 +64,11 @@ def _scale_title(opset: int, shape: tuple[int, ...], factor: float) -> str:
     return f"scale by {factor:g} at opset {opset}, float32{list(shape)}"
 
 
+def _twice_title() -> str:
+    opset, first, second = TWICE
+    return f"scale(scale(x, {first}) + 1, {second}) at opset {opset}, float32[2, 3]"
+
+
 def collect_port_register_op(c: Collect) -> None:
     import torch
 
@@ -72,30 +81,33 @@ def collect_port_register_op(c: Collect) -> None:
         title, path = _cosh_title(opset, shape), c.scratch / f"cosh{opset}_{len(shape)}.onnx"
         c.attempt(title, _export, torch.cosh, shape, opset, path)
         c.file(title, path)
+    c.value("replaced", c.attempt("replaced", exporting.replaced))
+    opset, first, second = TWICE
+    path = c.scratch / "twice.onnx"
+    scale = torch.ops.relics.scale
+    c.attempt(_twice_title(), _export, lambda x: scale(scale(x, first) + 1, second), (2, 3), opset, path)
+    c.file(_twice_title(), path)
     for opset, shape, factor in SCALE:
         title, path = _scale_title(opset, shape, factor), c.scratch / f"scale{opset}_{len(shape)}_{factor:g}.onnx"
         c.attempt(title, _export, lambda x, by=factor: torch.ops.relics.scale(x, by), shape, opset, path)
         c.file(title, path)
 
 
-_PORTED_CAUSES = {
-    "torch._C.Value": (
-        "A number of the schema reaches the mapping as a value of the graph: parse_args makes a Python number of it."
-    )
-}
-
-
 def _ported(v: Judge, title: str, name: str, opset: int, shape: tuple[int, ...]) -> onnx.ModelProto:
     """A model of an operator ``name``, with what holds for each: its opset, its input, dynamic axes."""
     error = v.error(title)
     if error and error.type == "UnsupportedOperatorError":
+        if error.where:  # raised by a function of the answer
+            raise refused(error, title, name, [str(entry) for entry in v.value("registered")], opset)
         message = no_symbolic(title, name, [str(entry) for entry in v.value("registered")], opset)
         raise WrongAnswer(
             f"{message} What counts is the full name, with the namespace of the torch operator, and a version that is not above opset "
             f"{opset}."
         )
     if error:
-        raise explained(error, title, _PORTED_CAUSES)
+        arguments = "g, x" if name == "aten::cosh" else "g, x, factor"
+        raise explained(error, title, symbolic_causes(arguments))
+    exporting.expect_only_mine(v.value("replaced"))
     model = v.model(title)
     graphs.expect_opset(model, opset)
     graphs.expect_inputs(model, ["x"])
@@ -128,6 +140,9 @@ def judge_port_register_op(v: Judge) -> None:
                 scale[title] = model = _ported(v, title, "relics::scale", opset, shape)
                 _only(model, "Mul")
                 expect_valid(model)
+        with about(_twice_title()):
+            twice = _ported(v, _twice_title(), "relics::scale", TWICE[0], (2, 3))
+            graphs.expect_ops(twice, {"Mul": 2, "Add": 1})
     with v.check("no invalid model of cosh at opsets 7 and 8"):
         for opset, shape in OLD:
             title = _cosh_title(opset, shape)
@@ -158,11 +173,41 @@ def judge_port_register_op(v: Judge) -> None:
                 for size in (_sizes(v.rng, len(shape)), (0,) * len(shape)):
                     x = np.asarray(v.rng.normal(scale=3, size=size), np.float32)
                     (got,) = graphs.run(scale[title], {"x": x})
-                    likely = {
-                        "The result is x itself: the factor is lost.": x,
-                        "The factor was cut off to an integer.": x * np.float32(int(factor)),
-                    }
-                    expect_close(got, x * np.float32(factor), name=f"scale of {describe(x)}", likely=likely)
+                    _expect_scaled(got, x, factor)
+        with about(_twice_title()):
+            _, first, second = TWICE
+            x = np.asarray(v.rng.normal(scale=3, size=_sizes(v.rng, 2)), np.float32)
+            (got,) = graphs.run(twice, {"x": x})
+            likely = {
+                "Both calls have the factor of the first one.": (x * np.float32(first) + 1) * np.float32(first),
+                "Both calls have the factor of the second one.": (x * np.float32(second) + 1) * np.float32(second),
+            }
+            right = (x * np.float32(first) + 1) * np.float32(second)
+            expect_close(got, right, name=f"the result for {describe(x)}", likely=likely)
+
+
+def _expect_scaled(got: np.ndarray, x: np.ndarray, factor: float) -> None:
+    """One product in float32: the factor is rounded once, and the product once, so 2^-23 of the value and less than 1e-6."""
+    if got.shape != x.shape and got.size == x.size:
+        raise WrongAnswer(
+            f"The model turns {describe(x)} into the shape {list(got.shape)}. A constant with an axis, such as torch.tensor([2.0]), gives "
+            "its axis to the result; torch.tensor(2.0) has none."
+        )
+    likely = {
+        "The result is x itself: the factor is lost.": x,
+        "The factor was cut off to an integer.": x * np.float32(int(factor)),
+        "The result is x + factor.": x + np.float32(factor),
+        "The factor went through float16: it has three digits.": x * np.float32(np.float16(factor)),
+    }
+    if factor:
+        likely["The result is x / factor."] = x / np.float32(factor)
+    for digits in (1, 2, 3, 4):
+        likely[f"The factor is rounded to {digits} decimal{'s' * (digits > 1)}."] = x * np.float32(
+            round(factor, digits)
+        )
+    right = x * np.float32(factor)
+    likely = {text: wrong for text, wrong in likely.items() if not np.allclose(wrong, right, rtol=1e-6, atol=0)}
+    expect_close(got, right, name=f"scale of {describe(x)} by {factor:g}", rtol=1e-6, atol=0.0, likely=likely)
 
 
 def _sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
@@ -171,9 +216,23 @@ def _sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
 
 
 def _run_cosh(v: Judge, model: onnx.ModelProto, size: tuple[int, ...]) -> None:
-    x = np.asarray(v.rng.uniform(-4, 4, size=size), np.float32)
-    (got,) = graphs.run(model, {"x": x})
-    expect_close(got, np.cosh(x.astype(np.float64)).astype(np.float32), name=f"cosh of {describe(x)}")
+    for bound in (4, 80):  # e^80 is 5e34, and its square leaves the range of float32
+        x = np.asarray(v.rng.uniform(-bound, bound, size=size), np.float32)
+        (got,) = graphs.run(model, {"x": x})
+        wide = x.astype(np.float64)
+        likely = {
+            "The result is sinh(x).": np.sinh(wide),
+            "The result is e^x + e^-x: the half is missing.": 2 * np.cosh(wide),
+            "The result is e^x / 2: e^-x is missing.": np.exp(wide) / 2,
+            "The result is x itself.": wide,
+        }
+        with np.errstate(all="ignore"):
+            power = np.exp(x)
+            likely["This is (e^2x + 1) / (2 e^x): e^2x leaves the range of float32 from x = 44.4 on."] = (
+                power * power + 1
+            ) / (2 * power)
+        name = f"cosh of {describe(x)}, numbers up to {bound}"
+        expect_close(got, np.cosh(wide).astype(np.float32), name=name, likely=likely)
 
 
 # --- port_python_op ------------------------------------------------------------------------------------------------
@@ -183,17 +242,46 @@ CHAINS: dict[str, list[tuple[str, tuple[float, ...]]]] = {
     "clip, relu": [("MyClip", (-1.0, 0.75)), ("MyRelu", ())],
     "relu, scale, relu": [("MyRelu", ()), ("MyScale", (-2.5,)), ("add", (1.0,)), ("MyRelu", ())],
     "clip, clip, scale": [("MyClip", (-2.0, 2.0)), ("MyClip", (-0.5, 1.5)), ("MyScale", (0.3,))],
+    "clip from 0, scale, clip to 0": [
+        ("MyClip", (0.0, 1.25)),
+        ("MyScale", (-1e-3,)),
+        ("MyClip", (-1.0, 0.0)),
+        ("MyScale", (1 / 3,)),
+    ],
 }
-WIDTH = 3
+EXAMPLES = dict(
+    zip(CHAINS, ((2, 3), (4, 3), (2, 5), (3, 1)), strict=True)
+)  # the shape of each example: its second axis is fixed
+# A Function that no handler was asked for, by itself, after a known one, and with a name that begins or ends like a known one.
+UNKNOWN: dict[str, list[tuple[str, tuple[float, ...]]]] = {
+    "unknown": [("MyRelu", ()), ("MySwish", ())],
+    "unknown, a longer name": [("MyRelu6", ())],
+    "unknown, a name at the end": [("NotMyScale", ())],
+}
 _NODES = {"MyClip": "Clip", "MyRelu": "Relu", "MyScale": "relics::Scale", "add": "Add"}
 
 
 def _chain(steps: Sequence[tuple[str, tuple[float, ...]]]) -> torch.nn.Module:
+    import torch
+
     from oplab.archaeology import relics
+
+    class MyRelu6(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return x.clamp(0, 6)
+
+    class NotMyScale(MyRelu6):
+        pass
+
+    functions = {name: getattr(relics, name) for name in ("MyClip", "MyRelu", "MyScale", "MySwish")} | {
+        "MyRelu6": MyRelu6,
+        "NotMyScale": NotMyScale,
+    }
 
     def forward(x: torch.Tensor) -> torch.Tensor:
         for name, arguments in steps:
-            x = x + arguments[0] if name == "add" else getattr(relics, name).apply(x, *arguments)
+            x = x + arguments[0] if name == "add" else functions[name].apply(x, *arguments)
         return x
 
     return as_module(forward)
@@ -242,15 +330,17 @@ def collect_port_python_op(c: Collect) -> None:
     import torch
 
     port = c.function("port_python_op")
-    cases = {**CHAINS, "unknown": [("MyRelu", ()), ("MySwish", ())]}
-    for number, (title, steps) in enumerate(cases.items()):
-        path, seen = c.scratch / f"{number}.onnx", []
-        with counted(seen), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            c.value(f"{title}: returned", _pairs(c.attempt(title, port, _chain(steps), torch.ones(2, WIDTH), path)))
-        c.file(title, path)
-        c.value(f"{title}: calls", seen)
-        c.value(f"{title}: registered", c.attempt(f"{title}: registered", exporting.registrations))
+    seen: list[str] = []
+    with counted(seen), warnings.catch_warnings():  # one list: a handler that is registered once serves every export
+        warnings.simplefilter("ignore")
+        for number, (title, steps) in enumerate({**CHAINS, **UNKNOWN}.items()):
+            path, shape = c.scratch / f"{number}.onnx", EXAMPLES.get(title, (2, 3))
+            seen.clear()
+            c.value(f"{title}: returned", _pairs(c.attempt(title, port, _chain(steps), torch.ones(shape), path)))
+            c.file(title, path)
+            c.value(f"{title}: written", path.exists())
+            c.value(f"{title}: calls", list(seen))
+            c.value(f"{title}: registered", c.attempt(f"{title}: registered", exporting.registrations))
 
 
 def _names(steps: Sequence[tuple[str, tuple[float, ...]]]) -> list[str]:
@@ -274,25 +364,43 @@ def judge_port_python_op(v: Judge) -> None:
     with v.check("shapes and types are kept, with the dynamic axis"):
         for title, model in models.items():
             with about(title):
-                _expect_shapes(model)
+                _expect_shapes(model, EXAMPLES[title])
     with v.check("the calls are returned, counted for each export"):
+        before: list[str] = []
         for title, steps in CHAINS.items():
             with about(title):
-                _expect_counts(v.value(f"{title}: returned"), _names(steps))
+                _expect_counts(v.value(f"{title}: returned"), _names(steps), before)
+            before += _names(steps)
     with v.check("matches PyTorch, at batch sizes that were not exported"):
         for title, steps in CHAINS.items():
             with about(title):
                 for batch in (1, int(v.rng.integers(4, 9)), 0):
-                    x = np.asarray(v.rng.normal(scale=2, size=(batch, WIDTH)), np.float32)
+                    x = np.asarray(v.rng.normal(scale=2, size=(batch, EXAMPLES[title][1])), np.float32)
                     got = reference(models[title], x)
-                    likely = {"This is what comes out without MyClip's upper bound.": _unbounded(steps, x)}
-                    expect_close(got, _computed(steps, x), name=f"the output for {describe(x)}", likely=likely)
+                    expect_close(
+                        got, _computed(steps, x), name=f"the output for {describe(x)}", likely=_likely_chain(steps, x)
+                    )
     with v.check("a Function that the handler does not know is an exception with its name"):
         _expect_refused(v)
 
 
-def _unbounded(steps: Sequence[tuple[str, tuple[float, ...]]], x: np.ndarray) -> np.ndarray:
-    return _computed([(name, (arguments[0], 1e9) if name == "MyClip" else arguments) for name, arguments in steps], x)
+def _likely_chain(steps: Sequence[tuple[str, tuple[float, ...]]], x: np.ndarray) -> dict[str, np.ndarray]:
+    def clips(change: Callable[[float, float], tuple[float, float]]) -> np.ndarray:
+        return _computed(
+            [(name, change(*arguments) if name == "MyClip" else arguments) for name, arguments in steps], x
+        )
+
+    right = _computed(steps, x)
+    likely = {
+        "This is what comes out without MyClip's upper bound.": clips(lambda low, high: (low, 1e9)),
+        "This is what comes out without MyClip's lower bound.": clips(lambda low, high: (-1e9, high)),
+        "MyClip's bounds are swapped.": clips(lambda low, high: (high, low)),
+        "A bound of MyClip that is 0 is lost: 0 is a bound too.": clips(lambda low, high: (low or -1e9, high or 1e9)),
+        "Each MyClip has the bounds of the first one.": clips(
+            lambda low, high: next(a for n, a in steps if n == "MyClip")
+        ),
+    }
+    return {text: wrong for text, wrong in likely.items() if not np.allclose(wrong, right)}
 
 
 def _expect_called(v: Judge, title: str, names: list[str]) -> None:
@@ -366,6 +474,8 @@ def _expect_chain(model: onnx.ModelProto, steps: Sequence[tuple[str, tuple[float
     axis = model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
     if axis != "batch":
         raise WrongAnswer(f"The first axis of x is named {axis!r}, expected 'batch'.")
+    if any(dim.HasField("dim_param") for dim in model.graph.input[0].type.tensor_type.shape.dim[1:]):
+        raise WrongAnswer("The second axis of x is dynamic, too; the first alone was asked for.")
     wanted = [_NODES[name] for name, _ in steps]
     found = [name for name in map(node_type, model.graph.node) if name != "Constant"]
     if found != wanted:
@@ -381,7 +491,23 @@ def _expect_chain(model: onnx.ModelProto, steps: Sequence[tuple[str, tuple[float
                 f"Clip has the attribute {node.attribute[0].name!r}. Since opset 11 its bounds are inputs; "
                 "`min_f` was right up to opset 10."
             )
+    _expect_scalar_bounds(model)
     expect_valid(model)
+
+
+def _expect_scalar_bounds(model: onnx.ModelProto) -> None:
+    """A bound of Clip has no axes: ONNX Runtime refuses another one, when the model runs."""
+    from onnx import numpy_helper
+
+    held = {tensor.name: tensor for tensor in model.graph.initializer}
+    held |= {node.output[0]: node.attribute[0].t for node in model.graph.node if node.op_type == "Constant"}
+    for node in model.graph.node:
+        for name in node.input[1:] if node.op_type == "Clip" else ():
+            if name in held and numpy_helper.to_array(held[name]).shape != ():
+                bound = numpy_helper.to_array(held[name])
+                raise WrongAnswer(
+                    f"A bound of Clip is {describe(bound)}; it has no axes: torch.tensor(number), without brackets."
+                )
 
 
 def _expect_factor(node: onnx.NodeProto, factor: float) -> None:
@@ -398,11 +524,11 @@ def _expect_factor(node: onnx.NodeProto, factor: float) -> None:
         raise WrongAnswer(
             f"The attribute factor of relics::Scale is {kind}, expected FLOAT: the suffix of its name decides."
         )
-    if abs(found["factor"].f - factor) > 1e-6:
-        raise WrongAnswer(f"The attribute factor of relics::Scale is {found['factor'].f:g}, expected {factor:g}.")
+    if found["factor"].f != np.float32(factor):
+        raise WrongAnswer(f"The attribute factor of relics::Scale is {found['factor'].f:.7g}, expected {factor:.7g}.")
 
 
-def _expect_shapes(model: onnx.ModelProto) -> None:
+def _expect_shapes(model: onnx.ModelProto, example: tuple[int, int]) -> None:
     for value in [*model.graph.output, *model.graph.value_info]:
         dims = value.type.tensor_type.shape.dim
         if len(dims) != 2:
@@ -412,23 +538,38 @@ def _expect_shapes(model: onnx.ModelProto) -> None:
                 f"{value.name!r} has a fixed first axis of {dims[0].dim_value}, the size of the example, although x is dynamic. The "
                 "original node's output has the traced sizes; the type of the handler's own input args[0] keeps the axis."
             )
+        if dims[1].HasField("dim_value") and dims[1].dim_value != example[1]:
+            raise WrongAnswer(
+                f"{value.name!r} is declared with {dims[1].dim_value} columns, and x has {example[1]}: the type of the handler's own "
+                "input, args[0].type(), has the right ones for every model."
+            )
         if not dims[1].HasField("dim_value"):
             raise WrongAnswer(
-                f"{value.name!r} has lost its shape: axis 1 is {dims[1].dim_param!r} instead of {WIDTH}. Shape inference knows "
-                "nothing about relics::Scale, so the handler has to set the type of its output."
+                f"{value.name!r} has lost its shape: axis 1 is {dims[1].dim_param!r} instead of {example[1]}. Shape inference knows "
+                "nothing about relics::Scale, so the handler has to set the type of its output, with its sizes."
             )
 
 
-def _expect_counts(returned: Any, names: list[str]) -> None:
-    wanted = [[name, names.count(name)] for name in sorted(set(names))]
+def _expect_counts(returned: Any, names: list[str], before: Sequence[str]) -> None:
+    """How often each Function was mapped in this export; a 0 is as good as no entry.
+
+    Args:
+        before: the names in earlier exports.
+    """
+    wanted = {name: names.count(name) for name in sorted(set(names))}
     if type(returned) is not list or not all(type(pair) is list and len(pair) == 2 for pair in returned):
         raise WrongAnswer(f"Expected a dict of counts by name, got {_shown(returned)}.")
-    if returned != wanted:
+    counts = {str(name): count for name, count in returned}
+    if {name: count for name, count in counts.items() if type(count) is not int or count} != wanted:
         more = ""
-        counts = dict((str(name), count) for name, count in returned)
-        if all(type(counts.get(name)) is int and counts[name] >= count for name, count in wanted):
+        every = [*before, *names]
+        if before and all(counts.get(name) == every.count(name) for name in every):
             more = " Calls of earlier exports are counted too."
-        raise WrongAnswer(f"Expected the calls {dict(map(tuple, wanted))}, got {counts}.{more}")
+        elif strange := sorted(set(counts) - {"MyClip", "MyRelu", "MyScale"}):
+            more = f" {', '.join(strange)} is not the name of a Function."
+        elif all(counts.get(name) == 1 for name in names):
+            more = " Each call counts, not each name."
+        raise WrongAnswer(f"Expected the calls {wanted}, got {counts}.{more}")
 
 
 def _shown(value: Any) -> str:
@@ -436,17 +577,28 @@ def _shown(value: Any) -> str:
 
 
 def _expect_refused(v: Judge) -> None:
-    error = v.error("unknown")
-    if error is None:
-        raise WrongAnswer(
-            "A model with MySwish was exported, although no mapping for it was asked for: where the handler does not know a Function, "
-            "nothing may be written."
-        )
-    if "MySwish" not in error.message:
-        raise WrongAnswer(
-            f"A model with MySwish ends in {error.message}. The exception has to name the Function. A handler that returns None leaves the "
-            "node to the exporter, which says something else."
-        )
+    for title, steps in UNKNOWN.items():
+        name, error = steps[-1][0], v.error(title)
+        if error is None:
+            known = next((known for known in _NODES if known in name), "")
+            like = f" {known} is a part of its name alone: compare the whole name." if known else ""
+            raise WrongAnswer(
+                f"A model with {name} was exported, although no mapping for it was asked for: where the handler does not know a Function, "
+                f"nothing may be written.{like}"
+            )
+        if name not in error.message:
+            silent = (
+                ""
+                if error.where
+                else (" A handler that returns None leaves the node to the exporter, which says something else.")
+            )
+            raise WrongAnswer(
+                f"A model with {name} ends in {error.message.rstrip('.')}. The exception has to name the Function.{silent}"
+            )
+        if v.value(f"{title}: written"):
+            raise WrongAnswer(
+                f"A model with {name} ends in an exception, as it should, but a file was written before it."
+            )
 
 
 def reference(model: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
@@ -482,6 +634,7 @@ _ATEN: dict[str, Callable[..., np.ndarray]] = {
     "frac": lambda x: x - np.trunc(x),
     "hypot": np.hypot,
     "mul": np.multiply,
+    "max": np.maximum,
     "relu": lambda x: np.maximum(x, 0),
 }
 
@@ -500,7 +653,9 @@ CASES = {
     "asinh(x) * x": MODES,
     "relu(x) * x": ("nothing", "unmapped", "everything"),
     "hypot(frac(x), asinh(asinh(x)))": ("unmapped", "unmapped by name"),
+    "max(asinh(x), x)": ("unmapped", "everything"),
 }
+OTHER = ("something", "Everything", "unmapped by")
 
 
 def _functions() -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
@@ -509,6 +664,7 @@ def _functions() -> dict[str, Callable[[torch.Tensor], torch.Tensor]]:
     return {
         "asinh(x) * x": lambda x: torch.asinh(x) * x,
         "relu(x) * x": lambda x: torch.relu(x) * x,
+        "max(asinh(x), x)": lambda x: torch.max(torch.asinh(x), x),
         "hypot(frac(x), asinh(asinh(x)))": lambda x: torch.hypot(torch.frac(x), torch.asinh(torch.asinh(x))),
     }
 
@@ -518,10 +674,12 @@ _LEFT = {
     "asinh(x) * x": (["aten::asinh"], ["aten::asinh", "aten::mul.Tensor"], {"Mul": 1}),
     "relu(x) * x": ([], ["aten::mul.Tensor", "aten::relu"], {"Relu": 1, "Mul": 1}),
     "hypot(frac(x), asinh(asinh(x)))": (["aten::asinh", "aten::frac", "aten::hypot"],) * 2 + ({},),
+    "max(asinh(x), x)": (["aten::asinh"], ["aten::asinh", "aten::max.other"], {"Max": 1}),
 }
 _NUMPY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "asinh(x) * x": lambda x: np.arcsinh(x) * x,
     "relu(x) * x": lambda x: np.maximum(x, 0) * x,
+    "max(asinh(x), x)": lambda x: np.maximum(np.arcsinh(x), x),
     "hypot(frac(x), asinh(asinh(x)))": lambda x: np.hypot(x - np.trunc(x), np.arcsinh(np.arcsinh(x))),
 }
 
@@ -540,8 +698,10 @@ def collect_export_modes(c: Collect) -> None:
                 c.value(f"{title}: kind", type(returned).__name__)
                 c.value(f"{title}: returned", returned if type(returned) is list else None)
                 c.file(title, path)
-        path = c.scratch / "other.onnx"
-        c.value("other: returned", c.attempt("other", modes, as_module(torch.relu), torch.ones(2), path, "something"))
+        for number, word in enumerate(OTHER):
+            path = c.scratch / f"other{number}.onnx"
+            c.attempt(f"other {word}", modes, as_module(torch.relu), torch.ones(2), path, word)
+            c.value(f"other {word}: written", path.exists())
 
 
 def judge_export_modes(v: Judge) -> None:
@@ -576,10 +736,13 @@ def judge_export_modes(v: Judge) -> None:
                     (again,) = graphs.run(model, {"x": x})
                     expect_close(again, got, name="ONNX Runtime's output")
     with v.check("another word is a ValueError that names it"):
-        error = v.error("other")
-        if error is None or error.type != "ValueError" or "something" not in error.message:
-            shown = error.message if error else "no exception"
-            raise WrongAnswer(f"leave='something': expected a ValueError that names the word, got {shown}.")
+        for word in OTHER:
+            error = v.error(f"other {word}")
+            if error is None or error.type != "ValueError" or word not in error.message:
+                shown = error.message if error else "no exception"
+                raise WrongAnswer(f"leave={word!r}: expected a ValueError that names the word, got {shown}.")
+            if v.value(f"other {word}: written"):
+                raise WrongAnswer(f"leave={word!r}: the ValueError is right, but a file was written before it.")
 
 
 def _wanted(name: str, leave: str) -> list[str]:
@@ -656,10 +819,19 @@ def _expect_list(returned: Any, kind: str, wanted: list[str]) -> None:
         cause = " ATen is the type of the node; which operator it stands for is in its attribute `operator`."
     elif any(entry.startswith("org.pytorch.aten") for entry in returned):
         cause = " The domain org.pytorch.aten stands for PyTorch's namespace aten."
-    elif sorted({entry.split(".")[0] for entry in wanted}) == sorted(returned):
-        cause = " The overload is missing: it is in the attribute `overload_name`."
     elif any(entry.endswith(".") for entry in returned):
         cause = " An empty overload_name stands for no overload: no point then."
+    elif sorted(entry.split(".")[0] for entry in wanted) == sorted(entry.split(".")[0] for entry in returned):
+        cause = " The overload is missing: it is in the attribute `overload_name`."
+        if any("." in entry for entry in returned):
+            cause = " The overload is what the node's attribute `overload_name` says."
     elif set(wanted) < set(returned):
-        cause = f" {', '.join(sorted(set(returned) - set(wanted)))} is ONNX's own: every runtime has it."
+        more = sorted(set(returned) - set(wanted))
+        cause = (
+            f" {', '.join(more)} is not in this file, so it comes from somewhere else, such as an earlier call."
+            if all(entry.startswith("aten::") for entry in more)
+            else f" {', '.join(more)} is ONNX's own: every runtime has it."
+        )
+    elif set(returned) < set(wanted):
+        cause = f" {', '.join(sorted(set(wanted) - set(returned)))} is in the file, and missing in the list."
     raise WrongAnswer(f"Expected {wanted}, got {returned}.{cause}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oplab.course.stubs import Todo
+from oplab.errors import without_advice
 from oplab.parity.arrays import WrongAnswer
 
 
@@ -68,8 +69,8 @@ def find_todo(error: BaseException) -> Todo | None:
 
 
 def shortened(text: str, limit: int = 400) -> str:
-    """The first paragraph of a message on one line, and at most ``limit`` characters of it."""
-    text = " ".join(text.strip().split("\n\n")[0].split())
+    """The first paragraph of a message :func:`~oplab.errors.without_advice` on one line, and at most ``limit`` characters of it."""
+    text = " ".join(without_advice(text).split("\n\n")[0].split())
     return text if len(text) <= limit else text[:limit] + " …"
 
 

@@ -92,6 +92,29 @@ def registrations(most: int = 40) -> list[str]:
     return found[:most]
 
 
+def replaced(*mine: str) -> list[str]:
+    """The operators that PyTorch maps and a registration of this process maps in another way, except for those called ``mine``."""
+    from torch.onnx._internal.torchscript_exporter.registration import registry
+
+    groups = {
+        name: registry.get_function_group(name)._functions for name in registry.all_functions() if name not in mine
+    }
+    return [name for name, functions in sorted(groups.items()) if functions._base and functions._overrides]
+
+
+def expect_only_mine(names: Sequence[str]) -> None:
+    """Demand that the answer has replaced no mapping of PyTorch's: ``names`` is what :func:`replaced` has found.
+
+    Raises:
+        WrongAnswer: it has replaced one.
+    """
+    if names:
+        shown = ", ".join(map(str, names))
+        raise WrongAnswer(
+            f"The function also replaces PyTorch's own mapping of {shown}: every other export of this process would use the new one."
+        )
+
+
 @contextmanager
 def about(title: str) -> Iterator[None]:
     """Put ``title`` in front of the message of a :class:`WrongAnswer` that is raised in the block, unless it is there already.

@@ -107,7 +107,7 @@ def expect_inputs(model: onnx.ModelProto, names: Sequence[str]) -> None:
     if missing and len(found) < len(names):
         raise WrongAnswer(
             f"Expected the graph inputs {list(names)}, got {found}: {', '.join(missing)} is missing. "
-            "A missing input was baked into the graph as a constant."
+            "A missing input was baked into the graph as a constant, or nothing uses it."
         )
     if found != list(names):
         raise WrongAnswer(f"Expected the graph inputs {list(names)}, got {found}.")

@@ -1,7 +1,8 @@
 """What an exception of ONNX Runtime or of an exporter means, as a sentence for the learner.
 
 Every check that shows such an exception does it here: :func:`explained` for one that was recorded, :func:`sentence` for one that the
-judge has caught. The message is cut to its first paragraph and the likely cause follows.
+judge has caught. The message is cut to its first paragraph, without colours, boxes and advice to write to PyTorch's developers
+(:func:`oplab.checks.errors.shortened`), and the likely cause follows.
 
 What a message of ONNX Runtime means is the same in each chapter (:data:`RUNTIME`); a chapter passes what is special to its exercise,
 as a table of :data:`Causes`. Symbolic functions of the TorchScript path have :func:`symbolic_causes`, translations of the dynamo path
@@ -87,13 +88,24 @@ def symbolic_causes(arguments: str = "", outputs: int = 1) -> Causes:
         "positional argument … translating": (
             f"The exporter calls a symbolic function with the graph context g, then one argument for each {each}"
         ),
-        "Couldn't export operator": "The symbolic function returned None: return the value of the last node.",
+        "Couldn't export operator": (
+            "The symbolic function returned None, or it wrote a node aten::…, which is PyTorch's own: return the value of the last node, "
+            "and name each node as ONNX does."
+        ),
+        "min() arg is an empty sequence": (
+            "No function is registered for that operator any more: its registration was taken away again."
+        ),
+        "must be Tensor, not torch._C.Value": (
+            'A function of torch takes tensors, and this is a value of the graph: g.op("Name", …) writes a node.'
+        ),
+        "'torch._C.Graph' object has no attribute": 'The graph context writes a node by g.op("Name", …).',
         "incorrect number of outputs": f"The symbolic function has to return {many}.",
         "Error casting results": "A symbolic function returns what g.op returned, not a number or a tensor.",
         "non-iterable torch._C.Value": f"{unpacked}: outputs=2 gives a tuple.",
         "'torch._C.Value' object is not subscriptable": f"{unpacked}.",
         "unsupported operand type": 'A value of the graph has no operators: write g.op("Mul", …) and the like.',
         "has no attribute 'dtype'": "The dtype of a value of the graph is x.type().dtype().",
+        "'torch._C.Value' object has no attribute": 'A value of the graph has no such method: g.op("Name", …) writes a node.',
         "must be suffixed with type": "An attribute is a keyword with the suffix of its type: alpha_f, axis_i, mode_s, value_t.",
         "Expected node type 'onnx::Constant'": (
             'A letter such as "i" asks for a constant, and this argument is a tensor: the letter of a tensor is "v".'
@@ -145,6 +157,24 @@ def no_symbolic(
     else:
         why = f"{shown} {rule}"
     return WrongAnswer(f"{title}: the exporter finds no symbolic function for {operator}. {why}")
+
+
+def refused(error: RecordedError, title: str, operator: str, registered: Sequence[str], opset: int) -> WrongAnswer:
+    """The message for a symbolic function of the answer that refuses an opset: which registration the look-up has found.
+
+    Args:
+        title, operator, registered: as for :func:`no_symbolic`.
+        opset: the opset of the export.
+    """
+    versions = [int(entry.rsplit(" ", 1)[1]) for entry in registered if entry.startswith(f"{operator} ")]
+    above, below = [v for v in versions if opset <= v <= 9], [v for v in versions if v <= opset]
+    found = min(above, default=0) if opset < 9 else max(below, default=0)
+    which = (
+        f" at {found}, which the look-up takes for opset {opset}, and that function" if found else " a function that"
+    )
+    return WrongAnswer(
+        f"{title}: {shortened(error.message).rstrip('.')}{error.place}. {operator} is registered{which} raises this."
+    )
 
 
 def cause(message: str, *special: Causes) -> str:

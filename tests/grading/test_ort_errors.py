@@ -27,6 +27,10 @@ from oplab.checks.ort_errors import (
     status,
     symbolic_causes,
 )
+from oplab.checks.ort_errors import (
+    refused as refused_by,
+)
+from oplab.errors import first_line as plain_first_line
 from oplab.parity.arrays import WrongAnswer
 
 
@@ -171,3 +175,79 @@ def test_the_dynamo_paths_reasons_get_their_causes(custom):
     assert cause(message, TRANSLATION) == TRANSLATION["No ONNX function found"]
     assert sentence(message, TRANSLATION).startswith("DispatchError: No ONNX function found")  # not ExportError: …
     assert cause(dynamo(lambda x: x if x.sum() > 0 else -x), TRANSLATION) == TRANSLATION["data-dependent"]
+
+
+# --- one rule for all messages -------------------------------------------------------------------------------------
+
+
+def summarised(function) -> tuple[str, str]:
+    """What a learner reads where the dynamo path's own exception is recorded, with its advice around the cause, and the whole text."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)
+
+    with pytest.raises(torch.onnx.OnnxExporterError) as error, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(Model(), (torch.ones(2, 3),), dynamo=True, verbose=False)
+    return first_line(error.value), str(error.value)
+
+
+def test_the_dynamo_paths_advice_is_left_out_and_the_cause_is_kept():
+    message, whole = summarised(lambda x: x if x.sum() > 0 else -x)
+    assert (
+        "\x1b[96m" in whole and "submit a PR" in whole and "Create an issue" in whole
+    )  # else there is nothing to leave out
+    assert message.startswith(
+        "TorchExportError: GuardOnDataDependentSymNode: Could not guard on data-dependent expression"
+    )
+    assert not any(words in message for words in ("\x1b", "submit a PR", "issue", "Next steps", "step 1/3"))
+
+
+def test_of_several_exceptions_the_innermost_is_kept():
+    operator = torch.library.custom_op(
+        "test_ort_errors::thrice", lambda x: x * 3, mutates_args=(), schema="(Tensor x) -> Tensor"
+    )
+    operator.register_fake(torch.empty_like)
+    message, whole = summarised(operator)
+    assert "⬆" in whole
+    assert message.startswith("ConversionError: DispatchError: No ONNX function found for") and "⬆" not in message
+    assert cause(message, TRANSLATION) == TRANSLATION["No ONNX function found"]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (
+            "It is not supported. Please feel free to request support or submit a pull request on PyTorch GitHub: "
+            "https://github.com/pytorch/pytorch/issues.",
+            "It is not supported.",
+        ),
+        ("Please open an issue on GitHub. The axis is 3.", "The axis is 3."),
+        (
+            "A tuple was expected.\nPlease file an issue at https://example.org/new?a=b to report this bug.",
+            "A tuple was expected.",
+        ),
+        ("╭── Error ──╮\n│ axis is 3 │\n╰───────────╯", "Error axis is 3"),
+        ("\x1b[31;1mred\x1b[0m", "red"),
+        ("The reported issue is fine. Shapes [2, 3] and [3].", "The reported issue is fine. Shapes [2, 3] and [3]."),
+        ("Please submit a PR.", "Please submit a PR."),  # nothing would be left
+    ],
+)
+def test_colours_boxes_and_advice_are_left_out(text, left):
+    assert first_line(ValueError(text)) == f"ValueError: {left}"
+    assert sentence(text) == f"{left.rstrip('.')}."
+    assert plain_first_line(ValueError(text)) in left
+
+
+@pytest.mark.parametrize(
+    ("versions", "opset", "found"), [((8, 15), 9, 8), ((8, 9), 7, 8), ((7, 9), 8, 9), ((9,), 20, 9)]
+)
+def test_a_function_that_refuses_is_named_with_the_version_that_answers(versions, opset, found):
+    from torch.onnx._internal.torchscript_exporter.registration import _dispatch_opset_version
+
+    assert _dispatch_opset_version(opset, versions) == found  # what the exporter does
+    error = RecordedError("UnsupportedOperatorError", "UnsupportedOperatorError: too old", "answer.py, line 3")
+    registered = [f"aten::cosh from opset {version}" for version in versions]
+    message = str(refused_by(error, "opset 9", "aten::cosh", registered, opset))
+    assert f"registered at {found}, which the look-up takes for opset {opset}" in message
