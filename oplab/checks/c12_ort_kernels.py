@@ -20,6 +20,7 @@ from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import UNREGISTERED, status
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
+from oplab.toolchain.findings import thrown
 
 if TYPE_CHECKING:
     import onnx
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 DOMAIN = "c12"
 GUARD = 4096  # elements before and after each tensor
 UNTOUCHED = np.float32(-1.2345e30)  # what an output holds before the kernel writes to it
-_TERMINATE = re.compile(r"terminate called after throwing an instance of '(.+?)'(?:\s+what\(\):\s*(.*))?")
 
 
 @dataclass(frozen=True)
@@ -120,10 +120,9 @@ def _apart(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case], inp
     if reached == len(cases):
         return
     state = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "exit"
-    text = _TERMINATE.search(said.read_text(errors="replace")) if said.is_file() else None
-    thrown = f"{text[1]}, {text[2] or ''}".rstrip(", ") if text else ""
+    says = thrown(said.read_text(errors="replace")) if said.is_file() else ""
     during = stage.read_text() if stage.is_file() else ""
-    np.savez(c.scratch / f"{reached}.npz", state=state, says=thrown, during=during)
+    np.savez(c.scratch / f"{reached}.npz", state=state, says=says, during=during)
 
 
 def _one(
