@@ -106,7 +106,7 @@ def library(tmp_path_factory):
     return compile_exercise(folder / "times.cpp", "ort", cache=folder / "cache")
 
 
-def model(factor: float, fault: str, rank: int = 1):
+def model(factor: float | None, fault: str, rank: int = 1):
     dims = [f"n{i}" for i in range(rank)]
     return one_node(
         "Times", {"x": ("float32", dims)}, {"y": ("float32", ["m"])}, factor=factor, fault=FAULTS.index(fault)
@@ -119,7 +119,10 @@ def stress(fault: str, **without: str) -> Stress:
     return Stress(
         {title: model(factor, fault) for title, factor in FACTORS.items()},
         runs,
-        {"x of rank 2": (model(2.0, fault, 2), {"x": np.ones((2, 2), np.float32)})},
+        {
+            "x of rank 2": (model(2.0, fault, 2), {"x": np.ones((2, 2), np.float32)}),
+            "no factor": (model(None, fault), None),
+        },
         without,
     )
 
