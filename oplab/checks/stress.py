@@ -1,0 +1,497 @@
+"""What each C++ exercise for ONNX Runtime goes through besides cases of its own: others that use the kernel, and memory that ends.
+
+A kernel that is right in one run of one session can still keep something for the next one, share it with another thread, read past
+an input or lose memory. :func:`collect_stress` and :func:`judge_stress` look for all of it, with models and inputs of the exercise;
+what does not apply is left out with a reason (``Stress.without``). Wrong results are judged with the exercise's own tolerance, and
+what has to be the same is compared bit for bit.
+
+A kernel that dies takes the process with it: each part announces itself, so that the message about the crash names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+
+from oplab.checks.evidence import Collect
+from oplab.checks.guarded import guarded, guarded_feeds
+from oplab.checks.judge import Judge
+from oplab.checks.kernels import Feeds, announce, outputs, side_by_side
+from oplab.checks.leaks import in_use, lost_by
+from oplab.checks.ort_errors import status
+from oplab.parity.arrays import WrongAnswer, describe
+
+PARTS = {
+    "nodes": "two nodes in one model",
+    "sessions": "two sessions at once, used in turns",
+    "sizes": "one session that gets other sizes in turns",
+    "threads": "one session on four threads at once",
+    "refusals": "each refusal three times in a row, and a right run after it",
+    "status": "a refusal is a status, not an exception that leaves the kernel",
+    "bounds": "inputs and outputs with pages at their ends that cannot be read or written; inputs are only read",
+    "leaks": "memory in use does not grow with runs, sessions and sessions that are refused",
+}
+Expect = Callable[[str, str, list[np.ndarray]], None]
+Refused = tuple[onnx.ModelProto, Feeds | None]
+
+THREADS, REPEATS = 4, 24  # runs of each thread
+_NEVER = 15  # seconds: the runs of all threads take a tenth of one
+RUNS, SESSIONS = 64, 10  # in one round of the search for leaks
+FILL = {"behind": 0x55, "before": 0x7F}  # in each byte of an output, before the run: large in every dtype
+_KEY = "stress: "
+
+
+@dataclass(frozen=True)
+class Stress:
+    """Models and inputs for the parts.
+
+    Attributes:
+        nodes: models of one node each, by what tells them apart (``alpha = 2``): two with different attributes, one where the operator
+            has none. The first one is used where one is enough.
+        runs: inputs by what tells them apart (``3 rows``), of the same ranks and other sizes, that each node takes. The first two are
+            for the threads, and keep the kernel busy for about a millisecond, so that threads meet; small ones follow, at least one.
+            An empty one among them finds reads of a first element that is not there.
+        refused: what has to be refused, by what is wrong with it: a model with inputs, or with None where no session may be made.
+        without: why a part of :data:`PARTS` does not apply.
+
+    Raises:
+        ValueError: an entry is missing, or a part is left out that does not exist or that has no reason.
+    """
+
+    nodes: Mapping[str, onnx.ModelProto]
+    runs: Mapping[str, Feeds]
+    refused: Mapping[str, Refused] = field(default_factory=dict)
+    without: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.nodes or len(self.runs) < 3:
+            raise ValueError("a node and three sets of inputs are the least")
+        if unclear := [part for part, reason in self.without.items() if part not in PARTS or not reason.strip()]:
+            raise ValueError(f"{unclear}: not parts, or parts that are left out without a reason")
+        if not self.refused and self.has("refusals"):
+            raise ValueError("nothing is refused: say why in without")
+
+    def has(self, part: str) -> bool:
+        """Whether a part of :data:`PARTS` is not left out."""
+        return part not in self.without
+
+    def plan(self, part: str) -> list[tuple[str, str]]:
+        """The (node, run) pairs of ``alone``, ``nodes``, ``sessions`` or ``sizes``, in the order in which they run."""
+        nodes, runs = self.pair, list(self.runs)
+        if part == "sizes":
+            return [(nodes[0], run) for run in [*runs, *reversed(runs)]]
+        if part == "nodes":  # in one run each node gets other inputs
+            return [(node, runs[(i + k) % len(runs)]) for i in range(len(runs)) for k, node in enumerate(nodes)]
+        return [(node, run) for run in runs for node in (self.nodes if part == "alone" else nodes)]
+
+    @property
+    def pair(self) -> list[str]:
+        """The two nodes that meet: the same one twice where there is only one."""
+        titles = list(self.nodes)
+        return titles[:2] if len(titles) > 1 else titles * 2
+
+
+# --- collect ---------------------------------------------------------------------------------------------------------
+
+
+def collect_stress(c: Collect, s: Stress) -> None:
+    """Run all parts with the learner's library; the evidence is for :func:`judge_stress`."""
+    alone: dict[tuple[str, str], list[np.ndarray]] = {}
+    for node, run in s.plan("alone"):
+        title = _title(node, run)
+        announce(title)
+        made = c.attempt(_KEY + title, _session, c, s.nodes[node])
+        found = c.attempt(_KEY + title, made.run, None, _copied(s.runs[run])) if made else None
+        if found is None:
+            return
+        alone[node, run] = found
+        c.value(_KEY + title, found)
+    for part in ("sizes", "nodes", "sessions"):
+        if s.has(part):
+            announce(PARTS[part])
+            for number, (node, run, found) in enumerate(_others(c, s, part)):
+                _keep(c, f"{part} {number}", found, alone[node, run])
+    if s.has("threads"):
+        announce(PARTS["threads"])
+        c.value(_KEY + "threads", _on_threads(_session(c, s.nodes[s.pair[0]]), s, alone))
+    if s.has("refusals"):
+        _collect_refusals(c, s, alone)
+    guarding = not os.environ.get("OPLAB_SANITIZE")  # the sanitizer sees by itself where arrays end, and knows the line
+    c.value(_KEY + "guards", guarding)
+    if s.has("bounds"):
+        for guard in FILL if guarding else ():
+            for run in s.runs:
+                announce(
+                    f"{run}, with a page {'at the end of' if guard == 'behind' else 'before'} each input and output that cannot be read or written"
+                )
+                _collect_bounds(c, s, guard, run, alone[s.pair[0], run])
+    c.value(_KEY + "counts memory", in_use() is not None)
+    if s.has("leaks") and in_use() is not None:
+        announce(PARTS["leaks"])
+        _collect_leaks(c, s)
+
+
+def _title(node: str, run: str) -> str:
+    return f"{node}, {run}" if node else run
+
+
+def _copied(feeds: Feeds) -> dict[str, np.ndarray]:
+    """ONNX Runtime passes the memory of NumPy on: a kernel that writes its inputs must not spoil the next run's."""
+    return {name: value.copy() for name, value in feeds.items()}
+
+
+def _same(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
+    return len(one) == len(other) and all(
+        a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _keep(c: Collect, key: str, found: list[np.ndarray], right: list[np.ndarray]) -> None:
+    """Record None for the bits of the run that was alone, otherwise the arrays."""
+    c.value(_KEY + key, None if _same(found, right) else found)
+
+
+def _others(c: Collect, s: Stress, part: str) -> Iterator[tuple[str, str, list[np.ndarray]]]:
+    """The results of one part, in the order of its plan."""
+    plan, pair = s.plan(part), s.pair
+    if part == "nodes":
+        made = c.attempt(_KEY + part, _session, c, side_by_side([s.nodes[node] for node in pair]))
+        for first in range(0, len(plan) if made else 0, len(pair)):
+            feeds: dict[str, np.ndarray] = {}
+            for k, (_, run) in enumerate(plan[first : first + len(pair)]):
+                feeds |= {f"n{k}_{name}": value for name, value in _copied(s.runs[run]).items()}
+            found = c.attempt(_KEY + part, made.run, None, feeds)
+            if found is None:
+                return
+            for k, (node, run) in enumerate(plan[first : first + len(pair)]):
+                before = sum(len(s.nodes[other].graph.output) for other in pair[:k])
+                yield node, run, found[before : before + len(s.nodes[node].graph.output)]
+        return
+    sessions = {node: c.attempt(_KEY + part, _session, c, s.nodes[node]) for node in {node for node, _ in plan}}
+    for node, run in plan:
+        found = c.attempt(_KEY + part, sessions[node].run, None, _copied(s.runs[run])) if sessions[node] else None
+        if found is None:
+            return
+        yield node, run, found
+
+
+def _session(c: Collect, model: onnx.ModelProto) -> Any:
+    """As :func:`oplab.checks.kernels.session`, but with nothing around it: its memory is measured."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    if os.environ.get("OPLAB_SANITIZE"):
+        options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+    options.register_custom_ops_library(str(c.library))
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def _on_threads(run: Any, s: Stress, alone: Mapping[tuple[str, str], list[np.ndarray]]) -> list[Any] | None:
+    """The first result of a thread that is not the one of the serial run: (title of the run, arrays or the exception's text)."""
+    node, titles = s.pair[0], list(s.runs)[:2]
+    barrier, wrong = threading.Barrier(THREADS), []
+
+    def work(thread: int) -> None:
+        mine = {title: _copied(s.runs[title]) for title in titles}
+        barrier.wait()
+        for repeat in range(REPEATS):
+            title = titles[(thread + repeat) % len(titles)]
+            try:
+                found = run.run(None, mine[title])
+            except Exception as error:
+                wrong.append([title, f"{error}"[:1000]])
+                return
+            if not _same(found, alone[node, title]):
+                wrong.append([title, found])
+                return
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(THREADS)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # a thread that waits for Python's lock gets it while the others compute
+    # Threads that spoil malloc's lists can wait for each other without end: the signal ends the process then.
+    signal.setitimer(signal.ITIMER_REAL, _NEVER)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    sys.setswitchinterval(interval)
+    return wrong[0] if wrong else None
+
+
+def _collect_refusals(c: Collect, s: Stress, alone: Mapping[tuple[str, str], list[np.ndarray]]) -> None:
+    for title, (model, feeds) in s.refused.items():
+        made = None if feeds is None else c.attempt(f"{_KEY}refused {title}", _session, c, model)
+        if feeds is not None and made is None:
+            continue  # refused before it runs, which is early enough
+        said = []
+        for repeat in range(3):
+            announce(f"{title}, refused for the {('first', 'second', 'third')[repeat]} time")
+            try:
+                if made is None or feeds is None:
+                    _session(c, model)
+                else:
+                    made.run(None, _copied(feeds))
+                said.append("")
+            except Exception as error:
+                said.append(f"{type(error).__name__}: {error}"[:1000])
+        c.value(f"{_KEY}refused {title}", said)
+        if s.has("status") and feeds is not None and said[0].startswith("RuntimeException"):
+            # A status of that code, or an exception: only a look at what the kernel asks ONNX Runtime for tells.
+            announce(f"{title}, in ONNX Runtime's C library")
+            c.value(f"{_KEY}thrown {title}", c.attempt(f"{_KEY}thrown {title}", _is_thrown, c, model, feeds))
+    node, run = s.pair[0], next(iter(s.runs))
+    announce(f"{_title(node, run)}, after all refusals")
+    made = c.attempt(_KEY + "afterwards", _session, c, s.nodes[node])
+    found = c.attempt(_KEY + "afterwards", made.run, None, _copied(s.runs[run])) if made else None
+    if found is not None:
+        _keep(c, "afterwards", found, alone[node, run])
+
+
+def _is_thrown(c: Collect, model: onnx.ModelProto, feeds: Feeds) -> bool:
+    """Whether a run fails without that the kernel has made a status with these words."""
+    from oplab.checks.schedules import ScheduledSession
+
+    watched = ScheduledSession(model.SerializeToString(), c.library, c.scratch)
+    said = watched.refusal(_copied(feeds), [value.name for value in model.graph.output])
+    return said is not None and not any(text and text in said for text in watched.statuses)
+
+
+def _collect_bounds(c: Collect, s: Stress, guard: Any, run: str, right: list[np.ndarray]) -> None:
+    node, key = s.pair[0], f"bounds {guard} {run}"
+    made = c.attempt(_KEY + key, _session, c, s.nodes[node])
+    if made is None:
+        return
+    feeds, binding = guarded_feeds(s.runs[run], guard), made.io_binding()
+    found = [
+        guarded(np.full(array.nbytes, FILL[guard], np.uint8).view(array.dtype).reshape(array.shape), guard)
+        for array in right
+    ]
+    names = [value.name for value in made.get_outputs()]
+    for bind, arrays in ((binding.bind_input, feeds), (binding.bind_output, dict(zip(names, found, strict=True)))):
+        for name, array in arrays.items():
+            bind(name, "cpu", 0, array.dtype.type, list(array.shape), array.ctypes.data)
+    c.attempt(_KEY + key, made.run_with_iobinding, binding)
+    changed = [name for name, value in s.runs[run].items() if not _same([feeds[name]], [np.asarray(value)])]
+    c.value(f"{_KEY}changed {guard} {run}", changed)
+    _keep(c, key, found, right)
+
+
+def _collect_leaks(c: Collect, s: Stress) -> None:
+    node = s.pair[0]
+    made, feeds = _session(c, s.nodes[node]), [_copied(feeds) for feeds in list(s.runs.values())[2:]]
+
+    def run() -> None:
+        for each in feeds:
+            made.run(None, each)
+
+    c.value(_KEY + "leak run", lost_by(run, RUNS))
+    c.value(_KEY + "leak session", lost_by(lambda: _session(c, s.nodes[node]), SESSIONS))
+    for title, (model, inputs) in s.refused.items():
+        if inputs is None:  # a run that fails takes memory of ONNX Runtime's own, some kilobytes each time
+
+            def refusal(model: onnx.ModelProto = model) -> None:
+                with contextlib.suppress(Exception):
+                    _session(c, model)
+
+            c.value(f"{_KEY}leak {title}", lost_by(refusal, SESSIONS))
+
+
+# --- judge -----------------------------------------------------------------------------------------------------------
+
+_KERNEL = (
+    "A process has many kernels of one operator: what a constructor reads belongs into a member, not into a static or global "
+    "variable."
+)
+_COMPUTE = (
+    "One kernel object serves all runs, and several threads at once: what Compute writes belongs into local variables, not into members, "
+    "static or global ones."
+)
+
+
+def judge_stress(v: Judge, s: Stress, expect: Expect) -> None:
+    """Three named checks of what :func:`collect_stress` has recorded.
+
+    Args:
+        expect: called with the titles of a node and of a run and with the arrays that are to be judged; raises
+            :class:`WrongAnswer` where they are not what that node gives for that run.
+    """
+    with v.check("no other node, session, run or thread changes a result"):
+        for node, run in s.plan("alone"):
+            _expect_alone(v, s, expect, node, run)
+        for part in ("sizes", "nodes", "sessions"):
+            if s.has(part):
+                before = ""
+                for number, (node, run) in enumerate(s.plan(part)):
+                    _expect_same(v, s, expect, part, f"{part} {number}", node, run, before)
+                    before = run
+        if s.has("threads"):
+            _expect_threads(v, s, expect)
+    if not v.ok:
+        return
+    if s.has("refusals"):
+        with v.check("a refusal is a status each time, and a right run works after it"):
+            _expect_refusals(v, s, expect)
+    with v.check("it only reads its inputs, stays inside of its arrays, and frees what it allocates"):
+        if s.has("bounds") and v.value(_KEY + "guards") is True:
+            _expect_bounds(v, s, expect)
+        if s.has("leaks") and v.value(_KEY + "counts memory") is True:
+            _expect_no_leaks(v, s)
+
+
+def _wrong(expect: Expect, node: str, run: str, arrays: list[np.ndarray]) -> str:
+    """What the exercise says about these arrays; empty where they are right."""
+    try:
+        expect(node, run, arrays)
+    except WrongAnswer as error:
+        return str(error)
+    return ""
+
+
+def _confused(s: Stress, expect: Expect, node: str, run: str, arrays: list[np.ndarray]) -> str:
+    """The other node, where the arrays are what that one gives for this run, and the words for it."""
+    for other in s.nodes:
+        if other != node and not _wrong(expect, other, run, arrays):
+            return f"this is the result of {other}. {_KERNEL}"
+    return ""
+
+
+def _expect_alone(v: Judge, s: Stress, expect: Expect, node: str, run: str) -> None:
+    arrays = _arrays(v, s, node, _title(node, run))
+    error = _wrong(expect, node, run, arrays)
+    if not error:
+        return
+    if confused := _confused(s, expect, node, run, arrays):
+        raise WrongAnswer(
+            f"{_title(node, run)}, in a session of its own, made after one with other attributes: {confused}"
+        )
+    if s.has("bounds") and v.value(_KEY + "guards") is True:
+        _expect_bounds(v, s, expect)  # it may know why
+    raise WrongAnswer(f"{_title(node, run)}, in a session of its own: {error}")
+
+
+def _arrays(v: Judge, s: Stress, node: str, key: str) -> list[np.ndarray]:
+    return outputs(v, _KEY + key, len(s.nodes[node].graph.output))
+
+
+def _expect_same(v: Judge, s: Stress, expect: Expect, part: str, key: str, node: str, run: str, before: str) -> None:
+    """Demand the bits of the run that was alone."""
+    where = f"{PARTS[part]}: {_title(node, run)}"
+    if error := v.error(_KEY + part):
+        raise WrongAnswer(f"{where}: alone it works, here ONNX Runtime says: {status(error.message)}")
+    if v.value(_KEY + key) is None:
+        return
+    arrays = _arrays(v, s, node, key)
+    if confused := _confused(s, expect, node, run, arrays):
+        raise WrongAnswer(f"{where}: {confused}")
+    after = f" after {before}" if part == "sizes" else ""
+    error = _wrong(expect, node, run, arrays) or "alone the result has other bits."
+    raise WrongAnswer(
+        f"{where}{after}, right in a session of its own: {error} Something is left over from another run. {_COMPUTE}"
+    )
+
+
+def _expect_threads(v: Judge, s: Stress, expect: Expect) -> None:
+    found = v.value(_KEY + "threads")
+    if found is None:
+        return
+    if type(found) is not list or len(found) != 2 or type(found[0]) is not str or found[0] not in s.runs:
+        raise WrongAnswer("Expected what a thread has found, got something else.")
+    run, got = found
+    node, where = s.pair[0], f"{PARTS['threads']}: {_title(s.pair[0], run)}"
+    if type(got) is str:
+        raise WrongAnswer(f"{where}: alone it works, here ONNX Runtime says: {status(got)} {_COMPUTE}")
+    error = "the result has other bits than that of one thread."
+    if type(got) is list and all(type(array) is np.ndarray for array in got):
+        error = _wrong(expect, node, run, got) or error
+    raise WrongAnswer(f"{where}, right on one thread: {error} {_COMPUTE}")
+
+
+def _expect_refusals(v: Judge, s: Stress, expect: Expect) -> None:
+    for title, (_, feeds) in s.refused.items():
+        if v.error(f"{_KEY}refused {title}"):
+            continue
+        said = v.value(f"{_KEY}refused {title}")
+        if type(said) is not list or not all(type(entry) is str for entry in said):
+            raise WrongAnswer(f"{title}: expected three messages, got something else.")
+        if not all(said):
+            again = "" if not any(said) else " It was refused only sometimes: what the first time has left over?"
+            raise WrongAnswer(f"{title}: expected an error status with a sentence, but there was a result.{again}")
+        exception = s.has("status") and feeds is not None and said[0].startswith("RuntimeException")
+        if exception and v.value(f"{_KEY}thrown {title}") is True:
+            raise WrongAnswer(
+                f"{title}: an exception left the kernel ({status(said[0])}). This ONNX Runtime has caught it, and nothing promises that "
+                "another one does: catch it in the kernel and return a status."
+            )
+    node, run = s.pair[0], next(iter(s.runs))
+    if error := v.error(_KEY + "afterwards"):
+        raise WrongAnswer(
+            f"{_title(node, run)}, after refusals: alone it works, here ONNX Runtime says: {status(error.message)}"
+        )
+    if v.value(_KEY + "afterwards") is not None:
+        error = _wrong(expect, node, run, _arrays(v, s, node, "afterwards")) or "the result has other bits."
+        raise WrongAnswer(f"{_title(node, run)}, after refusals, right before them: {error} {_COMPUTE}")
+
+
+def _expect_bounds(v: Judge, s: Stress, expect: Expect) -> None:
+    node = s.pair[0]
+    for guard, fill in FILL.items():
+        for run in s.runs:
+            key = f"bounds {guard} {run}"
+            if v.error(_KEY + key):
+                _arrays(v, s, node, key)
+            changed = v.value(f"{_KEY}changed {guard} {run}")
+            if changed != []:
+                raise WrongAnswer(
+                    f"{_title(node, run)}: the kernel changes its input {_first_of(changed)}. The inputs belong to the caller, and another "
+                    "node may read them, too: write to the output, or to a copy."
+                )
+            if v.value(_KEY + key) is None:
+                continue
+            arrays = _arrays(v, s, node, key)
+            error = _wrong(expect, node, run, arrays)
+            left = sum(int((_bytes(array) == fill).all(1).sum()) for array in arrays)
+            if error and left:
+                raise WrongAnswer(
+                    f"{_title(node, run)}: {left} elements of the output {' and '.join(map(describe, arrays))} were not written. They hold what their "
+                    "memory held before, which need not be 0."
+                )
+            if error:
+                raise WrongAnswer(
+                    f"{_title(node, run)}, with other bytes around the inputs and in the outputs: {error} The result depends on memory "
+                    "that the kernel has not been given, or has not written yet."
+                )
+
+
+def _first_of(names: object) -> str:
+    return names[0] if type(names) is list and type(names[0]) is str else "arrays"
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, array.dtype.itemsize)
+
+
+def _expect_no_leaks(v: Judge, s: Stress) -> None:
+    what = {"run": "each run with every input", "session": "each session with its kernel"}
+    what |= {
+        title: f"each session that is refused ({title})" for title, (_, feeds) in s.refused.items() if feeds is None
+    }
+    for key, each in what.items():
+        lost = v.value(f"{_KEY}leak {key}")
+        if type(lost) is not int or lost:
+            raise WrongAnswer(
+                f"A memory leak: {each} keeps {lost} bytes. What new, malloc or a Get… function of the C API returns, and each OrtStatus, "
+                "has to be freed or released: std::vector, std::unique_ptr, Ort::Status do it by themselves."
+            )
