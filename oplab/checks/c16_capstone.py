@@ -7,6 +7,7 @@ no learner's code answers for another, and any model fits any kernel.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,8 @@ from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import expect_refusal, one_node, outputs, record, session, without_shapes
-from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED
+from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED, status
+from oplab.checks.stress import Stress, collect_stress, judge_stress, sound
 from oplab.onnxtools.subgraphs import every_node
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -715,11 +717,15 @@ def expect_names(got: np.ndarray, expected: np.ndarray, label: np.ndarray) -> No
 # --- the kernels -------------------------------------------------------------------------------------------------------------
 
 
-def collect_runs(c: Collect, model: onnx.ModelProto, cases: Mapping[str, Feeds], title: str = "session") -> None:
-    """Run the learner's kernel on each case, as evidence under the case's title."""
-    run = session(c, title, model)
+def collect_runs(
+    c: Collect, model: onnx.ModelProto, cases: Mapping[str, Feeds], title: str = "session"
+) -> dict[str, list[np.ndarray] | None]:
+    """Run the learner's kernel on each case, as evidence under the case's title, and return the outputs by title."""
+    run, found = session(c, title, model), {}
     for name, feeds in cases.items():
-        record(c, name, run, feeds)
+        # ONNX Runtime passes the memory of NumPy on: a kernel that writes its inputs must not spoil those of the next run.
+        found[name] = record(c, name, run, {key: value.copy() for key, value in feeds.items()})
+    return found
 
 
 def kernel_result(v: Judge, title: str) -> np.ndarray:
@@ -752,6 +758,8 @@ def resize_cases(rng: np.random.Generator) -> dict[str, Feeds]:
         ((1, 2, 9, 9), (0.12, 2)),
         ((1, 1, 1, 1), (4, 5)),
         ((0, 3, 4, 4), (2, 2)),
+        ((2, 0, 5, 4), (2, 3)),
+        ((1, 1, 1, 5), (1, 4000)),
     ]
     return {
         f"x {list(shape)}, factors {y:.4g} and {x:.4g}": {
@@ -772,6 +780,14 @@ def resize_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
         "an x without dimensions": {"x": np.array(1, np.float32), "scales": scales(1, 1, 2, 2)},
         "an x of rank 3": {"x": x[0], "scales": scales(1, 1, 2, 2)},
         "an x without height": {"x": x[:, :, :0], "scales": scales(1, 1, 2, 2)},
+        "an x without width": {"x": x[:, :, :, :0], "scales": scales(1, 1, 2, 2)},
+        "an x of rank 5": {"x": x[None], "scales": scales(1, 1, 2, 2)},
+        "five scales": {"x": x, "scales": scales(1, 1, 2, 2, 2)},
+        "a first scale of 2": {"x": x, "scales": scales(2, 1, 2, 2)},
+        "a second scale of 1.5": {"x": x, "scales": scales(1, 1.5, 2, 2)},
+        "a last scale of NaN": {"x": x, "scales": scales(1, 1, 2, np.nan)},
+        "a scale of 0": {"x": x, "scales": scales(1, 1, 2, 0)},
+        "a side of exactly a million pixels": {"x": x[:1, :1, :1], "scales": scales(1, 1, 1, 200_000)},
         "scales without dimensions": {"x": x, "scales": np.array(2, np.float32)},
         "two scales": {"x": x, "scales": scales(2, 2)},
         "a second scale of 2": {"x": x, "scales": scales(1, 2, 2, 2)},
@@ -786,13 +802,38 @@ def resize_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
 
 def collect_resize_kernel(c: Collect) -> None:
     output = {"y": ("float32", ["n", "c", "h2", "w2"])}
-    collect_runs(c, one_node("DynamicResize", IMAGE, output), resize_cases(c.rng))
+    cases = resize_cases(c.rng)
+    found = collect_runs(c, one_node("DynamicResize", IMAGE, output), cases)
     anything = without_shapes(one_node("DynamicResize", IMAGE, output))
     collect_runs(c, anything, resize_refusals(c.rng), "refusals")
+    stress = resize_stress(c.rng)
+    if sound(lambda: [expect_resized(found[title][0], feeds) for title, feeds in cases.items()]):
+        collect_stress(c, stress)
+
+
+def resize_stress(rng: np.random.Generator) -> Stress:
+    """The operator has no attributes, so there is one node."""
+    model = one_node("DynamicResize", IMAGE, {"y": ("float32", ["n", "c", "h2", "w2"])})
+
+    def feeds(shape: tuple[int, ...], y: float, x: float) -> Feeds:
+        return {"x": rng.standard_normal(shape).astype(np.float32), "scales": np.array([1, 1, y, x], np.float32)}
+
+    refused, anything = resize_refusals(rng), without_shapes(one_node("DynamicResize", IMAGE, {"y": ("float32", None)}))
+    return Stress(
+        {"": model},
+        {
+            "40 x 50 pixels, factors 2 and 3": feeds((1, 3, 40, 50), 2, 3),
+            "30 x 60 pixels, factors 3 and 2.3": feeds((1, 3, 30, 60), 3, 2.3),
+            "5 x 4 pixels, factors 0.5 and 2": feeds((2, 1, 5, 4), 0.5, 2),
+            "one pixel": feeds((1, 1, 1, 1), 2, 3),
+            "no photos": feeds((0, 3, 4, 5), 2, 2),
+        },
+        {title: (anything, refused[title]) for title in ("an x of rank 3", "a scale of NaN")},
+    )
 
 
 def judge_resize_kernel(v: Judge) -> None:
-    cases = resize_cases(v.rng)
+    cases, refusals, stress = resize_cases(v.rng), resize_refusals(v.rng), resize_stress(v.rng)
     found: dict[str, np.ndarray] = {}
     with v.check("ONNX Runtime takes the operator and runs it"):
         for title in cases:
@@ -801,29 +842,46 @@ def judge_resize_kernel(v: Judge) -> None:
     if not v.ok:
         return
     with v.check("y is x, resized with Keys' cubic"):
+        kept = next(iter(found.values())).shape[2:]
         for title, feeds in cases.items():
             with about(title):
-                expect_resized(found[title], feeds)
+                expect_resized(found[title], feeds, kept)
     with v.check("what cannot be resized gets a status"):
-        for title in resize_refusals(v.rng):
+        for title in refusals:
             expect_refusal(v, title, likely="Check it before you allocate or read anything.")
+    if v.ok:
+        judge_stress(v, stress, lambda node, run, arrays: expect_resized(arrays[0], stress.runs[run]))
 
 
 def resized(
-    feeds: Feeds, *, a: float = -0.75, place: str = "scale", double: bool = False, border: str = "clamp"
+    feeds: Feeds,
+    *,
+    a: float = -0.75,
+    place: str = "scale",
+    side: str = "float",
+    border: str = "clamp",
+    weights: str = "cubic",
 ) -> np.ndarray:
     """A bicubic resize by matrices, in double; the keywords make known wrong answers."""
     y = feeds["x"].astype(np.float64)
     for axis in (2, 3):
-        matrix = _matrix(y.shape[axis], feeds["scales"][axis], a, place, double, border)
+        matrix = _matrix(y.shape[axis], feeds["scales"][axis], a, place, side, border, weights)
         y = np.moveaxis(np.tensordot(y, matrix, axes=([axis], [1])), -1, axis)
     return y.astype(np.float32)
 
 
-def _matrix(length: int, scale: np.float32, a: float, place: str, double: bool, border: str) -> np.ndarray:
+def _matrix(length: int, scale: np.float32, a: float, place: str, side: str, border: str, weights: str) -> np.ndarray:
     """(new, length): the weight of each pixel of one side in each pixel of the new one."""
     exact = float(scale)
-    new = int(np.floor(length * exact)) if double else int(np.floor(np.float32(length) * scale))
+    product = np.float32(length) * scale
+    new = int(
+        {
+            "float": np.floor(product),
+            "double": np.floor(length * exact),
+            "up": np.ceil(product),
+            "half": np.floor(product + 0.5),
+        }[side]
+    )
     i = np.arange(new)
     at = {
         "scale": (i + 0.5) / exact - 0.5,
@@ -833,20 +891,33 @@ def _matrix(length: int, scale: np.float32, a: float, place: str, double: bool, 
         "one at 0": (i + 0.5) / exact - 0.5 if new > 1 else np.zeros(new),
     }[place]
     matrix = np.zeros((new, length))
-    whole = np.floor(at).astype(int)
+    whole = (np.trunc(at) if weights == "towards 0" else np.floor(at)).astype(int)
     for tap in range(-1, 3):
         pixel = whole + tap
         d = np.abs(at - pixel)
         near, far = ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
         weight = np.where(d <= 1, near, np.where(d < 2, far, 0))
+        if weights == "linear":
+            weight = np.maximum(1 - d, 0)
+        outside = (pixel < 0) | (pixel >= length)
         if border == "zero":
-            weight = np.where((pixel < 0) | (pixel >= length), 0, weight)
+            weight = np.where(outside, 0, weight)
+        elif border == "mirror":
+            pixel = np.where(outside, np.where(pixel < 0, -1 - pixel, 2 * length - 1 - pixel), pixel)
+        elif border == "wrap":
+            pixel = pixel % length
         np.add.at(matrix, (i, np.clip(pixel, 0, length - 1)), weight)
     return matrix
 
 
-def expect_resized(got: np.ndarray, feeds: Feeds) -> None:
+def expect_resized(got: np.ndarray, feeds: Feeds, kept: tuple[int, ...] = ()) -> None:
+    """Demand the resized x; ``kept`` are height and width of the first run's y.
+
+    The tolerance is for a kernel that computes places in float: they err by 1e-7 of their size, 30 here, and a weight by twice that.
+    """
     expected = resized(feeds)
+    if got.dtype == expected.dtype and got.shape == expected.shape and np.allclose(got, expected, rtol=1e-3, atol=1e-4):
+        return  # the rest is for the message
     scales = feeds["scales"]
     swapped = {"x": feeds["x"], "scales": scales[[0, 1, 3, 2]]}
     likely = {
@@ -867,7 +938,21 @@ def expect_resized(got: np.ndarray, feeds: Feeds) -> None:
             {"x": feeds["x"], "scales": np.array([1, 1, 2, 2], np.float32)}
         ),
         "A side is floor(size * scale), multiplied in float: 10 pixels times 2.3 are 23, not 22.": resized(
-            feeds, double=True
+            feeds, side="double"
+        ),
+        "A side is floor(size * scale); here it is rounded to the nearest number.": resized(feeds, side="half"),
+        "A side is floor(size * scale); here it is rounded up.": resized(feeds, side="up"),
+        "These are two pixels in each direction, bilinear; it is the four of Keys' cubic.": resized(
+            feeds, weights="linear"
+        ),
+        "A place below 0 is rounded towards 0 here: std::floor it before you make it an integer.": resized(
+            feeds, weights="towards 0"
+        ),
+        "Beyond a border the pixels are mirrored here; the border's pixel is read again.": resized(
+            feeds, border="mirror"
+        ),
+        "Beyond a border the opposite side is read here; the border's pixel is read again.": resized(
+            feeds, border="wrap"
         ),
         "The width follows scales[2]; it has a factor of its own, scales[3].": resized(
             {"x": feeds["x"], "scales": scales[[0, 1, 2, 2]]}
@@ -875,6 +960,10 @@ def expect_resized(got: np.ndarray, feeds: Feeds) -> None:
     }
     first = resized({"x": np.repeat(feeds["x"][:, :1], feeds["x"].shape[1], axis=1), "scales": scales})
     likely["Every channel shows the first one."] = first
+    if got.shape[2:] == kept != expected.shape[2:]:
+        likely[
+            "These are the height and width of the first run: something of it is kept, in a member or a static variable."
+        ] = got
     likely = {cause: wrong for cause, wrong in likely.items() if not _equal(wrong, expected)}
     expect_close(got, expected, name="y", rtol=1e-3, atol=1e-4, likely=likely)
 
@@ -899,13 +988,21 @@ def knn_cases(rng: np.random.Generator) -> dict[str, Feeds]:
         [7, 0, 90, 3],
         [1, 2, 30],
         [int(n) for n in rng.integers(5, 60, size=8)],
-        [300, 211],
+        [1100, 211],
         [2, 3],
         [0, 0],
         [],
     ):
         cases[f"clouds of {', '.join(map(str, sizes))} points" if sizes else "no clouds"] = lattice(rng, sizes)
+    # Points that lie where the first one of a small cloud lies: a row's first entry is then not the point itself.
+    cases["clouds of 2, 3 points"]["xyz"][3:] = cases["clouds of 2, 3 points"]["xyz"][2]
     cases["coordinates of 1e15"] = lattice(rng, [20, 15], 2.0**50)
+    for place in (
+        1000,
+        2e5,
+    ):  # float32 holds these coordinates, their differences and the sums of squares, but not x * x
+        far = lattice(rng, [60, 45])
+        cases[f"coordinates around {place:g}"] = {**far, "xyz": far["xyz"] + np.float32(place)}
     return cases
 
 
@@ -914,12 +1011,19 @@ def knn_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
 
     def spoilt(value: float) -> Feeds:
         xyz = right["xyz"].copy()
-        xyz[rng.integers(len(xyz)), rng.integers(3)] = value
+        xyz[rng.integers(4, 9), rng.integers(3)] = value
+        xyz[rng.integers(9, 14), rng.integers(3)] = value
         return {**right, "xyz": xyz}
 
     return {
         "a point that is NaN": spoilt(np.nan),
         "a point at infinity": spoilt(np.inf),
+        "a point at minus infinity": spoilt(-np.inf),
+        "points of four coordinates": {**right, "xyz": np.ones((14, 4), np.float32)},
+        "an xyz of rank 1": {**right, "xyz": right["xyz"].reshape(-1)},
+        "an xyz of rank 3": {**right, "xyz": right["xyz"].reshape(2, 7, 3)},
+        "points and no offsets": {**right, "offset": np.zeros(0, np.int64)},
+        "offsets that fall in the middle": {**right, "offset": np.array([8, 3, 14], np.int64)},
         "an xyz without dimensions": {**right, "xyz": np.array(1, np.float32)},
         "offsets without dimensions": {**right, "offset": np.array(14)},
         "points of two coordinates": {**right, "xyz": np.ascontiguousarray(right["xyz"][:, :2])},
@@ -937,19 +1041,49 @@ def knn_model(k: int | str | None) -> onnx.ModelProto:
 
 
 def collect_knn_kernel(c: Collect) -> None:
-    collect_runs(c, knn_model(KNN_K), knn_cases(c.rng))
-    collect_runs(c, knn_model(1), {"k = 1": lattice(c.rng, [9, 14])}, "k = 1")
+    cases = knn_cases(c.rng)
+    found = collect_runs(c, knn_model(KNN_K), cases)
+    for k in OTHER_K:
+        collect_runs(c, knn_model(k), {f"k = {k}": lattice(c.rng, [9, 150])}, f"k = {k}")
     collect_runs(c, without_shapes(knn_model(3)), knn_refusals(c.rng), "refusals")
     for k in (0, None, "six"):
         session(c, f"k {k}", knn_model(k))
+    stress = knn_stress(c.rng)
+    if sound(lambda: [expect_neighbours(found[title][0], feeds, KNN_K) for title, feeds in cases.items()]):
+        collect_stress(c, stress)
+
+
+OTHER_K = (1, 130)
+
+
+def knn_stress(rng: np.random.Generator) -> Stress:
+    refused, anything = knn_refusals(rng), without_shapes(knn_model(3))
+    return Stress(
+        {f"k = {k}": knn_model(k) for k in STRESSED_K},
+        {
+            "600 points": lattice(rng, [400, 200]),
+            "500 points": lattice(rng, [500]),
+            "9 points": lattice(rng, [2, 7]),
+            "no points": lattice(rng, [0, 0]),
+        },
+        {
+            "offsets that fall": (anything, refused["offsets that fall"]),
+            "a point that is NaN": (anything, refused["a point that is NaN"]),
+            "k = 0": (knn_model(0), None),
+        },
+    )
+
+
+STRESSED_K = (4, 7)
 
 
 def judge_knn_kernel(v: Judge) -> None:
     cases = knn_cases(v.rng)
-    one = lattice(v.rng, [9, 14])
+    others = {k: lattice(v.rng, [9, 150]) for k in OTHER_K}
+    refusals, stress = knn_refusals(v.rng), knn_stress(v.rng)
     found: dict[str, np.ndarray] = {}
     with v.check("ONNX Runtime takes the operator and runs it"):
-        for title in [*cases, "k = 1"]:
+        for title in [*cases, *(f"k = {k}" for k in OTHER_K)]:
             with about(title):
                 found[title] = kernel_result(v, title)
     if not v.ok:
@@ -958,17 +1092,48 @@ def judge_knn_kernel(v: Judge) -> None:
         for title, feeds in cases.items():
             with about(title):
                 expect_neighbours(found[title], feeds, KNN_K)
-        with about("k = 1"):
-            expect_neighbours(found["k = 1"], one, 1)
+        for k, feeds in others.items():
+            with about(f"k = {k}"):
+                expect_neighbours(found[f"k = {k}"], feeds, k)
     with v.check("points and offsets that do not fit get a status"):
-        for title in knn_refusals(v.rng):
+        for title, feeds in refusals.items():
             points = "is NaN" in title or "infinity" in title
             sort = "The distance to such a point has no place in any order: the sort leaves wrong neighbours for other points too."
-            expect_refusal(v, title, likely=sort if points else "Check the offsets before you use them as indices.")
+            shape = "xyz" in title or "coordinates" in title
+            likely = (
+                "Check the shape of xyz: it is [n, 3]."
+                if shape
+                else "Check the offsets before you use them as indices."
+            )
+            expect_refusal(v, title, likely=sort if points else likely)
+            if points:
+                expect_first_named(v, title, feeds["xyz"])
     with v.check("k is required, an int and positive"):
         expect_refusal(v, "k 0", likely="Check the attribute in the constructor.")
         expect_refusal(v, "k None", likely="The attribute k has no default.")
         expect_refusal(v, "k six", likely="The attribute k is a text.")
+    if v.ok:
+
+        def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
+            expect_neighbours(arrays[0], stress.runs[run], next(k for k in STRESSED_K if node == f"k = {k}"))
+
+        judge_stress(v, stress, expect)
+
+
+def expect_first_named(v: Judge, title: str, xyz: np.ndarray) -> None:
+    """Demand that the sentence has the index of the first point that is not finite."""
+    error = v.error(title)
+    says = status(error.message) if error else ""
+    numbers = {int(number) for number in re.findall(r"\d+", says)}
+    first, *later = np.flatnonzero(~np.isfinite(xyz).all(axis=1)).tolist()
+    if first in numbers:
+        return
+    instead = next((index for index in later if index in numbers), None)
+    coordinate = int(np.flatnonzero(~np.isfinite(xyz))[0])
+    why = "" if instead is None else f" It names point {instead}, which is not the first."
+    if coordinate in numbers:
+        why = f" It names {coordinate}, the index of the coordinate."
+    raise WrongAnswer(f"{title}: the sentence has to name the first point that is not finite, {first}: {says!r}.{why}")
 
 
 def nearest(
@@ -1021,6 +1186,10 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, earlier: Feeds | No
             nearest(feeds, k + 1), itself, k
         ),
     }
+    if got.shape == expected.shape and got.size:
+        count = int(np.argmin((got == expected).all(axis=0)))  # the columns before the first wrong one
+        if count >= 16:
+            likely[f"The first {count} entries of each row are right: k can be larger than any fixed number."] = got
     if got.ndim == 2 and got.shape[1] != k:
         likely[f"k is {k} here, and each row has {got.shape[1]} entries: k is an argument."] = nearest(
             feeds, got.shape[1]

@@ -98,12 +98,17 @@ def session(c: Collect, title: str, model: onnx.ModelProto, threads: int = 1) ->
     return c.attempt(title, ops.session, model, threads=threads, libraries=[c.library])
 
 
-def record(c: Collect, title: str, run: Any, feeds: Feeds) -> None:
-    """Run a session from :func:`session` (None does nothing); its outputs or its exception are evidence under ``title``."""
+def record(c: Collect, title: str, run: Any, feeds: Feeds) -> list[np.ndarray] | None:
+    """Run a session from :func:`session` (None does nothing); its outputs or its exception are evidence under ``title``.
+
+    Returns:
+        the outputs, or None.
+    """
     announce(title)
     found = c.attempt(title, run.run, None, dict(feeds)) if run else None
     if found is not None:
         c.value(title, found)
+    return found
 
 
 def outputs(v: Evidence, title: str, count: int = 1, causes: Causes = NO_CAUSES) -> list[np.ndarray]:
