@@ -387,7 +387,7 @@ def _arrays(v: Judge, s: Stress, node: str, key: str) -> list[np.ndarray]:
 
 
 def _expect_same(v: Judge, s: Stress, expect: Expect, part: str, key: str, node: str, run: str, before: str) -> None:
-    """Demand the bits of the run that was alone."""
+    # The bits of the run that was alone.
     where = f"{PARTS[part]}: {_title(node, run)}"
     if error := v.error(_KEY + part):
         raise WrongAnswer(f"{where}: alone it works, here ONNX Runtime says: {status(error.message)}")
@@ -465,7 +465,7 @@ def _expect_bounds(v: Judge, s: Stress, expect: Expect) -> None:
             left = sum(int((_bytes(array) == fill).all(1).sum()) for array in arrays)
             if error and left:
                 raise WrongAnswer(
-                    f"{_title(node, run)}: {left} elements of the output {' and '.join(map(describe, arrays))} were not written. They hold what their "
+                    f"{_title(node, run)}: {left} elements of {' and '.join(map(describe, arrays))} were not written. They hold what their "
                     "memory held before, which need not be 0."
                 )
             if error:

@@ -157,7 +157,7 @@ def test_a_right_kernel_passes_all_parts(library, tmp_path):
         "old size": "one session that gets other sizes in turns: factor = 2.5, 400000 values after 300000 values, right in",
         "leak": "each run with every input keeps",
         "writes input": "changes its input x",
-        "unwritten": "1 elements of the output float32[300000] were not written",
+        "unwritten": "1 elements of float32[300000] were not written",
         "throw": "x of rank 2: an exception left the kernel (x has one dimension)",
     }.items(),
 )
