@@ -130,9 +130,8 @@ def collect_stress(c: Collect, s: Stress) -> None:
     if s.has("bounds"):
         for guard in FILL if guarding else ():
             for run in s.runs:
-                announce(
-                    f"{run}, with a page {'at the end of' if guard == 'behind' else 'before'} each input and output that cannot be read or written"
-                )
+                place = "at the end of" if guard == "behind" else "before"
+                announce(f"{run}, with a page {place} each input and output that cannot be read or written")
                 _collect_bounds(c, s, guard, run, alone[s.pair[0], run])
     c.value(_KEY + "counts memory", in_use() is not None)
     if s.has("leaks") and in_use() is not None:
