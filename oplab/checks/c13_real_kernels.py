@@ -16,6 +16,7 @@ from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import expect_refusal, one_node, outputs, record, session, without_shapes
 from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED
+from oplab.checks.stress import Stress, collect_stress, judge_stress
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -99,6 +100,39 @@ def grid_refusals(rng: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
     return cases
 
 
+GRID_NODES = {"start and end left out": ["pos", "size"], "start and end given": [*GRID_DIMS]}
+
+
+def grid_stress(rng: np.random.Generator) -> Stress:
+    wired = GRID_WIRES["start and end"]
+    sizes = [(9000, 3), (7000, 4), (7, 3), (5, 2), (0, 3)]
+    runs = {f"{count} points in {d}-D": grid_inputs(rng, wired, count, d) for count, d in sizes}
+    short = dict(list(grid_refusals(rng).values())[0])
+    return Stress(
+        {title: grid_model(names) for title, names in GRID_NODES.items()},
+        runs,
+        {"size has 2 values, pos has 3 coordinates": (without_shapes(grid_model(wired)), short)},
+    )
+
+
+def odd_grids(rng: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
+    """All that is not refused: points outside of the box, a box that ends before it begins, points far from 0, other dimensions."""
+    wired = GRID_WIRES["start and end"]
+    outside = grid_inputs(rng, wired, 30, 3)
+    outside |= {"start": np.float32([-0.5, 0, -1]), "end": np.float32([0.5, 1, 0.25])}
+    turned = grid_inputs(rng, wired, 20, 2)
+    turned |= {"start": turned["end"], "end": turned["start"]}
+    far = grid_inputs(rng, ["pos", "size"], 40, 3)
+    one, four = grid_inputs(rng, wired, 20, 1), grid_inputs(rng, wired, 30, 4)
+    return {
+        "points outside of start and end": outside,
+        "end below start": turned,
+        "coordinates around 200000": {"pos": far["pos"] + np.float32(2e5), "size": far["size"]},
+        "1 coordinate": one,
+        "4 coordinates": four,
+    }
+
+
 def collect_grid(c: Collect) -> None:
     for title, wired in GRID_WIRES.items():
         run = session(c, title, grid_model(wired))
@@ -112,6 +146,9 @@ def collect_grid(c: Collect) -> None:
     for title, feeds in grid_refusals(c.rng).items():
         record(c, title, run, feeds)
     record(c, "afterwards", run, grid_inputs(c.rng, GRID_WIRES["start and end"], 7, 3))
+    for title, feeds in odd_grids(c.rng).items():
+        record(c, title, session(c, title, grid_model([*feeds])), feeds)
+    collect_stress(c, grid_stress(c.rng))
 
 
 def judge_grid(v: Judge) -> None:
@@ -150,6 +187,14 @@ def judge_grid(v: Judge) -> None:
     with v.check("goes on after a refusal"):
         feeds = grid_inputs(v.rng, GRID_WIRES["start and end"], 7, 3)
         expect_voxels(outputs(v, "afterwards", 1, _CAUSES)[0], feeds)
+    odd = odd_grids(v.rng)
+    with v.check("counts the voxels of any box and of points anywhere"):
+        for title, feeds in odd.items():
+            with about(title):
+                expect_voxels(outputs(v, title, 1, _CAUSES)[0], feeds)
+    s = grid_stress(v.rng)
+    if v.ok:
+        judge_stress(v, s, lambda node, run, arrays: expect_voxels(arrays[0], s.feeds(node, run)))
 
 
 def expect_voxels(got: np.ndarray, feeds: dict[str, np.ndarray]) -> None:
@@ -211,6 +256,7 @@ class Cloud:
     queries: tuple[int, ...] | None = None
     empty_names: bool = False
     scale: float = 1.0
+    shift: float = 0.0
 
     @property
     def wired(self) -> list[str]:
@@ -223,6 +269,7 @@ class Cloud:
         form = ', new_xyz and new_offset with the name ""' if self.empty_names else ""
         queries = "" if self.queries is None else f", queries {list(self.queries)}"
         scale = "" if self.scale == 1 else f", coordinates of {self.scale:.0e}"
+        scale += f", coordinates around {self.shift:.0f}" if self.shift else ""
         return f"nsample {self.nsample}, points in each batch {list(self.points)}{queries}{form}{scale}"
 
 
@@ -235,24 +282,29 @@ CLOUDS = [
     Cloud(3, (0,)),
     Cloud(2, (5,), (0,)),
     Cloud(3, (14, 9), scale=2.0**50),
+    Cloud(4, (30, 20), (9, 8), shift=2e5),
+    Cloud(120, (170, 40), (3, 2)),
 ]
 KNN_DIMS = {"xyz": ["n", "c"], "offset": ["b"], "new_xyz": ["m", "e"], "new_offset": ["f"]}
 
 
-def knn_model(wired: Sequence[str], nsample: int | str | None) -> onnx.ModelProto:
+def knn_model(wired: Sequence[str], nsample: int | float | str | None) -> onnx.ModelProto:
     given = {name: ("int64" if "offset" in name else "float32", KNN_DIMS[name]) for name in wired if name}
     made = {"idx": ("int32", ["q", "k"]), "dist": ("float32", ["q", "k"])}
     return one_node("KNNQuery", given, made, wired, nsample=nsample)
 
 
 def knn_inputs(rng: np.random.Generator, cloud: Cloud) -> dict[str, np.ndarray]:
-    """Points with whole coordinates, times a power of two: their squared distances are exact, and many are equal."""
+    """Points with whole coordinates, times a power of two: their squared distances are exact, and many are equal.
+
+    Around 200000 the differences are exact, too; the squares of the coordinates are not, in float.
+    """
     made: dict[str, np.ndarray] = {}
     for prefix, counts in (("", cloud.points), ("new_", cloud.queries)):
         if counts is not None:
             made[f"{prefix}xyz"] = rng.integers(-3, 4, size=(sum(counts), 3)).astype(np.float32) * np.float32(
                 cloud.scale
-            )
+            ) + np.float32(cloud.shift)
             made[f"{prefix}offset"] = np.cumsum(counts).astype(np.int64)
     return made
 
@@ -263,6 +315,10 @@ KNN_REFUSALS: dict[str, tuple[list[str], list[int], list[int]]] = {
     "offset [4, 9] ends before the 12 points do": (["xyz", "offset"], [4, 9], []),
     "offset [4, 13] ends beyond the 12 points": (["xyz", "offset"], [4, 13], []),
     "new_offset [3, 2, 5] falls": (["xyz", "offset", "new_xyz", "new_offset"], [4, 8, 12], [3, 2, 5]),
+    "offset [-2, 12] begins below 0": (["xyz", "offset"], [-2, 12], []),
+    "new_offset [-2, 5] begins below 0": (["xyz", "offset", "new_xyz", "new_offset"], [4, 12], [-2, 5]),
+    "new_offset [2, 4] ends before the 5 queries do": (["xyz", "offset", "new_xyz", "new_offset"], [4, 12], [2, 4]),
+    "new_offset [2, 6] ends beyond the 5 queries": (["xyz", "offset", "new_xyz", "new_offset"], [4, 12], [2, 6]),
     "new_offset [5] has another length than offset [4, 12]": (
         ["xyz", "offset", "new_xyz", "new_offset"],
         [4, 12],
@@ -283,9 +339,12 @@ KNN_NOT_FINITE = {
 # What is wrong: (which input, its shape).
 KNN_SHAPES: dict[str, tuple[str, tuple[int, ...]]] = {
     "xyz is a scalar": ("xyz", ()),
+    "xyz has the shape [12, 2]": ("xyz", (12, 2)),
+    "new_xyz has the shape [5, 3, 1]": ("new_xyz", (5, 3, 1)),
     "new_xyz is a scalar": ("new_xyz", ()),
     "new_xyz has the shape [5, 2]": ("new_xyz", (5, 2)),
     "offset is a scalar": ("offset", ()),
+    "new_offset is a scalar": ("new_offset", ()),
 }
 
 
@@ -313,6 +372,30 @@ def knn_refusal(rng: np.random.Generator, title: str) -> dict[str, np.ndarray]:
     return {name: made[name] for name in wired if name}
 
 
+# Which inputs a node has, and its attribute.
+KNN_NODES = {
+    "nsample = 3": ([*KNN_DIMS], Cloud(3, ())),
+    "nsample = 5, no new_xyz": (["xyz", "offset"], Cloud(5, ())),
+}
+
+
+def knn_stress(rng: np.random.Generator) -> Stress:
+    sizes = [((150, 250), (200, 100)), ((120, 90, 100), (90, 60, 80)), ((4, 9), (2, 3)), ((0, 2), (1, 0)), ((0,), (0,))]
+    runs = {
+        f"points in each batch {list(points)}, queries {list(queries)}": knn_inputs(rng, Cloud(3, points, queries))
+        for points, queries in sizes
+    }
+    offset = {**runs["points in each batch [4, 9], queries [2, 3]"], "offset": np.array([9, 4], np.int64)}
+    return Stress(
+        {title: knn_model(wired, cloud.nsample) for title, (wired, cloud) in KNN_NODES.items()},
+        runs,
+        {
+            "offset [9, 4] falls": (knn_model([*KNN_DIMS], 3), offset),
+            "nsample = 0": (knn_model([*KNN_DIMS], 0), None),
+        },
+    )
+
+
 def collect_knn_query(c: Collect) -> None:
     for cloud in CLOUDS:
         run = session(c, cloud.title, knn_model(cloud.wired, cloud.nsample))
@@ -322,12 +405,18 @@ def collect_knn_query(c: Collect) -> None:
     run = session(c, "spoilt", without_shapes(knn_model([*KNN_DIMS], 3)))
     for title in (*KNN_NOT_FINITE, *KNN_SHAPES):
         record(c, title, run, knn_spoilt(c.rng, title))
-    for nsample in (0, None, "three"):
+    for nsample in (0, -1, None, 2.0, "three"):
         session(c, f"nsample {nsample}", knn_model(["xyz", "offset"], nsample))
+    collect_stress(c, knn_stress(c.rng))
 
 
 def judge_knn_query(v: Judge) -> None:
     cases = [(cloud, knn_inputs(v.rng, cloud)) for cloud in CLOUDS]
+    for title in KNN_REFUSALS:
+        knn_refusal(v.rng, title)
+    for title in (*KNN_NOT_FINITE, *KNN_SHAPES):
+        knn_spoilt(v.rng, title)
+    s = knn_stress(v.rng)
     found: dict[Cloud, list[np.ndarray]] = {}
     with v.check("ONNX Runtime takes the operator and runs it"):
         for cloud, _ in cases:
@@ -360,8 +449,19 @@ def judge_knn_query(v: Judge) -> None:
             expect_refusal(v, title, likely="Ask for the number of dimensions before you read one.")
     with v.check("nsample is required, an int and positive"):
         expect_refusal(v, "nsample 0", "The attribute nsample is 0", "Check it in the constructor.")
+        expect_refusal(v, "nsample -1", "The attribute nsample is -1", "Check it in the constructor.")
         expect_refusal(v, "nsample None", "The attribute nsample is missing", "It has no default.")
+        expect_refusal(v, "nsample 2.0", "The attribute nsample is a float", "A default would hide it.")
         expect_refusal(v, "nsample three", "The attribute nsample is a text", "A default would hide it.")
+    if not v.ok:
+        return
+
+    def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
+        cloud, feeds = KNN_NODES[node][1], s.feeds(node, run)
+        expect_neighbours(arrays[0], cloud, feeds)
+        expect_distances(arrays[1], cloud, feeds)
+
+    judge_stress(v, s, expect)
 
 
 def expect_neighbours(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray]) -> None:
@@ -454,9 +554,19 @@ def mountain(rng: np.random.Generator) -> np.ndarray:
     return x
 
 
+def blur_stress(rng: np.random.Generator) -> Stress:
+    sizes = [(600, 500), (400, 600), (5, 4), (33, 2), (1, 3), (0, 4), (3, 0)]
+    return Stress(
+        {"": blur_model()},
+        {f"x float32[{h}, {w}]": {"x": rng.normal(size=(h, w)).astype(np.float32)} for h, w in sizes},
+        without={"refusals": "the lines around the answer refuse"},
+    )
+
+
 def collect_parallel(c: Collect) -> None:
     from oplab.checks.schedules import ORDERS, SHARES, ScheduledSession, WatchedSession
 
+    s = blur_stress(c.rng)
     model = blur_model()
     run = session(c, "session", model)
     for shape in BLUR_SHAPES:
@@ -482,11 +592,13 @@ def collect_parallel(c: Collect) -> None:
         title = f"watched, {label}"
         found = c.attempt(title, watched.watch, {"x": x}, made, share)
         c.value(title, [*found.pieces, *found.writes, found.where] if found else None)
+    collect_stress(c, s)
 
 
 def judge_parallel(v: Judge) -> None:
     from oplab.checks.schedules import ORDERS, SHARES
 
+    s = blur_stress(v.rng)
     images = {f"{shape}": v.rng.normal(size=shape).astype(np.float32) for shape in BLUR_SHAPES}
     images["tall"] = v.rng.normal(size=TALL).astype(np.float32)
     x = mountain(v.rng)
@@ -538,6 +650,14 @@ def judge_parallel(v: Judge) -> None:
             for repetition in range(4):
                 got = outputs(v, f"{threads} threads, {repetition}", 2, _CAUSES)
                 expect_same(got, found["serial"], f"With {threads} thread{'s' * (threads != 1)}")
+    if not v.ok:
+        return
+
+    def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
+        expect_blurred(arrays[0], s.runs[run]["x"])
+        expect_total(arrays, s.runs[run]["x"])
+
+    judge_stress(v, s, expect)
 
 
 def expect_pieces(pieces: object) -> None:

@@ -57,9 +57,9 @@ class Stress:
     Attributes:
         nodes: models of one node each, by what tells them apart (``alpha = 2``): two with different attributes, one where the operator
             has none. The first one is used where one is enough.
-        runs: inputs by what tells them apart (``3 rows``), of the same ranks and other sizes, that each node takes. The first two are
-            for the threads, and keep the kernel busy for about a millisecond, so that threads meet; small ones follow, at least one.
-            An empty one among them finds reads of a first element that is not there.
+        runs: inputs by what tells them apart (``3 rows``), of the same ranks and other sizes; each node takes those that its model has.
+            The first two are for the threads, and keep the kernel busy for about a millisecond, so that threads meet; small ones
+            follow, at least one. An empty one among them finds reads of a first element that is not there.
         refused: what has to be refused, by what is wrong with it: a model with inputs, or with None where no session may be made.
         without: why a part of :data:`PARTS` does not apply.
 
@@ -83,6 +83,11 @@ class Stress:
     def has(self, part: str) -> bool:
         """Whether a part of :data:`PARTS` is not left out."""
         return part not in self.without
+
+    def feeds(self, node: str, run: str) -> dict[str, np.ndarray]:
+        """Copies of the inputs: ONNX Runtime passes the memory of NumPy on, and what a kernel writes must not be the next run's input."""
+        taken = {value.name for value in self.nodes[node].graph.input}
+        return {name: value.copy() for name, value in self.runs[run].items() if name in taken}
 
     def plan(self, part: str) -> list[tuple[str, str]]:
         """The (node, run) pairs of ``alone``, ``nodes``, ``sessions`` or ``sizes``, in the order in which they run."""
@@ -110,7 +115,7 @@ def collect_stress(c: Collect, s: Stress) -> None:
         title = _title(node, run)
         announce(title)
         made = c.attempt(_KEY + title, _session, c, s.nodes[node])
-        found = c.attempt(_KEY + title, made.run, None, _copied(s.runs[run])) if made else None
+        found = c.attempt(_KEY + title, made.run, None, s.feeds(node, run)) if made else None
         if found is None:
             return
         alone[node, run] = found
@@ -143,11 +148,6 @@ def _title(node: str, run: str) -> str:
     return f"{node}, {run}" if node else run
 
 
-def _copied(feeds: Feeds) -> dict[str, np.ndarray]:
-    """ONNX Runtime passes the memory of NumPy on: a kernel that writes its inputs must not spoil the next run's."""
-    return {name: value.copy() for name, value in feeds.items()}
-
-
 def _same(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
     return len(one) == len(other) and all(
         a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
@@ -167,8 +167,8 @@ def _others(c: Collect, s: Stress, part: str) -> Iterator[tuple[str, str, list[n
         made = c.attempt(_KEY + part, _session, c, side_by_side([s.nodes[node] for node in pair]))
         for first in range(0, len(plan) if made else 0, len(pair)):
             feeds: dict[str, np.ndarray] = {}
-            for k, (_, run) in enumerate(plan[first : first + len(pair)]):
-                feeds |= {f"n{k}_{name}": value for name, value in _copied(s.runs[run]).items()}
+            for k, (node, run) in enumerate(plan[first : first + len(pair)]):
+                feeds |= {f"n{k}_{name}": value for name, value in s.feeds(node, run).items()}
             found = c.attempt(_KEY + part, made.run, None, feeds)
             if found is None:
                 return
@@ -178,7 +178,7 @@ def _others(c: Collect, s: Stress, part: str) -> Iterator[tuple[str, str, list[n
         return
     sessions = {node: c.attempt(_KEY + part, _session, c, s.nodes[node]) for node in {node for node, _ in plan}}
     for node, run in plan:
-        found = c.attempt(_KEY + part, sessions[node].run, None, _copied(s.runs[run])) if sessions[node] else None
+        found = c.attempt(_KEY + part, sessions[node].run, None, s.feeds(node, run)) if sessions[node] else None
         if found is None:
             return
         yield node, run, found
@@ -203,7 +203,7 @@ def _on_threads(run: Any, s: Stress, alone: Mapping[tuple[str, str], list[np.nda
     barrier, wrong = threading.Barrier(THREADS), []
 
     def work(thread: int) -> None:
-        mine = {title: _copied(s.runs[title]) for title in titles}
+        mine = {title: s.feeds(node, title) for title in titles}
         barrier.wait()
         for repeat in range(REPEATS):
             title = titles[(thread + repeat) % len(titles)]
@@ -242,7 +242,7 @@ def _collect_refusals(c: Collect, s: Stress, alone: Mapping[tuple[str, str], lis
                 if made is None or feeds is None:
                     _session(c, model)
                 else:
-                    made.run(None, _copied(feeds))
+                    made.run(None, dict(feeds))
                 said.append("")
             except Exception as error:
                 said.append(f"{type(error).__name__}: {error}"[:1000])
@@ -254,7 +254,7 @@ def _collect_refusals(c: Collect, s: Stress, alone: Mapping[tuple[str, str], lis
     node, run = s.pair[0], next(iter(s.runs))
     announce(f"{_title(node, run)}, after all refusals")
     made = c.attempt(_KEY + "afterwards", _session, c, s.nodes[node])
-    found = c.attempt(_KEY + "afterwards", made.run, None, _copied(s.runs[run])) if made else None
+    found = c.attempt(_KEY + "afterwards", made.run, None, s.feeds(node, run)) if made else None
     if found is not None:
         _keep(c, "afterwards", found, alone[node, run])
 
@@ -264,7 +264,7 @@ def _is_thrown(c: Collect, model: onnx.ModelProto, feeds: Feeds) -> bool:
     from oplab.checks.schedules import ScheduledSession
 
     watched = ScheduledSession(model.SerializeToString(), c.library, c.scratch)
-    said = watched.refusal(_copied(feeds), [value.name for value in model.graph.output])
+    said = watched.refusal(feeds, [value.name for value in model.graph.output])
     return said is not None and not any(text and text in said for text in watched.statuses)
 
 
@@ -273,7 +273,7 @@ def _collect_bounds(c: Collect, s: Stress, guard: Any, run: str, right: list[np.
     made = c.attempt(_KEY + key, _session, c, s.nodes[node])
     if made is None:
         return
-    feeds, binding = guarded_feeds(s.runs[run], guard), made.io_binding()
+    feeds, binding = guarded_feeds(s.feeds(node, run), guard), made.io_binding()
     found = [
         guarded(np.full(array.nbytes, FILL[guard], np.uint8).view(array.dtype).reshape(array.shape), guard)
         for array in right
@@ -283,14 +283,14 @@ def _collect_bounds(c: Collect, s: Stress, guard: Any, run: str, right: list[np.
         for name, array in arrays.items():
             bind(name, "cpu", 0, array.dtype.type, list(array.shape), array.ctypes.data)
     c.attempt(_KEY + key, made.run_with_iobinding, binding)
-    changed = [name for name, value in s.runs[run].items() if not _same([feeds[name]], [np.asarray(value)])]
+    changed = [name for name, value in s.feeds(node, run).items() if not _same([feeds[name]], [value])]
     c.value(f"{_KEY}changed {guard} {run}", changed)
     _keep(c, key, found, right)
 
 
 def _collect_leaks(c: Collect, s: Stress) -> None:
     node = s.pair[0]
-    made, feeds = _session(c, s.nodes[node]), [_copied(feeds) for feeds in list(s.runs.values())[2:]]
+    made, feeds = _session(c, s.nodes[node]), [s.feeds(node, run) for run in list(s.runs)[2:]]
 
     def run() -> None:
         for each in feeds:
