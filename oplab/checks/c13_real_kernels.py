@@ -16,7 +16,7 @@ from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import expect_refusal, one_node, outputs, record, session, without_shapes
 from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED
-from oplab.checks.stress import Stress, collect_stress, judge_stress
+from oplab.checks.stress import Stress, collect_stress, expect_part, judge_stress
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ GRID_NODES = {"start and end left out": ["pos", "size"], "start and end given": 
 
 def grid_stress(rng: np.random.Generator) -> Stress:
     wired = GRID_WIRES["start and end"]
-    sizes = [(9000, 3), (7000, 4), (7, 3), (5, 2), (0, 3)]
+    sizes = [(50_000, 3), (40_000, 4), (7, 3), (5, 2), (0, 3)]
     runs = {f"{count} points in {d}-D": grid_inputs(rng, wired, count, d) for count, d in sizes}
     short = dict(list(grid_refusals(rng).values())[0])
     return Stress(
@@ -127,6 +127,8 @@ def odd_grids(rng: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
     return {
         "points outside of start and end": outside,
         "end below start": turned,
+        "coordinates below 0": {"pos": far["pos"] - 10, "size": far["size"]},
+        "coordinates above 0": {"pos": far["pos"] + 10, "size": far["size"]},
         "coordinates around 200000": {"pos": far["pos"] + np.float32(2e5), "size": far["size"]},
         "1 coordinate": one,
         "4 coordinates": four,
@@ -135,13 +137,12 @@ def odd_grids(rng: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
 
 def collect_grid(c: Collect) -> None:
     for title, wired in GRID_WIRES.items():
-        run = session(c, title, grid_model(wired))
         for count in GRID_COUNTS:
             for d in (3, 2):
+                run = session(c, title, grid_model(wired))  # a new one: what a run leaves over is another check's
                 record(c, f"{title}, {count}, {d}", run, grid_inputs(c.rng, wired, count, d))
-    run = session(c, "far", grid_model(["pos", "size"]))
     for title, feeds in far_grids().items():
-        record(c, title, run, feeds)
+        record(c, title, session(c, title, grid_model(["pos", "size"])), feeds)
     run = session(c, "refusals", without_shapes(grid_model(GRID_WIRES["start and end"])))
     for title, feeds in grid_refusals(c.rng).items():
         record(c, title, run, feeds)
@@ -206,9 +207,14 @@ def expect_voxels(got: np.ndarray, feeds: dict[str, np.ndarray]) -> None:
     if len(pos):
         low = np.minimum(pos.min(0), 0) if start is None else start
         high = np.maximum(pos.max(0), 0) if end is None else end
-        likely["The search for the least and greatest coordinates begins at 0 here; begin it at the first point."] = (
-            voxels(pos, size, low, high)
+        begins = (
+            "The search for the least and greatest coordinates begins at 0 here, or at numeric_limits<float>::min(), which is above 0; "
+            "begin it at the first point."
         )
+        likely[begins] = voxels(pos, size, low, high)
+        likely["The number passes through an int, which has 32 bits and ends at 2147483647."] = expected.astype(
+            np.int32
+        ).astype(np.int64)
     if start is None and len(pos):
         likely["Without start the voxels begin at 0 here; they begin at the least coordinates of pos."] = voxels(
             pos, size, zeros, end
@@ -474,6 +480,12 @@ def expect_neighbours(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray
         "The indices count from the batch's first point; they count from the first point of xyz.": neighbours(
             feeds, cloud.nsample, local=True
         )[0],
+        "Only the 100 nearest points are found: nsample may be larger.": np.where(
+            np.arange(cloud.nsample) < 100, idx, -1
+        ).astype(np.int32),
+        "The squares of the coordinates are too large for a float: |a|² - 2ab + |b|² loses what a - b keeps.": neighbours(
+            feeds, cloud.nsample, expanded=True
+        )[0],
         "Where there are too few points, idx is -1, not 0.": np.where(idx < 0, 0, idx),
         "Where there are too few points, idx is -1, not the nearest point again.": np.where(idx < 0, idx[:, :1], idx),
     }
@@ -507,7 +519,13 @@ def expect_distances(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray]
 
 
 def neighbours(
-    feeds: dict[str, np.ndarray], nsample: int, *, ties: int = 1, batches: bool = True, local: bool = False
+    feeds: dict[str, np.ndarray],
+    nsample: int,
+    *,
+    ties: int = 1,
+    batches: bool = True,
+    local: bool = False,
+    expanded: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The nearest points by brute force.
 
@@ -515,6 +533,7 @@ def neighbours(
         ties: 1 to the lower index, -1 to the higher one.
         batches: False takes neighbours from all batches; a wrong answer.
         local: indices from the batch's first point on; a wrong answer.
+        expanded: squared distances as |a|² - 2ab + |b|² in float; a wrong answer.
     """
     xyz, offset = feeds["xyz"].astype(np.float64), feeds["offset"]
     new_xyz, new_offset = feeds.get("new_xyz", feeds["xyz"]).astype(np.float64), feeds.get("new_offset", offset)
@@ -525,6 +544,9 @@ def neighbours(
         first, last = (0 if batch == 0 else offset[batch - 1], offset[batch]) if batches else (0, len(xyz))
         among = np.arange(first, last)
         squared = ((xyz[among] - new_xyz[q]) ** 2).sum(1)
+        if expanded:
+            a, b = xyz[among].astype(np.float32), new_xyz[q].astype(np.float32)
+            squared = (a * a).sum(1) - 2 * (a @ b) + b @ b
         nearest = np.lexsort((ties * among, squared))[:nsample]
         idx[q, : len(nearest)] = among[nearest] - (first if local else 0)
         dist[q, : len(nearest)] = np.sqrt(squared[nearest])
@@ -569,11 +591,12 @@ def collect_parallel(c: Collect) -> None:
     s = blur_stress(c.rng)
     model = blur_model()
     run = session(c, "session", model)
-    for shape in BLUR_SHAPES:
+    for shape in BLUR_SHAPES:  # in new sessions: what a run leaves over is another check's
         record(c, f"{shape}", run, {"x": c.rng.normal(size=shape).astype(np.float32)})
+        run = session(c, "session", model)
     record(c, "tall", run, {"x": c.rng.normal(size=TALL).astype(np.float32)})
     x = mountain(c.rng)
-    record(c, "serial", run, {"x": x})
+    record(c, "serial", session(c, "session", model), {"x": x})
     for threads in THREADS:
         run = session(c, "session", model, threads)
         for repetition in range(4):
@@ -631,7 +654,13 @@ def judge_parallel(v: Judge) -> None:
         expect_pieces(v.value(f"{next(iter(ORDERS))}: pieces"))
     if not v.ok:
         return
+
+    def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
+        expect_blurred(arrays[0], s.runs[run]["x"])
+        expect_total(arrays, s.runs[run]["x"])
+
     with v.check("every order of the pieces gives the same bits"):
+        expect_part(v, s, expect, "sizes")  # the orders are runs of one session: what one leaves over is no race
         for label in ORDERS:
             if np.isnan(outputs(v, label, 2, _CAUSES)[1]).any():
                 raise WrongAnswer(
@@ -650,14 +679,8 @@ def judge_parallel(v: Judge) -> None:
             for repetition in range(4):
                 got = outputs(v, f"{threads} threads, {repetition}", 2, _CAUSES)
                 expect_same(got, found["serial"], f"With {threads} thread{'s' * (threads != 1)}")
-    if not v.ok:
-        return
-
-    def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
-        expect_blurred(arrays[0], s.runs[run]["x"])
-        expect_total(arrays, s.runs[run]["x"])
-
-    judge_stress(v, s, expect)
+    if v.ok:
+        judge_stress(v, s, expect)
 
 
 def expect_pieces(pieces: object) -> None:
