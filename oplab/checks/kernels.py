@@ -101,7 +101,8 @@ def session(c: Collect, title: str, model: onnx.ModelProto, threads: int = 1) ->
 def record(c: Collect, title: str, run: Any, feeds: Feeds) -> None:
     """Run a session from :func:`session` (None does nothing); its outputs or its exception are evidence under ``title``."""
     announce(title)
-    found = c.attempt(title, run.run, None, dict(feeds)) if run else None
+    # A copy: ONNX Runtime passes the memory of NumPy on, and what a kernel writes there must not be the next run's input.
+    found = c.attempt(title, run.run, None, {name: value.copy() for name, value in feeds.items()}) if run else None
     if found is not None:
         c.value(title, found)
 

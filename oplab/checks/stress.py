@@ -294,7 +294,7 @@ def _collect_leaks(c: Collect, s: Stress) -> None:
             made.run(None, each)
 
     c.value(_KEY + "leak run", lost_by(run, RUNS))
-    c.value(_KEY + "leak session", lost_by(lambda: [_session(c, s.nodes[each]) for each in s.pair], SESSIONS))
+    c.value(_KEY + "leak session", lost_by(lambda: [_session(c, s.nodes[each]) for each in s.pair], SESSIONS, 32))
     for title, (model, inputs) in s.refused.items():
         if inputs is None:  # a run that fails takes memory of ONNX Runtime's own, some kilobytes each time
 
