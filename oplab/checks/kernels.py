@@ -105,7 +105,8 @@ def record(c: Collect, title: str, run: Any, feeds: Feeds) -> list[np.ndarray] |
         the outputs, or None.
     """
     announce(title)
-    found = c.attempt(title, run.run, None, dict(feeds)) if run else None
+    # A copy: ONNX Runtime passes the memory of NumPy on, and what a kernel writes there must not be the next run's input.
+    found = c.attempt(title, run.run, None, {name: value.copy() for name, value in feeds.items()}) if run else None
     if found is not None:
         c.value(title, found)
     return found

@@ -57,9 +57,9 @@ class Stress:
     Attributes:
         nodes: models of one node each, by what tells them apart (``alpha = 2``): two with different attributes, one where the operator
             has none. The first one is used where one is enough.
-        runs: inputs by what tells them apart (``3 rows``), of the same ranks and other sizes, that each node takes. The first two are
-            for the threads, and keep the kernel busy for about a millisecond, so that threads meet; small ones follow, at least one.
-            An empty one among them finds reads of a first element that is not there.
+        runs: inputs by what tells them apart (``3 rows``), of the same ranks and other sizes; each node takes those that its model has.
+            The first two are for the threads, and keep the kernel busy for about a millisecond, so that threads meet; small ones
+            follow, at least one. An empty one among them finds reads of a first element that is not there.
         refused: what has to be refused, by what is wrong with it: a model with inputs, or with None where no session may be made.
         without: why a part of :data:`PARTS` does not apply.
 
@@ -83,6 +83,11 @@ class Stress:
     def has(self, part: str) -> bool:
         """Whether a part of :data:`PARTS` is not left out."""
         return part not in self.without
+
+    def feeds(self, node: str, run: str) -> dict[str, np.ndarray]:
+        """Copies of the inputs: ONNX Runtime passes the memory of NumPy on, and what a kernel writes must not be the next run's input."""
+        taken = {value.name for value in self.nodes[node].graph.input}
+        return {name: value.copy() for name, value in self.runs[run].items() if name in taken}
 
     def plan(self, part: str) -> list[tuple[str, str]]:
         """The (node, run) pairs of ``alone``, ``nodes``, ``sessions`` or ``sizes``, in the order in which they run."""
@@ -110,7 +115,7 @@ def collect_stress(c: Collect, s: Stress) -> None:
         title = _title(node, run)
         announce(title)
         made = c.attempt(_KEY + title, _session, c, s.nodes[node])
-        found = c.attempt(_KEY + title, made.run, None, _copied(s.runs[run])) if made else None
+        found = c.attempt(_KEY + title, made.run, None, s.feeds(node, run)) if made else None
         if found is None:
             return
         alone[node, run] = found
@@ -130,9 +135,8 @@ def collect_stress(c: Collect, s: Stress) -> None:
     if s.has("bounds"):
         for guard in FILL if guarding else ():
             for run in s.runs:
-                announce(
-                    f"{run}, with a page {'at the end of' if guard == 'behind' else 'before'} each input and output that cannot be read or written"
-                )
+                place = "at the end of" if guard == "behind" else "before"
+                announce(f"{run}, with a page {place} each input and output that cannot be read or written")
                 _collect_bounds(c, s, guard, run, alone[s.pair[0], run])
     c.value(_KEY + "counts memory", in_use() is not None)
     if s.has("leaks") and in_use() is not None:
@@ -157,11 +161,6 @@ def _title(node: str, run: str) -> str:
     return f"{node}, {run}" if node else run
 
 
-def _copied(feeds: Feeds) -> dict[str, np.ndarray]:
-    """ONNX Runtime passes the memory of NumPy on: a kernel that writes its inputs must not spoil the next run's."""
-    return {name: value.copy() for name, value in feeds.items()}
-
-
 def _same(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
     return len(one) == len(other) and all(
         a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
@@ -181,8 +180,8 @@ def _others(c: Collect, s: Stress, part: str) -> Iterator[tuple[str, str, list[n
         made = c.attempt(_KEY + part, _session, c, side_by_side([s.nodes[node] for node in pair]))
         for first in range(0, len(plan) if made else 0, len(pair)):
             feeds: dict[str, np.ndarray] = {}
-            for k, (_, run) in enumerate(plan[first : first + len(pair)]):
-                feeds |= {f"n{k}_{name}": value for name, value in _copied(s.runs[run]).items()}
+            for k, (node, run) in enumerate(plan[first : first + len(pair)]):
+                feeds |= {f"n{k}_{name}": value for name, value in s.feeds(node, run).items()}
             found = c.attempt(_KEY + part, made.run, None, feeds)
             if found is None:
                 return
@@ -192,7 +191,7 @@ def _others(c: Collect, s: Stress, part: str) -> Iterator[tuple[str, str, list[n
         return
     sessions = {node: c.attempt(_KEY + part, _session, c, s.nodes[node]) for node in {node for node, _ in plan}}
     for node, run in plan:
-        found = c.attempt(_KEY + part, sessions[node].run, None, _copied(s.runs[run])) if sessions[node] else None
+        found = c.attempt(_KEY + part, sessions[node].run, None, s.feeds(node, run)) if sessions[node] else None
         if found is None:
             return
         yield node, run, found
@@ -217,7 +216,7 @@ def _on_threads(run: Any, s: Stress, alone: Mapping[tuple[str, str], list[np.nda
     barrier, wrong = threading.Barrier(THREADS), []
 
     def work(thread: int) -> None:
-        mine = {title: _copied(s.runs[title]) for title in titles}
+        mine = {title: s.feeds(node, title) for title in titles}
         barrier.wait()
         for repeat in range(REPEATS):
             title = titles[(thread + repeat) % len(titles)]
@@ -254,13 +253,10 @@ def _collect_refusals(c: Collect, s: Stress, alone: Mapping[tuple[str, str], lis
         if feeds is not None and made is None:
             continue  # refused before it runs, which is early enough
         said = []
-        for repeat in range(3):
-            announce(f"{title}, refused for the {('first', 'second', 'third')[repeat]} time")
+        for time in ("first", "second", "third"):
+            announce(f"{title}, refused for the {time} time")
             try:
-                if made is None or feeds is None:
-                    _session(c, model)
-                else:
-                    made.run(None, _copied(feeds))
+                made.run(None, dict(feeds)) if made and feeds is not None else _session(c, model)
                 said.append("")
             except Exception as error:
                 said.append(f"{type(error).__name__}: {error}"[:1000])
@@ -272,7 +268,7 @@ def _collect_refusals(c: Collect, s: Stress, alone: Mapping[tuple[str, str], lis
     node, run = s.pair[0], next(iter(s.runs))
     announce(f"{_title(node, run)}, after all refusals")
     made = c.attempt(_KEY + "afterwards", _session, c, s.nodes[node])
-    found = c.attempt(_KEY + "afterwards", made.run, None, _copied(s.runs[run])) if made else None
+    found = c.attempt(_KEY + "afterwards", made.run, None, s.feeds(node, run)) if made else None
     if found is not None:
         _keep(c, "afterwards", found, alone[node, run])
 
@@ -282,7 +278,7 @@ def _is_thrown(c: Collect, model: onnx.ModelProto, feeds: Feeds) -> bool:
     from oplab.checks.schedules import ScheduledSession
 
     watched = ScheduledSession(model.SerializeToString(), c.library, c.scratch)
-    said = watched.refusal(_copied(feeds), [value.name for value in model.graph.output])
+    said = watched.refusal(feeds, [value.name for value in model.graph.output])
     return said is not None and not any(text and text in said for text in watched.statuses)
 
 
@@ -291,7 +287,7 @@ def _collect_bounds(c: Collect, s: Stress, guard: Any, run: str, right: list[np.
     made = c.attempt(_KEY + key, _session, c, s.nodes[node])
     if made is None:
         return
-    feeds, binding = guarded_feeds(s.runs[run], guard), made.io_binding()
+    feeds, binding = guarded_feeds(s.feeds(node, run), guard), made.io_binding()
     found = [
         guarded(np.full(array.nbytes, FILL[guard], np.uint8).view(array.dtype).reshape(array.shape), guard)
         for array in right
@@ -301,21 +297,21 @@ def _collect_bounds(c: Collect, s: Stress, guard: Any, run: str, right: list[np.
         for name, array in arrays.items():
             bind(name, "cpu", 0, array.dtype.type, list(array.shape), array.ctypes.data)
     c.attempt(_KEY + key, made.run_with_iobinding, binding)
-    changed = [name for name, value in s.runs[run].items() if not _same([feeds[name]], [np.asarray(value)])]
+    changed = [name for name, value in s.feeds(node, run).items() if not _same([feeds[name]], [value])]
     c.value(f"{_KEY}changed {guard} {run}", changed)
     _keep(c, key, found, right)
 
 
 def _collect_leaks(c: Collect, s: Stress) -> None:
     node = s.pair[0]
-    made, feeds = _session(c, s.nodes[node]), [_copied(feeds) for feeds in list(s.runs.values())[2:]]
+    made, feeds = _session(c, s.nodes[node]), [s.feeds(node, run) for run in list(s.runs)[2:]]
 
     def run() -> None:
         for each in feeds:
             made.run(None, each)
 
     c.value(_KEY + "leak run", lost_by(run, RUNS))
-    c.value(_KEY + "leak session", lost_by(lambda: _session(c, s.nodes[node]), SESSIONS))
+    c.value(_KEY + "leak session", lost_by(lambda: [_session(c, s.nodes[each]) for each in s.pair], SESSIONS, 32))
     for title, (model, inputs) in s.refused.items():
         if inputs is None:  # a run that fails takes memory of ONNX Runtime's own, some kilobytes each time
 
@@ -332,6 +328,7 @@ _KERNEL = (
     "A process has many kernels of one operator: what a constructor reads belongs into a member, not into a static or global "
     "variable."
 )
+_OTHERS = "Another kernel in the same process changes it: it uses something that is static or global."
 _COMPUTE = (
     "One kernel object serves all runs, and several threads at once: what Compute writes belongs into local variables, not into members, "
     "static or global ones."
@@ -350,10 +347,7 @@ def judge_stress(v: Judge, s: Stress, expect: Expect) -> None:
             _expect_alone(v, s, expect, node, run)
         for part in ("sizes", "nodes", "sessions"):
             if s.has(part):
-                before = ""
-                for number, (node, run) in enumerate(s.plan(part)):
-                    _expect_same(v, s, expect, part, f"{part} {number}", node, run, before)
-                    before = run
+                expect_part(v, s, expect, part)
         if s.has("threads"):
             _expect_threads(v, s, expect)
     if not v.ok:
@@ -366,6 +360,21 @@ def judge_stress(v: Judge, s: Stress, expect: Expect) -> None:
             _expect_bounds(v, s, expect)
         if s.has("leaks") and v.value(_KEY + "counts memory") is True:
             _expect_no_leaks(v, s)
+
+
+def expect_part(v: Judge, s: Stress, expect: Expect, part: str) -> None:
+    """Demand for ``sizes``, ``nodes`` or ``sessions`` the bits of the runs that were alone.
+
+    Args:
+        expect: as for :func:`judge_stress`.
+
+    Raises:
+        WrongAnswer: one differs.
+    """
+    before = ""
+    for number, (node, run) in enumerate(s.plan(part)):
+        _expect_same(v, s, expect, part, f"{part} {number}", node, run, before)
+        before = run
 
 
 def _wrong(expect: Expect, node: str, run: str, arrays: list[np.ndarray]) -> str:
@@ -387,8 +396,7 @@ def _confused(s: Stress, expect: Expect, node: str, run: str, arrays: list[np.nd
 
 def _expect_alone(v: Judge, s: Stress, expect: Expect, node: str, run: str) -> None:
     arrays = _arrays(v, s, node, _title(node, run))
-    error = _wrong(expect, node, run, arrays)
-    if not error:
+    if not (error := _wrong(expect, node, run, arrays)):
         return
     if confused := _confused(s, expect, node, run, arrays):
         raise WrongAnswer(
@@ -404,7 +412,7 @@ def _arrays(v: Judge, s: Stress, node: str, key: str) -> list[np.ndarray]:
 
 
 def _expect_same(v: Judge, s: Stress, expect: Expect, part: str, key: str, node: str, run: str, before: str) -> None:
-    """Demand the bits of the run that was alone."""
+    # The bits of the run that was alone.
     where = f"{PARTS[part]}: {_title(node, run)}"
     if error := v.error(_KEY + part):
         raise WrongAnswer(f"{where}: alone it works, here ONNX Runtime says: {status(error.message)}")
@@ -413,20 +421,19 @@ def _expect_same(v: Judge, s: Stress, expect: Expect, part: str, key: str, node:
     arrays = _arrays(v, s, node, key)
     if confused := _confused(s, expect, node, run, arrays):
         raise WrongAnswer(f"{where}: {confused}")
-    after = f" after {before}" if part == "sizes" else ""
     error = _wrong(expect, node, run, arrays) or "alone the result has other bits."
-    raise WrongAnswer(
-        f"{where}{after}, right in a session of its own: {error} Something is left over from another run. {_COMPUTE}"
-    )
+    after = f" after {before}" if part == "sizes" else ""
+    why = f"Something is left over from another run. {_COMPUTE}" if part == "sizes" else f"{_OTHERS} {_KERNEL}"
+    raise WrongAnswer(f"{where}{after}, right in a session of its own: {error} {why}")
 
 
 def _expect_threads(v: Judge, s: Stress, expect: Expect) -> None:
     found = v.value(_KEY + "threads")
     if found is None:
         return
-    if type(found) is not list or len(found) != 2 or type(found[0]) is not str or found[0] not in s.runs:
+    run, got = found if type(found) is list and len(found) == 2 else ("", "")
+    if type(run) is not str or run not in s.runs:
         raise WrongAnswer("Expected what a thread has found, got something else.")
-    run, got = found
     node, where = s.pair[0], f"{PARTS['threads']}: {_title(s.pair[0], run)}"
     if type(got) is str:
         raise WrongAnswer(f"{where}: alone it works, here ONNX Runtime says: {status(got)} {_COMPUTE}")
@@ -447,7 +454,7 @@ def _expect_refusals(v: Judge, s: Stress, expect: Expect) -> None:
             again = "" if not any(said) else " It was refused only sometimes: what the first time has left over?"
             raise WrongAnswer(f"{title}: expected an error status with a sentence, but there was a result.{again}")
         exception = s.has("status") and feeds is not None and said[0].startswith("RuntimeException")
-        if exception and v.value(f"{_KEY}thrown {title}") is True:
+        if exception and not v.error(f"{_KEY}thrown {title}") and v.value(f"{_KEY}thrown {title}") is True:
             raise WrongAnswer(
                 f"{title}: an exception left the kernel ({status(said[0])}). This ONNX Runtime has caught it, and nothing promises that "
                 "another one does: catch it in the kernel and return a status."
@@ -470,19 +477,21 @@ def _expect_bounds(v: Judge, s: Stress, expect: Expect) -> None:
             if v.error(_KEY + key):
                 _arrays(v, s, node, key)
             changed = v.value(f"{_KEY}changed {guard} {run}")
-            if changed != []:
+            name = str(changed[0])[:100] if type(changed) is list and changed else ""
+            if name:
                 raise WrongAnswer(
-                    f"{_title(node, run)}: the kernel changes its input {_first_of(changed)}. The inputs belong to the caller, and another "
+                    f"{_title(node, run)}: the kernel changes its input {name}. The inputs belong to the caller, and another "
                     "node may read them, too: write to the output, or to a copy."
                 )
             if v.value(_KEY + key) is None:
                 continue
             arrays = _arrays(v, s, node, key)
             error = _wrong(expect, node, run, arrays)
-            left = sum(int((_bytes(array) == fill).all(1).sum()) for array in arrays)
+            unset = [np.frombuffer(bytes([fill]) * array.itemsize, array.dtype) for array in arrays]
+            left = sum(int((array == value).sum()) for array, value in zip(arrays, unset, strict=True))
             if error and left:
                 raise WrongAnswer(
-                    f"{_title(node, run)}: {left} elements of the output {' and '.join(map(describe, arrays))} were not written. They hold what their "
+                    f"{_title(node, run)}: {left} elements of {' and '.join(map(describe, arrays))} were not written. They hold what their "
                     "memory held before, which need not be 0."
                 )
             if error:
@@ -490,14 +499,6 @@ def _expect_bounds(v: Judge, s: Stress, expect: Expect) -> None:
                     f"{_title(node, run)}, with other bytes around the inputs and in the outputs: {error} The result depends on memory "
                     "that the kernel has not been given, or has not written yet."
                 )
-
-
-def _first_of(names: object) -> str:
-    return names[0] if type(names) is list and type(names[0]) is str else "arrays"
-
-
-def _bytes(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, array.dtype.itemsize)
 
 
 def _expect_no_leaks(v: Judge, s: Stress) -> None:

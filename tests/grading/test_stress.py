@@ -157,7 +157,7 @@ def test_a_right_kernel_passes_all_parts(library, tmp_path):
         "old size": "one session that gets other sizes in turns: factor = 2.5, 400000 values after 300000 values, right in",
         "leak": "each run with every input keeps",
         "writes input": "changes its input x",
-        "unwritten": "1 elements of the output float32[300000] were not written",
+        "unwritten": "1 elements of float32[300000] were not written",
         "throw": "x of rank 2: an exception left the kernel (x has one dimension)",
     }.items(),
 )
@@ -168,7 +168,7 @@ def test_a_fault_is_found_and_named(library, tmp_path, fault, says):
 @pytest.mark.parametrize(
     "fault, says",
     {
-        "static status": "x of rank 2, refused for the second time",
+        "static status": "x of rank 2, refused for the ",  # second time; the third where malloc does not see it at once
         "empty read": "0 values, with a page at the end of each input and output that cannot be read or written",
         "past output": "300000 values, with a page at the end of each input and output that cannot be read or written",
     }.items(),
@@ -181,7 +181,8 @@ def test_a_crash_says_in_which_case(library, tmp_path, capfd, fault, says):
         collected(library, tmp_path, stress(fault))
         os._exit(0)
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    assert findings.last_case(capfd.readouterr().err) == says
+    case = findings.last_case(capfd.readouterr().err)
+    assert case.startswith(says) and "first" not in case
 
 
 def test_a_buffer_that_threads_share_is_found(library, tmp_path):
