@@ -44,13 +44,8 @@ def collect_runs(
     """What the learner's kernel gives for each of the cases, in one session: as evidence, and as a dict by title."""
     run, found = session(c, title, model), {}
     for name, feeds in cases.items():
-        found[name] = record(c, name, run, copied(feeds))
+        found[name] = record(c, name, run, feeds)
     return found
-
-
-def copied(feeds: Feeds) -> dict[str, np.ndarray]:
-    """ONNX Runtime passes the memory of NumPy on: a kernel that writes its inputs must not spoil those of the next run."""
-    return {name: value.copy() for name, value in feeds.items()}
 
 
 def collect_refused(c: Collect, make: Callable[[Mapping], onnx.ModelProto], cases: Mapping[str, Refused]) -> None:
@@ -73,10 +68,14 @@ def collect_schedules(c: Collect, model: onnx.ModelProto, feeds: Feeds, made: Ma
     from oplab.checks.schedules import ORDERS, ScheduledSession
 
     for threads in THREADS:
-        record(c, f"{threads} threads", session(c, f"{threads} threads", model, threads), copied(feeds))
+        record(c, f"{threads} threads", session(c, f"{threads} threads", model, threads), feeds)
     scheduled = c.attempt("scheduler", ScheduledSession, model.SerializeToString(), c.library, c.scratch)
     for label, order in ORDERS.items():
-        results = c.attempt(label, scheduled.run, copied(feeds), made, order) if scheduled else None
+        results = (
+            c.attempt(label, scheduled.run, {name: value.copy() for name, value in feeds.items()}, made, order)
+            if scheduled
+            else None
+        )
         if results is not None:
             c.value(label, list(results.values()))
             c.value(f"{label}: pieces", max(scheduled.pieces, default=0))

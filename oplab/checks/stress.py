@@ -227,8 +227,9 @@ def _on_threads(run: Any, s: Stress, alone: Mapping[tuple[str, str], list[np.nda
                 return
             if _same(found, alone[node, title]):
                 continue
-            if not _same(list(mine[title].values()), [np.asarray(value) for value in s.runs[title].values()]):
-                mine[title] = _copied(s.runs[title])  # an input that the kernel has changed is not the threads' doing
+            intact = s.feeds(node, title)
+            if not _same(list(mine[title].values()), list(intact.values())):
+                mine[title] = intact  # an input that the kernel has changed is not the threads' doing
                 continue
             wrong.append([title, found])
             return
