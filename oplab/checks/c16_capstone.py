@@ -1034,7 +1034,7 @@ def knn_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
     }
 
 
-def knn_model(k: int | str | None) -> onnx.ModelProto:
+def knn_model(k: float | str | None) -> onnx.ModelProto:
     inputs = {"xyz": ("float32", ["n", "three"]), "offset": ("int64", ["b"])}
     return one_node("KNN", inputs, {"idx": ("int64", ["n", "k"])}, k=k)
 
@@ -1045,7 +1045,7 @@ def collect_knn_kernel(c: Collect) -> None:
     for k in OTHER_K:
         collect_runs(c, knn_model(k), {f"k = {k}": lattice(c.rng, [9, 150])}, f"k = {k}")
     collect_runs(c, without_shapes(knn_model(3)), knn_refusals(c.rng), "refusals")
-    for k in (0, None, "six"):
+    for k in (0, -1, None, 2.5, "six"):
         session(c, f"k {k}", knn_model(k))
     stress = knn_stress(c.rng)
     if sound(lambda: [expect_neighbours(found[title][0], feeds, KNN_K) for title, feeds in cases.items()]):
@@ -1109,6 +1109,8 @@ def judge_knn_kernel(v: Judge) -> None:
                 expect_first_named(v, title, feeds["xyz"])
     with v.check("k is required, an int and positive"):
         expect_refusal(v, "k 0", likely="Check the attribute in the constructor.")
+        expect_refusal(v, "k -1", likely="Check in the constructor that k is at least 1.")
+        expect_refusal(v, "k 2.5", likely="The attribute k is a float.")
         expect_refusal(v, "k None", likely="The attribute k has no default.")
         expect_refusal(v, "k six", likely="The attribute k is a text.")
     if v.ok:
