@@ -11,7 +11,7 @@ import os
 import re
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -673,7 +673,7 @@ FOO_NODES: dict[str, dict[str, Any]] = {
 
 
 def port_foo_stress(rng: np.random.Generator) -> Stress:
-    refused = [PORT_FOO_SHAPES[0][0], PORT_FOO_TYPES[1][0]]
+    refused = [replace(PORT_FOO_SHAPES[0][0], attributes=FOO_NODES["attr1 = 0.1, attr2 = 3"]), PORT_FOO_TYPES[1][0]]
     shapes = [((200, 300), (200, 300)), ((250, 200), (250, 200)), *PAIRS[2:]]  # std::pow takes its time
     return stressed(rng, "Foo", ("input1", "input2"), FOO_NODES, shapes, refused)
 
