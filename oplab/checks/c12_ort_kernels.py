@@ -6,11 +6,12 @@ what it writes beside its output is seen there, and what it reads beside its inp
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -381,7 +382,10 @@ def _names(sentence: str, word: str) -> bool:
     except ValueError:
         return word in words
     return word in words or any(
-        entry[-1] in "0123456789." and float(entry) == number for entry in words if entry[0] in "-0123456789"
+        entry[-1] in "0123456789."
+        and math.isclose(float(entry), number, rel_tol=1e-5)  # six digits, or all of a float's
+        for entry in words
+        if entry[0] in "-0123456789"
     )
 
 
@@ -520,9 +524,23 @@ def judge_my_add(v: Judge) -> None:
 def _expect_my_add(v: Judge, case: Case, a: np.ndarray, b: np.ndarray) -> None:
     alpha, beta = (np.float32(case.attributes.get(name, value)) for name, value in (("alpha", 3.0), ("beta", 2.0)))
     cut = np.trunc(alpha), np.trunc(beta)
+    before: dict[str, float] = {}
+    for earlier in MY_ADD[: MY_ADD.index(case)]:
+        before |= earlier.attributes
+    stale = [
+        np.float32({**before, **case.attributes}.get(name, value)) for name, value in (("alpha", 3.0), ("beta", 2.0))
+    ]
     likely = {
         "This is 2a + b, the formula of another text.": 2 * a + b,
-        "This is 3a + 2b: the attributes of the model are not read, or read as another type than float.": 3 * a + 2 * b,
+        "What this model leaves out has the value of the model before it: alpha and beta are static or global.": stale[
+            0
+        ]
+        * a
+        + stale[1] * b
+        if before
+        else np.full_like(a, np.nan),
+        "This is 3a + 2b: the attributes of the model are not read, or read as another type than float, or only those of the first model "
+        "count (a static variable).": 3 * a + 2 * b,
         "alpha and beta are swapped.": beta * a + alpha * b,
         "The attributes have lost their fraction: they are floats.": cut[0] * a + cut[1] * b,
         "An attribute that the model leaves out counts as 0 here; the defaults are 3 and 2.": np.float32(
@@ -566,6 +584,7 @@ BAD = [
     (_bad_shapes("bias longer than a row", (5, 2), (5,)), ("[5, 2]", "[5]")),
     (_bad_shapes("bias of one element", (2, 3), (1,)), ("[2, 3]", "[1]")),
     (_bad_attribute("scale = -1.5", (2, 3), (3,), scale=-1.5), ("scale", "-1.5")),
+    (_bad_attribute("scale = -1e-9", (2, 3), (3,), scale=-1e-9), ("scale", "-1e-9")),
     (_bad_attribute("scale = 0", (2, 3), (3,), scale=0.0), ("scale", "0")),
     (_bad_attribute("scale is NaN", (2, 3), (3,), scale=float("nan")), ("scale", "nan")),
     (_bad_attribute("scale is infinite", (2, 3), (3,), scale=float("inf")), ("scale", "inf")),
@@ -632,6 +651,7 @@ PORT_FOO = [
     Case("a scalar", ((), ()), {"attr1": 1.5, "attr2": 2}, 2),
     Case("no elements, shape [2, 0]", ((2, 0), (2, 0)), {"attr1": 1.5, "attr2": 2}, 2),
     Case("NaN, infinity and 1e15", ((2, 4), (2, 4)), {"attr1": 1.5, "attr2": 3}, 2, special=True),
+    Case("attr2 = 16777217", ((2, 4), (2, 4)), {"attr1": 0.1, "attr2": 2**24 + 1}, 2, special=True),
     Case("version 1 of the domain", ((2, 2), (2, 2)), {"attr1": 1.5, "attr2": 2}, 1, refused=True),
 ]
 
@@ -653,7 +673,7 @@ FOO_NODES: dict[str, dict[str, Any]] = {
 
 
 def port_foo_stress(rng: np.random.Generator) -> Stress:
-    refused = [PORT_FOO_SHAPES[0][0], PORT_FOO_TYPES[1][0]]
+    refused = [replace(PORT_FOO_SHAPES[0][0], attributes=FOO_NODES["attr1 = 0.1, attr2 = 3"]), PORT_FOO_TYPES[1][0]]
     shapes = [((200, 300), (200, 300)), ((250, 200), (250, 200)), *PAIRS[2:]]  # std::pow takes its time
     return stressed(rng, "Foo", ("input1", "input2"), FOO_NODES, shapes, refused)
 
@@ -668,7 +688,7 @@ def collect_port_foo(c: Collect) -> None:
 def judge_port_foo(v: Judge) -> None:
     s = port_foo_stress(v.rng)
     inputs = [draw(v.rng, case) for case in PORT_FOO]
-    for name, chosen in (("attr1*input1 + input2**attr2", range(6)), ("any shape and any values", (6, 7, 8))):
+    for name, chosen in (("attr1*input1 + input2**attr2", range(6)), ("any shape and any values", (6, 7, 8, 9))):
         with v.check(name):
             for number in chosen:
                 _expect_foo(v, PORT_FOO[number], *inputs[number])
@@ -710,6 +730,8 @@ def _expect_foo(v: Judge, case: Case, input1: np.ndarray, input2: np.ndarray) ->
             + input1 ** np.float32(attr2),
             "This is attr1*input1 + input2*attr2: ** is a power.": attr1 * input1 + input2 * attr2,
             "The fraction of attr1 is lost.": np.trunc(attr1) * input1 + input2 ** np.float32(attr2),
+            "attr2 has passed through a float, which holds whole numbers up to 16777216 only.": attr1 * input1
+            + (input2.astype(np.float64) ** np.float64(np.float32(attr2))).astype(np.float32),
             "Negative exponents are not computed.": attr1 * input1 + 1 if attr2 < 0 else np.full_like(input1, np.nan),
             "attr2 counts as 0: it is an int attribute, and reading it as a float fails.": attr1 * input1 + 1,
         }

@@ -86,6 +86,11 @@ def grid_refusals(rng: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
     right = grid_inputs(rng, GRID_WIRES["start and end"], 6, 3)
     for name in ("pos", "size", "start"):
         cases[f"{name} is a scalar"] = {**right, name: np.array(0.5, np.float32)}
+    rows = {"size": (1, 3), "start": (3, 1), "end": (1, 1, 3)}  # as many values, in another shape
+    for name, shape in rows.items():
+        cases[f"{name} has its 3 values in the shape {list(shape)}"] = {**right, name: right[name].reshape(shape)}
+    cases["pos is [18], 18 values without rows"] = {**right, "pos": right["pos"].reshape(18)}
+    cases["pos is [2, 3, 3], 18 values in three dimensions"] = {**right, "pos": right["pos"].reshape(2, 3, 3)}
     cases["size is 0 along the second dimension"] = {**right, "size": np.float32([0.5, 0, 0.5])}
     cases["size is -0.5 along the last dimension"] = {**right, "size": np.float32([0.5, 0.5, -0.5])}
     for word, value in (("NaN", np.nan), ("infinite", np.inf)):
@@ -365,6 +370,7 @@ KNN_SHAPES: dict[str, tuple[str, tuple[int, ...]]] = {
     "new_xyz has the shape [5, 2]": ("new_xyz", (5, 2)),
     "offset is a scalar": ("offset", ()),
     "new_offset is a scalar": ("new_offset", ()),
+    "offset [4, 12] and new_offset [2, 5] have the shape [1, 2]": ("offset", (1, 2)),
 }
 
 
@@ -377,7 +383,10 @@ def knn_spoilt(rng: np.random.Generator, title: str) -> dict[str, np.ndarray]:
         made[name].flat[place] = value
     else:
         name, shape = KNN_SHAPES[title]
-        made[name] = np.full(shape, 5, made[name].dtype)
+        if shape == (1, 2):  # both, so that they have the same length
+            made |= {name: made[name].reshape(shape) for name in ("offset", "new_offset")}
+        else:
+            made[name] = np.full(shape, 5, made[name].dtype)
     return made
 
 

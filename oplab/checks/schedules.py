@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 Order = Callable[[int], Iterable[int]]
 
@@ -191,6 +192,18 @@ class ScheduledSession:
             text = ctypes.string_at(self._function(_GET_ERROR_MESSAGE, ctypes.c_void_p)(held)).decode(errors="replace")
             self._function(_RELEASE_STATUS, None)(held)
             raise RuntimeError(text)
+
+
+def is_thrown(model: onnx.ModelProto, library: Path, scratch: Path, feeds: Mapping[str, np.ndarray]) -> bool:
+    """Whether a run fails without that the kernel has made a status with these words: an exception left it, and ONNX Runtime caught it.
+
+    Args:
+        model, library, scratch: as for :class:`ScheduledSession`.
+        feeds: inputs by name, contiguous.
+    """
+    watched = ScheduledSession(model.SerializeToString(), library, scratch)
+    said = watched.refusal(feeds, [value.name for value in model.graph.output])
+    return said is not None and not any(text and text in said for text in watched.statuses)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,84 +24,18 @@ import onnx
 from oplab.checks.evidence import Collect
 from oplab.checks.guarded import guarded, guarded_feeds
 from oplab.checks.judge import Judge
-from oplab.checks.kernels import Feeds, announce, outputs, side_by_side
+from oplab.checks.kernels import announce, outputs, side_by_side
 from oplab.checks.leaks import in_use, lost_by
 from oplab.checks.ort_errors import status
+from oplab.checks.schedules import is_thrown
+from oplab.checks.stress_plan import PARTS, Expect, Stress
 from oplab.parity.arrays import WrongAnswer, describe
-
-PARTS = {
-    "nodes": "two nodes in one model",
-    "sessions": "two sessions at once, used in turns",
-    "sizes": "one session that gets other sizes in turns",
-    "threads": "one session on four threads at once",
-    "refusals": "each refusal three times in a row, and a right run after it",
-    "status": "a refusal is a status, not an exception that leaves the kernel",
-    "bounds": "inputs and outputs with pages at their ends that cannot be read or written; inputs are only read",
-    "leaks": "memory in use does not grow with runs, sessions and sessions that are refused",
-}
-Expect = Callable[[str, str, list[np.ndarray]], None]
-Refused = tuple[onnx.ModelProto, Feeds | None]
 
 THREADS, REPEATS = 4, 24  # runs of each thread
 _NEVER = 15  # seconds: the runs of all threads take a tenth of one
 RUNS, SESSIONS = 64, 10  # in one round of the search for leaks
 FILL = {"behind": 0x55, "before": 0x7F}  # in each byte of an output, before the run: large in every dtype
 _KEY = "stress: "
-
-
-@dataclass(frozen=True)
-class Stress:
-    """Models and inputs for the parts.
-
-    Attributes:
-        nodes: models of one node each, by what tells them apart (``alpha = 2``): two with different attributes, one where the operator
-            has none. The first one is used where one is enough.
-        runs: inputs by what tells them apart (``3 rows``), of the same ranks and other sizes; each node takes those that its model has.
-            The first two are for the threads, and keep the kernel busy for about a millisecond, so that threads meet; small ones
-            follow, at least one. An empty one among them finds reads of a first element that is not there.
-        refused: what has to be refused, by what is wrong with it: a model with inputs, or with None where no session may be made.
-        without: why a part of :data:`PARTS` does not apply.
-
-    Raises:
-        ValueError: an entry is missing, or a part is left out that does not exist or that has no reason.
-    """
-
-    nodes: Mapping[str, onnx.ModelProto]
-    runs: Mapping[str, Feeds]
-    refused: Mapping[str, Refused] = field(default_factory=dict)
-    without: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not self.nodes or len(self.runs) < 3:
-            raise ValueError("a node and three sets of inputs are the least")
-        if unclear := [part for part, reason in self.without.items() if part not in PARTS or not reason.strip()]:
-            raise ValueError(f"{unclear}: not parts, or parts that are left out without a reason")
-        if not self.refused and self.has("refusals"):
-            raise ValueError("nothing is refused: say why in without")
-
-    def has(self, part: str) -> bool:
-        """Whether a part of :data:`PARTS` is not left out."""
-        return part not in self.without
-
-    def feeds(self, node: str, run: str) -> dict[str, np.ndarray]:
-        """Copies of the inputs: ONNX Runtime passes the memory of NumPy on, and what a kernel writes must not be the next run's input."""
-        taken = {value.name for value in self.nodes[node].graph.input}
-        return {name: value.copy() for name, value in self.runs[run].items() if name in taken}
-
-    def plan(self, part: str) -> list[tuple[str, str]]:
-        """The (node, run) pairs of ``alone``, ``nodes``, ``sessions`` or ``sizes``, in the order in which they run."""
-        nodes, runs = self.pair, list(self.runs)
-        if part == "sizes":
-            return [(nodes[0], run) for run in [*runs, *reversed(runs)]]
-        if part == "nodes":  # in one run each node gets other inputs
-            return [(node, runs[(i + k) % len(runs)]) for i in range(len(runs)) for k, node in enumerate(nodes)]
-        return [(node, run) for run in runs for node in (self.nodes if part == "alone" else nodes)]
-
-    @property
-    def pair(self) -> list[str]:
-        """The two nodes that meet: the same one twice where there is only one."""
-        titles = list(self.nodes)
-        return titles[:2] if len(titles) > 1 else titles * 2
 
 
 # --- collect ---------------------------------------------------------------------------------------------------------
@@ -265,7 +198,15 @@ def _collect_refusals(c: Collect, s: Stress, alone: Mapping[tuple[str, str], lis
         if s.has("status") and feeds is not None and said[0].startswith("RuntimeException"):
             # A status of that code, or an exception: only a look at what the kernel asks ONNX Runtime for tells.
             announce(f"{title}, in ONNX Runtime's C library")
-            c.value(f"{_KEY}thrown {title}", c.attempt(f"{_KEY}thrown {title}", _is_thrown, c, model, feeds))
+            thrown = c.attempt(f"{_KEY}thrown {title}", is_thrown, model, c.library, c.scratch, feeds)
+            c.value(f"{_KEY}thrown {title}", thrown)
+        same = next((node for node in s.nodes if _node(s.nodes[node]) == _node(model)), None)
+        if made and same is not None:
+            run = list(s.runs)[2]
+            announce(f"{_title(same, run)}, in a session that has refused: {title}")
+            found = c.attempt(f"{_KEY}went on {title}", made.run, None, s.feeds(same, run))
+            if found is not None:
+                _keep(c, f"went on {title}", found, alone[same, run])
     node, run = s.pair[0], next(iter(s.runs))
     announce(f"{_title(node, run)}, after all refusals")
     made = c.attempt(_KEY + "afterwards", _session, c, s.nodes[node])
@@ -274,13 +215,8 @@ def _collect_refusals(c: Collect, s: Stress, alone: Mapping[tuple[str, str], lis
         _keep(c, "afterwards", found, alone[node, run])
 
 
-def _is_thrown(c: Collect, model: onnx.ModelProto, feeds: Feeds) -> bool:
-    """Whether a run fails without that the kernel has made a status with these words."""
-    from oplab.checks.schedules import ScheduledSession
-
-    watched = ScheduledSession(model.SerializeToString(), c.library, c.scratch)
-    said = watched.refusal(feeds, [value.name for value in model.graph.output])
-    return said is not None and not any(text and text in said for text in watched.statuses)
+def _node(model: onnx.ModelProto) -> bytes:
+    return model.graph.node[0].SerializeToString(deterministic=True)
 
 
 def _collect_bounds(c: Collect, s: Stress, guard: Any, run: str, right: list[np.ndarray]) -> None:
@@ -445,7 +381,7 @@ def _expect_threads(v: Judge, s: Stress, expect: Expect) -> None:
 
 
 def _expect_refusals(v: Judge, s: Stress, expect: Expect) -> None:
-    for title, (_, feeds) in s.refused.items():
+    for title, (model, feeds) in s.refused.items():
         if v.error(f"{_KEY}refused {title}"):
             continue
         said = v.value(f"{_KEY}refused {title}")
@@ -454,19 +390,30 @@ def _expect_refusals(v: Judge, s: Stress, expect: Expect) -> None:
         if not all(said):
             again = "" if not any(said) else " It was refused only sometimes: what the first time has left over?"
             raise WrongAnswer(f"{title}: expected an error status with a sentence, but there was a result.{again}")
+        if len(said) == 3 and len(said[0]) < len(said[1]) < len(said[2]):
+            raise WrongAnswer(
+                f"{title}: the sentence grows with each refusal, so something keeps it: {status(said[2])}"
+            )
         exception = s.has("status") and feeds is not None and said[0].startswith("RuntimeException")
         if exception and not v.error(f"{_KEY}thrown {title}") and v.value(f"{_KEY}thrown {title}") is True:
             raise WrongAnswer(
                 f"{title}: an exception left the kernel ({status(said[0])}). This ONNX Runtime has caught it, and nothing promises that "
                 "another one does: catch it in the kernel and return a status."
             )
-    node, run = s.pair[0], next(iter(s.runs))
-    if error := v.error(_KEY + "afterwards"):
+        same = next((node for node in s.nodes if _node(s.nodes[node]) == _node(model)), None)
+        if feeds is not None and same is not None:
+            _expect_after(v, s, expect, f"went on {title}", same, list(s.runs)[2])
+    _expect_after(v, s, expect, "afterwards", s.pair[0], next(iter(s.runs)))
+
+
+def _expect_after(v: Judge, s: Stress, expect: Expect, key: str, node: str, run: str) -> None:
+    # The bits of the run that was alone, after refusals.
+    if error := v.error(_KEY + key):
         raise WrongAnswer(
             f"{_title(node, run)}, after refusals: alone it works, here ONNX Runtime says: {status(error.message)}"
         )
-    if v.value(_KEY + "afterwards") is not None:
-        error = _wrong(expect, node, run, _arrays(v, s, node, "afterwards")) or "the result has other bits."
+    if v.value(_KEY + key) is not None:
+        error = _wrong(expect, node, run, _arrays(v, s, node, key)) or "the result has other bits."
         raise WrongAnswer(f"{_title(node, run)}, after refusals, right before them: {error} {_COMPUTE}")
 
 
