@@ -19,7 +19,8 @@ from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import Feeds, model_of, outputs, record, session
 from oplab.checks.ort_errors import UNREGISTERED
-from oplab.checks.stress import Stress, collect_stress, judge_stress, sound
+from oplab.checks.stress import collect_stress, judge_stress, sound
+from oplab.checks.stress_plan import Stress
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import expect_refusal, one_node, outputs, record, session, without_shapes
 from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED, status
-from oplab.checks.stress import Stress, collect_stress, judge_stress, sound
+from oplab.checks.stress import collect_stress, judge_stress, sound
+from oplab.checks.stress_plan import Stress
 from oplab.onnxtools.subgraphs import every_node
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -784,7 +785,7 @@ def resize_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
         "five scales": {"x": x, "scales": scales(1, 1, 2, 2, 2)},
         "a first scale of 2": {"x": x, "scales": scales(2, 1, 2, 2)},
         "a second scale of 1.5": {"x": x, "scales": scales(1, 1.5, 2, 2)},
-        "a last scale of NaN": {"x": x, "scales": scales(1, 1, 2, np.nan)},
+        "a scale of NaN for the width": {"x": x, "scales": scales(1, 1, 2, np.nan)},
         "a scale of 0": {"x": x, "scales": scales(1, 1, 2, 0)},
         "a side of exactly a million pixels": {"x": x[:1, :1, :1], "scales": scales(1, 1, 1, 200_000)},
         "scales without dimensions": {"x": x, "scales": np.array(2, np.float32)},
