@@ -217,6 +217,15 @@ def expect_voxels(got: np.ndarray, feeds: dict[str, np.ndarray], earlier: Iterab
     zeros = np.zeros_like(size)
     expected = voxels(pos, size, start, end)
     likely: dict[str, np.ndarray] = {}
+    likely["The number passes through an int, which has 32 bits and ends at 2147483647."] = expected.astype(
+        np.int32
+    ).astype(np.int64)
+    for other in () if np.array_equal(got, expected) else earlier:
+        if len(pos) > 2 and len(other["pos"]) and other["pos"].shape[1:] == pos.shape[1:]:
+            kept = other["pos"].min(0) if start is None else start, other["pos"].max(0) if end is None else end
+            if np.array_equal(voxels(pos, size, *kept), got):
+                why = "This is the box of an earlier run: least and greatest are kept in a member, a static or a global variable."
+                likely[why] = got
     if len(pos):
         low = np.minimum(pos.min(0), 0) if start is None else start
         high = np.maximum(pos.max(0), 0) if end is None else end
@@ -225,9 +234,6 @@ def expect_voxels(got: np.ndarray, feeds: dict[str, np.ndarray], earlier: Iterab
             "begin it at the first point."
         )
         likely[begins] = voxels(pos, size, low, high)
-        likely["The number passes through an int, which has 32 bits and ends at 2147483647."] = expected.astype(
-            np.int32
-        ).astype(np.int64)
     if start is None and len(pos):
         likely["Without start the voxels begin at 0 here; they begin at the least coordinates of pos."] = voxels(
             pos, size, zeros, end
@@ -248,12 +254,6 @@ def expect_voxels(got: np.ndarray, feeds: dict[str, np.ndarray], earlier: Iterab
         likely["The voxels end at 0 here; without end they end at the greatest coordinates of pos."] = voxels(
             pos, size, None, zeros
         )
-    for other in () if np.array_equal(got, expected) else earlier:
-        if len(pos) > 4 and len(other["pos"]) and other["pos"].shape[1:] == pos.shape[1:]:
-            kept = other["pos"].min(0) if start is None else start, other["pos"].max(0) if end is None else end
-            if np.array_equal(voxels(pos, size, *kept), got):
-                why = "This is the box of an earlier run: least and greatest are kept in a member, a static or a global variable."
-                likely[why] = got
     likely = {cause: wrong for cause, wrong in likely.items() if not np.array_equal(wrong, expected)}
     expect_close(got, expected, name="cluster", likely=likely)
 
