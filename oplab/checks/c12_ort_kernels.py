@@ -108,7 +108,8 @@ def run_cases(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case]) 
             if "y" in found:
                 c.value(f"{case.title}: y", found["y"])
                 c.value(f"{case.title}: beside", int(found["beside"]))
-                sound = sound and not found["beside"] and (case.special or not np.isnan(found["y"]).any())
+                strange = (found["y"] == UNTOUCHED) | np.isnan(found["y"])
+                sound = sound and not found["beside"] and (case.special or not strange.any())
             elif not case.refused:
                 sound = False
     return sound
@@ -524,23 +525,9 @@ def judge_my_add(v: Judge) -> None:
 def _expect_my_add(v: Judge, case: Case, a: np.ndarray, b: np.ndarray) -> None:
     alpha, beta = (np.float32(case.attributes.get(name, value)) for name, value in (("alpha", 3.0), ("beta", 2.0)))
     cut = np.trunc(alpha), np.trunc(beta)
-    before: dict[str, float] = {}
-    for earlier in MY_ADD[: MY_ADD.index(case)]:
-        before |= earlier.attributes
-    stale = [
-        np.float32({**before, **case.attributes}.get(name, value)) for name, value in (("alpha", 3.0), ("beta", 2.0))
-    ]
     likely = {
         "This is 2a + b, the formula of another text.": 2 * a + b,
-        "What this model leaves out has the value of the model before it: alpha and beta are static or global.": stale[
-            0
-        ]
-        * a
-        + stale[1] * b
-        if before
-        else np.full_like(a, np.nan),
-        "This is 3a + 2b: the attributes of the model are not read, or read as another type than float, or only those of the first model "
-        "count (a static variable).": 3 * a + 2 * b,
+        "This is 3a + 2b: the attributes of the model are not read, or read as another type than float.": 3 * a + 2 * b,
         "alpha and beta are swapped.": beta * a + alpha * b,
         "The attributes have lost their fraction: they are floats.": cut[0] * a + cut[1] * b,
         "An attribute that the model leaves out counts as 0 here; the defaults are 3 and 2.": np.float32(
@@ -651,7 +638,9 @@ PORT_FOO = [
     Case("a scalar", ((), ()), {"attr1": 1.5, "attr2": 2}, 2),
     Case("no elements, shape [2, 0]", ((2, 0), (2, 0)), {"attr1": 1.5, "attr2": 2}, 2),
     Case("NaN, infinity and 1e15", ((2, 4), (2, 4)), {"attr1": 1.5, "attr2": 3}, 2, special=True),
-    Case("attr2 = 16777217", ((2, 4), (2, 4)), {"attr1": 0.1, "attr2": 2**24 + 1}, 2, special=True),
+    Case(
+        "attr2 = 65539", ((2, 4), (2, 4)), {"attr1": 0.1, "attr2": 65539}, 2, special=True
+    ),  # a loop takes it, 16 bits do not
     Case("version 1 of the domain", ((2, 2), (2, 2)), {"attr1": 1.5, "attr2": 2}, 1, refused=True),
 ]
 
@@ -730,8 +719,6 @@ def _expect_foo(v: Judge, case: Case, input1: np.ndarray, input2: np.ndarray) ->
             + input1 ** np.float32(attr2),
             "This is attr1*input1 + input2*attr2: ** is a power.": attr1 * input1 + input2 * attr2,
             "The fraction of attr1 is lost.": np.trunc(attr1) * input1 + input2 ** np.float32(attr2),
-            "attr2 has passed through a float, which holds whole numbers up to 16777216 only.": attr1 * input1
-            + (input2.astype(np.float64) ** np.float64(np.float32(attr2))).astype(np.float32),
             "Negative exponents are not computed.": attr1 * input1 + 1 if attr2 < 0 else np.full_like(input1, np.nan),
             "attr2 counts as 0: it is an int attribute, and reading it as a float fails.": attr1 * input1 + 1,
         }

@@ -285,6 +285,8 @@ def judge_stress(v: Judge, s: Stress, expect: Expect) -> None:
         for part in ("sizes", "nodes", "sessions"):
             if s.has(part):
                 expect_part(v, s, expect, part)
+        if s.has("bounds") and v.value(_KEY + "guards") is True:
+            _expect_bounds(v, s, expect)  # first: on threads an input that is written looks like a race
         if s.has("threads"):
             _expect_threads(v, s, expect)
     if not v.ok:
