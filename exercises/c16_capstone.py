@@ -30,7 +30,8 @@ def super_resolution(net: torch.nn.Module, folder: Path) -> torch.nn.Module:
     """Deliver SRCNN with a factor that is an input.
 
     ``net`` is :class:`oplab.nets.srcnn.SRCNN`: it sharpens a photo that is already enlarged. Your module enlarges the photo with
-    your own operator first; ``factor`` is a float32 tensor without dimensions, the same for height and width::
+    your own operator first; ``factor`` is a float32 tensor without dimensions, the same for height and width. The grader's ``net`` has
+    other weights than ``load_srcnn()``, and your module leaves its inputs as they are::
 
         >>> module = super_resolution(load_srcnn(), folder)
         >>> module(torch.rand(2, 3, 10, 8), torch.tensor(2.3)).shape
@@ -55,7 +56,8 @@ def point_cloud(net: torch.nn.Module, folder: Path) -> torch.nn.Module:
     ``net`` is :class:`oplab.nets.edge_net.EdgeNet` **as its training left it**. It asks ``net.knn(xyz, offset, k)`` for neighbours; put
     your own operator there. It returns int64 (n, k), what ``lab::KNN`` in ``csrc/c16_knn_kernel.cpp`` promises: points of the own
     cloud alone, nearest first, ties to the lower index, and a row that is too short repeats its first entry. In each call at least one
-    cloud has k points. Return the network that computes what a product would ship::
+    cloud has k points. Clouds may be far from the origin, so distances come from differences of coordinates. The grader's ``net`` has
+    other weights than ``load_edge_net()``. Return the network that computes what a product would ship::
 
         >>> module = point_cloud(net, folder)
         >>> module(torch.rand(300, 3), torch.tensor([100, 300])).shape    # two clouds, of 100 and 200 points

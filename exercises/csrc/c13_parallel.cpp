@@ -3,6 +3,9 @@
 // y[r] = (x[r - 1] + 2 x[r] + x[r + 1]) / 4, where row 0 stands for the row above it and row h - 1 for the row below it.
 // total is the sum of y: each row in double from left to right, then the rows from top to bottom, so that every number of
 // threads gives the same bits. The rows are computed through ParallelFor.
+//
+// ONNX Runtime makes many kernels of one operator, and calls each of them from several threads at once: attributes belong to the
+// kernel, what a run computes belongs to the run. Free what you allocate, and only read the inputs.
 #include <algorithm>
 #include <vector>
 

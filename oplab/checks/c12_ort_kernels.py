@@ -6,11 +6,12 @@ what it writes beside its output is seen there, and what it reads beside its inp
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,9 @@ import numpy as np
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import UNREGISTERED, status
+from oplab.checks.stress import Stress, collect_stress, judge_stress
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
+from oplab.toolchain.findings import thrown
 
 if TYPE_CHECKING:
     import onnx
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
 DOMAIN = "c12"
 GUARD = 4096  # elements before and after each tensor
 UNTOUCHED = np.float32(-1.2345e30)  # what an output holds before the kernel writes to it
-_TERMINATE = re.compile(r"terminate called after throwing an instance of '(.+?)'(?:\s+what\(\):\s*(.*))?")
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,12 @@ def model_of(op: str, names: Sequence[str], case: Case) -> onnx.ModelProto:
 # --- collect: a process of its own -----------------------------------------------------------------------------------
 
 
-def run_cases(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case]) -> None:
-    """Run every case with the learner's library, and record for each what came: ``<title>`` is ``ok``, a signal or an exception's type."""
+def run_cases(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case]) -> bool:
+    """Run every case with the learner's library, and record for each what came: ``<title>`` is ``ok``, a signal or an exception's type.
+
+    Returns:
+        whether the library lives, and stays inside of its arrays where it should give a result: then it can be stressed in this process.
+    """
     inputs = [draw(c.rng, case) for case in cases]
     if os.environ.get("OPLAB_SANITIZE"):
         # The grader reads the sanitizer's report from this process. Guards would hide from it where a tensor ends.
@@ -90,10 +96,11 @@ def run_cases(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case]) 
             _one(c.library, op, names, case, inputs[number], c.scratch / f"{number}.npz", guarded=False)
     else:
         _apart(c, op, names, cases, inputs)
+    sound = True
     for number, case in enumerate(cases):
         file = c.scratch / f"{number}.npz"
         if not file.is_file():
-            break  # the process died before
+            return False  # the process died before
         with np.load(file, allow_pickle=False) as found:
             c.value(case.title, str(found["state"]))
             c.value(f"{case.title}: says", str(found["says"]))
@@ -101,6 +108,11 @@ def run_cases(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case]) 
             if "y" in found:
                 c.value(f"{case.title}: y", found["y"])
                 c.value(f"{case.title}: beside", int(found["beside"]))
+                strange = (found["y"] == UNTOUCHED) | np.isnan(found["y"])
+                sound = sound and not found["beside"] and (case.special or not strange.any())
+            elif not case.refused:
+                sound = False
+    return sound
 
 
 def _apart(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case], inputs: list[list[np.ndarray]]) -> None:
@@ -120,10 +132,9 @@ def _apart(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case], inp
     if reached == len(cases):
         return
     state = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "exit"
-    text = _TERMINATE.search(said.read_text(errors="replace")) if said.is_file() else None
-    thrown = f"{text[1]}, {text[2] or ''}".rstrip(", ") if text else ""
+    says = thrown(said.read_text(errors="replace")) if said.is_file() else ""
     during = stage.read_text() if stage.is_file() else ""
-    np.savez(c.scratch / f"{reached}.npz", state=state, says=thrown, during=during)
+    np.savez(c.scratch / f"{reached}.npz", state=state, says=says, during=during)
 
 
 def _one(
@@ -372,7 +383,10 @@ def _names(sentence: str, word: str) -> bool:
     except ValueError:
         return word in words
     return word in words or any(
-        entry[-1] in "0123456789." and float(entry) == number for entry in words if entry[0] in "-0123456789"
+        entry[-1] in "0123456789."
+        and math.isclose(float(entry), number, rel_tol=1e-5)  # six digits, or all of a float's
+        for entry in words
+        if entry[0] in "-0123456789"
     )
 
 
@@ -401,6 +415,37 @@ def unequal_shapes(version: int = 1, **attributes: Any) -> list[tuple[Case, Sequ
     ]
 
 
+# --- other nodes, sessions and threads -------------------------------------------------------------------------------
+
+
+def stressed(
+    rng: np.random.Generator,
+    op: str,
+    names: tuple[str, str],
+    nodes: Mapping[str, Mapping[str, Any]],
+    shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
+    refused: Sequence[Case],
+) -> Stress:
+    """Two nodes with other attributes, inputs of these shapes, and cases that have to be refused."""
+
+    def model(case: Case) -> onnx.ModelProto:
+        return model_of(op, names, case)
+
+    def feeds(case: Case) -> dict[str, np.ndarray]:
+        return dict(zip(names, draw(rng, case), strict=True))
+
+    version = 2 if op == "Foo" else 1
+    return Stress(
+        {title: model(Case(title, shapes[0], attributes, version)) for title, attributes in nodes.items()},
+        {f"{list(shape[0])} and {list(shape[1])}": feeds(Case("", shape)) for shape in shapes},
+        {case.title: (model(case), None if case.wrong else feeds(case)) for case in refused},
+    )
+
+
+# The first two keep four threads busy for a moment; no elements come last.
+PAIRS = [((800, 500), (800, 500)), ((600, 600), (600, 600)), ((3, 5), (3, 5)), ((0, 5), (0, 5))]
+
+
 # --- my_add ----------------------------------------------------------------------------------------------------------
 
 MY_ADD = [
@@ -427,11 +472,22 @@ MY_ADD_TYPES = [
 MY_ADD_SHAPES = unequal_shapes()
 
 
+MY_ADD_NODES = {"alpha = 0.1, beta = -1.75": {"alpha": 0.1, "beta": -1.75}, "no attributes": {}}
+
+
+def my_add_stress(rng: np.random.Generator) -> Stress:
+    refused = [MY_ADD_SHAPES[0][0], MY_ADD_TYPES[0][0]]
+    return stressed(rng, "MyAdd", ("a", "b"), MY_ADD_NODES, PAIRS, refused)
+
+
 def collect_my_add(c: Collect) -> None:
-    run_cases(c, "MyAdd", ("a", "b"), [*MY_ADD, *(case for case, _ in MY_ADD_TYPES + MY_ADD_SHAPES)])
+    s = my_add_stress(c.rng)
+    if run_cases(c, "MyAdd", ("a", "b"), [*MY_ADD, *(case for case, _ in MY_ADD_TYPES + MY_ADD_SHAPES)]):
+        collect_stress(c, s)
 
 
 def judge_my_add(v: Judge) -> None:
+    s = my_add_stress(v.rng)
     inputs = [draw(v.rng, case) for case in MY_ADD]
     for name, chosen in (
         ("3a + 2b where the model sets no attribute", (0, 1)),
@@ -454,6 +510,15 @@ def judge_my_add(v: Judge) -> None:
         with v.check(name):
             for case, words in chosen:
                 expect_refused(v, "MyAdd", ("a", "b"), case, words)
+    if v.ok:
+
+        def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
+            alpha, beta = (
+                np.float32(MY_ADD_NODES[node].get(name, value)) for name, value in (("alpha", 3), ("beta", 2))
+            )
+            expect_close(arrays[0], alpha * s.runs[run]["a"] + beta * s.runs[run]["b"], name="y")
+
+        judge_stress(v, s, expect)
 
 
 @np.errstate(invalid="ignore")
@@ -506,6 +571,7 @@ BAD = [
     (_bad_shapes("bias longer than a row", (5, 2), (5,)), ("[5, 2]", "[5]")),
     (_bad_shapes("bias of one element", (2, 3), (1,)), ("[2, 3]", "[1]")),
     (_bad_attribute("scale = -1.5", (2, 3), (3,), scale=-1.5), ("scale", "-1.5")),
+    (_bad_attribute("scale = -1e-9", (2, 3), (3,), scale=-1e-9), ("scale", "-1e-9")),
     (_bad_attribute("scale = 0", (2, 3), (3,), scale=0.0), ("scale", "0")),
     (_bad_attribute("scale is NaN", (2, 3), (3,), scale=float("nan")), ("scale", "nan")),
     (_bad_attribute("scale is infinite", (2, 3), (3,), scale=float("inf")), ("scale", "inf")),
@@ -516,12 +582,24 @@ BAD = [
 ]
 
 
+ADD_BIAS_NODES = {"scale = 0.1": {"scale": 0.1}, "no attribute": {}}
+
+
+def errors_stress(rng: np.random.Generator) -> Stress:
+    shapes = [((800, 500), (500,)), ((600, 600), (600,)), ((3, 5), (5,)), ((0, 5), (5,)), ((3, 0), (0,))]
+    refused = [BAD[1][0], BAD[7][0], BAD[10][0]]
+    return stressed(rng, "AddBias", ("x", "bias"), ADD_BIAS_NODES, shapes, refused)
+
+
 def collect_errors(c: Collect) -> None:
-    run_cases(c, "AddBias", ("x", "bias"), [*GOOD, *(case for case, _ in BAD)])
+    s = errors_stress(c.rng)
+    if run_cases(c, "AddBias", ("x", "bias"), [*GOOD, *(case for case, _ in BAD)]):
+        collect_stress(c, s)
 
 
 @np.errstate(invalid="ignore")
 def judge_errors(v: Judge) -> None:
+    s = errors_stress(v.rng)
     inputs = [draw(v.rng, case) for case in GOOD]
     with v.check("computes x + scale*bias where all is well"):
         for case, (x, bias) in zip(GOOD, inputs, strict=True):
@@ -541,6 +619,12 @@ def judge_errors(v: Judge) -> None:
         if not v.ok:
             return
 
+    def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
+        scale = np.float32(ADD_BIAS_NODES[node].get("scale", 1))
+        expect_close(arrays[0], s.runs[run]["x"] + scale * s.runs[run]["bias"], name="y")
+
+    judge_stress(v, s, expect)
+
 
 # --- port_foo --------------------------------------------------------------------------------------------------------
 
@@ -554,6 +638,9 @@ PORT_FOO = [
     Case("a scalar", ((), ()), {"attr1": 1.5, "attr2": 2}, 2),
     Case("no elements, shape [2, 0]", ((2, 0), (2, 0)), {"attr1": 1.5, "attr2": 2}, 2),
     Case("NaN, infinity and 1e15", ((2, 4), (2, 4)), {"attr1": 1.5, "attr2": 3}, 2, special=True),
+    Case(
+        "attr2 = 65539", ((2, 4), (2, 4)), {"attr1": 0.1, "attr2": 65539}, 2, special=True
+    ),  # a loop takes it, 16 bits do not
     Case("version 1 of the domain", ((2, 2), (2, 2)), {"attr1": 1.5, "attr2": 2}, 1, refused=True),
 ]
 
@@ -568,13 +655,29 @@ PORT_FOO_TYPES = [
 PORT_FOO_SHAPES = unequal_shapes(version=2, attr1=1.5, attr2=2)
 
 
+FOO_NODES: dict[str, dict[str, Any]] = {
+    "attr1 = 0.1, attr2 = 3": {"attr1": 0.1, "attr2": 3},
+    "attr1 = -2.5, attr2 = 2": {"attr1": -2.5, "attr2": 2},
+}
+
+
+def port_foo_stress(rng: np.random.Generator) -> Stress:
+    refused = [replace(PORT_FOO_SHAPES[0][0], attributes=FOO_NODES["attr1 = 0.1, attr2 = 3"]), PORT_FOO_TYPES[1][0]]
+    shapes = [((200, 300), (200, 300)), ((250, 200), (250, 200)), *PAIRS[2:]]  # std::pow takes its time
+    return stressed(rng, "Foo", ("input1", "input2"), FOO_NODES, shapes, refused)
+
+
 def collect_port_foo(c: Collect) -> None:
-    run_cases(c, "Foo", ("input1", "input2"), [*PORT_FOO, *(case for case, _ in PORT_FOO_TYPES + PORT_FOO_SHAPES)])
+    s = port_foo_stress(c.rng)
+    cases = [*PORT_FOO, *(case for case, _ in PORT_FOO_TYPES + PORT_FOO_SHAPES)]
+    if run_cases(c, "Foo", ("input1", "input2"), cases):
+        collect_stress(c, s)
 
 
 def judge_port_foo(v: Judge) -> None:
+    s = port_foo_stress(v.rng)
     inputs = [draw(v.rng, case) for case in PORT_FOO]
-    for name, chosen in (("attr1*input1 + input2**attr2", range(6)), ("any shape and any values", (6, 7, 8))):
+    for name, chosen in (("attr1*input1 + input2**attr2", range(6)), ("any shape and any values", (6, 7, 8, 9))):
         with v.check(name):
             for number in chosen:
                 _expect_foo(v, PORT_FOO[number], *inputs[number])
@@ -596,6 +699,15 @@ def judge_port_foo(v: Judge) -> None:
         with v.check(name):
             for case, words in chosen:
                 expect_refused(v, "Foo", ("input1", "input2"), case, words)
+    if not v.ok:
+        return
+
+    def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
+        attr1, attr2 = np.float32(FOO_NODES[node]["attr1"]), FOO_NODES[node]["attr2"]
+        power = s.runs[run]["input2"].astype(np.float64) ** attr2
+        expect_close(arrays[0], attr1 * s.runs[run]["input1"] + power.astype(np.float32), name="y")
+
+    judge_stress(v, s, expect)
 
 
 def _expect_foo(v: Judge, case: Case, input1: np.ndarray, input2: np.ndarray) -> None:

@@ -1,13 +1,14 @@
 """Checks of chapter 14: kernels that are right first, and whose points grow with their speed.
 
 Each learner's library registers the domain ``lab``. Every exercise has the same three parts: ordinary runs on hard inputs, one large
-input whose pieces are called in orders of our own and on several threads, and a race with a baseline on one thread.
+input whose pieces are called in orders of our own and on several threads, and a race with a baseline on one thread. All are stressed
+with other nodes, sessions and threads before the race (:mod:`oplab.checks.stress`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,8 @@ from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import Feeds, model_of, outputs, record, session
 from oplab.checks.ort_errors import UNREGISTERED
+from oplab.checks.stress import collect_stress, judge_stress, sound
+from oplab.checks.stress_plan import Stress
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -36,11 +39,14 @@ def runner(model: onnx.ModelProto, threads: int = 1, libraries: Sequence = ()) -
     return lambda feeds: session.run(None, feeds)
 
 
-def collect_runs(c: Collect, title: str, model: onnx.ModelProto, cases: Mapping[str, Feeds]) -> None:
-    """What the learner's kernel gives for each of the cases, in one session."""
-    run = session(c, title, model)
+def collect_runs(
+    c: Collect, title: str, model: onnx.ModelProto, cases: Mapping[str, Feeds]
+) -> dict[str, list[np.ndarray] | None]:
+    """What the learner's kernel gives for each of the cases, in one session: as evidence, and as a dict by title."""
+    run, found = session(c, title, model), {}
     for name, feeds in cases.items():
-        record(c, name, run, feeds)
+        found[name] = record(c, name, run, feeds)
+    return found
 
 
 def collect_refused(c: Collect, make: Callable[[Mapping], onnx.ModelProto], cases: Mapping[str, Refused]) -> None:
@@ -66,7 +72,11 @@ def collect_schedules(c: Collect, model: onnx.ModelProto, feeds: Feeds, made: Ma
         record(c, f"{threads} threads", session(c, f"{threads} threads", model, threads), feeds)
     scheduled = c.attempt("scheduler", ScheduledSession, model.SerializeToString(), c.library, c.scratch)
     for label, order in ORDERS.items():
-        results = c.attempt(label, scheduled.run, feeds, made, order) if scheduled else None
+        results = (
+            c.attempt(label, scheduled.run, {name: value.copy() for name, value in feeds.items()}, made, order)
+            if scheduled
+            else None
+        )
         if results is not None:
             c.value(label, list(results.values()))
             c.value(f"{label}: pieces", max(scheduled.pieces, default=0))
@@ -200,16 +210,42 @@ def add_refused() -> dict[str, Refused]:
     }
 
 
+ADD_NODES: dict[str, dict[str, float]] = {
+    "alpha = 0.1, beta = -1.75": {"alpha": 0.1, "beta": -1.75},
+    "no attributes": {},
+}
+
+
+def add_stress(rng: np.random.Generator) -> Stress:
+    shapes = [((800, 500), (500,)), ((600, 600), (600,)), ((3, 5), (5,)), ((3, 0), (0,)), ((0, 5), (5,))]
+    refused = add_refused()["a [6, 4], b [6]"]
+    return Stress(
+        {title: add_model((2, 1), attributes) for title, attributes in ADD_NODES.items()},
+        {f"{list(a)} and {list(b)}": add_feeds(rng, a, b) for a, b in shapes},
+        {"a [6, 4], b [6]": (add_model(None, refused[0]), refused[1])},
+    )
+
+
+NO_ALPHA = {"alpha = 0": {"alpha": 0.0, "beta": 1.5}, "beta = 0": {"alpha": 1.5, "beta": 0.0}}
+
+
 def collect_fuse_my_add(c: Collect) -> None:
-    for title, (a, b) in ADD_SHAPES.items():
-        collect_runs(c, title, add_model((len(a), len(b)), {}), {title: add_feeds(c.rng, a, b)})
+    cases = {title: add_feeds(c.rng, a, b) for title, (a, b) in ADD_SHAPES.items()}
     feeds = add_feeds(c.rng, (7, 9), (9,))
+    found: dict[str, list[np.ndarray] | None] = {}
+    for title, given in cases.items():
+        found |= collect_runs(c, title, add_model((given["a"].ndim, given["b"].ndim), {}), {title: given})
     collect_runs(c, "attributes", add_model((2, 1), {"alpha": -1.5, "beta": 0.25}), {"attributes": feeds})
+    for title, attributes in NO_ALPHA.items():
+        collect_runs(c, title, add_model((2, 1), attributes), {title: feeds})
     feeds["a"][2, 3], feeds["b"][5] = np.inf, np.nan
     collect_runs(c, "nan", add_model((2, 1), {}), {"nan": feeds})
     collect_refused(c, lambda attributes: add_model(None, attributes), add_refused())
     large = add_feeds(c.rng, *ADD_TIMED)
     collect_schedules(c, add_model((2, 1), {}), large, {"y": (ADD_TIMED[0], "float32")})
+    stress = add_stress(c.rng)
+    if sound(lambda: [expect_sum(found[title][0], given) for title, given in cases.items()]):
+        collect_stress(c, stress)
     made = [c.attempt("timed", runner, add_model((2, rank), {}), 1, [c.library]) for rank in (2, 1)]
     if all(made):
         speed.measure(c, in_two(*made), in_two(*(runner(three_nodes(rank)) for rank in (2, 1))), add_timed(c.rng))
@@ -224,6 +260,9 @@ def judge_fuse_my_add(v: Judge) -> None:
                 expect_sum(outputs(v, title, causes=_CAUSES)[0], feeds)
     with v.check("alpha and beta are read from the node"):
         expect_sum(outputs(v, "attributes", causes=_CAUSES)[0], special, -1.5, 0.25)
+        for title, attributes in NO_ALPHA.items():
+            with about(title):
+                expect_sum(outputs(v, title, causes=_CAUSES)[0], special, **attributes)
     with v.check("NaN and infinity stay where they are"):
         special["a"][2, 3], special["b"][5] = np.inf, np.nan
         expect_sum(outputs(v, "nan", causes=_CAUSES)[0], special)
@@ -232,6 +271,13 @@ def judge_fuse_my_add(v: Judge) -> None:
     with v.check("a large input is right"):
         expect_sum(outputs(v, "1 threads", causes=_CAUSES)[0], large)
     pieces = judge_schedules(v, 1) if v.ok else 0
+    stress = add_stress(v.rng)
+    if v.ok:
+
+        def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
+            expect_sum(arrays[0], stress.runs[run], **ADD_NODES[node], guess=False)
+
+        judge_stress(v, stress, expect)
     if v.ok:
         with v.check("the timed runs are right, too"):
             for number, feeds in enumerate(add_timed(v.rng)):
@@ -241,7 +287,8 @@ def judge_fuse_my_add(v: Judge) -> None:
     judge_speed(v, ADD_SCALE, pieces)
 
 
-def expect_sum(got: np.ndarray, feeds: Feeds, alpha: float = 3.0, beta: float = 2.0) -> None:
+def expect_sum(got: np.ndarray, feeds: Feeds, alpha: float = 3.0, beta: float = 2.0, guess: bool = True) -> None:
+    """Demand alpha*a + beta*b; ``guess`` adds the cause that the places of wrong elements suggest."""
     a, b = feeds["a"].astype(np.float64), feeds["b"].astype(np.float64)
     likely = {
         "This is beta*a + alpha*b: the coefficients are swapped.": beta * a + alpha * b,
@@ -249,6 +296,13 @@ def expect_sum(got: np.ndarray, feeds: Feeds, alpha: float = 3.0, beta: float = 
     }
     if (alpha, beta) != (3.0, 2.0):
         likely["This is 3a + 2b: the attributes of the node are not read."] = 3 * a + 2 * b
+    if b.shape == a.shape and a.ndim > 1 and a.size:
+        first = np.broadcast_to(b.reshape(-1, a.shape[-1])[0], a.shape)
+        likely[
+            "b has the shape of a here, and only its first row counts: each element of a has one of its own in b."
+        ] = alpha * a + beta * first
+    if 0 in (alpha, beta) and got.shape == a.shape and not np.isfinite(got).all():
+        likely["alpha and beta can be 0: nothing may be divided by them."] = got
     if got.shape == a.shape and a.size > 16:
         good = np.isclose(got, alpha * a + beta * b, rtol=1e-4, atol=1e-4, equal_nan=True).ravel()
         if good[:-16].all() and not good.all():
@@ -267,7 +321,7 @@ def expect_sum(got: np.ndarray, feeds: Feeds, alpha: float = 3.0, beta: float = 
                 likely[
                     "The first row is right and the next is not: b is one row, which counts again for each row of a."
                 ] = got
-    likely = {cause: np.asarray(wrong, np.float32) for cause, wrong in likely.items()}
+    likely = {cause: np.asarray(wrong, np.float32) for cause, wrong in likely.items() if guess or wrong is not got}
     expect_close(got, (alpha * a + beta * b).astype(np.float32), name="y", rtol=1e-5, atol=1e-5, likely=likely)
 
 
@@ -311,6 +365,7 @@ WINDOWS = [
     Window(3, 2, 3, 307, 2, 1, 3),
     Window(2, 5, 13, 11, 7, pad=2),
     Window(1, 2, 211, 2, 3),
+    Window(1, 2, 9, 8, 2, 5, 4, pad=2),
     Window(0, 3, 5, 5, 2),
 ]
 DEFORM_TIMED = Window(1, 32, 40, 40, 32)
@@ -359,6 +414,12 @@ def deform_feeds(rng: np.random.Generator, window: Window, wild: bool = False) -
     if wild:
         places = rng.choice(offset.size, size=5, replace=False)
         offset.flat[places] = [1e30, -1e30, np.inf, -np.inf, np.nan]
+        # One coordinate is NaN and the other one far outside, in both orders.
+        offset[0, :2, 0, 1], offset[0, :2, 1, 0], offset[0, :2, 1, 1] = (
+            (np.nan, 1e30),
+            (-1e30, np.nan),
+            (np.inf, np.nan),
+        )
     made = {
         "X": rng.normal(size=(window.n, window.c, window.h, window.w)) + 1,
         "W": rng.normal(size=(window.o, window.c, window.kh, window.kw)),
@@ -390,15 +451,45 @@ def deform_refused() -> dict[str, Refused]:
     }
 
 
+# Each gives the same number of pixels for images of 4 or 5 rows and columns, so both nodes take the same inputs.
+DEFORM_NODES = {"stride = 1, pad = 0": (1, 0), "stride = 2, pad = 1": (2, 1)}
+ON_PIXELS = "no offsets"
+
+
+def stressed_windows() -> dict[str, Window]:
+    # Both first ones are 5 million products; in the last but one each place is a pixel, the last pixel of X too.
+    windows = [(8, 64, 5, 4, 48), (6, 64, 4, 5, 64), (1, 3, 5, 5, 2), (1, 2, 4, 5, 3), (0, 2, 5, 5, 3)]
+    names = ["8 images", "6 images", "one image", ON_PIXELS, "no images"]
+    return {name: Window(*sizes, pad=0) for name, sizes in zip(names, windows, strict=True)}
+
+
+def deform_stress(rng: np.random.Generator) -> Stress:
+    windows = stressed_windows()
+    runs = {name: deform_feeds(rng, window) for name, window in windows.items()}
+    runs[ON_PIXELS]["offset"][:] = 0
+    refused = deform_refused()["mask of two images"]
+    one = next(iter(windows.values()))
+    return Stress(
+        {name: deform_model(replace(one, stride=stride, pad=pad)) for name, (stride, pad) in DEFORM_NODES.items()},
+        runs,
+        {"mask of two images": (deform_any(refused[0]), refused[1])},
+    )
+
+
 def collect_deform_conv(c: Collect) -> None:
-    for window in WINDOWS:
-        collect_runs(c, window.title, deform_model(window), {window.title: deform_feeds(c.rng, window)})
+    cases = {window: deform_feeds(c.rng, window) for window in WINDOWS}
+    found: dict[str, list[np.ndarray] | None] = {}
+    for window, feeds in cases.items():
+        found |= collect_runs(c, window.title, deform_model(window), {window.title: feeds})
     window = WINDOWS[5]
     collect_runs(c, "wild", deform_model(window), {"wild": deform_feeds(c.rng, window, wild=True)})
     collect_refused(c, deform_any, deform_refused())
     window = DEFORM_SCHEDULED
     made = {"Y": ((window.n, window.o, *window.out), "float32")}
     collect_schedules(c, deform_model(window), deform_feeds(c.rng, window), made)
+    stress = deform_stress(c.rng)
+    if sound(lambda: [expect_deformed(found[window.title][0], window, feeds) for window, feeds in cases.items()]):
+        collect_stress(c, stress)
     ours = c.attempt("timed", runner, deform_model(DEFORM_TIMED), 1, [c.library])
     if ours:
         speed.measure(c, ours, runner(deform_model(None)), deform_timed(c.rng))
@@ -422,11 +513,35 @@ def judge_deform_conv(v: Judge) -> None:
     with v.check("a batch of two is right"):
         expect_deformed(outputs(v, "1 threads", causes=_CAUSES)[0], DEFORM_SCHEDULED, large)
     pieces = judge_schedules(v, 1) if v.ok else 0
+    stress = deform_stress(v.rng)
+    if v.ok:
+
+        def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
+            expect_of_node(arrays[0], node, stressed_windows()[run], stress.runs[run])
+
+        judge_stress(v, stress, expect)
     if v.ok:
         with v.check("the timed runs are right, too"):
             for number, feeds in enumerate(deform_timed(v.rng)):
                 expect_deformed(outputs(v, f"timed, round {number}", causes=_CAUSES)[0], DEFORM_TIMED, feeds)
     judge_speed(v, DEFORM_SCALE, pieces)
+
+
+def expect_of_node(got: np.ndarray, node: str, window: Window, feeds: Feeds) -> None:
+    """Demand the convolution of one of :data:`DEFORM_NODES`; the message knows stride and pad of the other."""
+    stride, pad = DEFORM_NODES[node]
+    try:
+        expect_deformed(got, replace(window, stride=stride, pad=pad), feeds)
+    except WrongAnswer as error:
+        for other_stride, other_pad in (values for values in DEFORM_NODES.values() if values != (stride, pad)):
+            for mixed in ((other_stride, pad), (stride, other_pad)):
+                made = deformed(replace(window, stride=mixed[0], pad=mixed[1]), feeds, out=window.out)
+                if got.shape == made.shape and np.allclose(got, made, rtol=1e-3, atol=1e-2, equal_nan=True):
+                    raise WrongAnswer(
+                        f"this is stride = {mixed[0]} with pad = {mixed[1]}, one of them from another node: a static variable keeps what "
+                        "the first node has. Read both from t."
+                    ) from None
+        raise error
 
 
 def expect_deformed(got: np.ndarray, window: Window, feeds: Feeds) -> None:
@@ -468,6 +583,8 @@ KNOWN_DEFORMED: dict[str, dict[str, object]] = {
     "The mask is not multiplied in.": {"masked": False},
     "The nearest pixel is taken; the sample is bilinear.": {"border": "nearest"},
     "stride is not used.": {"strided": False},
+    "Only the first 9 taps count; kh and kw can be more than 3.": {"most": 9},
+    "The places have lost digits, as in float16; they are floats.": {"half": True},
     "pad is not used.": {"padded": False},
     "A tap is th * kw + tw: its row is tap / kw and its column tap % kw; here kw and kh are mixed up.": {
         "upright": True
@@ -485,17 +602,23 @@ def deformed(
     strided: bool = True,
     padded: bool = True,
     upright: bool = False,
+    most: int | None = None,
+    half: bool = False,
+    out: tuple[int, int] | None = None,
 ) -> np.ndarray:
     """The deformable convolution in float64, or one of the known mistakes.
 
     Args:
+        most: how many taps count.
+        half: places pass through float16.
+        out: rows and columns of the result, in place of the window's.
         border: ``zero`` (right), ``clamp``, ``inside`` (nothing from outside of the first and last pixel), ``last`` (nothing beyond the
             last pixel), or ``nearest``.
         upright: divide a tap by kh.
     """
     x, w, mask = (feeds[name].astype(np.float64) for name in ("X", "W", "mask"))
     offset = feeds["offset"]
-    (oh, ow), taps = window.out, window.kh * window.kw
+    (oh, ow), taps = out or window.out, window.kh * window.kw
     stride, pad = window.stride if strided else 1, window.pad if padded else 0
     down, right = offset[:, 0::2], offset[:, 1::2]
     if swapped:
@@ -506,6 +629,9 @@ def deformed(
     columns = (np.arange(ow) * stride - pad)[None, None, :] + (tap % across)[:, None, None]
     y = rows.astype(np.float32)[None] + down
     z = columns.astype(np.float32)[None] + right
+    if half:
+        with np.errstate(over="ignore"):
+            y, z = (place.astype(np.float16).astype(np.float32) for place in (y, z))
     nan = np.isnan(y) | np.isnan(z)
     y, z = (np.clip(np.nan_to_num(place, nan=-9.0, posinf=1e9, neginf=-1e9), -9.0, 1e6) for place in (y, z))
     gone = np.zeros(y.shape, bool)
@@ -529,6 +655,8 @@ def deformed(
     sampled[np.broadcast_to(nan[:, None], sampled.shape)] = np.nan
     if masked:
         sampled *= mask[:, None]
+    if most is not None:
+        sampled[:, :, most:] = 0
     columns_of = sampled.reshape(window.n, window.c * taps, oh * ow)
     made = w.reshape(window.o, window.c * taps) @ columns_of
     return made.reshape(window.n, window.o, oh, ow).astype(np.float32)
@@ -607,6 +735,10 @@ def knn_clouds(rng: np.random.Generator) -> dict[str, tuple[int, Feeds]]:
     clouds: dict[str, tuple[int, np.ndarray, tuple[int, ...]]] = {
         "one cell that holds nearly all of the points": (K, crowd, (len(crowd),)),
         "three batches that overlap in space": (K, whole(331), (100, 131, 100)),
+        # After clouds in which a search that ends too early is seen: only squares of coordinates fail here first.
+        # float32 holds these coordinates, their differences and the sums of squares, but not the squares of the coordinates.
+        "coordinates around 1000": (K, whole(233) / 2 + 1000, (100, 133)),
+        "coordinates around 200000": (K, whole(229) + 200000, (229,)),
         "random points": (K, rng.uniform(-1, 1, size=(601, 3)), (601,)),
         "one point": (1, whole(1), (1,)),
         "two points, k = 1": (1, whole(2), (2,)),
@@ -623,6 +755,7 @@ def knn_clouds(rng: np.random.Generator) -> dict[str, tuple[int, Feeds]]:
         "a cloud 1e16 wide": (K, whole(223) * 2.0**50, (223,)),
         TINY: (K, whole(227) * 2.0**-80, (227,)),
         "a box, k as large as the cloud": (60, whole(60), (60,)),
+        "k = 130": (130, whole(300), (100, 200)),
     }
     return {
         title: (k, {"xyz": xyz.astype(np.float32), "offset": np.cumsum(counts).astype(np.int64)})
@@ -651,13 +784,41 @@ KNN_SCALE = speed.Scale(
 )
 
 
+STRESSED_K = (3, 7)
+
+
+def knn_stress(rng: np.random.Generator) -> Stress:
+    def feeds(*counts: int) -> Feeds:
+        xyz = rng.integers(-8, 9, size=(sum(counts), 3)).astype(np.float32)
+        return {"xyz": xyz, "offset": np.cumsum(counts, dtype=np.int64)}
+
+    refused = knn_refused()["offset falls"]
+    return Stress(
+        {f"k = {k}": knn_model(k) for k in STRESSED_K},
+        {
+            "900 points": feeds(500, 400),
+            "800 points": feeds(800),
+            "9 points": feeds(2, 7),
+            "no points": feeds(0),
+        },
+        {"offset falls": (knn_any(refused[0]), refused[1])},
+    )
+
+
 def collect_knn_grid(c: Collect) -> None:
-    for title, (k, feeds) in knn_clouds(c.rng).items():
-        collect_runs(c, title, knn_model(k), {title: feeds})
+    cases = knn_clouds(c.rng)
+    found: dict[str, list[np.ndarray] | None] = {}
+    for title, (k, feeds) in cases.items():
+        found |= collect_runs(c, title, knn_model(k), {title: feeds})
     collect_refused(c, knn_any, knn_refused())
     large = {"xyz": c.rng.integers(-20, 20, size=(3001, 3)).astype(np.float32), "offset": np.array([1500, 3001])}
     made = {"idx": ((3001, K), "int32"), "dist": ((3001, K), "float32")}
     collect_schedules(c, knn_model(K), large, made)
+    stress = knn_stress(c.rng)
+    if sound(
+        lambda: [expect_neighbours(found[title][0], feeds, k, found[title][1]) for title, (k, feeds) in cases.items()]
+    ):
+        collect_stress(c, stress)
     ours = c.attempt("timed", runner, knn_model(KNN_TIMED_K), 1, [c.library])
     if ours:
         from scipy.spatial import cKDTree
@@ -677,7 +838,7 @@ def judge_knn_grid(v: Judge) -> None:
     with v.check("idx holds the nearest points of each point's batch"):
         for title, (k, feeds) in cases.items():
             with about(title):
-                expect_neighbours(found[title][0], feeds, k)
+                expect_neighbours(found[title][0], feeds, k, found[title][1])
     with v.check("dist holds their distances"):
         for title, (k, feeds) in cases.items():
             with about(title):
@@ -689,9 +850,18 @@ def judge_knn_grid(v: Judge) -> None:
     if v.ok:
         with v.check("two large batches are right"):
             idx, dist = outputs(v, "1 threads", 2, _CAUSES)
-            expect_neighbours(idx, large, K)
+            expect_neighbours(idx, large, K, dist)
             expect_close(dist, neighbours(large, K)[1], name="dist", rtol=1e-5, atol=1e-6)
     pieces = judge_schedules(v, 2) if v.ok else 0
+    stress = knn_stress(v.rng)
+    if v.ok:
+
+        def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
+            k = next(k for k in STRESSED_K if node == f"k = {k}")
+            expect_neighbours(arrays[0], stress.runs[run], k, arrays[1])
+            expect_close(arrays[1], neighbours(stress.runs[run], k)[1], name="dist", rtol=1e-5, atol=1e-6)
+
+        judge_stress(v, stress, expect)
     if v.ok:
         with v.check("the timed runs are right, too"):
             for number, feeds in enumerate(knn_timed(v.rng)):
@@ -699,7 +869,8 @@ def judge_knn_grid(v: Judge) -> None:
     judge_speed(v, KNN_SCALE, pieces)
 
 
-def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int) -> None:
+def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, given: np.ndarray) -> None:
+    """Demand the neighbours; ``given`` is the dist that came with them."""
     idx, dist = neighbours(feeds, k)
     if got.dtype == idx.dtype and np.array_equal(got, idx):
         return
@@ -713,8 +884,13 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int) -> None:
         ).astype(np.int32),
     }
     likely = {cause: wrong for cause, wrong in likely.items() if not np.array_equal(wrong, idx)}
-    if got.shape == idx.shape and got.dtype == idx.dtype:
-        if 0 < np.ptp(feeds["xyz"]) < 1e-20:
+    known = any(np.array_equal(got, wrong) for wrong in likely.values())
+    if got.shape == idx.shape and got.dtype == idx.dtype and not known:
+        right = (got == idx).all(axis=0)
+        count = int(np.argmin(right))  # the columns before the first wrong one
+        if count >= 16:
+            likely[f"The first {count} entries of each row are right: k can be larger than any fixed number."] = got
+        elif 0 < np.ptp(feeds["xyz"]) < 1e-20:
             likely[
                 "All squares are 0 in float here, so the lowest index wins, whatever its voxel: compare the shell's distance as the square "
                 "of a float, too. In double it is more than 0, and the search ends too early."
@@ -724,10 +900,18 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int) -> None:
         elif got.max() < len(feeds["xyz"]) and got.min() >= -1:
             far = np.sqrt(((feeds["xyz"][got] - feeds["xyz"][:, None]).astype(np.float64) ** 2).sum(2))
             far[got < 0] = 0
-            if (far > dist + 1e-4 * (1 + dist)).any():
+            far_out = np.abs(feeds["xyz"]).max() > 100 * np.ptp(feeds["xyz"], axis=0).max()
+            if not far_out and given.shape == far.shape and (far > given + 1e-3 * (1 + far)).any():
                 likely[
-                    "Points are found that are too far away: a nearer one lies in a voxel that was not looked at. The search may end when "
-                    "the next shell of voxels is farther away than the k-th point, not when k points are found."
+                    "The points in idx are farther away than dist says: what the list of a query holds is left over from another query."
+                ] = got
+            elif (far > dist + 1e-4 * (1 + dist)).any():
+                likely[
+                    "The coordinates are large here, and the distances are not: take the differences of coordinates first. "
+                    "|a|^2 + |b|^2 - 2ab loses them in float."
+                    if far_out
+                    else "Points are found that are too far away: a nearer one lies in a voxel that was not looked at. The search may end "
+                    "when the next shell of voxels is farther away than the k-th point, not when k points are found."
                 ] = got
             else:
                 likely["Ties go to the lower index: compare the index where the squared distances are equal."] = got

@@ -7,7 +7,8 @@ no learner's code answers for another, and any model fits any kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,9 @@ from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import expect_refusal, one_node, outputs, record, session, without_shapes
-from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED
+from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED, status
+from oplab.checks.stress import collect_stress, judge_stress, sound
+from oplab.checks.stress_plan import Stress
 from oplab.onnxtools.subgraphs import every_node
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -35,7 +38,10 @@ Feeds = dict[str, np.ndarray]
 
 
 def collect_delivery(c: Collect, name: str, net: torch.nn.Module) -> Any:
-    """Call the learner's function on a network and a folder, and record the two files; returns the module, or None."""
+    """Call the learner's function on a network and a folder, and record the two files; returns the module, or None.
+
+    ``changed`` names the parameters and buffers of the module that are not what those of the network were, as a text.
+    """
     from oplab import ops
     from oplab.onnxtools.quiet import quiet_exports
 
@@ -43,13 +49,28 @@ def collect_delivery(c: Collect, name: str, net: torch.nn.Module) -> Any:
     quiet_exports()
     folder = c.scratch / "delivery"
     folder.mkdir()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
     module = c.attempt("your function", with_cause(c.function(name)), net, folder)
     c.value("returned", type(module).__name__ if module is not None else "")
     for file in FILES:
         c.file(file, folder / file)
     c.value("callable", callable(module))
     c.value("training", getattr(module, "training", False) is True)
+    c.value("changed", ", ".join(changed_state(before, module)))
     return module if callable(module) else None
+
+
+def changed_state(before: Mapping[str, torch.Tensor], module: Any) -> list[str]:
+    """Names of tensors in ``before`` that the module has with other values; it may have the network inside, under any name."""
+    import torch
+
+    state = module.state_dict() if isinstance(module, torch.nn.Module) else {}
+    first = next(iter(before))
+    for key in state:
+        inside = key.removesuffix(first)
+        if inside + first == key and all(inside + name in state for name in before):
+            return [name for name, value in before.items() if not torch.equal(state[inside + name], value)]
+    return []
 
 
 def with_cause(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,15 +91,48 @@ def with_cause(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def collect_call(c: Collect, title: str, module: Any, feeds: Feeds) -> None:
-    """What the returned module gives for these inputs, as evidence under ``title``."""
+def collect_calls(c: Collect, calls: Mapping[str, tuple[Any, Feeds, Sequence[int]]]) -> None:
+    """What functions give for inputs: as evidence under each title the result, under ``title: changed`` the input that the call changed.
+
+    ``overwritten`` is the title of a result that a later call has changed, or empty.
+
+    Args:
+        calls: by title a function of tensors, its inputs, and numbers that follow them.
+    """
     import torch
 
-    def call() -> Any:
-        with torch.no_grad():
-            return module(*(torch.from_numpy(value) for value in feeds.values()))
+    results = {}
+    for title, (function, feeds, numbers) in calls.items():
+        inputs = {name: torch.from_numpy(value.copy()) for name, value in feeds.items()}
 
-    c.value(title, c.attempt(title, call))
+        def call(function=function, inputs=inputs, numbers=numbers) -> Any:
+            with torch.no_grad():
+                return function(*inputs.values(), *numbers)
+
+        found = c.attempt(title, call)
+        c.value(title, found)
+        changed = (name for name, value in inputs.items() if not np.array_equal(value.numpy(), feeds[name]))
+        c.value(f"{title}: changed", next(changed, ""))
+        if type(found) is torch.Tensor:
+            results[title] = (found, found.clone())
+    overwritten = (title for title, (found, kept) in results.items() if not torch.equal(found, kept))
+    c.value("overwritten", next(overwritten, ""))
+
+
+def expect_own_memory(v: Judge, titles: Iterable[str]) -> None:
+    """Demand of these calls of :func:`collect_calls` that none has changed its inputs, or the result of an earlier one."""
+    for title in titles:
+        changed = v.value(f"{title}: changed")
+        if changed:
+            raise WrongAnswer(
+                f"{title}: the call has changed its input {changed}, which belongs to the caller. Compute on a copy: methods whose name "
+                "ends in _ and assignments such as -= write into the tensor that they are given."
+            )
+    overwritten = v.value("overwritten")
+    if overwritten:
+        raise WrongAnswer(
+            f"{overwritten}: a later call has changed this result. Each call has to return memory of its own, not a buffer that is kept."
+        )
 
 
 def expect_module(v: Judge) -> None:
@@ -97,9 +151,22 @@ def expect_module(v: Judge) -> None:
         )
 
 
-def expect_result(v: Judge, title: str, expected: np.ndarray, name: str, likely: Mapping[str, np.ndarray]) -> None:
-    """Demand that the array under ``title`` is what the network gives."""
-    expect_close(v.array(title), expected, name=name, rtol=1e-3, atol=1e-3, likely=dict(likely))
+def expect_result(
+    v: Judge, title: str, expected: np.ndarray, name: str, likely: Mapping[str, np.ndarray], within: float
+) -> None:
+    """Demand that the array under ``title`` is what the network gives, ``within`` as relative and absolute tolerance."""
+    try:
+        expect_close(v.array(title), expected, name=name, rtol=within, atol=within, likely=dict(likely))
+    except WrongAnswer as error:
+        changed = str(v.value("changed"))
+        if not changed or any(str(error).endswith(cause) for cause in likely):
+            raise
+        cause = (
+            f"{changed.partition(',')[0]} has other values than in the network that you were given. "
+            + "A call in train mode moves the numbers of a BatchNorm: call eval() first."
+            * all("running_" in entry or "num_batches" in entry for entry in changed.split(", "))
+        )
+        raise WrongAnswer(f"{error} {cause}".rstrip()) from None
 
 
 def expect_interface(
@@ -108,12 +175,31 @@ def expect_interface(
     graphs.expect_inputs(model, inputs)
     graphs.expect_outputs(model, [output])
     graphs.expect_used(model, inputs)
+    places: dict[str, str] = {}  # of each axis, by its name
     for name, axes in dynamic.items():
         graphs.expect_dynamic(model, name, axes)
+        dims = next(value for value in model.graph.input if value.name == name).type.tensor_type.shape.dim
+        for axis in axes:
+            place, called = f"axis {axis} of {name}", dims[axis].dim_param
+            if called and places.setdefault(called, place) != place:
+                raise WrongAnswer(
+                    f"{places[called][0].upper()}{places[called][1:]} and {place} are both named {called!r}: axes of one name promise "
+                    "to be equal. Give each its own name."
+                )
+    first = next(iter(model.graph.output[0].type.tensor_type.shape.dim), None)
+    if first is not None and first.HasField("dim_value"):
+        raise WrongAnswer(
+            f"The type of {output} promises that its first axis is {first.dim_value}, the size of the example; it is dynamic."
+        )
 
 
-def expect_node(model: onnx.ModelProto, op: str, instead: Sequence[str]) -> onnx.NodeProto:
-    """Demand one node ``lab::op``, version 1 of its domain, no other domain, and none of the operators ``instead``."""
+def expect_node(
+    model: onnx.ModelProto, op: str, inputs: Sequence[str], attributes: Sequence[str], instead: Sequence[str]
+) -> onnx.NodeProto:
+    """Demand one node ``lab::op`` with these inputs, one output and these attributes, and version 1 of its domain.
+
+    No other domain may be used, and none of the operators ``instead``.
+    """
     found = graphs.ops(model)
     wanted = f"lab::{op}"
     if not found[wanted]:
@@ -155,7 +241,16 @@ def expect_node(model: onnx.ModelProto, op: str, instead: Sequence[str]) -> onnx
             raise WrongAnswer(
                 "BatchNormalization has training_mode = 1: it was exported in train mode. Call eval() before the export."
             )
-    return next(node for node in every_node(model) if node.domain == "lab")
+    node = next(node for node in every_node(model) if node.domain == "lab")
+    if len(node.input) != len(inputs) or len(node.output) != 1:
+        raise WrongAnswer(
+            f"{wanted} has the inputs {' and '.join(inputs)}, and one output; the node has {len(node.input)} and {len(node.output)}."
+        )
+    found = sorted(a.name for a in node.attribute)
+    if found != list(attributes):
+        expected = f"the attribute {', '.join(attributes)}" if attributes else "no attribute"
+        raise WrongAnswer(f"Expected {expected} of {wanted}, found {', '.join(found) or 'none'}.")
+    return node
 
 
 def expect_exporter(file: str, model: onnx.ModelProto) -> None:
@@ -186,13 +281,17 @@ def runnable(
 
 
 _LOADING = {
-    "tensor(int32) … tensor(int64)": "lab::KNN gives int64: the type that your mapping promises is int32.",
-    "tensor(int64) … tensor(int32)": "lab::KNN gives int64: the type that your mapping promises is int32.",
+    "of input parameter (offset) of operator (KNNQuery)": "The inputs of lab::KNN are xyz, float, then offset, int64.",
+    "of input parameter (xyz) of operator (KNNQuery)": "The inputs of lab::KNN are xyz, float, then offset, int64.",
+    "tensor(double) … operator (DynamicResize)": "lab::DynamicResize takes float: what your graph gives it here is double.",
+    "tensor(int32) … tensor(int64)": "lab::KNN gives int64: the type that your mapping or your fake promises is int32.",
+    "tensor(int64) … tensor(int32)": "lab::KNN gives int64: the type that your mapping or your fake promises is int32.",
     "tensor(float) … tensor(int64)": "lab::KNN gives int64: your mapping promises float, the type of xyz. Set the dtype of idx.",
     "tensor(int64) … tensor(float)": "lab::KNN gives int64: your mapping promises float, the type of xyz. Set the dtype of idx.",
 }
 _EXAMPLE = "A size of the example stands in the graph as a number."
 _RUNNING = {
+    "DynamicResize: x must have the shape … is [4]": "The inputs of lab::DynamicResize are x, then scales; here they are swapped.",
     "Got invalid dimensions": "The input's shape was written down at export: name its dynamic axes.",
     "INVALID_ARGUMENT … Expected": "The input's shape was written down at export: name its dynamic axes.",
     **dict.fromkeys(("Reshape", "Expand", "roadcast", "axis"), _EXAMPLE),
@@ -209,44 +308,72 @@ def of(v: Judge, file: str, what: str) -> Iterator[None]:
 # --- super_resolution ----------------------------------------------------------------------------------------------------
 
 
+def given_srcnn(rng: np.random.Generator) -> torch.nn.Module:
+    """SRCNN with weights of this run: an answer that loads its own network gives something else."""
+    import torch
+
+    from oplab.nets.srcnn import load_srcnn
+
+    net = load_srcnn()
+    with torch.no_grad():
+        net.conv3.weight *= float(rng.uniform(1.5, 2.0))
+    return net
+
+
+# A sum of float32 products errs by 6e-8 of their sizes for each of its terms at worst, and these convolutions have 1600 terms at most:
+# about 1e-4 at worst and 3e-6 typically, for values near 1. Weights that were float16 once err by 5e-4 each.
+SHARP = 1e-4
+
+
 def photo_cases(rng: np.random.Generator) -> dict[str, Feeds]:
-    """Photos and factors. 10 rows times 2.3 are 23 in float32 and 22 in double, so one case has them."""
-    sizes = {
-        "2": (1, 12, 10),
-        "2.3": (2, 10, 8),
-        "3": (3, int(rng.integers(5, 9)), int(rng.integers(9, 20))),
-        "0.5": (1, 9, 14),
-    }
-    sizes[f"{rng.integers(110, 390) / 100 + 0.003:.3f}"] = (1, int(rng.integers(11, 30)), int(rng.integers(31, 50)))
-    return {
+    """Photos and factors. 10 rows times 2.3 are 23 in float32 and 22 in double, so one case has them.
+
+    The whole factors come first: after them a factor that is cut to a whole number is not one that the export has baked in.
+    """
+    sizes = [("2", (1, 12, 10)), ("3", (3, int(rng.integers(5, 9)), int(rng.integers(9, 20))))]
+    sizes += [("2.3", (2, 10, 8)), ("0.5", (1, 9, 14)), ("1", (2, 7, 11))]
+    sizes.append(
+        (f"{rng.integers(110, 390) / 100 + 0.003:.3f}", (1, int(rng.integers(11, 30)), int(rng.integers(31, 50))))
+    )
+    cases = {
         f"{n} photo{'s' * (n > 1)} of {h} x {w}, factor {factor}": {
             "photo": rng.random((n, 3, h, w), dtype=np.float32),
             "factor": np.array(factor, np.float32),
         }
-        for factor, (n, h, w) in sizes.items()
+        for factor, (n, h, w) in sizes
     }
+    two = np.array(2, np.float32)
+    cases[AGAIN] = {"photo": rng.random((1, 3, 12, 10), dtype=np.float32), "factor": two}
+    # A photo whose values a program has changed: the network does not clip, so nothing around it may.
+    loud = rng.normal(0.5, 1, size=(1, 3, 6, 5)).astype(np.float32)
+    cases["1 photo with values below 0 and above 1, factor 2"] = {"photo": loud, "factor": two}
+    return cases
+
+
+AGAIN = "another photo of 12 x 10, factor 2"
 
 
 def collect_super_resolution(c: Collect) -> None:
-    from oplab.nets.srcnn import load_srcnn
-
-    module = collect_delivery(c, "super_resolution", load_srcnn())
+    module = collect_delivery(c, "super_resolution", given_srcnn(c.rng))
     if module is not None:
-        for title, feeds in photo_cases(c.rng).items():
-            collect_call(c, title, module, feeds)
+        collect_calls(c, {title: (module, feeds, ()) for title, feeds in photo_cases(c.rng).items()})
 
 
 def judge_super_resolution(v: Judge) -> None:
+    net = given_srcnn(v.rng)
     cases = photo_cases(v.rng)
-    expected = {title: enlarged(feeds) for title, feeds in cases.items()}
+    expected = {title: enlarged(net, feeds) for title, feeds in cases.items()}
+    first = next(iter(expected.values()))[0]
+    expected[AGAIN][2]["This is the result of an earlier call, with another photo of this size."] = first
     with v.check("your function returns a module"):
         expect_module(v)
     if not v.ok:
         return
     with v.check("the module enlarges and sharpens, in PyTorch"):
+        expect_own_memory(v, cases)
         for title in cases:
             with about(title):
-                expect_result(v, title, *expected[title])
+                expect_result(v, title, *expected[title], SHARP)
     for file in FILES:
         models = {}
         with of(v, file, "one file, with both inputs and the output"):
@@ -256,7 +383,7 @@ def judge_super_resolution(v: Judge) -> None:
         if file not in models:
             continue
         with of(v, file, "one node lab::DynamicResize, version 1"):
-            expect_node(model, "DynamicResize", ["Resize", "Upsample"])
+            expect_node(model, "DynamicResize", ["x", "scales"], [], ["Resize", "Upsample"])
             expect_exporter(file, model)
         if not v.ok:
             continue
@@ -272,46 +399,64 @@ def judge_super_resolution(v: Judge) -> None:
                         graphs.run(session, feeds, causes=_RUNNING)[0],
                         values,
                         name=name,
-                        rtol=1e-3,
-                        atol=1e-3,
+                        rtol=SHARP,
+                        atol=SHARP,
                         likely=dict(likely),
                     )
 
 
-def enlarged(feeds: Feeds) -> tuple[np.ndarray, str, dict[str, np.ndarray]]:
+def enlarged(net: torch.nn.Module, feeds: Feeds) -> tuple[np.ndarray, str, dict[str, np.ndarray]]:
     """What the network gives, what to call it, and known wrong answers."""
     import torch
+    from torch.nn.functional import interpolate
 
     from oplab import ops
     from oplab.nets.srcnn import load_srcnn
 
     ops.load()
-    net, photo, factor = load_srcnn(), torch.from_numpy(feeds["photo"]), float(feeds["factor"])
+    photo, factor = torch.from_numpy(feeds["photo"]), float(feeds["factor"])
 
-    def through(scales: Sequence[float], sharpen: bool = True) -> np.ndarray:
-        large = torch.ops.oplab.dynamic_resize(photo, torch.tensor([1.0, 1.0, *scales]))
-        return (net(large) if sharpen else large).numpy()
+    def large(*scales: float, of: torch.Tensor = photo) -> torch.Tensor:
+        return torch.ops.oplab.dynamic_resize(of, torch.tensor([1.0, 1.0, *scales]))
+
+    def through(*scales: float) -> np.ndarray:
+        return net(large(*scales)).numpy()
 
     with torch.no_grad():
-        right = through([factor, factor])
+        given = large(factor, factor)
+        right, size = net(given).numpy(), given.shape[2:]
         likely = {
-            "The photo is enlarged, and SRCNN has not sharpened it.": through([factor, factor], sharpen=False),
-            "The width keeps its size: the factor counts for both.": through([factor, 1.0]),
-            "The height keeps its size: the factor counts for both.": through([1.0, factor]),
-            "It is enlarged 2 times, whatever the factor is: the factor of the export is baked in.": through(
-                [2.0, 2.0]
-            ),
-            "It is enlarged 3 times, whatever the factor is: the factor of the export is baked in.": through(
-                [3.0, 3.0]
-            ),
+            "The photo is enlarged, and SRCNN has not sharpened it.": given.numpy(),
+            "SRCNN has sharpened the photo before it was enlarged; enlarge it first.": large(
+                factor, factor, of=net(photo)
+            ).numpy(),
+            "SRCNN has sharpened it twice.": net(net(given)).numpy(),
+            "The result is clipped to [0, 1]; SRCNN does not clip.": right.clip(0, 1),
+            "The photo is clipped to [0, 1] before it is enlarged.": net(
+                large(factor, factor, of=photo.clip(0, 1))
+            ).numpy(),
+            "These are the weights of load_srcnn(); deliver the network that you were given.": load_srcnn()(
+                given
+            ).numpy(),
+            "The width keeps its size: the factor counts for both.": through(factor, 1.0),
+            "The height keeps its size: the factor counts for both.": through(1.0, factor),
         }
-        side = [int(np.floor(size * factor)) for size in photo.shape[2:]]
-        in_double = torch.nn.functional.interpolate(photo, scale_factor=factor, mode="bicubic")
+        if factor.is_integer():
+            for other in (2.0, 3.0):
+                cause = f"It is enlarged {other:g} times, whatever the factor is: the factor of the export is baked in."
+                likely[cause] = through(other, other)
+        for whole in {max(1, int(factor)), max(1, round(factor))}:
+            likely["The factor has become a whole number; it is a float."] = through(float(whole), float(whole))
+        side = [int(np.floor(side * factor)) for side in photo.shape[2:]]
+        in_double = interpolate(photo, scale_factor=factor, mode="bicubic")
         likely["A side becomes floor(size * factor), multiplied in float32: 10 rows times 2.3 are 23, not 22."] = (
             net(in_double).numpy() if min(side) else right
         )
         likely["A pixel lies where the factor says, not the quotient of the two sizes."] = net(
-            torch.nn.functional.interpolate(photo, size=right.shape[2:], mode="bicubic")
+            interpolate(photo, size=size, mode="bicubic")
+        ).numpy()
+        likely["The photo is enlarged bilinearly; the filter is bicubic."] = net(
+            interpolate(photo, size=size, mode="bilinear")
         ).numpy()
     return right, "y", {cause: wrong for cause, wrong in likely.items() if not _equal(wrong, right)}
 
@@ -340,22 +485,60 @@ def expect_open_sizes(model: onnx.ModelProto) -> None:
 # --- point_cloud -----------------------------------------------------------------------------------------------------------
 
 
+def given_edge_net(rng: np.random.Generator) -> tuple[torch.nn.Module, int]:
+    """EdgeNet as a training leaves it, whose solids have another order: an answer that loads its own network calls them by other names.
+
+    Returns:
+        the network, and by how many places the order is moved: its logit i is for solid i + places.
+    """
+    import torch
+
+    from oplab.nets.edge_net import load_edge_net
+
+    net, places = load_edge_net(), int(rng.integers(1, 8))
+    with torch.no_grad():
+        for parameter in (net.head.weight, net.head.bias):
+            parameter.copy_(parameter.roll(-places, 0))
+    return net.train(), places
+
+
 def cloud_cases(rng: np.random.Generator) -> dict[str, Feeds]:
     """Clouds on a lattice, so that distances are exact and many of them are equal."""
     from oplab.nets.point_clouds import clouds
 
     cases = {}
     for sizes in (
-        [25, 35],
+        [26, 33],
         [int(n) for n in rng.integers(70, 200, size=3)],
         [5, 90, 3, 1],
         [int(rng.integers(200, 300))],
         [40] * 9,
+        [26, 33],
     ):
         xyz, offset, _ = clouds(sizes, rng)
         title = f"clouds of {', '.join(map(str, sizes))} points" if len(sizes) < 6 else f"{len(sizes)} clouds"
+        title = title if title not in cases else OTHER_CLOUDS
         cases[title] = {"xyz": np.round(xyz * 16).astype(np.float32) / 16, "offset": offset}
+    # The last points of a small cloud lie where its first one lies: a row's first entry is then not the point itself.
+    small = cases["clouds of 5, 90, 3, 1 points"]["xyz"]
+    small[3:5] = small[1]
     return cases
+
+
+OTHER_CLOUDS = "other clouds of 26, 33 points"
+
+
+def far_clouds(rng: np.random.Generator) -> dict[str, Feeds]:
+    """Clouds away from the origin, as a scanner's are: for ``knn`` alone.
+
+    Each coordinate is a multiple of 1/16 below 2^18, so float32 holds it, each difference and each sum of squares exactly. The squares
+    of the coordinates themselves it does not hold: |a|^2 + |b|^2 - 2ab loses the distances.
+    """
+    return {
+        f"coordinates around {place:g}": {"xyz": feeds["xyz"] + np.float32(place), "offset": feeds["offset"]}
+        for place in (1000, 2e5)
+        for feeds in [cloud_cases(rng)["clouds of 5, 90, 3, 1 points"]]
+    }
 
 
 def labelled(rng: np.random.Generator) -> tuple[Feeds, np.ndarray]:
@@ -366,41 +549,51 @@ def labelled(rng: np.random.Generator) -> tuple[Feeds, np.ndarray]:
     return {"xyz": xyz, "offset": offset}, label
 
 
+# Logits reach 60 here, after four layers of up to 128 terms: 1e-4 at worst, in relation to the largest.
+LOGITS = 1e-3
 ROWS = (12, 5, 20)  # neighbours asked for; the network asks for 12
 
 
 def collect_point_cloud(c: Collect) -> None:
-    from oplab.nets.edge_net import load_edge_net
+    from oplab.nets.edge_net import neighbours
 
-    net = load_edge_net().train()  # as the training left it
-    module = collect_delivery(c, "point_cloud", net)
+    module = collect_delivery(c, "point_cloud", given_edge_net(c.rng)[0])
     if module is None:
         return
-    import torch
-
-    for title, feeds in cloud_cases(c.rng).items():
-        collect_call(c, title, module, feeds)
-        xyz, offset = (torch.from_numpy(value) for value in feeds.values())
-        for k in ROWS:
-            c.value(f"{title}, k = {k}", c.attempt(f"{title}, k = {k}", lambda k=k: module.knn(xyz, offset, k)))  # noqa: B023
+    knn = getattr(module, "knn", None)
+    c.value("knn", "missing" if knn is None else "the course's" if knn is neighbours else "yours")
+    cases, far = cloud_cases(c.rng), far_clouds(c.rng)
+    calls = {title: (module, feeds, ()) for title, feeds in cases.items()}
+    if knn is not None:
+        calls |= {f"{title}, k = {k}": (knn, feeds, (k,)) for title, feeds in (cases | far).items() for k in ROWS}
+    collect_calls(c, calls)
 
 
 def judge_point_cloud(v: Judge) -> None:
-    cases = cloud_cases(v.rng)
+    net, places = given_edge_net(v.rng)
+    net.eval()
+    cases, far = cloud_cases(v.rng), far_clouds(v.rng)
     feeds, label = labelled(v.rng)
+    label = (label - places) % 8
     with v.check("your function returns a network"):
         expect_module(v)
+        expect_own_knn(v)
     if not v.ok:
         return
     with v.check("knn finds the neighbours, in PyTorch"):
-        for title, case in cases.items():
-            for k in ROWS:
-                with about(f"{title}, k = {k}"):
-                    expect_neighbours(v.array(f"{title}, k = {k}"), case, k)
+        rows = {(title, k): f"{title}, k = {k}" for title in cases | far for k in ROWS}
+        expect_own_memory(v, [*rows.values(), *cases])
+        earlier = {OTHER_CLOUDS: cases["clouds of 26, 33 points"]}
+        for (title, k), name in rows.items():
+            with about(name):
+                expect_neighbours(v.array(name), (cases | far)[title], k, earlier.get(title))
     with v.check("the network classifies, in PyTorch"):
         for title, case in cases.items():
             with about(title):
-                expect_result(v, title, logits(case), "logits", {})
+                own = {
+                    "These are the weights of load_edge_net(); deliver the network that you were given.": trained(case)
+                }
+                expect_result(v, title, logits(net, case), "logits", own, LOGITS)
     for file in FILES:
         models = {}
         with of(v, file, "one file, with both inputs and the output"):
@@ -410,7 +603,7 @@ def judge_point_cloud(v: Judge) -> None:
         if file not in models:
             continue
         with of(v, file, "one node lab::KNN, version 1"):
-            expect_k(expect_node(model, "KNN", ["TopK"]))
+            expect_k(expect_node(model, "KNN", ["xyz", "offset"], ["k"], ["TopK"]))
             expect_exporter(file, model)
         if not v.ok:
             continue
@@ -419,11 +612,13 @@ def judge_point_cloud(v: Judge) -> None:
             for title, case in cases.items():
                 with about(f"{file}, {title}"):
                     got = graphs.run(session, case, causes=_RUNNING)[0]
-                    expect_close(got, logits(case), name="logits", rtol=1e-3, atol=1e-3, likely=baked(case))
+                    expect_close(
+                        got, logits(net, case), name="logits", rtol=LOGITS, atol=LOGITS, likely=baked(net, case)
+                    )
         if not v.ok:
             continue
         with of(v, file, "120 clouds are called by their names"):
-            expect_names(graphs.run(session, feeds, causes=_RUNNING)[0], logits(feeds), label)
+            expect_names(graphs.run(session, feeds, causes=_RUNNING)[0], logits(net, feeds), label)
 
 
 def expect_opset(model: onnx.ModelProto) -> None:
@@ -441,17 +636,13 @@ def expect_opset(model: onnx.ModelProto) -> None:
 def expect_k(node: onnx.NodeProto) -> None:
     from onnx import AttributeProto
 
-    found = {a.name: a for a in node.attribute}
-    if set(found) != {"k"}:
-        raise WrongAnswer(f"Expected the attribute k of lab::KNN, found {', '.join(sorted(found)) or 'none'}.")
-    if found["k"].type != AttributeProto.INT:
-        raise WrongAnswer(f"The attribute k has to be INT, it is {AttributeProto.AttributeType.Name(found['k'].type)}.")
-    if found["k"].i != 12:
+    (k,) = node.attribute
+    if k.type != AttributeProto.INT:
+        raise WrongAnswer(f"The attribute k has to be INT, it is {AttributeProto.AttributeType.Name(k.type)}.")
+    if k.i != 12:
         raise WrongAnswer(
-            f"The attribute k is {found['k'].i}; the network asks for 12 neighbours (oplab.nets.edge_net.NEIGHBOURS)."
+            f"The attribute k is {k.i}; the network asks for 12 neighbours (oplab.nets.edge_net.NEIGHBOURS)."
         )
-    if len(node.input) != 2:
-        raise WrongAnswer(f"lab::KNN has the inputs xyz and offset; the node has {len(node.input)}.")
 
 
 def knn_body() -> list[onnx.NodeProto]:
@@ -471,21 +662,42 @@ def knn_body() -> list[onnx.NodeProto]:
     ]
 
 
-def logits(feeds: Feeds) -> np.ndarray:
+def expect_own_knn(v: Judge) -> None:
+    """Demand that the returned network asks an operator of the learner's for neighbours."""
+    if v.value("knn") == "missing":
+        raise WrongAnswer(
+            f"The returned {v.value('returned')} has no knn: return the EdgeNet, with your operator at net.knn."
+        )
+    if v.value("knn") == "the course's":
+        raise WrongAnswer(
+            "The returned network asks the course's operator for its neighbours: put your own at net.knn."
+        )
+
+
+def logits(net: torch.nn.Module, feeds: Feeds) -> np.ndarray:
     import torch
 
     from oplab import ops
-    from oplab.nets.edge_net import load_edge_net
 
     ops.load()
     with torch.no_grad():
-        return load_edge_net()(*(torch.from_numpy(value) for value in feeds.values())).numpy()
+        return net(*(torch.from_numpy(value) for value in feeds.values())).numpy()
 
 
-def baked(feeds: Feeds) -> dict[str, np.ndarray]:
+def trained(feeds: Feeds) -> np.ndarray:
+    """What the network with the course's own weights gives."""
+    from oplab.nets.edge_net import load_edge_net
+
+    return logits(load_edge_net(), feeds)
+
+
+def baked(net: torch.nn.Module, feeds: Feeds) -> dict[str, np.ndarray]:
     """Wrong answers of a model, by their cause."""
     together = {"xyz": feeds["xyz"], "offset": feeds["offset"][-1:]}
-    return {"All points count as one cloud.": np.repeat(logits(together), len(feeds["offset"]), axis=0)}
+    return {
+        "All points count as one cloud.": np.repeat(logits(net, together), len(feeds["offset"]), axis=0),
+        "These are the weights of load_edge_net(); deliver the network that you were given.": trained(feeds),
+    }
 
 
 def expect_names(got: np.ndarray, expected: np.ndarray, label: np.ndarray) -> None:
@@ -506,11 +718,14 @@ def expect_names(got: np.ndarray, expected: np.ndarray, label: np.ndarray) -> No
 # --- the kernels -------------------------------------------------------------------------------------------------------------
 
 
-def collect_runs(c: Collect, model: onnx.ModelProto, cases: Mapping[str, Feeds], title: str = "session") -> None:
-    """Run the learner's kernel on each case, as evidence under the case's title."""
-    run = session(c, title, model)
+def collect_runs(
+    c: Collect, model: onnx.ModelProto, cases: Mapping[str, Feeds], title: str = "session"
+) -> dict[str, list[np.ndarray] | None]:
+    """Run the learner's kernel on each case, as evidence under the case's title, and return the outputs by title."""
+    run, found = session(c, title, model), {}
     for name, feeds in cases.items():
-        record(c, name, run, feeds)
+        found[name] = record(c, name, run, feeds)
+    return found
 
 
 def kernel_result(v: Judge, title: str) -> np.ndarray:
@@ -543,6 +758,8 @@ def resize_cases(rng: np.random.Generator) -> dict[str, Feeds]:
         ((1, 2, 9, 9), (0.12, 2)),
         ((1, 1, 1, 1), (4, 5)),
         ((0, 3, 4, 4), (2, 2)),
+        ((2, 0, 5, 4), (2, 3)),
+        ((1, 1, 1, 5), (1, 4000)),
     ]
     return {
         f"x {list(shape)}, factors {y:.4g} and {x:.4g}": {
@@ -563,6 +780,14 @@ def resize_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
         "an x without dimensions": {"x": np.array(1, np.float32), "scales": scales(1, 1, 2, 2)},
         "an x of rank 3": {"x": x[0], "scales": scales(1, 1, 2, 2)},
         "an x without height": {"x": x[:, :, :0], "scales": scales(1, 1, 2, 2)},
+        "an x without width": {"x": x[:, :, :, :0], "scales": scales(1, 1, 2, 2)},
+        "an x of rank 5": {"x": x[None], "scales": scales(1, 1, 2, 2)},
+        "five scales": {"x": x, "scales": scales(1, 1, 2, 2, 2)},
+        "a first scale of 2": {"x": x, "scales": scales(2, 1, 2, 2)},
+        "a second scale of 1.5": {"x": x, "scales": scales(1, 1.5, 2, 2)},
+        "a scale of NaN for the width": {"x": x, "scales": scales(1, 1, 2, np.nan)},
+        "a scale of 0": {"x": x, "scales": scales(1, 1, 2, 0)},
+        "a side of exactly a million pixels": {"x": x[:1, :1, :1], "scales": scales(1, 1, 1, 200_000)},
         "scales without dimensions": {"x": x, "scales": np.array(2, np.float32)},
         "two scales": {"x": x, "scales": scales(2, 2)},
         "a second scale of 2": {"x": x, "scales": scales(1, 2, 2, 2)},
@@ -577,13 +802,38 @@ def resize_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
 
 def collect_resize_kernel(c: Collect) -> None:
     output = {"y": ("float32", ["n", "c", "h2", "w2"])}
-    collect_runs(c, one_node("DynamicResize", IMAGE, output), resize_cases(c.rng))
+    cases = resize_cases(c.rng)
+    found = collect_runs(c, one_node("DynamicResize", IMAGE, output), cases)
     anything = without_shapes(one_node("DynamicResize", IMAGE, output))
     collect_runs(c, anything, resize_refusals(c.rng), "refusals")
+    stress = resize_stress(c.rng)
+    if sound(lambda: [expect_resized(found[title][0], feeds) for title, feeds in cases.items()]):
+        collect_stress(c, stress)
+
+
+def resize_stress(rng: np.random.Generator) -> Stress:
+    """The operator has no attributes, so there is one node."""
+    model = one_node("DynamicResize", IMAGE, {"y": ("float32", ["n", "c", "h2", "w2"])})
+
+    def feeds(shape: tuple[int, ...], y: float, x: float) -> Feeds:
+        return {"x": rng.standard_normal(shape).astype(np.float32), "scales": np.array([1, 1, y, x], np.float32)}
+
+    refused, anything = resize_refusals(rng), without_shapes(one_node("DynamicResize", IMAGE, {"y": ("float32", None)}))
+    return Stress(
+        {"": model},
+        {
+            "40 x 50 pixels, factors 2 and 3": feeds((1, 3, 40, 50), 2, 3),
+            "30 x 60 pixels, factors 3 and 2.3": feeds((1, 3, 30, 60), 3, 2.3),
+            "5 x 4 pixels, factors 0.5 and 2": feeds((2, 1, 5, 4), 0.5, 2),
+            "one pixel": feeds((1, 1, 1, 1), 2, 3),
+            "no photos": feeds((0, 3, 4, 5), 2, 2),
+        },
+        {title: (anything, refused[title]) for title in ("an x of rank 3", "a scale of NaN")},
+    )
 
 
 def judge_resize_kernel(v: Judge) -> None:
-    cases = resize_cases(v.rng)
+    cases, refusals, stress = resize_cases(v.rng), resize_refusals(v.rng), resize_stress(v.rng)
     found: dict[str, np.ndarray] = {}
     with v.check("ONNX Runtime takes the operator and runs it"):
         for title in cases:
@@ -592,29 +842,46 @@ def judge_resize_kernel(v: Judge) -> None:
     if not v.ok:
         return
     with v.check("y is x, resized with Keys' cubic"):
+        kept = next(iter(found.values())).shape[2:]
         for title, feeds in cases.items():
             with about(title):
-                expect_resized(found[title], feeds)
+                expect_resized(found[title], feeds, kept)
     with v.check("what cannot be resized gets a status"):
-        for title in resize_refusals(v.rng):
+        for title in refusals:
             expect_refusal(v, title, likely="Check it before you allocate or read anything.")
+    if v.ok:
+        judge_stress(v, stress, lambda node, run, arrays: expect_resized(arrays[0], stress.runs[run]))
 
 
 def resized(
-    feeds: Feeds, *, a: float = -0.75, place: str = "scale", double: bool = False, border: str = "clamp"
+    feeds: Feeds,
+    *,
+    a: float = -0.75,
+    place: str = "scale",
+    side: str = "float",
+    border: str = "clamp",
+    weights: str = "cubic",
 ) -> np.ndarray:
     """A bicubic resize by matrices, in double; the keywords make known wrong answers."""
     y = feeds["x"].astype(np.float64)
     for axis in (2, 3):
-        matrix = _matrix(y.shape[axis], feeds["scales"][axis], a, place, double, border)
+        matrix = _matrix(y.shape[axis], feeds["scales"][axis], a, place, side, border, weights)
         y = np.moveaxis(np.tensordot(y, matrix, axes=([axis], [1])), -1, axis)
     return y.astype(np.float32)
 
 
-def _matrix(length: int, scale: np.float32, a: float, place: str, double: bool, border: str) -> np.ndarray:
+def _matrix(length: int, scale: np.float32, a: float, place: str, side: str, border: str, weights: str) -> np.ndarray:
     """(new, length): the weight of each pixel of one side in each pixel of the new one."""
     exact = float(scale)
-    new = int(np.floor(length * exact)) if double else int(np.floor(np.float32(length) * scale))
+    product = np.float32(length) * scale
+    new = int(
+        {
+            "float": np.floor(product),
+            "double": np.floor(length * exact),
+            "up": np.ceil(product),
+            "half": np.floor(product + 0.5),
+        }[side]
+    )
     i = np.arange(new)
     at = {
         "scale": (i + 0.5) / exact - 0.5,
@@ -624,20 +891,33 @@ def _matrix(length: int, scale: np.float32, a: float, place: str, double: bool, 
         "one at 0": (i + 0.5) / exact - 0.5 if new > 1 else np.zeros(new),
     }[place]
     matrix = np.zeros((new, length))
-    whole = np.floor(at).astype(int)
+    whole = (np.trunc(at) if weights == "towards 0" else np.floor(at)).astype(int)
     for tap in range(-1, 3):
         pixel = whole + tap
         d = np.abs(at - pixel)
         near, far = ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
         weight = np.where(d <= 1, near, np.where(d < 2, far, 0))
+        if weights == "linear":
+            weight = np.maximum(1 - d, 0)
+        outside = (pixel < 0) | (pixel >= length)
         if border == "zero":
-            weight = np.where((pixel < 0) | (pixel >= length), 0, weight)
+            weight = np.where(outside, 0, weight)
+        elif border == "mirror":
+            pixel = np.where(outside, np.where(pixel < 0, -1 - pixel, 2 * length - 1 - pixel), pixel)
+        elif border == "wrap":
+            pixel = pixel % length
         np.add.at(matrix, (i, np.clip(pixel, 0, length - 1)), weight)
     return matrix
 
 
-def expect_resized(got: np.ndarray, feeds: Feeds) -> None:
+def expect_resized(got: np.ndarray, feeds: Feeds, kept: tuple[int, ...] = ()) -> None:
+    """Demand the resized x; ``kept`` are height and width of the first run's y.
+
+    The tolerance is for a kernel that computes places in float: they err by 1e-7 of their size, 30 here, and a weight by twice that.
+    """
     expected = resized(feeds)
+    if got.dtype == expected.dtype and got.shape == expected.shape and np.allclose(got, expected, rtol=1e-3, atol=1e-4):
+        return  # the rest is for the message
     scales = feeds["scales"]
     swapped = {"x": feeds["x"], "scales": scales[[0, 1, 3, 2]]}
     likely = {
@@ -658,7 +938,21 @@ def expect_resized(got: np.ndarray, feeds: Feeds) -> None:
             {"x": feeds["x"], "scales": np.array([1, 1, 2, 2], np.float32)}
         ),
         "A side is floor(size * scale), multiplied in float: 10 pixels times 2.3 are 23, not 22.": resized(
-            feeds, double=True
+            feeds, side="double"
+        ),
+        "A side is floor(size * scale); here it is rounded to the nearest number.": resized(feeds, side="half"),
+        "A side is floor(size * scale); here it is rounded up.": resized(feeds, side="up"),
+        "These are two pixels in each direction, bilinear; it is the four of Keys' cubic.": resized(
+            feeds, weights="linear"
+        ),
+        "A place below 0 is rounded towards 0 here: std::floor it before you make it an integer.": resized(
+            feeds, weights="towards 0"
+        ),
+        "Beyond a border the pixels are mirrored here; the border's pixel is read again.": resized(
+            feeds, border="mirror"
+        ),
+        "Beyond a border the opposite side is read here; the border's pixel is read again.": resized(
+            feeds, border="wrap"
         ),
         "The width follows scales[2]; it has a factor of its own, scales[3].": resized(
             {"x": feeds["x"], "scales": scales[[0, 1, 2, 2]]}
@@ -666,6 +960,10 @@ def expect_resized(got: np.ndarray, feeds: Feeds) -> None:
     }
     first = resized({"x": np.repeat(feeds["x"][:, :1], feeds["x"].shape[1], axis=1), "scales": scales})
     likely["Every channel shows the first one."] = first
+    if got.shape[2:] == kept != expected.shape[2:]:
+        likely[
+            "These are the height and width of the first run: something of it is kept, in a member or a static variable."
+        ] = got
     likely = {cause: wrong for cause, wrong in likely.items() if not _equal(wrong, expected)}
     expect_close(got, expected, name="y", rtol=1e-3, atol=1e-4, likely=likely)
 
@@ -685,18 +983,26 @@ KNN_K = 6
 def knn_cases(rng: np.random.Generator) -> dict[str, Feeds]:
     cases = {}
     for sizes in (
-        [25, 35],
+        [26, 33],
         [40],
         [7, 0, 90, 3],
         [1, 2, 30],
         [int(n) for n in rng.integers(5, 60, size=8)],
-        [300, 211],
+        [1100, 211],
         [2, 3],
         [0, 0],
         [],
     ):
         cases[f"clouds of {', '.join(map(str, sizes))} points" if sizes else "no clouds"] = lattice(rng, sizes)
+    # Points that lie where the first one of a small cloud lies: a row's first entry is then not the point itself.
+    cases["clouds of 2, 3 points"]["xyz"][3:] = cases["clouds of 2, 3 points"]["xyz"][2]
     cases["coordinates of 1e15"] = lattice(rng, [20, 15], 2.0**50)
+    for place in (
+        1000,
+        2e5,
+    ):  # float32 holds these coordinates, their differences and the sums of squares, but not x * x
+        far = lattice(rng, [60, 45])
+        cases[f"coordinates around {place:g}"] = {**far, "xyz": far["xyz"] + np.float32(place)}
     return cases
 
 
@@ -705,12 +1011,19 @@ def knn_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
 
     def spoilt(value: float) -> Feeds:
         xyz = right["xyz"].copy()
-        xyz[rng.integers(len(xyz)), rng.integers(3)] = value
+        xyz[rng.integers(4, 9), rng.integers(3)] = value
+        xyz[rng.integers(9, 14), rng.integers(3)] = value
         return {**right, "xyz": xyz}
 
     return {
         "a point that is NaN": spoilt(np.nan),
         "a point at infinity": spoilt(np.inf),
+        "a point at minus infinity": spoilt(-np.inf),
+        "points of four coordinates": {**right, "xyz": np.ones((14, 4), np.float32)},
+        "an xyz of rank 1": {**right, "xyz": right["xyz"].reshape(-1)},
+        "an xyz of rank 3": {**right, "xyz": right["xyz"].reshape(2, 7, 3)},
+        "points and no offsets": {**right, "offset": np.zeros(0, np.int64)},
+        "offsets that fall in the middle": {**right, "offset": np.array([8, 3, 14], np.int64)},
         "an xyz without dimensions": {**right, "xyz": np.array(1, np.float32)},
         "offsets without dimensions": {**right, "offset": np.array(14)},
         "points of two coordinates": {**right, "xyz": np.ascontiguousarray(right["xyz"][:, :2])},
@@ -722,25 +1035,55 @@ def knn_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
     }
 
 
-def knn_model(k: int | str | None) -> onnx.ModelProto:
+def knn_model(k: float | str | None) -> onnx.ModelProto:
     inputs = {"xyz": ("float32", ["n", "three"]), "offset": ("int64", ["b"])}
     return one_node("KNN", inputs, {"idx": ("int64", ["n", "k"])}, k=k)
 
 
 def collect_knn_kernel(c: Collect) -> None:
-    collect_runs(c, knn_model(KNN_K), knn_cases(c.rng))
-    collect_runs(c, knn_model(1), {"k = 1": lattice(c.rng, [9, 14])}, "k = 1")
+    cases = knn_cases(c.rng)
+    found = collect_runs(c, knn_model(KNN_K), cases)
+    for k in OTHER_K:
+        collect_runs(c, knn_model(k), {f"k = {k}": lattice(c.rng, [9, 150])}, f"k = {k}")
     collect_runs(c, without_shapes(knn_model(3)), knn_refusals(c.rng), "refusals")
-    for k in (0, None, "six"):
+    for k in (0, -1, None, 2.5, "six"):
         session(c, f"k {k}", knn_model(k))
+    stress = knn_stress(c.rng)
+    if sound(lambda: [expect_neighbours(found[title][0], feeds, KNN_K) for title, feeds in cases.items()]):
+        collect_stress(c, stress)
+
+
+OTHER_K = (1, 130)
+
+
+def knn_stress(rng: np.random.Generator) -> Stress:
+    refused, anything = knn_refusals(rng), without_shapes(knn_model(3))
+    return Stress(
+        {f"k = {k}": knn_model(k) for k in STRESSED_K},
+        {
+            "600 points": lattice(rng, [400, 200]),
+            "500 points": lattice(rng, [500]),
+            "9 points": lattice(rng, [2, 7]),
+            "no points": lattice(rng, [0, 0]),
+        },
+        {
+            "offsets that fall": (anything, refused["offsets that fall"]),
+            "a point that is NaN": (anything, refused["a point that is NaN"]),
+            "k = 0": (knn_model(0), None),
+        },
+    )
+
+
+STRESSED_K = (4, 7)
 
 
 def judge_knn_kernel(v: Judge) -> None:
     cases = knn_cases(v.rng)
-    one = lattice(v.rng, [9, 14])
+    others = {k: lattice(v.rng, [9, 150]) for k in OTHER_K}
+    refusals, stress = knn_refusals(v.rng), knn_stress(v.rng)
     found: dict[str, np.ndarray] = {}
     with v.check("ONNX Runtime takes the operator and runs it"):
-        for title in [*cases, "k = 1"]:
+        for title in [*cases, *(f"k = {k}" for k in OTHER_K)]:
             with about(title):
                 found[title] = kernel_result(v, title)
     if not v.ok:
@@ -749,17 +1092,50 @@ def judge_knn_kernel(v: Judge) -> None:
         for title, feeds in cases.items():
             with about(title):
                 expect_neighbours(found[title], feeds, KNN_K)
-        with about("k = 1"):
-            expect_neighbours(found["k = 1"], one, 1)
+        for k, feeds in others.items():
+            with about(f"k = {k}"):
+                expect_neighbours(found[f"k = {k}"], feeds, k)
     with v.check("points and offsets that do not fit get a status"):
-        for title in knn_refusals(v.rng):
+        for title, feeds in refusals.items():
             points = "is NaN" in title or "infinity" in title
             sort = "The distance to such a point has no place in any order: the sort leaves wrong neighbours for other points too."
-            expect_refusal(v, title, likely=sort if points else "Check the offsets before you use them as indices.")
+            shape = "xyz" in title or "coordinates" in title
+            likely = (
+                "Check the shape of xyz: it is [n, 3]."
+                if shape
+                else "Check the offsets before you use them as indices."
+            )
+            expect_refusal(v, title, likely=sort if points else likely)
+            if points:
+                expect_first_named(v, title, feeds["xyz"])
     with v.check("k is required, an int and positive"):
         expect_refusal(v, "k 0", likely="Check the attribute in the constructor.")
+        expect_refusal(v, "k -1", likely="Check in the constructor that k is at least 1.")
+        expect_refusal(v, "k 2.5", likely="The attribute k is a float.")
         expect_refusal(v, "k None", likely="The attribute k has no default.")
         expect_refusal(v, "k six", likely="The attribute k is a text.")
+    if v.ok:
+
+        def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
+            expect_neighbours(arrays[0], stress.runs[run], next(k for k in STRESSED_K if node == f"k = {k}"))
+
+        judge_stress(v, stress, expect)
+
+
+def expect_first_named(v: Judge, title: str, xyz: np.ndarray) -> None:
+    """Demand that the sentence has the index of the first point that is not finite."""
+    error = v.error(title)
+    says = status(error.message) if error else ""
+    numbers = {int(number) for number in re.findall(r"\d+", says)}
+    first, *later = np.flatnonzero(~np.isfinite(xyz).all(axis=1)).tolist()
+    if first in numbers:
+        return
+    instead = next((index for index in later if index in numbers), None)
+    coordinate = int(np.flatnonzero(~np.isfinite(xyz))[0])
+    why = "" if instead is None else f" It names point {instead}, which is not the first."
+    if coordinate in numbers:
+        why = f" It names {coordinate}, the index of the coordinate."
+    raise WrongAnswer(f"{title}: the sentence has to name the first point that is not finite, {first}: {says!r}.{why}")
 
 
 def nearest(
@@ -775,12 +1151,21 @@ def nearest(
         order = among[np.lexsort((ties * among, ((xyz[among] - xyz[q]) ** 2).sum(1)))][:k]
         idx[q, : len(order)] = order - (first if local else 0)
         if fill != "none":
-            idx[q, len(order) :] = {"first": idx[q, 0], "last": idx[q, len(order) - 1], "zero": 0, "self": q}[fill]
+            idx[q, len(order) :] = {
+                "first": idx[q, 0],
+                "last": idx[q, len(order) - 1],
+                "zero": 0,
+                "self": q,
+                "cloud": first,
+            }[fill]
     return idx
 
 
-def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int) -> None:
+def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, earlier: Feeds | None = None) -> None:
+    """Demand the neighbours; ``earlier`` are other inputs of these sizes, which were run before."""
     expected = nearest(feeds, k)
+    if got.dtype == np.int64 and np.array_equal(got, expected):
+        return  # the rest is for the message
     itself = np.arange(len(expected))[:, None]
     likely = {
         "The clouds are mixed up: a point has neighbours in its own cloud only.": nearest(feeds, k, mixed=True),
@@ -793,13 +1178,31 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int) -> None:
         "A row that is too short repeats its first entry; these are 0, a point of the first cloud.": nearest(
             feeds, k, fill="zero"
         ),
+        "A row that is too short repeats its first entry; these are the point itself, and another may lie there and come first.": nearest(
+            feeds, k, fill="self"
+        ),
+        "A row that is too short repeats its first entry; these are the first point of the cloud.": nearest(
+            feeds, k, fill="cloud"
+        ),
         "The point itself is one of its neighbours, the first unless another lies where it lies.": _without(
             nearest(feeds, k + 1), itself, k
         ),
     }
+    if got.shape == expected.shape and got.size:
+        count = int(np.argmin((got == expected).all(axis=0)))  # the columns before the first wrong one
+        if count >= 16:
+            likely[f"The first {count} entries of each row are right: k can be larger than any fixed number."] = got
+    if got.ndim == 2 and got.shape[1] != k:
+        likely[f"k is {k} here, and each row has {got.shape[1]} entries: k is an argument."] = nearest(
+            feeds, got.shape[1]
+        )
+    if earlier is not None:
+        likely["These are the neighbours of an earlier call, with other points."] = nearest(earlier, k)
     likely = {cause: wrong for cause, wrong in likely.items() if not np.array_equal(wrong, expected)}
     if got.dtype.kind in "iu" and got.dtype != np.int64 and np.array_equal(got, expected):
         likely = {"The indices are right; they have to be int64.": got}
+    elif any(np.array_equal(got, wrong) for wrong in likely.values()):
+        pass
     elif got.shape == expected.shape and got.dtype == np.int64 and _as_far(got, expected, feeds):
         likely = {
             "Ties go to the lower index. A sort by the distance alone, or topk, leaves them in any order.": got,
@@ -807,6 +1210,16 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int) -> None:
         }
     elif got.shape == expected.shape and got.dtype == np.int64 and _strangers(got, feeds):
         likely["The clouds are mixed up: a point has neighbours in its own cloud only."] = got
+    elif (
+        got.shape == expected.shape
+        and got.dtype == np.int64
+        and np.abs(feeds["xyz"]).max() >= 500
+        and _same_rows(got, feeds)
+    ):
+        likely[
+            "The coordinates are large here, and the distances are not: take the differences of coordinates first. |a|^2 + |b|^2 - 2ab, "
+            "which torch.cdist computes, loses them in float32."
+        ] = got
     elif got.shape == expected.shape and got.size and np.array_equal(np.sort(got), np.sort(expected)):
         likely["These are the right points in another order: the nearest comes first."] = got
     expect_close(got, expected, name="idx", likely=likely)
@@ -827,6 +1240,14 @@ def _strangers(got: np.ndarray, feeds: Feeds) -> bool:
         return False
     cloud = np.searchsorted(feeds["offset"], np.arange(n), side="right")
     return bool((cloud[got] != cloud[:, None]).any())
+
+
+def _same_rows(got: np.ndarray, feeds: Feeds) -> bool:
+    """Whether every index is of a point of the same cloud."""
+    if not got.size or got.min() < 0 or got.max() >= len(feeds["xyz"]):
+        return False
+    cloud = np.searchsorted(feeds["offset"], np.arange(len(feeds["xyz"])), side="right")
+    return bool((cloud[got] == cloud[:, None]).all())
 
 
 def _as_far(got: np.ndarray, expected: np.ndarray, feeds: Feeds) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from onnx import TensorProto, helper
 from oplab.checks.evidence import Collect, Evidence
 from oplab.checks.ort_errors import NO_CAUSES, SILENT, Causes, explained, status
 from oplab.parity.arrays import WrongAnswer
+from oplab.toolchain.findings import CASE
 
 Values = Mapping[str, tuple[str, Sequence[int | str] | None]]  # dtype and shape by name; None is any shape
 Feeds = Mapping[str, np.ndarray]
@@ -51,6 +53,31 @@ def one_node(op: str, inputs: Values, outputs: Values, wired: Sequence[str] = ()
     return model_of([node], inputs, outputs)
 
 
+def side_by_side(models: Sequence[onnx.ModelProto]) -> onnx.ModelProto:
+    """One model with the nodes of all, which share nothing: what the k-th one calls ``x`` is ``nk_x`` here."""
+    made = onnx.ModelProto()
+    made.CopyFrom(models[0])
+    made.graph.Clear()
+    made.graph.name = "side_by_side"
+    for k, model in enumerate(models):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        graph = copy.graph
+        for node in graph.node:
+            node.input[:] = [name and f"n{k}_{name}" for name in node.input]
+            node.output[:] = [name and f"n{k}_{name}" for name in node.output]
+            node.name = f"n{k}_{node.name}"
+        for value in (*graph.input, *graph.output, *graph.initializer):
+            value.name = f"n{k}_{value.name}"
+        for value in (*graph.input, *graph.output):
+            for dim in value.type.tensor_type.shape.dim:
+                if dim.dim_param:
+                    dim.dim_param = f"n{k}_{dim.dim_param}"
+        for kind in ("node", "input", "output", "initializer"):
+            getattr(made.graph, kind).extend(getattr(graph, kind))
+    return made
+
+
 def without_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with inputs of any rank: ONNX Runtime then asks the kernel, and does not refuse them by itself."""
     for value in model.graph.input:
@@ -58,18 +85,31 @@ def without_shapes(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
+def announce(case: str) -> None:
+    """Note which case runs next: where the process dies in it, the message names it."""
+    os.write(2, f"{CASE}{case}\n".encode())
+
+
 def session(c: Collect, title: str, model: onnx.ModelProto, threads: int = 1) -> Any:
     """An ``InferenceSession`` with the learner's library; None, and the exception as evidence under ``title``, if it is refused."""
     from oplab import ops
 
+    announce(title)
     return c.attempt(title, ops.session, model, threads=threads, libraries=[c.library])
 
 
-def record(c: Collect, title: str, run: Any, feeds: Feeds) -> None:
-    """Run a session from :func:`session` (None does nothing); its outputs or its exception are evidence under ``title``."""
-    found = c.attempt(title, run.run, None, dict(feeds)) if run else None
+def record(c: Collect, title: str, run: Any, feeds: Feeds) -> list[np.ndarray] | None:
+    """Run a session from :func:`session` (None does nothing); its outputs or its exception are evidence under ``title``.
+
+    Returns:
+        the outputs, or None.
+    """
+    announce(title)
+    # A copy: ONNX Runtime passes the memory of NumPy on, and what a kernel writes there must not be the next run's input.
+    found = c.attempt(title, run.run, None, {name: value.copy() for name, value in feeds.items()}) if run else None
     if found is not None:
         c.value(title, found)
+    return found
 
 
 def outputs(v: Evidence, title: str, count: int = 1, causes: Causes = NO_CAUSES) -> list[np.ndarray]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 Order = Callable[[int], Iterable[int]]
 
@@ -36,6 +37,7 @@ SHARES: dict[str, Share] = {
 }
 
 # Places in OrtApi. The table only grows at its end, so they hold for every version from 1.17 on.
+_CREATE_STATUS = 0
 _GET_ERROR_MESSAGE, _CREATE_ENV, _CREATE_SESSION_FROM_ARRAY, _RUN, _CREATE_SESSION_OPTIONS = 2, 3, 8, 9, 10
 _CREATE_TENSOR, _CREATE_CPU_MEMORY_INFO, _RELEASE_VALUE, _RELEASE_STATUS = 49, 69, 96, 93
 _PARALLEL_FOR = 274
@@ -46,6 +48,7 @@ _PIECE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
 _PARALLEL = ctypes.CFUNCTYPE(
     ctypes.c_void_p, ctypes.c_void_p, _PIECE, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p
 )
+_STATUS = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
 _GET_API = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)
 
 
@@ -77,18 +80,20 @@ class ScheduledSession:
         self._api = (ctypes.c_void_p * _ENTRIES).from_address(base.get_api(17))
         self._order: Order = range
         self.pieces: list[int] = []  # the number of pieces of each ParallelFor of the last run
+        self.statuses: list[str] = []  # the texts of all statuses that the library has made
 
         env, options, self._session = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
         self._call(_CREATE_ENV, 4, b"oplab", ctypes.byref(env))
         self._call(_CREATE_SESSION_OPTIONS, ctypes.byref(options))
         table = (ctypes.c_void_p * _ENTRIES)(*self._api)
-        parallel_for = _PARALLEL(self._parallel_for)
+        parallel_for, create_status = _PARALLEL(self._parallel_for), _STATUS(self._create_status)
         table[_PARALLEL_FOR] = ctypes.cast(parallel_for, ctypes.c_void_p)
+        table[_CREATE_STATUS] = ctypes.cast(create_status, ctypes.c_void_p)
         get_api = _GET_API(lambda version: ctypes.addressof(table))
         ours = _Base(get_api, base.version)
         copy = Path(shutil.copy2(library, scratch / f"scheduled-{library.name}"))
         self._library = ctypes.CDLL(str(copy))
-        self._keep = (table, parallel_for, get_api, ours, self._library, env, options)
+        self._keep = (table, parallel_for, create_status, get_api, ours, self._library, env, options)
         # A library's static domain is destroyed when the process ends, after Python has freed its objects: through this table.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._keep))
         register = self._library.RegisterCustomOps
@@ -116,8 +121,25 @@ class ScheduledSession:
         for array in made.values():
             if array.dtype.kind == "f":
                 array.fill(np.nan)  # a kernel that adds to its output without setting it is seen
+        self._run(feeds, {name: self._tensor(array) for name, array in made.items()})
+        return made
+
+    def refusal(self, feeds: Mapping[str, np.ndarray], outputs: Sequence[str]) -> str | None:
+        """The error message of a run; None where there is a result.
+
+        Args:
+            feeds: inputs by name, contiguous.
+            outputs: their names.
+        """
+        try:
+            self._run(feeds, {name: ctypes.c_void_p() for name in outputs})
+        except RuntimeError as error:
+            return str(error)
+        return None
+
+    def _run(self, feeds: Mapping[str, np.ndarray], results: Mapping[str, ctypes.c_void_p]) -> None:
         inputs = [self._tensor(array) for array in feeds.values()]
-        results = [self._tensor(array) for array in made.values()]
+        places = (ctypes.c_void_p * len(results))(*[value.value for value in results.values()])
         try:
             self._call(
                 _RUN,
@@ -126,19 +148,23 @@ class ScheduledSession:
                 _names(feeds),
                 (ctypes.c_void_p * len(inputs))(*[value.value for value in inputs]),
                 ctypes.c_size_t(len(inputs)),
-                _names(made),
+                _names(results),
                 ctypes.c_size_t(len(results)),
-                (ctypes.c_void_p * len(results))(*[value.value for value in results]),
+                places,
             )
         finally:
-            for value in [*inputs, *results]:
-                self._function(_RELEASE_VALUE, None)(value)
-        return made
+            for value in [*(value.value for value in inputs), *places]:
+                if value:  # null: an output that was not made
+                    self._function(_RELEASE_VALUE, None)(ctypes.c_void_p(value))
 
     def _parallel_for(self, context: int, piece: Callable, total: int, batches: int, data: int) -> None:
         self.pieces.append(total)
         for index in self._order(total):
             piece(data, index)
+
+    def _create_status(self, code: int, text: bytes) -> int | None:
+        self.statuses.append(text.decode(errors="replace"))
+        return self._function(_CREATE_STATUS, ctypes.c_void_p)(code, text)
 
     def _tensor(self, array: np.ndarray) -> ctypes.c_void_p:
         value, shape = ctypes.c_void_p(), (ctypes.c_int64 * array.ndim)(*array.shape)
@@ -166,6 +192,18 @@ class ScheduledSession:
             text = ctypes.string_at(self._function(_GET_ERROR_MESSAGE, ctypes.c_void_p)(held)).decode(errors="replace")
             self._function(_RELEASE_STATUS, None)(held)
             raise RuntimeError(text)
+
+
+def is_thrown(model: onnx.ModelProto, library: Path, scratch: Path, feeds: Mapping[str, np.ndarray]) -> bool:
+    """Whether a run fails without that the kernel has made a status with these words: an exception left it, and ONNX Runtime caught it.
+
+    Args:
+        model, library, scratch: as for :class:`ScheduledSession`.
+        feeds: inputs by name, contiguous.
+    """
+    watched = ScheduledSession(model.SerializeToString(), library, scratch)
+    said = watched.refusal(feeds, [value.name for value in model.graph.output])
+    return said is not None and not any(text and text in said for text in watched.statuses)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from oplab.course.manifest import Exercise
 from oplab.grading.limits import PROCESSES, SCRATCH
 from oplab.grading.protocol import Answer, Report
 from oplab.grading.results import Check, Outcome
-from oplab.toolchain.findings import python_finding, sanitizer_finding
+from oplab.toolchain.findings import last_case, python_finding, sanitizer_finding, thrown
 
 
 def without_points(exercise: Exercise, status: str, message: str, checks: tuple[Check, ...] = ()) -> Outcome:
@@ -91,7 +91,11 @@ def from_collect(exercise: Exercise, answer: Answer, file: Path, sanitize: bool)
             return without_points(exercise, "crashed", found)
         if exercise.kind == "python" and (found := python_finding(output, file)):
             return without_points(exercise, "crashed", f"The process crashed with {signal}{during}. {found}")
+        case = last_case(output)
+        during += f" in this case: {case}" if case else ""
         hint = " An integer was divided by zero: a size may be 0." if signal == "SIGFPE" else ""
+        if exception := thrown(output):
+            hint += f" A C++ exception ({exception}) tried to leave a function that C calls: catch it inside, and return a status."
         if exercise.kind != "python" and not sanitize:
             hint += f" {sanitize_hint(exercise)}"
         return without_points(exercise, "crashed", f"The process crashed with {signal}{during}.{hint}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+CASE = "oplab runs: "  # before the title of a case, in what a check prints
 _ASAN = re.compile(r"ERROR: AddressSanitizer: ([\w-]+)")
 _ACCESS = re.compile(r"^(READ|WRITE) of size (\d+)", re.MULTILINE)
 _BLOCK = re.compile(r"is located (\d+) bytes (after|before|inside of|to the right of|to the left of) (\d+)-byte region")
@@ -12,6 +13,8 @@ _FRAME = re.compile(r"^\s*#\d+ 0x[0-9a-f]+ in (.+?) (\S+?):(\d+)(?::\d+)?\s*$", 
 _UBSAN = re.compile(r"^(\S+?):(\d+)(?::\d+)?: runtime error: (.+)$", re.MULTILINE)
 _ADDRESS = re.compile(r" 0x[0-9a-f]{6,}")
 _PYTHON = re.compile(r'^  File "(.+?)", line (\d+) in (\S+)$', re.MULTILINE)
+_CASE = re.compile(rf"^{CASE}(.+)$", re.MULTILINE)
+_THROWN = re.compile(r"terminate called after throwing an instance of '(.+?)'(?:\s+what\(\):\s*(.*))?")
 _SIDES = {"after": "after", "to the right of": "after", "before": "before", "to the left of": "before"}
 
 
@@ -52,6 +55,18 @@ def python_finding(report: str, file: Path) -> str:
         if Path(frame[1]) == file:
             return _placed(f"Python was in {frame[3]}", file, int(frame[2]))
     return ""
+
+
+def last_case(report: str) -> str:
+    """The title of the case that ran last, from the lines that begin with :data:`CASE`; empty where a check has printed none."""
+    found = _CASE.findall(report)
+    return found[-1][:300] if found else ""
+
+
+def thrown(report: str) -> str:
+    """The type and the text of the C++ exception that ended the process, from what the C++ library prints; empty where none did."""
+    found = _THROWN.search(report)
+    return f"{found[1]}, {found[2] or ''}".rstrip(", ") if found else ""
 
 
 def _placed(what: str, file: Path, line: int) -> str:

@@ -7,6 +7,9 @@
 //   the sentence contains the value.
 // From Create the code does not reach the caller: ONNX Runtime reports RUNTIME_EXCEPTION in its place.
 // An exception must not leave Create or ComputeV2, which are called through a C interface.
+//
+// ONNX Runtime makes many kernels of one operator, and calls each of them from several threads at once: attributes belong to the
+// kernel, what a run computes belongs to the run. Free what you allocate, and only read the inputs.
 #include <onnxruntime_cxx_api.h>
 
 #include <cmath>

@@ -9,6 +9,9 @@
 // An attribute of another type is refused when the session is made, with a sentence that names it. (ONNX Runtime then
 // reports RUNTIME_EXCEPTION, whatever the code of your status is.) Shapes that differ are a status of the code
 // ORT_INVALID_ARGUMENT, not an exception, with a sentence that names both, such as [2, 3] and [3].
+//
+// ONNX Runtime makes many kernels of one operator, and calls each of them from several threads at once: attributes belong to the
+// kernel, what a run computes belongs to the run. Free what you allocate, and only read the inputs.
 // Not allowed, because the answer is in it: csrc/ort_ops/my_add.cpp.
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
 

@@ -3,6 +3,8 @@
 //   domain c12, from version 2 on:   Foo(input1, input2; attr1 float, attr2 int) -> y = attr1*input1 + input2**attr2
 //
 // Tensors of float, of any shape, both of the same. A model that imports version 1 of c12 must not find Foo.
+// ONNX Runtime makes many kernels of one operator, and calls each of them from several threads at once: attributes belong to the
+// kernel, what a run computes belongs to the run. Free what you allocate, and only read the inputs.
 //
 // An attribute that is missing or of another type is refused when the session is made, with a sentence that names it. Shapes
 // that differ are a status of the code ORT_INVALID_ARGUMENT, not an exception, with a sentence that names both, such as

@@ -8,8 +8,11 @@
 // - a value of pos, size, start or end that is NaN or infinite. Check this before voxel(), which accepts a size that is infinite;
 // - a size that is not above 0;
 // - more voxels than int64 can count: voxel() throws then.
-// They are the caller's mistakes, so ORT_INVALID_ARGUMENT is the right code; the grader does not look at it. A point outside of
-// start and end is not refused, and neither is an end below start: the number is what voxel() gives.
+// They are the caller's mistakes, so ORT_INVALID_ARGUMENT is the right code; the grader does not look at it. An exception must not
+// leave ComputeV2. A point outside of start and end is not refused, and neither is an end below start: the number is what voxel() gives.
+//
+// ONNX Runtime makes many kernels of one operator, and calls each of them from several threads at once: attributes belong to the
+// kernel, what a run computes belongs to the run. Free what you allocate, and only read the inputs.
 // Not allowed, because the answer is in it: csrc/common/voxels.h, csrc/ort_ops/grid.cpp.
 #include <onnxruntime_cxx_api.h>
 

@@ -10,10 +10,13 @@
 // A status with a sentence for the caller refuses
 // - one of new_xyz and new_offset without the other;
 // - an xyz whose shape is not [n, 3], a new_xyz whose shape is not [m, 3], offsets that do not have one dimension;
-// - offsets that fall, that do not end at the number of points, or that have another length than each other;
+// - offsets that fall (also below 0), that do not end at the number of points, or that have another length than each other;
 // - points that are NaN or infinite: name the input, and the index of the point in it.
 // nsample has no default and is at least 1; the constructor refuses the rest. oplab::refuse makes the status, with the code
 // ORT_INVALID_ARGUMENT. The grader does not look at the code or at the words.
+//
+// ONNX Runtime makes many kernels of one operator, and calls each of them from several threads at once: attributes belong to the
+// kernel, what a run computes belongs to the run. Free what you allocate, and only read the inputs.
 // Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/ort_ops/knn_query.cpp.
 #include <algorithm>
 #include <cmath>

@@ -3,8 +3,9 @@
 // The k nearest points of each point among the points of its own cloud, nearest first, ties to the lower index. offset[i] is the
 // number of points in the clouds 0 to i; idx counts through all of xyz. Where a cloud has fewer than k points, the rest of the row
 // repeats the row's first entry. Clouds may be empty, and there may be none. k has no default and is at least 1; the constructor
-// refuses the rest. Refused with a sentence too: an xyz that is not [n, 3], points that are NaN or infinite (the sentence names
-// the first), and offsets that are not of rank 1, fall, or do not end at n.
+// refuses the rest. Refused with a sentence too: an xyz that is not [n, 3], points that are NaN or infinite (the sentence has the
+// index of the first), and offsets that are not of rank 1, fall, or do not end at n. Clouds may be far from the origin: distances
+// come from differences of coordinates.
 // Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/ort_ops/knn_query.cpp.
 #include <cmath>
 

@@ -65,6 +65,7 @@ def test_places_in_the_table_are_those_of_the_header():
     )
     names = [next(filter(None, found)) for found in re.findall(entry, table)]
     places = {
+        "CreateStatus": schedules._CREATE_STATUS,
         "GetErrorMessage": schedules._GET_ERROR_MESSAGE,
         "CreateEnv": schedules._CREATE_ENV,
         "CreateSessionFromArray": schedules._CREATE_SESSION_FROM_ARRAY,
