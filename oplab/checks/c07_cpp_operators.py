@@ -14,11 +14,15 @@ from oplab.checks.errors import LearnerError
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import explained
+from oplab.checks.torch_stress import Stress, collect_ends, collect_stress, expect_alive, expect_steady
 from oplab.checks.torch_threads import use_one_thread
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import torch
+
+
+STEADY = "is the same among other calls, and uses no memory but its own"
 
 
 def registered(c: Collect, namespace: str, name: str) -> Callable[..., Any] | None:
@@ -180,7 +184,9 @@ def result(v: Judge, title: str) -> np.ndarray:
 def expect_refused(v: Judge, title: str, why: str) -> None:
     """Demand that the call recorded under ``title`` raised an exception."""
     if v.error(title) is None:
-        raise WrongAnswer(f"{title}: expected an error, and the operator returned {describe(v.value(title))}. {why}")
+        got = v.value(title)
+        shown = got if type(got) is str else describe(got)
+        raise WrongAnswer(f"{title}: expected an error, and the operator returned {shown}. {why}")
 
 
 # --- my_add --------------------------------------------------------------------------------------------------------
@@ -218,8 +224,15 @@ VALUES = [
     Sum((0,)),
     Sum((3, 0, 2), "float64"),
 ]
-GIVEN = [Sum((4, 3), coefficients=(2.0, 1.0)), Sum((7,), coefficients=(-0.5, 0.25))]
+GIVEN = [
+    Sum((4, 3), coefficients=(2.0, 1.0)),
+    Sum((7,), coefficients=(-0.5, 0.25)),
+    Sum((6,), coefficients=(0.0, 0.0)),
+    Sum((2, 4), "float64", coefficients=(1.0, 1.0)),
+]
 PRECISE = [Sum((6,), "float64", coefficients=(0.1, 0.7))]
+# Coefficients for which the result has the values of a, of b, and of an a that is given twice.
+EQUAL = {"a": (1.0, 0.0), "b": (0.0, 1.0), "both": (0.25, 0.75)}
 LAYOUTS = [
     Sum((4, 5), layouts=("transposed", "contiguous")),
     Sum((4, 5), layouts=("contiguous", "transposed")),
@@ -228,11 +241,58 @@ LAYOUTS = [
     Sum((4, 6), layouts=("one row, expanded", "contiguous")),
     Sum((5, 4), layouts=("transposed", "transposed")),
 ]
+REPEATED = [
+    Sum((5, 3)),
+    Sum((37,), "float64"),
+    Sum((7, 9), coefficients=(-0.5, 4.0)),
+    Sum(()),
+    Sum((0, 3)),
+    Sum((301,), "float64", coefficients=(0.1, 0.7)),
+]
+LARGE = Sum((6, 1029))
+_BROADCAST = "The stub says one shape: nothing is broadcast, and a loop over one of them reads outside of the other."
+# What each call has to be refused for, by shapes and dtypes of a and b.
 REFUSED = {
     "shapes [2, 6] and [3, 4]": "Both have 12 values, so nothing crashes; the result means nothing.",
+    "shapes [2, 6] and [2, 4]": "Only the first sizes agree.",
+    "shapes [2, 4] and [3, 4]": "Only the last sizes agree.",
+    "shapes [3] and [3, 2]": "b has more dimensions than a.",
+    "shapes [3, 2] and [3]": "b has fewer dimensions than a.",
+    "shapes [3, 4] and [4]": _BROADCAST,
+    "shapes [3, 4] and [1, 4]": _BROADCAST,
+    "shapes [1] and []": "Both have one value, and their shapes differ.",
     "dtypes float32 and float64": "Each dtype has its own size in memory.",
+    "dtypes float64 and float32": "Each dtype has its own size in memory.",
     "two int64": "The operator is for float32 and float64.",
+    "two int32": "The operator is for float32 and float64.",
+    "two float16": "The operator is for float32 and float64.",
+    "two bfloat16": "The operator is for float32 and float64.",
+    "two complex64": "The operator is for float32 and float64.",
+    "two bool": "The operator is for float32 and float64.",
 }
+
+
+def refused_sums() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """The tensors of each call of :data:`REFUSED`, with memory for 24 values, so that reading too far ends nothing."""
+    import torch
+
+    made = {}
+    for title in REFUSED:
+        kind, _, rest = title.partition(" ")
+        pair = []
+        for place, shown in enumerate(rest.split(" and ") if " and " in rest else [rest, rest]):
+            shape = tuple(int(n) for n in shown.strip("[]").split(",") if n) if kind == "shapes" else (3,)
+            dtype = torch.float32 if kind == "shapes" else getattr(torch, shown)
+            memory = torch.ones(24, dtype=dtype) if dtype is torch.bool else torch.arange(24).to(dtype) + place
+            pair.append(memory[: int(np.prod(shape))].reshape(shape))
+        made[title] = (pair[0], pair[1])
+    return made
+
+
+def repeated_sums(rng: np.random.Generator) -> Stress:
+    """What my_add goes through."""
+    calls = {case.title: (*case.arrays(rng), *case.coefficients) for case in REPEATED}
+    return Stress(calls, LARGE.arrays(rng), refused_sums())
 
 
 def collect_my_add(c: Collect) -> None:
@@ -241,31 +301,34 @@ def collect_my_add(c: Collect) -> None:
     operator = registered(c, "c07_my_add", "my_add")
     if operator is None:
         return
+    stress = repeated_sums(c.rng)
+    if not collect_ends(c, operator, stress):
+        return
     for case in (*VALUES, *GIVEN, *PRECISE, *LAYOUTS):
         a, b = (laid_out(array, layout) for array, layout in zip(case.arrays(c.rng), case.layouts, strict=True))
         y = c.attempt(case.title, operator, a, b, *case.coefficients)
-        c.value(case.title, y)
+        c.value(case.title, y.clone() if isinstance(y, torch.Tensor) else y)  # a later call may change it
         if isinstance(y, torch.Tensor):
             c.value(f"{case.title} contiguous", y.is_contiguous())
+            c.value(f"{case.title} is an input", y is a or y is b)
+    if not collect_stress(c, operator, stress):
+        return
     a, b = (torch.from_numpy(array) for array in Sum((3, 4)).arrays(c.rng))
-    for name, coefficients in (("a", (1.0, 0.0)), ("b", (0.0, 1.0))):
-        y = c.attempt(f"equal to {name}", operator, a, b, *coefficients)
-        c.value(f"equal to {name}", y)
+    for name, coefficients in EQUAL.items():
+        y = c.attempt(f"equal to {name}", operator, a, a if name == "both" else b, *coefficients)
+        c.value(f"equal to {name}", y.clone() if isinstance(y, torch.Tensor) else y)
         if isinstance(y, torch.Tensor):
             shared = {tensor.untyped_storage().data_ptr() for tensor in (a, b)}
             c.value(f"shared with {name}", y.untyped_storage().data_ptr() in shared)
     c.value("a afterwards", a)
     c.value("b afterwards", b)
-    c.value(
-        "shapes [2, 6] and [3, 4]", c.attempt("shapes [2, 6] and [3, 4]", operator, torch.ones(2, 6), torch.ones(3, 4))
-    )
-    mixed = torch.ones(3), torch.ones(3, dtype=torch.float64)
-    c.value("dtypes float32 and float64", c.attempt("dtypes float32 and float64", operator, *mixed))
-    whole = torch.ones(3, dtype=torch.int64)
-    c.value("two int64", c.attempt("two int64", operator, whole, whole))
+    for title, pair in refused_sums().items():
+        y = c.attempt(title, operator, *pair)
+        c.value(title, describe(y) if isinstance(y, torch.Tensor) else y)  # of dtypes that evidence cannot hold, too
 
 
 def judge_my_add(v: Judge) -> None:
+    stress = repeated_sums(v.rng)
     cases = {case.title: (case, *case.arrays(v.rng)) for case in (*VALUES, *GIVEN, *PRECISE, *LAYOUTS)}
     a, b = Sum((3, 4)).arrays(v.rng)
     with v.check("registers c07_my_add::my_add with its schema"):
@@ -276,7 +339,7 @@ def judge_my_add(v: Judge) -> None:
             ["beta", "float", 2.0],
         ]
         expect_registered(v, "c07_my_add::my_add", arguments, ["Tensor"])
-    if not v.ok:
+    if not v.ok or not alive(v):
         return
     for name, chosen in (
         ("computes 3a + 2b in float32 and float64", VALUES),
@@ -288,24 +351,52 @@ def judge_my_add(v: Judge) -> None:
             for case in chosen:
                 with about(case.title):
                     expect_sum(v, *cases[case.title])
+    with v.check(STEADY):
+        repeated = {case.title: case for case in REPEATED}
+        expect_steady(v, stress, lambda title, outputs: expect_sum_of(repeated[title], outputs, stress.calls[title]))
+    if v.value("stress: stuck"):
+        return
     with v.check("returns a tensor of its own"):
         for name, before in (("a", a), ("b", b)):
             if not np.array_equal(v.array(f"{name} afterwards"), before):
                 raise WrongAnswer(
                     f"{name} has other values after the call: a kernel reads its inputs and writes to a new tensor."
                 )
-        for name, expected in (("a", a), ("b", b)):
-            call = "alpha=1, beta=0" if name == "a" else "alpha=0, beta=1"
-            with about(call):
+        for case, *_ in cases.values():
+            if v.value(f"{case.title} is an input"):
+                raise WrongAnswer(f"{case.title}: the result is one of the inputs; it has to be a new tensor.")
+        for name, expected in (("a", a), ("b", b), ("both", a)):
+            alpha, beta = EQUAL[name]
+            with about(f"{'my_add(a, a), ' * (name == 'both')}alpha={alpha:g}, beta={beta:g}"):
                 expect_close(result(v, f"equal to {name}"), expected)
                 if v.value(f"shared with {name}"):
                     raise WrongAnswer(
-                        f"the result shares its memory with an input: where it equals {name}, it is {name}. Whoever changes the one "
+                        f"the result shares its memory with an input: where it equals an input, it is that input. Whoever changes the one "
                         "changes the other, and torch.compile relies on the schema, which says nothing of it."
                     )
     with v.check("refuses what it cannot compute"):
         for title, why in REFUSED.items():
             expect_refused(v, title, why)
+
+
+def unwritten(got: np.ndarray, right: np.ndarray) -> dict[str, np.ndarray]:
+    """The cause of a NaN next to right values."""
+    lost = np.isnan(got)
+    if got.shape != right.shape or not lost.any() or lost.all():
+        return {}
+    cause = "The elements that are NaN are never written: the grader fills new tensors with NaN."
+    return {cause: np.where(lost, np.nan, right)}
+
+
+def alive(v: Judge) -> bool:
+    """Whether the operator has come so far that its results can be judged; if not, the check that says why has failed."""
+    try:
+        expect_alive(v)
+    except WrongAnswer as error:
+        with v.check(STEADY):
+            raise error
+        return False
+    return True
 
 
 def expect_sum(v: Judge, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
@@ -335,6 +426,7 @@ def expect_sum(v: Judge, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
             **likely,
         }
     got = result(v, case.title)
+    likely |= unwritten(got, right)
     if case in PRECISE and got.shape == right.shape and got.dtype == right.dtype:
         # 1e-12: a float32 coefficient is off by 1e-8, a different order of the operations by 1e-16
         expect_close(got, right, rtol=1e-12, atol=1e-12, likely=likely)
@@ -343,6 +435,14 @@ def expect_sum(v: Judge, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
         raise WrongAnswer(
             "the values are right, and the result is not contiguous. empty_like keeps the strides of its model."
         )
+
+
+def expect_sum_of(case: Sum, outputs: list[np.ndarray], arguments: tuple[Any, ...]) -> None:
+    """The result of one of the repeated calls."""
+    alpha, beta = case.coefficients or (3.0, 2.0)
+    right = alpha * arguments[0].astype(np.float64) + beta * arguments[1].astype(np.float64)
+    with about(case.title):
+        expect_close(outputs[0], right.astype(case.dtype))
 
 
 # --- my_add_backward -----------------------------------------------------------------------------------------------
