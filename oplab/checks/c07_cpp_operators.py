@@ -292,7 +292,7 @@ def refused_sums() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
 def repeated_sums(rng: np.random.Generator) -> Stress:
     """What my_add goes through."""
     calls = {case.title: (*case.arrays(rng), *case.coefficients) for case in REPEATED}
-    return Stress(calls, LARGE.arrays(rng), refused_sums())
+    return Stress(calls, LARGE.arrays(rng), refused_sums(), ("a", "b"))
 
 
 def collect_my_add(c: Collect) -> None:
@@ -339,7 +339,7 @@ def judge_my_add(v: Judge) -> None:
             ["beta", "float", 2.0],
         ]
         expect_registered(v, "c07_my_add::my_add", arguments, ["Tensor"])
-    if not v.ok or not alive(v):
+    if not v.ok or not alive(v, stress):
         return
     for name, chosen in (
         ("computes 3a + 2b in float32 and float64", VALUES),
@@ -354,7 +354,7 @@ def judge_my_add(v: Judge) -> None:
     with v.check(STEADY):
         repeated = {case.title: case for case in REPEATED}
         expect_steady(v, stress, lambda title, outputs: expect_sum_of(repeated[title], outputs, stress.calls[title]))
-    if v.value("stress: stuck"):
+    if not v.results[-1].passed:
         return
     with v.check("returns a tensor of its own"):
         for name, before in (("a", a), ("b", b)):
@@ -388,10 +388,10 @@ def unwritten(got: np.ndarray, right: np.ndarray) -> dict[str, np.ndarray]:
     return {cause: np.where(lost, np.nan, right)}
 
 
-def alive(v: Judge) -> bool:
+def alive(v: Judge, stress: Stress) -> bool:
     """Whether the operator has come so far that its results can be judged; if not, the check that says why has failed."""
     try:
-        expect_alive(v)
+        expect_alive(v, stress)
     except WrongAnswer as error:
         with v.check(STEADY):
             raise error
@@ -693,10 +693,12 @@ class Cloud:
     queries: tuple[int, ...] | None = None
     layout: str = "contiguous"
     scale: float = 0.5
+    shift: float = 0.0
 
     @property
     def title(self) -> str:
         queries = "" if self.queries is None else f", queries {list(self.queries)}"
+        queries += "" if not self.shift else f", coordinates around {self.shift:g}"
         queries += "" if self.scale == 0.5 else f", coordinates of {self.scale:.0e}"
         layout = "" if self.layout == "contiguous" else f", xyz {self.layout}"
         return f"nsample {self.nsample}, batches of {list(self.points)} points{queries}{layout}"
@@ -704,21 +706,25 @@ class Cloud:
     def arrays(self, rng: np.random.Generator) -> list[np.ndarray]:
         """xyz, offset and, where there are queries, new_xyz, new_offset.
 
-        The coordinates are small multiples of a power of two, so squared distances are exact in float32 and many are equal.
+        The coordinates are small multiples of a power of two, so squared distances are exact in float32 and many are equal. That
+        holds around a shift as well: below 2**18, float32 still has multiples of 1/64.
         """
         made = []
         for sizes in (self.points, self.queries):
             if sizes is not None:
-                made.append((rng.integers(-5, 6, size=(sum(sizes), 3)) * self.scale).astype(np.float32))
+                made.append((self.shift + rng.integers(-5, 6, size=(sum(sizes), 3)) * self.scale).astype(np.float32))
                 made.append(np.cumsum(sizes).astype(np.int64))
         return made
 
 
 ONE = [Cloud(3, (12,)), Cloud(1, (20,))]
 MANY = [Cloud(2, (6, 9, 7)), Cloud(16, (40, 25, 33)), Cloud(2, (8, 9), scale=2.0**50)]
+FAR = [Cloud(3, (14, 11), shift=1000.0), Cloud(2, (9, 12), (4, 5), shift=200_000.0)]
+LARGER = [Cloud(130, (150, 9)), Cloud(3, (40_000,), (2,), scale=0.25)]
 OTHER = [Cloud(2, (6, 5, 7), (3, 2, 4)), Cloud(3, (8, 9), (1, 6)), Cloud(2, (5, 9, 6), (4, 0, 1))]
 SHORT = [Cloud(4, (5, 1, 7)), Cloud(9, (3,)), Cloud(3, (4, 0, 2), (2, 2, 1)), Cloud(2, (0,)), Cloud(3, (0, 5))]
 TURNED = [Cloud(3, (9, 8), layout="transposed"), Cloud(2, (7, 5), (3, 3), layout="every second")]
+CLOUDS = [*ONE, *MANY, *FAR, *LARGER, *OTHER, *SHORT, *TURNED]
 
 
 SPOILT = Cloud(3, (7, 6), (4, 5))
@@ -729,6 +735,7 @@ NOT_FINITE = {
     "an infinity in xyz": (0, np.inf),
     "an infinity in new_xyz": (2, -np.inf),
 }
+UNSEEN = "a NaN in a batch that has no queries"
 # What is wrong: (which argument, what it is instead).
 MISSHAPEN: dict[str, tuple[int, np.ndarray]] = {
     "xyz without dimensions": (0, np.array(1, np.float32)),
@@ -745,10 +752,47 @@ def spoilt_clouds(rng: np.random.Generator) -> dict[str, list[np.ndarray]]:
     for title, (which, value) in NOT_FINITE.items():
         made[title] = SPOILT.arrays(rng)
         made[title][which].flat[rng.integers(made[title][which].size)] = value
+    made[UNSEEN] = Cloud(3, (7, 6), (4, 0)).arrays(rng)
+    made[UNSEEN][0].flat[rng.integers(21, 39)] = np.nan
     for title, (which, instead) in MISSHAPEN.items():
         made[title] = SPOILT.arrays(rng)
         made[title][which] = instead
     return made
+
+
+REPEATED_CLOUDS = [
+    Cloud(3, (9, 8)),
+    Cloud(2, (6, 5, 7), (3, 0, 4)),
+    Cloud(5, (3, 0, 2), (2, 2, 1)),
+    Cloud(1, (1,), scale=4.0),
+    Cloud(2, (0,)),
+    Cloud(4, (31, 2), (1, 9)),
+]
+
+
+def repeated_clouds(rng: np.random.Generator) -> Stress:
+    """What knn_query goes through."""
+    calls = {case.title: (case.nsample, *case.arrays(rng)) for case in REPEATED_CLOUDS}
+    large = Cloud(5, (1200,), (3,)).arrays(rng)
+    refused = {title: (SPOILT.nsample, *arrays) for title, arrays in spoilt_clouds(rng).items()}
+    return Stress(calls, (5, *large), refused, ("xyz", "offset", "new_xyz", "new_offset"))
+
+
+NEAR = "points whose squared distances differ and whose distances in float32 do not"
+
+
+def near_clouds(rng: np.random.Generator) -> list[np.ndarray]:
+    """One query and six points with squared distances of 16 000 001 to 16 000 008, in any order.
+
+    Those are exact in float32, but their square roots are 0.000125 apart, and float32 has steps of 0.00024 there.
+    """
+    small = np.array([[1, 0], [1, 1], [2, 0], [2, 1], [2, 2], [0, 0]])
+    order = rng.permutation(6)
+    places = [int(np.argmax(order == pair)) for pair in (0, 1)]
+    order[[min(places), max(places)]] = 1, 0  # the first two have one root: the farther of them comes first
+    small = small[order]
+    xyz = np.concatenate([np.full((6, 1), 4000), small], 1).astype(np.float32)
+    return [xyz, np.array([6]), np.zeros((1, 3), np.float32), np.array([1])]
 
 
 def collect_knn_query(c: Collect) -> None:
@@ -757,7 +801,10 @@ def collect_knn_query(c: Collect) -> None:
     operator = registered(c, "c07_knn_query", "knn_query")
     if operator is None:
         return
-    for case in (*ONE, *MANY, *OTHER, *SHORT, *TURNED):
+    stress = repeated_clouds(c.rng)
+    if not collect_ends(c, operator, stress):
+        return
+    for case in CLOUDS:
         arrays = case.arrays(c.rng)
         tensors = [torch.from_numpy(array) for array in arrays]
         for i in range(0, len(tensors), 2):
@@ -765,21 +812,27 @@ def collect_knn_query(c: Collect) -> None:
         found = c.attempt(case.title, operator, case.nsample, *tensors)
         for name, tensor in zip(("idx", "dist"), found or (), strict=False):
             c.value(f"{name}: {case.title}", tensor)
+    found = c.attempt(NEAR, operator, 4, *map(torch.from_numpy, near_clouds(c.rng)))
+    c.value(NEAR, None if found is None else found[0])
+    if not collect_stress(c, operator, stress):
+        return
     for title, arrays in spoilt_clouds(c.rng).items():
         c.value(title, c.attempt(title, operator, SPOILT.nsample, *map(torch.from_numpy, arrays)))
 
 
 def judge_knn_query(v: Judge) -> None:
-    drawn = {case.title: case.arrays(v.rng) for case in (*ONE, *MANY, *OTHER, *SHORT, *TURNED)}
+    stress = repeated_clouds(v.rng)
+    drawn = {case.title: case.arrays(v.rng) for case in CLOUDS}
+    near = near_clouds(v.rng)
     with v.check("registers c07_knn_query::knn_query with its schema"):
         arguments = [["nsample", "int", "required"], ["xyz", "Tensor", "required"], ["offset", "Tensor", "required"]]
         arguments += [["new_xyz", "Optional[Tensor]", None], ["new_offset", "Optional[Tensor]", None]]
         expect_registered(v, "c07_knn_query::knn_query", arguments, ["Tensor", "Tensor"])
-    if not v.ok:
+    if not v.ok or not alive(v, stress):
         return
     for name, chosen in (
         ("finds the nearest points of one batch", ONE),
-        ("keeps batches apart", MANY),
+        ("keeps batches apart", [*MANY, *FAR, *LARGER]),
         ("takes queries of their own", OTHER),
         ("fills up with -1 where a batch is short", SHORT),
         ("reads points of any layout", TURNED),
@@ -788,8 +841,21 @@ def judge_knn_query(v: Judge) -> None:
             for case in chosen:
                 with about(case.title):
                     expect_neighbours(v, case, *drawn[case.title])
+    with v.check(STEADY):
+        with about(NEAR):
+            right, _ = neighbours(4, *near)
+            likely = {"They are sorted by their roots: compare the squares.": neighbours(4, *near, rooted=True)[0]}
+            expect_close(result(v, NEAR), right, name="idx", likely=likely)
+        repeated = {case.title: case for case in REPEATED_CLOUDS}
+        expect_steady(
+            v,
+            stress,
+            lambda title, outputs: expect_found(repeated[title], *outputs, *stress.calls[title][1:]),
+        )
+    if not v.results[-1].passed:
+        return
     with v.check("refuses points that are not finite"):
-        for title in NOT_FINITE:
+        for title in (*NOT_FINITE, UNSEEN):
             why = "The distance to such a point has no place in any order, so the sort leaves wrong neighbours for other points too."
             expect_refused(v, title, why)
     with v.check("refuses shapes and offsets that do not fit"):
@@ -808,12 +874,16 @@ def neighbours(
     whole: bool = False,
     without_self: bool = False,
     farthest: bool = False,
+    rooted: bool = False,
+    one_step: bool = False,
+    beyond: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The nearest points by definition: all distances, sorted.
 
     Args:
-        later, whole, without_self, farthest: known mistakes: ties to the higher index, batches ignored, the query itself left
-            out, the wrong end of the order.
+        later, whole, without_self, farthest, rooted, one_step, beyond: known mistakes: ties to the higher index, batches ignored, the
+            query itself left out, the wrong end of the order, sorted by the roots in float32, one batch on at most for each query,
+            the first point of the next batch as well.
 
     Returns:
         idx int32 (m, nsample) and dist float32 (m, nsample).
@@ -821,13 +891,17 @@ def neighbours(
     queries, ends = (xyz, offset) if new_xyz is None else (new_xyz, new_offset)
     idx = np.full((len(queries), nsample), -1, np.int32)
     dist = np.zeros((len(queries), nsample), np.float32)
+    batch = 0
     for row, query in enumerate(queries.astype(np.float64)):
-        batch = min(int(np.searchsorted(ends, row, side="right")), len(offset) - 1)
+        batch = batch + (row >= ends[batch]) if one_step else int(np.searchsorted(ends, row, side="right"))
+        batch = min(batch, len(offset) - 1)
         first, last = (0, len(xyz)) if whole else (offset[batch - 1] if batch else 0, offset[batch])
-        index = np.arange(first, last)
+        index = np.arange(first, min(last + beyond, len(xyz)))
         if without_self:
             index = index[index != row]
         squares = ((xyz[index].astype(np.float64) - query) ** 2).sum(1)
+        if rooted:
+            squares = np.sqrt(squares.astype(np.float32)).astype(np.float64) ** 2
         order = np.lexsort((-index if later else index, -squares if farthest else squares))[:nsample]
         idx[row, : len(order)] = index[order]
         dist[row, : len(order)] = np.sqrt(squares[order])
@@ -839,8 +913,12 @@ def expect_neighbours(v: Judge, case: Cloud, *arrays: np.ndarray) -> None:
     error = v.error(case.title)
     if error:
         raise WrongAnswer(raised(error.message))
+    expect_found(case, result(v, f"idx: {case.title}"), result(v, f"dist: {case.title}"), *arrays)
+
+
+def expect_found(case: Cloud, got: np.ndarray, length: np.ndarray, *arrays: np.ndarray) -> None:
+    """idx and dist of one call, from its arrays."""
     idx, dist = neighbours(case.nsample, *arrays)
-    got, length = result(v, f"idx: {case.title}"), result(v, f"dist: {case.title}")
     if got.dtype != idx.dtype:
         swapped = got.dtype == dist.dtype and length.dtype == idx.dtype
         cause = "idx comes first, then dist." if swapped else "The contract says int32; new_empty takes a dtype."
@@ -865,6 +943,13 @@ def expect_neighbours(v: Judge, case: Cloud, *arrays: np.ndarray) -> None:
         "Missing neighbours are 0, which is a point; here they are -1.": np.where(idx < 0, 0, idx),
         "The farthest comes first.": np.where(idx < 0, idx, idx[:, ::-1]),
     }
+    if len(arrays[1]) > 1:
+        beyond = "The first point of the next batch is taken for one of this batch: a batch ends before offset[i]."
+        likely[beyond] = neighbours(case.nsample, *arrays, beyond=True)[0]
+        skipped = "A batch without queries is not skipped: two batches in a row may end at the same query."
+        likely[skipped] = neighbours(case.nsample, *arrays, one_step=True)[0]
+    if len(arrays[0]) > 1 << 15 and np.any(got < -1):
+        likely["There are more points here than 16 bits can count."] = got
     likely["These are the farthest points."] = neighbours(case.nsample, *arrays, farthest=True)[0]
     if len(arrays) > 2:
         by_points = neighbours(case.nsample, *arrays[:3], offset)[0]
@@ -878,9 +963,36 @@ def expect_neighbours(v: Judge, case: Cloud, *arrays: np.ndarray) -> None:
         likely["The points are those that come next in memory: the kernel takes xyz for contiguous. "] = neighbours(
             case.nsample, *only
         )[0]
+    expect_found_ties(got, idx, dist, arrays)
+    if case.shift and case.layout == "contiguous" and got.shape == idx.shape and np.any(got != idx):
+        squares = "Around such coordinates |p|² + |q|² - 2pq loses what p - q has: subtract first, then square."
+        likely = {squares: got, **{cause: known for cause, known in likely.items() if "batches" in cause}}
+    if case.nsample > 100:
+        likely = {"There are more than 100 neighbours to a point here.": got} if np.array_equal(got[:, :64], idx[:, :64]) else likely
     expect_close(got, idx, name="idx", likely=likely)
     padded = idx < 0
+    likely_dist = unwritten(length, dist)
     squared = (dist.astype(np.float64) ** 2).astype(np.float32)
     if padded.any() and length.shape == dist.shape and np.any(length[padded] != 0):
-        raise WrongAnswer(f"dist is {float(length[padded][0]):.3g} where idx is -1, expected 0.")
-    expect_close(length, dist, name="dist", likely={"The distances are squared.": squared})
+        kept = " It is never written: the grader fills new tensors with NaN." if np.isnan(length[padded]).all() else ""
+        raise WrongAnswer(f"dist is {float(length[padded][0]):.3g} where idx is -1, expected 0.{kept}")
+    expect_close(length, dist, name="dist", likely={"The distances are squared.": squared, **likely_dist})
+
+
+def expect_found_ties(got: np.ndarray, idx: np.ndarray, dist: np.ndarray, arrays: tuple[np.ndarray, ...]) -> None:
+    """Raise what is wrong where the neighbours are as near as they have to be, and not the right ones among equals."""
+    if got.shape != idx.shape or np.array_equal(got, idx) or np.any((got < 0) != (idx < 0)) or np.any(got >= len(arrays[0])):
+        return
+    if np.array_equal(got, neighbours(idx.shape[1], *arrays, later=True)[0]):
+        return  # has a sentence of its own
+    queries = arrays[2] if len(arrays) > 2 else arrays[0]
+    gaps = arrays[0].astype(np.float64)[got] - queries.astype(np.float64)[:, None]
+    reached = np.where(got < 0, 0, np.sqrt((gaps**2).sum(2)))
+    batches = [np.searchsorted(arrays[1], np.where(rows < 0, 0, rows), side="right") for rows in (got, idx)]
+    if np.array_equal(*batches) and np.array_equal(reached.astype(np.float32), dist):
+        row = int(np.argmax((got != idx).any(1)))
+        column = int(np.argmax(got[row] != idx[row]))
+        raise WrongAnswer(
+            f"idx[{row}, {column}] is {got[row, column]}, expected {idx[row, column]}. Both points are equally near: of those the lower "
+            "index comes first."
+        )

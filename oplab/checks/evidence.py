@@ -208,6 +208,10 @@ class Evidence:
         self._items = _items(self._read("evidence.json", MAX_JSON))
         self._arrays: dict[str, np.ndarray] | None = None
 
+    def has(self, name: str) -> bool:
+        """Whether anything is recorded under ``name``."""
+        return name in self._items
+
     def error(self, name: str) -> RecordedError | None:
         """The exception recorded under ``name``, or None."""
         item = self._items.get(name, {})

@@ -50,7 +50,7 @@ class _Pages:
         for name, value in arrays.items():
             given = np.asarray(value)
             room = -(-given.nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
-            if not room:
+            if room <= mmap.PAGESIZE:  # would only take turns with those that count
                 self.copies[name] = given
                 continue
             pages = mmap.mmap(-1, room)
@@ -80,14 +80,14 @@ class _Pages:
 
 @contextmanager
 def interrupted(
-    arrays: Mapping[str, Any], meanwhile: Callable[[], object], most: int = 12, patience: float = 0.25
+    arrays: Mapping[str, Any], meanwhile: Callable[[], object], most: int = 40, patience: float = 0.25
 ) -> Iterator[dict[str, np.ndarray]]:
     """Copies of arrays; while the block reads them, ``meanwhile`` is called in a second thread, again and again.
 
     Where the system is not Linux on 64 bits, nothing is interrupted.
 
     Args:
-        arrays: inputs by name; one that is larger than a page (4 KiB) is stopped at in its middle.
+        arrays: inputs by name; those that are larger than a page (4 KiB) are stopped at in their middle.
         meanwhile: a call on other inputs. What it raises is lost; what it returns is its own affair.
         most: the number of interruptions. Then, and when ``meanwhile`` takes longer than ``patience`` seconds, the rest is read
             without any: a kernel may hold a lock.

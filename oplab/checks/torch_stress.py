@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -41,12 +41,14 @@ class Stress:
         calls: arguments by title, of several sizes.
         large: arguments whose arrays are larger than a page, to be stopped at in the middle.
         refused: arguments that the operator has to refuse.
+        names: of the arguments that are arrays, for messages.
         without: parts (:data:`PARTS`) that are left out, each with its reason.
     """
 
     calls: Mapping[str, Arguments]
     large: Arguments
     refused: Mapping[str, Arguments]
+    names: Sequence[str]
     without: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -61,7 +63,7 @@ def collect_ends(c: Collect, operator: Callable[..., Any], stress: Stress) -> bo
     import torch
 
     torch.use_deterministic_algorithms(True, warn_only=True)
-    found = "" if "memory" in stress.without else _at_the_ends(operator, stress)
+    found = "" if "memory" in stress.without else _in_a_child(lambda tell: _run_guarded(operator, stress, tell))
     c.value("stress: memory", found)
     return not found
 
@@ -70,7 +72,7 @@ def collect_stress(c: Collect, operator: Callable[..., Any], stress: Stress) -> 
     """Run the other parts; their results are evidence.
 
     Returns:
-        False where a call does not end: then nothing may be called any more.
+        False where a call ends the process or does not return: then nothing may be called any more.
     """
     calls, refused = list(stress.calls.values()), list(stress.refused.values())
     parts: dict[str, Callable[[], None]] = {
@@ -82,6 +84,11 @@ def collect_stress(c: Collect, operator: Callable[..., Any], stress: Stress) -> 
     }
     # An operator may keep a lock when it throws: the next call then waits for ever, and so would this thread.
     for part in [name for name in parts if name not in stress.without]:
+        if part == "threads":
+            ended = _in_a_child(lambda tell: _run_threads(operator, stress, tell))
+            c.value("stress: ended by threads", ended)
+            if ended:
+                return False
         runner = threading.Thread(target=c.attempt, args=(f"stress: {part} ended", parts[part]), daemon=True)
         runner.start()
         runner.join(PATIENCE)
@@ -148,6 +155,16 @@ def _threads(c: Collect, operator: Callable[..., Any], calls: Sequence[Arguments
         c.value(f"stress: threads {number}", [results[number] for results in found])
 
 
+def _run_threads(operator: Callable[..., Any], stress: Stress, tell: Callable[[str], None]) -> None:
+    """Both parts with threads, in a process that they may end."""
+    tell("Several threads call the operator at once.")
+    nowhere: Any = SimpleNamespace(value=lambda name, value: None)
+    calls = list(stress.calls.values())
+    _threads(nowhere, operator, calls)
+    if "midway" not in stress.without:
+        _midway(nowhere, operator, stress.large, calls)
+
+
 def _midway(c: Collect, operator: Callable[..., Any], large: Arguments, calls: Sequence[Arguments]) -> None:
     """A call that stops in the middle of its inputs, where a second thread makes another call."""
     c.value("stress: undisturbed", _outputs(operator(*_tensors(large))))
@@ -208,10 +225,11 @@ class _Mallinfo2(ctypes.Structure):
     )
 
 
-def _at_the_ends(operator: Callable[..., Any], stress: Stress) -> str:
-    """Where a call leaves its memory or ends the process, as ``title: sentence``, or an empty text.
+def _in_a_child(work: Callable[[Callable[[str], None]], None]) -> str:
+    """What work said last before it ended its process, and how it ended; an empty text where it has not.
 
-    Every input ends at an inaccessible page, then begins after one; so do the tensors that the operator makes.
+    Args:
+        work: is called in a fork, with a function that notes a sentence.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -221,7 +239,7 @@ def _at_the_ends(operator: Callable[..., Any], stress: Stress) -> str:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(ALARM)
-            _run_guarded(operator, stress, writing)
+            work(lambda sentence: os.write(writing, f"{sentence}\n".encode()) and None)
         finally:
             os._exit(0)
     os.close(writing)
@@ -237,13 +255,11 @@ def _at_the_ends(operator: Callable[..., Any], stress: Stress) -> str:
     return f"{said[-1]} The process ends with {signal.Signals(os.WTERMSIG(status)).name}."
 
 
-def _run_guarded(operator: Callable[..., Any], stress: Stress, writing: int) -> None:
+def _run_guarded(operator: Callable[..., Any], stress: Stress, tell: Callable[[str], None]) -> None:
+    """Call the operator with every tensor, also those that it makes, between inaccessible pages; then the calls to refuse."""
     import torch
 
     known: dict[str, np.ndarray] = {}
-
-    def tell(sentence: str) -> None:
-        os.write(writing, f"{sentence}\n".encode())
 
     def on_fault(address: int) -> None:
         tell(_near(address, known))
@@ -330,13 +346,17 @@ def expect_steady(v: Evidence, stress: Stress, expect: Callable[[str, list[np.nd
     """
     parts = [part for part in PARTS if part not in stress.without]
     _expect_ended(v, parts)
-    _expect_returned(v)
+    if not v.has("stress: first"):
+        _expect_returned(v)
     titles = list(stress.calls)
     first = [_arrays(entry) for entry in v.value("stress: first")]
     for title, outputs in zip(titles, first, strict=True):
         expect(title, outputs)
     if "again" in parts:
-        _expect_again(v, stress, titles, first)
+        _expect_again(v, titles, first)
+    if "threads" in parts and v.has("stress: ended by threads") and v.value("stress: ended by threads"):
+        raise WrongAnswer(f"{v.value('stress: ended by threads')} {_SHARED}")
+    _expect_returned(v)
     if "threads" in parts:
         for number, title in enumerate(titles):
             for outputs in v.value(f"stress: threads {number}"):
@@ -378,15 +398,17 @@ _SHARED = (
 )
 
 
-def expect_alive(v: Evidence) -> None:
-    """Raise what :func:`collect_ends` has found, before other checks miss their evidence.
+def expect_alive(v: Evidence, stress: Stress) -> None:
+    """Raise what :func:`collect_ends` has found, before other checks miss their evidence, and what makes every result wrong.
 
     Raises:
-        WrongAnswer: the operator uses memory that is not its own, or ends the process.
+        WrongAnswer: the operator uses memory that is not its own, ends the process, or changes its inputs.
     """
     found = v.value("stress: memory")
     if found:
         raise WrongAnswer(f"{found}{_ENDS if 'It reads' in found else ''}")
+    if v.has("stress: inputs"):
+        _expect_inputs_kept(v, stress)
 
 
 def _expect_ended(v: Evidence, parts: Sequence[str]) -> None:
@@ -411,14 +433,17 @@ _WHEN = {
 }
 
 
-def _expect_again(v: Evidence, stress: Stress, titles: Sequence[str], first: Sequence[list[np.ndarray]]) -> None:
+def _expect_inputs_kept(v: Evidence, stress: Stress) -> None:
     given = [[entry for entry in call if isinstance(entry, np.ndarray)] for call in stress.calls.values()]
-    for title, before, after in zip(titles, given, v.value("stress: inputs"), strict=True):
-        for place, (mine, theirs) in enumerate(zip(before, _arrays(after), strict=True)):
+    for title, before, after in zip(stress.calls, given, v.value("stress: inputs"), strict=True):
+        for name, mine, theirs in zip(stress.names, before, _arrays(after), strict=False):
             if mine.tobytes() != theirs.tobytes():
                 raise WrongAnswer(
-                    f"{title}: the tensor argument {place + 1} has other values after the call. A kernel only reads its inputs."
+                    f"{title}: {name} has other values after the call: a kernel reads its inputs and writes to a new tensor."
                 )
+
+
+def _expect_again(v: Evidence, titles: Sequence[str], first: Sequence[list[np.ndarray]]) -> None:
     for number, title in enumerate(titles):
         again = f"{title}, once more after calls of other sizes"
         _expect_same(_arrays(v.value(f"stress: again {number}")), first[number], again, "Something is left over from another call.")
