@@ -474,11 +474,24 @@ FAKED += [Faked((2, 5, 3), "float64", strides=(30, 6, 2))]
 SLOPES = [
     Sum((3, 4), "float64"),
     Sum((5,), coefficients=(-0.5, 4.0)),
-    Sum((4, 5), "float64", ("transposed", "contiguous"), (0.25, -3.0)),
+    Sum((4, 5), "float64", ("transposed", "contiguous"), (0.1, -0.7)),
     Sum((0, 2), coefficients=(2.0, 1.0)),
 ]
 
 
+# Two tensors without data for which the fake has to raise an error, as the kernel does: shapes and dtypes.
+UNFAKED = {
+    "a [2, 3] and b [3, 2]": ((2, 3), (3, 2), "float32"),
+    "a [2, 3] and b [2, 4]": ((2, 3), (2, 4), "float32"),
+    "a [2, 3] and b [2, 3, 1]": ((2, 3), (2, 3, 1), "float32"),
+    "a [3] and b []": ((3,), (), "float32"),
+    "a [3, 4] and b [4]": ((3, 4), (4,), "float32"),
+    "a [3, 4] and b [3, 1]": ((3, 4), (3, 1), "float32"),
+    "a float32 and b float64": ((3, 4), (3, 4), "float64"),
+}
+TWICE = "two operators are called, then their gradients"
+TWICE_NUMBERS = [(0.1, -0.7), (1.3, 0.4)]
+ALONE = {"a": "only a wants a gradient", "b": "only b wants a gradient"}
 DATA = "the export with a size that is data"
 
 
@@ -518,9 +531,10 @@ def collect_my_add_backward(c: Collect) -> None:
             shared = y.untyped_storage()._cdata == a.untyped_storage()._cdata
             y = [list(y.shape), list(y.stride()), str(y.dtype), str(y.device), shared]
         c.value(case.title, y)
-    with FakeTensorMode():
-        y = c.attempt("two shapes", operator, torch.empty(2, 3), torch.empty(3, 2))
-    c.value("two shapes", list(y.shape) if isinstance(y, torch.Tensor) else None)
+    for title, (first, second, dtype) in UNFAKED.items():
+        with FakeTensorMode():
+            y = c.attempt(title, operator, torch.empty(first), torch.empty(second, dtype=getattr(torch, dtype)))
+        c.value(title, describe(y) if isinstance(y, torch.Tensor) else None)
 
     class Model(torch.nn.Module):
         def forward(self, a, b):
@@ -546,12 +560,32 @@ def collect_my_add_backward(c: Collect) -> None:
     c.attempt("another name", c.function("my_add_backward"), "c07_other::my_add")
     with FakeTensorMode():
         c.attempt("its fake", torch.ops.c07_other.my_add, torch.empty(2), torch.empty(2))
+    other.impl("my_add", lambda a, b, alpha=3.0, beta=2.0: alpha * a + beta * b, "CPU")
+
+    def gradients_later(arrays: list[np.ndarray]) -> list[torch.Tensor | None]:
+        """The gradients of a call of each operator, after both, and those of the first once more."""
+        a, b, weight = (torch.from_numpy(array.copy()).requires_grad_() for array in arrays)
+        operators = (operator, torch.ops.c07_other.my_add)
+        results = [called(a, b, *pair) for called, pair in zip(operators, TWICE_NUMBERS, strict=True)]
+        found = [torch.autograd.grad(results[place], (a, b), weight, retain_graph=True) for place in (0, 1, 0)]
+        return [entry for pair in found for entry in pair]
+
+    def gradient_alone(name: str, arrays: list[np.ndarray]) -> torch.Tensor:
+        a, b, weight = (torch.from_numpy(array.copy()) for array in arrays)
+        asked = {"a": a, "b": b}[name].requires_grad_()
+        return torch.autograd.grad(operator(a, b, *TWICE_NUMBERS[0]), asked, weight)[0]
+
+    arrays = [c.rng.normal(size=(3, 2)) for _ in range(3)]
+    c.value(TWICE, c.attempt(TWICE, gradients_later, arrays))
+    for name, title in ALONE.items():
+        c.value(title, c.attempt(title, gradient_alone, name, arrays))
 
 
 def judge_my_add_backward(v: Judge) -> None:
     slopes = [(case, case.arrays(v.rng) and v.rng.normal(size=case.shape).astype(case.dtype)) for case in SLOPES]
     Sum((3, 4)).arrays(v.rng)
     a, b = (array.astype(np.float64) for array in Sum((6, 4)).arrays(v.rng))
+    *_, later = (v.rng.normal(size=(3, 2)) for _ in range(3))
     with v.check("the fake promises what the kernel returns"):
         for case in FAKED:
             expect_fake(v, case)
@@ -562,11 +596,12 @@ def judge_my_add_backward(v: Judge) -> None:
                 f"my_add_backward('c07_other::my_add') did not serve that operator: {said}. The operator's name is the argument."
             )
     with v.check("the fake refuses two shapes"):
-        if v.error("two shapes") is None:
-            raise WrongAnswer(
-                f"For a [2, 3] and b [3, 2] the fake promises {v.value('two shapes')}; the kernel raises an error. A model would be "
-                "exported that cannot run. torch._check(condition, lambda: message) says it."
-            )
+        for title in UNFAKED:
+            if v.error(title) is None:
+                raise WrongAnswer(
+                    f"For {title} the fake promises {v.value(title) or 'nothing'}; the kernel raises an error. A model would be "
+                    "exported that cannot run. torch._check(condition, lambda: message) says it."
+                )
     with v.check("a model with a dynamic size can be exported"):
         explain_fake(v, "the export")
         expect_close(
@@ -581,6 +616,7 @@ def judge_my_add_backward(v: Judge) -> None:
         for case, weight in slopes:
             with about(case.title):
                 expect_gradients(v, case, weight)
+        expect_gradients_apart(v, later)
 
 
 def expect_no_guard(v: Judge, title: str) -> None:
@@ -668,6 +704,7 @@ def expect_gradients(v: Judge, case: Sum, weight: np.ndarray) -> None:
             "3 and 2 are the defaults: this call had other coefficients.": fixed * weight,
             "The incoming gradient is not used: this is right for a sum only.": np.full_like(weight, factor),
             "The incoming gradient is passed on as it is, without the factor.": weight,
+            "The factor has passed through float32; a float of a schema is a double.": float(np.float32(factor)) * weight,
             "Both factors were applied: the incoming gradient was changed in place by the first.": alpha
             * beta
             * weight,
@@ -679,6 +716,32 @@ def expect_gradients(v: Judge, case: Sum, weight: np.ndarray) -> None:
         raise WrongAnswer(
             "the incoming gradient has other values after backward(): it belongs to the caller. Write `alpha * grad`, not `grad *=`."
         )
+
+
+def expect_gradients_apart(v: Judge, weight: np.ndarray) -> None:
+    """Gradients that are asked for after calls of two operators, and those of one input alone."""
+    titles = ["oplab::my_add", "c07_other::my_add", "oplab::my_add, once more"]
+    for name, title in ALONE.items():
+        if v.error(title):
+            raise WrongAnswer(f"{title}: {v.error(title).message} ctx.needs_input_grad tells which inputs want one.")
+        right = TWICE_NUMBERS[0]["ab".index(name)] * weight
+        expect_close(v.array(title), right, name=f"{title}: the gradient of {name}")
+    if v.error(TWICE):
+        raise WrongAnswer(
+            f"{TWICE}: {v.error(TWICE).message} backward may run again for one call (retain_graph=True): leave what is in ctx as it is."
+        )
+    found = v.value(TWICE)
+    if type(found) is not list or len(found) != 6 or not all(type(entry) is np.ndarray for entry in found):
+        raise WrongAnswer(f"{TWICE}: expected six gradients, one is missing.")
+    for number, got in enumerate(found):
+        call, place = (0, 1, 0)[number // 2], number % 2
+        likely = {
+            "These are the coefficients of the other call: what belongs to one call is kept in ctx.": (
+                TWICE_NUMBERS[1 - call][place] * weight
+            )
+        }
+        name = f"{TWICE}: {titles[number // 2]}, the gradient of {'ab'[place]}"
+        expect_close(got, TWICE_NUMBERS[call][place] * weight, name=name, likely=likely)
 
 
 # --- knn_query -----------------------------------------------------------------------------------------------------
