@@ -979,6 +979,9 @@ def expect_neighbours(v: Judge, case: Cloud, *arrays: np.ndarray) -> None:
     expect_found(case, result(v, f"idx: {case.title}"), result(v, f"dist: {case.title}"), *arrays)
 
 
+EXPANDED = "Around such coordinates |p|² + |q|² - 2pq loses what p - q has: subtract first, then square."
+
+
 def expect_found(case: Cloud, got: np.ndarray, length: np.ndarray, *arrays: np.ndarray) -> None:
     """idx and dist of one call, from its arrays."""
     idx, dist = neighbours(case.nsample, *arrays)
@@ -1028,13 +1031,14 @@ def expect_found(case: Cloud, got: np.ndarray, length: np.ndarray, *arrays: np.n
         )[0]
     expect_found_ties(got, idx, dist, arrays)
     if case.shift and case.layout == "contiguous" and got.shape == idx.shape and np.any(got != idx):
-        squares = "Around such coordinates |p|² + |q|² - 2pq loses what p - q has: subtract first, then square."
-        likely = {squares: got, **{cause: known for cause, known in likely.items() if "batches" in cause}}
+        likely = {EXPANDED: got, **{cause: known for cause, known in likely.items() if "batches" in cause}}
     if case.nsample > 100:
         likely = {"There are more than 100 neighbours to a point here.": got} if np.array_equal(got[:, :64], idx[:, :64]) else likely
     expect_close(got, idx, name="idx", likely=likely)
     padded = idx < 0
     likely_dist = unwritten(length, dist)
+    if case.shift and case.layout == "contiguous" and length.shape == dist.shape:
+        likely_dist = {EXPANDED: length}
     squared = (dist.astype(np.float64) ** 2).astype(np.float32)
     if padded.any() and length.shape == dist.shape and np.any(length[padded] != 0):
         kept = " It is never written: the grader fills new tensors with NaN." if np.isnan(length[padded]).all() else ""
