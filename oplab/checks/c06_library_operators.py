@@ -59,7 +59,9 @@ def expect_only(v: Judge, name: str) -> None:
     """Demand that nothing else was registered: a mapping changes every export of the process."""
     others = [str(entry) for entry in v.value("registered") if not str(entry).startswith(f"{name} ")]
     if others and len(others) < len(v.value("registered")):
-        raise WrongAnswer(f"{others[0]} is registered, too: it changes every later export in this process. Register {name} only.")
+        raise WrongAnswer(
+            f"{others[0]} is registered, too: it changes every later export in this process. Register {name} only."
+        )
 
 
 def expect_declared(model: onnx.ModelProto, index: int, dtype: str, sizes: Sequence[int | str | None]) -> None:
@@ -87,8 +89,8 @@ def expect_declared(model: onnx.ModelProto, index: int, dtype: str, sizes: Seque
     if not fits:
         shown = ", ".join("?" if size is None else str(size) for size in sizes)
         raise WrongAnswer(
-            f"The graph declares {name} as {found}, and its sizes are [{shown}]. Without setType they stay open; x.type() is the type of x, "
-            "with its sizes."
+            f"The graph declares {name} as {found}, and its sizes are [{shown}]. Without setType they stay open; x.type() is the type of "
+            "x, with its sizes."
         )
 
 
@@ -266,7 +268,10 @@ def two_layers(rng: np.random.Generator) -> tuple[list[Window], dict[str, np.nda
     for place in range(2):
         window, tensors, _ = draw(rng, LAYER, windows[0] if windows else None)
         windows.append(window)
-        feeds |= {name if name == "x" else f"{name}{place}": tensors[name] for name in ("x", "weight", "offset", "mask", "bias")}
+        feeds |= {
+            name if name == "x" else f"{name}{place}": tensors[name]
+            for name in ("x", "weight", "offset", "mask", "bias")
+        }
     return windows, feeds
 
 
@@ -614,8 +619,13 @@ def judge_grid(v: Judge) -> None:
             likely = {cause: voxels(pos, size, None, end)}
             expect_close(first, voxels(pos, size, fixed, end), name="the first grid", likely=likely)
             cause = "The second grid ends where its points do, and not at the end that it is given."
-            likely = {cause: voxels(other, size), "The second grid has the start of the first.": voxels(other, size, fixed, end + 0.5)}
-            expect_close(second, voxels(other, size, None, end + np.float32(0.5)), name="the second grid", likely=likely)
+            likely = {
+                cause: voxels(other, size),
+                "The second grid has the start of the first.": voxels(other, size, fixed, end + 0.5),
+            }
+            expect_close(
+                second, voxels(other, size, None, end + np.float32(0.5)), name="the second grid", likely=likely
+            )
 
 
 def expect_two_grids(v: Judge) -> onnx.ModelProto:
@@ -656,7 +666,9 @@ def expect_grid_inputs(model: onnx.ModelProto, case: Points) -> None:
     makers = {output: node.op_type for node in model.graph.node for output in node.output if node.op_type != "Constant"}
     made = [name for name in inputs if name in makers and name not in case.names]
     if made:
-        cause = f" {made[0]} is made by the node {makers[made[0]]}: pass on the values that the symbolic function is given."
+        cause = (
+            f" {made[0]} is made by the node {makers[made[0]]}: pass on the values that the symbolic function is given."
+        )
     elif baked:
         cause = f" {baked[0]} is missing. A missing input was baked into the graph as a constant."
     elif len(inputs) > 2 and "" in expected and inputs == [name for name in expected if name]:
@@ -783,10 +795,14 @@ def judge_foo(v: Judge) -> None:
     with v.check("for opset 13 and version 2 of the domain oplab"):
         for (title, model), shape in zip(models.items(), FOO_SHAPES, strict=True):
             with about(title):
-                expect_declared(model, 0, "float32", ["?" if is_named(model, axis) else n for axis, n in enumerate(shape)])
+                expect_declared(
+                    model, 0, "float32", ["?" if is_named(model, axis) else n for axis, n in enumerate(shape)]
+                )
                 if v.value(f"{title}: kept") != [True, True]:
                     what = "the example inputs have" if not v.value(f"{title}: kept")[0] else "module.training has"
-                    raise WrongAnswer(f"{what} other values after the call: an export leaves the module and its inputs as they are.")
+                    raise WrongAnswer(
+                        f"{what} other values after the call: an export leaves the module and its inputs as they are."
+                    )
                 graphs.expect_opset(model, 13)
                 if graphs.opset(model, "oplab") != 2:
                     raise WrongAnswer(

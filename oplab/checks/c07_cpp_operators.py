@@ -371,7 +371,7 @@ def judge_my_add(v: Judge) -> None:
                 expect_close(result(v, f"equal to {name}"), expected)
                 if v.value(f"shared with {name}"):
                     raise WrongAnswer(
-                        f"the result shares its memory with an input: where it equals an input, it is that input. Whoever changes the one "
+                        "the result shares its memory with an input: where it equals an input, it is that input. Whoever changes the one "
                         "changes the other, and torch.compile relies on the schema, which says nothing of it."
                     )
     with v.check("refuses what it cannot compute"):
@@ -704,7 +704,8 @@ def expect_gradients(v: Judge, case: Sum, weight: np.ndarray) -> None:
             "3 and 2 are the defaults: this call had other coefficients.": fixed * weight,
             "The incoming gradient is not used: this is right for a sum only.": np.full_like(weight, factor),
             "The incoming gradient is passed on as it is, without the factor.": weight,
-            "The factor has passed through float32; a float of a schema is a double.": float(np.float32(factor)) * weight,
+            "The factor has passed through float32; a float of a schema is a double.": float(np.float32(factor))
+            * weight,
             "Both factors were applied: the incoming gradient was changed in place by the first.": alpha
             * beta
             * weight,
@@ -1033,7 +1034,11 @@ def expect_found(case: Cloud, got: np.ndarray, length: np.ndarray, *arrays: np.n
     if case.shift and case.layout == "contiguous" and got.shape == idx.shape and np.any(got != idx):
         likely = {EXPANDED: got, **{cause: known for cause, known in likely.items() if "batches" in cause}}
     if case.nsample > 100:
-        likely = {"There are more than 100 neighbours to a point here.": got} if np.array_equal(got[:, :64], idx[:, :64]) else likely
+        likely = (
+            {"There are more than 100 neighbours to a point here.": got}
+            if np.array_equal(got[:, :64], idx[:, :64])
+            else likely
+        )
     expect_close(got, idx, name="idx", likely=likely)
     padded = idx < 0
     likely_dist = unwritten(length, dist)
@@ -1048,7 +1053,12 @@ def expect_found(case: Cloud, got: np.ndarray, length: np.ndarray, *arrays: np.n
 
 def expect_found_ties(got: np.ndarray, idx: np.ndarray, dist: np.ndarray, arrays: tuple[np.ndarray, ...]) -> None:
     """Raise what is wrong where the neighbours are as near as they have to be, and not the right ones among equals."""
-    if got.shape != idx.shape or np.array_equal(got, idx) or np.any((got < 0) != (idx < 0)) or np.any(got >= len(arrays[0])):
+    if (
+        got.shape != idx.shape
+        or np.array_equal(got, idx)
+        or np.any((got < 0) != (idx < 0))
+        or np.any(got >= len(arrays[0]))
+    ):
         return
     if np.array_equal(got, neighbours(idx.shape[1], *arrays, later=True)[0]):
         return  # has a sentence of its own

@@ -325,7 +325,9 @@ def judge_my_add_function(v: Judge) -> None:
         if v.error(KEPT) is None:
             for name, before, after in zip("ab", arrays, returned(v, KEPT, 2), strict=False):
                 if not np.array_equal(before, after):
-                    raise WrongAnswer(f"{name} has other values after apply: forward makes a new tensor and leaves its inputs.")
+                    raise WrongAnswer(
+                        f"{name} has other values after apply: forward makes a new tensor and leaves its inputs."
+                    )
         for case, (alpha, beta), (a, b, _) in drawn:
             (got,) = returned(v, f"forward of {case.title(alpha, beta)}", 1)
             likely = {
@@ -454,7 +456,9 @@ def expect_chain(model: onnx.ModelProto, numbers: list[tuple[float, float]]) -> 
         try:
             expect_attributes(node, wanted)
         except WrongAnswer as error:
-            all_one = " Every node has the numbers of one call: symbolic is given those of its own." * (len(set(written)) == 1)
+            all_one = " Every node has the numbers of one call: symbolic is given those of its own." * (
+                len(set(written)) == 1
+            )
             raise WrongAnswer(f"node {place + 1}: {error}{all_one}") from None
         before = "a" if not place else found[place - 1].output[0]
         if list(node.input) != [before, "b"]:
@@ -574,9 +578,8 @@ def judge_dynamic_resize_plugin(v: Judge) -> None:
         v.rng.uniform(size=EXPORTED_AT)
     pairs_of_two, brights = two_images(v.rng), bright(v.rng)
     with v.check("gives torch.ops.oplab.dynamic_resize in PyTorch"):
-        for name, before, after in zip(
-            ("x", "scales"), (brights[0], scales_of(FACTORS[0])), returned(v, "the inputs after a call", 2) if v.error(BRIGHT) is None else (), strict=False
-        ):
+        kept = returned(v, "the inputs after a call", 2) if v.error(BRIGHT) is None else []
+        for name, before, after in zip(("x", "scales"), (brights[0], scales_of(FACTORS[0])), kept, strict=False):
             if not np.array_equal(before, after):
                 raise WrongAnswer(f"{name} has other values after apply: forward leaves its inputs as they are.")
         for number, x, pairs in eager:
@@ -587,10 +590,16 @@ def judge_dynamic_resize_plugin(v: Judge) -> None:
                     expect_resized(got, x, pair_of)
         for title, x in zip((BRIGHT, f"{BRIGHT}, other values"), brights, strict=True):
             (got,) = returned(v, title, 1)
-            stale = {"This is the result of the call before: it was kept, for the same shape.": bicubic_by_hand(brights[0], FACTORS[0])}
+            stale = {
+                "This is the result of the call before: it was kept, for the same shape.": bicubic_by_hand(
+                    brights[0], FACTORS[0]
+                )
+            }
             cut = bicubic_by_hand(x, FACTORS[0])
             for low, high in ((0, 1), (0, 255)):
-                stale[f"Values below {low} and above {high} are cut off: bicubic overshoots, and nothing bounds x."] = cut.clip(low, high)
+                stale[f"Values below {low} and above {high} are cut off: bicubic overshoots, and nothing bounds x."] = (
+                    cut.clip(low, high)
+                )
             with about(title):
                 expect_resized(got, x, FACTORS[0], more=stale)
     if not v.ok:
@@ -622,7 +631,9 @@ def judge_dynamic_resize_plugin(v: Judge) -> None:
                 try:
                     expect_declared(two, index, "FLOAT", [*shape[:2], None, None])
                 except WrongAnswer as error:
-                    raise WrongAnswer(f"{error} The type of a node is that of its own call: it comes from x.type().") from None
+                    raise WrongAnswer(
+                        f"{error} The type of a node is that of its own call: it comes from x.type()."
+                    ) from None
         for case in RESIZED[2:]:
             with about(case.title):
                 models[case.title] = model = exported(v, case.title, ["x", "scales"], case.opset, ["out"])
@@ -675,9 +686,10 @@ def expect_resized(
     if got.shape != right.shape and got.ndim == 4:
         cause = ""
         whole = [n * float(np.float32(factor)) for n, factor in zip(x.shape[2:], pair_of, strict=True)]
+        turned = [int(np.float32(n) * np.float32(factor)) for n, factor in zip(x.shape[2:], pair_of[::-1], strict=True)]
         if not behind and list(got.shape[2:]) == [int(np.floor(size)) for size in whole]:
             cause = " The sizes are those of torch.nn.functional.interpolate: it multiplies in float64, ONNX and dynamic_resize in float32."
-        elif not behind and list(got.shape[2:]) == [int(np.float32(n) * np.float32(f)) for n, f in zip(x.shape[2:], pair_of[::-1], strict=True)]:
+        elif not behind and list(got.shape[2:]) == turned:
             cause = " The factors of height and width are swapped: scales has them in the order of the axes."
         elif "half" in behind:
             cause = " The height of the example stands in the graph as a number."
@@ -817,7 +829,10 @@ def collect_knn_plugin(c: Collect) -> None:
 
         for index, counts in enumerate(CLOUDS[:2]):
             arrays = cloud(c.rng, case, *counts, SHIFTS[index])
-            title, tensors = f"{case.call}, cloud {index + 1}", [torch.from_numpy(value.copy()) for value in arrays.values()]
+            title, tensors = (
+                f"{case.call}, cloud {index + 1}",
+                [torch.from_numpy(value.copy()) for value in arrays.values()],
+            )
             c.value(title, c.attempt(title, query, *tensors))
             c.value(f"{title}: inputs afterwards", tensors)
         inputs = {name: torch.from_numpy(value) for name, value in cloud(c.rng, case, *EXAMPLE).items()}
@@ -838,7 +853,9 @@ def collect_knn_plugin(c: Collect) -> None:
 def judge_knn_plugin(v: Judge) -> None:
     drawn = []
     for case in QUERIES:
-        drawn.append((case, [cloud(v.rng, case, *counts, shift) for counts, shift in zip(CLOUDS, SHIFTS, strict=False)]))
+        drawn.append(
+            (case, [cloud(v.rng, case, *counts, shift) for counts, shift in zip(CLOUDS, SHIFTS, strict=False)])
+        )
         cloud(v.rng, case, *EXAMPLE)
     arrays_of_both = cloud(v.rng, QUERIES[1], *BOTH_COUNTS)
     with v.check("gives torch.ops.oplab.knn_query in PyTorch"):
@@ -848,7 +865,9 @@ def judge_knn_plugin(v: Judge) -> None:
                 after = returned(v, f"{case.call}, cloud {index + 1}: inputs afterwards", len(arrays))
                 for name, before, now in zip(arrays, arrays.values(), after, strict=True):
                     if not np.array_equal(before, now):
-                        raise WrongAnswer(f"{case.call}: {name} has other values after apply: forward leaves its inputs as they are.")
+                        raise WrongAnswer(
+                            f"{case.call}: {name} has other values after apply: forward leaves its inputs as they are."
+                        )
                 with about(f"{case.call}, coordinates around {SHIFTS[index]}" if SHIFTS[index] else case.call):
                     expect_neighbours(idx, dist, case, arrays)
     if not v.ok:
@@ -921,7 +940,9 @@ def expect_rows(model: onnx.ModelProto, index: int, rows: int, nsample: int) -> 
             "that asks."
         )
     if found is None or found[1:] != [nsample]:
-        raise WrongAnswer(f"The graph declares {model.graph.output[index].name} as {found}, expected [{rows}, {nsample}].")
+        raise WrongAnswer(
+            f"The graph declares {model.graph.output[index].name} as {found}, expected [{rows}, {nsample}]."
+        )
 
 
 def exported_query(v: Judge, case: Query) -> onnx.ModelProto:

@@ -1,7 +1,8 @@
-"""What a C++ operator of PyTorch goes through apart from single calls: other calls before, after and meanwhile, errors, and the ends of memory.
+"""What a C++ operator of PyTorch goes through apart from single calls: calls before, after and meanwhile, errors, the ends of memory.
 
-:func:`collect_ends` and :func:`collect_stress` run all parts, :func:`expect_alive` and :func:`expect_steady` judge them. An exercise that cannot have one of them leaves it out with a
-reason. Results are compared bit for bit with those of the first calls, one after the other, whose values the exercise judges itself.
+:func:`collect_ends` and :func:`collect_stress` run all parts, :func:`expect_alive` and :func:`expect_steady` judge them. An exercise
+that cannot have one of them leaves it out with a reason. Results are compared bit for bit with those of the first calls, one after
+the other, whose values the exercise judges itself.
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ PARTS = ("again", "threads", "midway", "refused", "memory", "leak")
 THREADS, ROUNDS = 4, 3
 WARM, COUNTED = 200, 1000  # calls before memory is measured, and calls that must not need more of it
 LEAST_LEAK = 32  # bytes for each call: malloc gives nothing smaller than 24 bytes, and torch's own caches need less than one of these
-PATIENCE = 5.0  # seconds: a call takes less than a thousandth of one
-ALARM = 8  # seconds, for all calls of a process
+PATIENCE = 15  # seconds for one part, which takes a quarter of a second on an idle machine
 
 _MADE = "a tensor that the operator has made"
 Arguments = tuple[Any, ...]  # arrays become tensors, everything else is passed on
@@ -176,9 +176,7 @@ def _midway(c: Collect, operator: Callable[..., Any], large: Arguments, calls: S
     c.value("stress: meanwhile", [_outputs(result) for result in during[: len(calls)]])
 
 
-def _after_refusals(
-    c: Collect, operator: Callable[..., Any], refused: Sequence[Arguments], good: Arguments
-) -> None:
+def _after_refusals(c: Collect, operator: Callable[..., Any], refused: Sequence[Arguments], good: Arguments) -> None:
     """Calls that have to fail, several times, and then a good one."""
     for arguments in refused * 3:
         _quietly(operator, arguments)
@@ -234,25 +232,40 @@ def _in_a_child(work: Callable[[Callable[[str], None]], None]) -> str:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        code = _FAULT
         try:
             os.close(reading)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            os.dup2(os.memfd_create("stderr") if hasattr(os, "memfd_create") else os.open(os.devnull, os.O_WRONLY), 2)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(ALARM)
+            signal.alarm(PATIENCE)
             work(lambda sentence: os.write(writing, f"{sentence}\n".encode()) and None)
+            os.write(writing, _DONE)
+            code = 0
+        except BaseException as error:
+            os.write(writing, f"{type(error).__name__}: {error}\n".encode())
         finally:
-            os._exit(0)
+            os._exit(code)
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
-        said = stream.read(1 << 16).decode(errors="replace").splitlines()
+        said = stream.read(1 << 16)
     _, status = os.waitpid(child, 0)
-    if not said or not os.WIFSIGNALED(status):
+    sentences = said.decode(errors="replace").splitlines()[-2:] or [""]
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _FAULT:
+        raise RuntimeError(f"the calls in a process of their own: {sentences[-1]}")
+    if (
+        said.endswith(_DONE) or os.WIFEXITED(status) and os.WEXITSTATUS(status)
+    ):  # a sanitizer exits, and has more to say
         return ""
-    if said[-1].startswith("It "):
-        return " ".join(said[-2:])
+    if sentences[-1].startswith("It "):
+        return " ".join(sentences)
+    if os.WIFEXITED(status):
+        return f"{sentences[-1]} The process ends: something calls exit."
     if os.WTERMSIG(status) == signal.SIGALRM:
-        return f"{said[-1]} It does not return. {_LOCK}"
-    return f"{said[-1]} The process ends with {signal.Signals(os.WTERMSIG(status)).name}."
+        return f"{sentences[-1]} It does not return. {_LOCK}"
+    return f"{sentences[-1]} The process ends with {signal.Signals(os.WTERMSIG(status)).name}."
+
+
+_FAULT, _DONE = 3, b"done\n"  # the exit status of a child that has failed itself; the last words of one that has not
 
 
 def _run_guarded(operator: Callable[..., Any], stress: Stress, tell: Callable[[str], None]) -> None:
@@ -294,7 +307,9 @@ def _run_guarded(operator: Callable[..., Any], stress: Stress, tell: Callable[[s
             known.clear()
             tell(f"{title}{', transposed' * turned}:")
             held = [_held(entry, guard, turned) for entry in arguments]
-            known.update({name: entry for name, entry in zip(names, held, strict=False) if isinstance(entry, np.ndarray)})
+            known.update(
+                {name: entry for name, entry in zip(names, held, strict=False) if isinstance(entry, np.ndarray)}
+            )
             _quietly(operator, tuple(held))  # an exception is judged where the call is made again
     for title, arguments in stress.refused.items():
         known.clear()
@@ -387,15 +402,9 @@ def expect_steady(v: Evidence, stress: Stress, expect: Callable[[str, list[np.nd
             )
 
 
-_ENDS = (
-    " The grader puts each tensor next to an inaccessible page to see it; elsewhere the call reads or overwrites what belongs to others."
-)
-_LOCK = (
-    "A lock that is still held when an exception leaves the function is never released: std::lock_guard releases it on every way out."
-)
-_SHARED = (
-    "Calls share something: a static or global variable, or a buffer that is kept. Keep what a call works with in its own variables."
-)
+_ENDS = " The grader puts each tensor next to an inaccessible page to see it; elsewhere the call reads or overwrites what belongs to others."
+_LOCK = "A lock that is still held when an exception leaves the function is never released: std::lock_guard releases it on every way out."
+_SHARED = "Calls share something: a static or global variable, or a buffer that is kept. Keep what a call works with in its own variables."
 
 
 def expect_alive(v: Evidence, stress: Stress) -> None:
@@ -446,14 +455,22 @@ def _expect_inputs_kept(v: Evidence, stress: Stress) -> None:
 def _expect_again(v: Evidence, titles: Sequence[str], first: Sequence[list[np.ndarray]]) -> None:
     for number, title in enumerate(titles):
         again = f"{title}, once more after calls of other sizes"
-        _expect_same(_arrays(v.value(f"stress: again {number}")), first[number], again, "Something is left over from another call.")
+        _expect_same(
+            _arrays(v.value(f"stress: again {number}")),
+            first[number],
+            again,
+            "Something is left over from another call.",
+        )
     kept = [*v.value("stress: kept"), v.value("stress: before the change")]
     for title, mine, later in zip([*titles, titles[0]], [*first, first[0]], kept, strict=True):
         why = "Two results share memory: each call has to return tensors of its own."
         _expect_same(_arrays(later), mine, f"the result of {title}, looked at after later calls", why)
     changed = "a call with the tensors of the last one, whose values were changed meanwhile"
     _expect_same(
-        _arrays(v.value("stress: changed")), _arrays(v.value("stress: as changed")), changed, "A result is kept by its inputs' address."
+        _arrays(v.value("stress: changed")),
+        _arrays(v.value("stress: as changed")),
+        changed,
+        "A result is kept by its inputs' address.",
     )
 
 
