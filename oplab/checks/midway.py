@@ -80,7 +80,7 @@ class _Pages:
 
 @contextmanager
 def interrupted(
-    arrays: Mapping[str, Any], meanwhile: Callable[[], object], most: int = 40, patience: float = 0.25
+    arrays: Mapping[str, Any], meanwhile: Callable[[], object], most: int = 40, patience: float = 1.0
 ) -> Iterator[dict[str, np.ndarray]]:
     """Copies of arrays; while the block reads them, ``meanwhile`` is called in a second thread, again and again.
 
