@@ -58,6 +58,7 @@ def report() -> list[Component]:
         ("Operators", _operators),
         ("Host program", _host),
         ("Folder", _folder),
+        ("Grader", _grader),
         ("GPU", _gpu),
         ("torch_cluster", _cluster),
         ("Python headers", _python_headers),
@@ -88,6 +89,20 @@ def _python() -> list[Component]:
     if (3, 11) <= sys.version_info[:2] <= (3, 14):
         return [Component("Python", value, True)]
     return [Component("Python", value, False, "install Python 3.11 to 3.14, then: make setup PYTHON=python3.12")]
+
+
+def _grader() -> list[Component]:
+    """What holds a learner's code back on this kernel, always and with ``oplab check --isolate``."""
+    from oplab.grading import isolation
+
+    version = isolation.landlock_abi()
+    always = "own files, own processes" if version and not isolation.can_signal_outside() else "own files"
+    value = f"Landlock {version}: a worker changes only its {always}" if version else "no Landlock: limits only"
+    folder = Path.cwd()
+    rows = [Component("Grader", value, True if version else None, "" if version else "docs/grader.md, Isolation")]
+    found = isolation.detect(folder, folder)
+    fix = "" if found.offered else "Linux with Landlock, or the package bubblewrap"
+    return [*rows, Component("--isolate", found.sentence().removeprefix("Isolation: "), found.offered or None, fix)]
 
 
 def _version(name: str) -> str | None:

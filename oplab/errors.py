@@ -24,3 +24,8 @@ def first_line(error: BaseException) -> str:
     """The first line of an exception's message that is not empty, without its full stop, at most 300 characters; else the type's name."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(".")[:300] if lines else type(error).__name__
+
+
+def clean(text: str) -> str:
+    """The text with a replacement character for each lone surrogate: JSON can hold one, and UTF-8 cannot."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

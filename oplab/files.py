@@ -1,4 +1,4 @@
-"""Files that several processes share: atomic writes and locks.
+"""Files that several processes share: atomic writes and locks; and folders that are removed whatever is in them.
 
 Standard library only: ``tools/setup_*.py`` use it before anything is installed.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -82,3 +83,64 @@ def lock(path: Path, waiting: Callable[[str], object] = lambda owner: None) -> I
         yield handle
     finally:
         os.close(handle)
+
+
+def remove_tree(folder: Path) -> bool:
+    """Removes a folder and all that is in it, without following links.
+
+    Each folder inside is moved up to ``folder`` before it is emptied, so neither the depth nor the length of a path matters:
+    ``shutil.rmtree`` recurses, and 1 000 nested folders end it. Nothing else may use the folder meanwhile.
+
+    Returns:
+        whether it is gone. What cannot be removed stays.
+    """
+    try:
+        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    moved, stuck = 0, set()
+    try:
+        while waiting := set(os.listdir(top)) - stuck:
+            for name in waiting:
+                try:
+                    moved = _remove(top, name, moved)
+                except OSError:
+                    stuck.add(name)
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+    finally:
+        os.close(top)
+    return not os.path.lexists(folder)
+
+
+def _remove(top: int, name: str, moved: int) -> int:
+    """Removes one entry of the folder ``top``; folders in it become entries of ``top``. ``moved`` counts these, for their names.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    if not _opened(top, name):
+        os.unlink(name, dir_fd=top)
+        return moved
+    here = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+    try:
+        for inner in os.listdir(here):
+            if _opened(here, inner):
+                moved += 1
+                os.rename(inner, f".removed-{os.getpid()}-{moved}", src_dir_fd=here, dst_dir_fd=top)
+            else:
+                os.unlink(inner, dir_fd=here)
+    finally:
+        os.close(here)
+    os.rmdir(name, dir_fd=top)
+    return moved
+
+
+def _opened(parent: int, name: str) -> bool:
+    """Whether an entry is a folder; if so, its owner may list and change it from now on."""
+    if not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+        return False
+    os.chmod(name, 0o700, dir_fd=parent)
+    return True

@@ -8,6 +8,7 @@
 //   example: new_xyz must be finite, but its point 17 is not.
 //   It is called again and again, with other sizes, after errors, and from several threads at once. It uses no memory but its tensors'.
 //   new_empty(xyz, {m, nsample}, ScalarType::Int), in torch::stable, makes a tensor of another shape and dtype.
+// Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/torch_ops/knn_query.cpp.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>

@@ -9,6 +9,7 @@
 // An attribute of another type is refused when the session is made, with a sentence that names it. (ONNX Runtime then
 // reports RUNTIME_EXCEPTION, whatever the code of your status is.) Shapes that differ are a status of the code
 // ORT_INVALID_ARGUMENT, not an exception, with a sentence that names both, such as [2, 3] and [3].
+// Not allowed, because the answer is in it: csrc/ort_ops/my_add.cpp.
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
 
 #include <exception>

@@ -9,6 +9,7 @@
 // Beyond a border the border's pixel is read. N and C may be 0. An x that is not of rank 4 or has no pixel, scales that are not
 // four values, begin with another number than 1, are not finite and positive, leave no pixel, or make a side of a million pixels
 // or more, get a status with a sentence.
+// Not allowed, because the answer is in it: csrc/common/resize.h, csrc/ort_ops/dynamic_resize.cpp.
 #include <cmath>
 
 #include "oplab_kernel.h"

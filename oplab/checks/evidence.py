@@ -26,6 +26,7 @@ import numpy as np
 
 from oplab.checks.draws import DIGEST, PLAIN_DTYPES, Draws
 from oplab.checks.errors import LearnerError, RecordedError, find_todo, first_line, learner_line
+from oplab.errors import clean
 from oplab.parity.arrays import WrongAnswer, describe
 
 MAX_ITEMS = 400
@@ -33,6 +34,10 @@ MAX_JSON = 2 << 20
 MAX_ARRAYS = 256 << 20
 MAX_FILE = 64 << 20
 MAX_DRAWS = 1 << 17
+MAX_DEPTH = 8  # of lists in lists
+
+
+_ARTICLES = {bool: "a", int: "an", float: "a", str: "a"}
 
 
 class EvidenceTampered(Exception):
@@ -131,7 +136,7 @@ class Collect:
         """Record what the learner's code returned: a tensor or array, a number, a text, a bool or None, or a tuple or list of these."""
         if self._failed(name):
             return
-        self._items[name] = self._encode(name, value)
+        self._items[name] = self._encode(value)
 
     def file(self, name: str, path: Path | str) -> None:
         """Record the bytes of a file that the learner's code was to write."""
@@ -166,7 +171,7 @@ class Collect:
     def _failed(self, name: str) -> bool:
         return self._items.get(name, {}).get("kind") == "error"
 
-    def _encode(self, name: str, value: Any) -> dict[str, Any]:
+    def _encode(self, value: Any, depth: int = 0) -> dict[str, Any]:
         kind = type(value)  # exact types: a subclass could answer for itself
         if value is None:
             return {"kind": "none"}
@@ -178,8 +183,8 @@ class Collect:
             return {"kind": "float", "value": repr(float(value))}
         if kind is str and len(value) <= 100_000:
             return {"kind": "text", "value": value}
-        if kind in (tuple, list) and len(value) <= 64:
-            return {"kind": "list", "items": [self._encode(f"{name}.{i}", entry) for i, entry in enumerate(value)]}
+        if kind in (tuple, list) and len(value) <= 64 and depth < MAX_DEPTH:
+            return {"kind": "list", "items": [self._encode(entry, depth + 1) for entry in value]}
         array = _as_array(value)
         if array is not None and array.dtype.char in PLAIN_DTYPES:
             self._bytes += array.nbytes
@@ -198,6 +203,9 @@ class Evidence:
         folder: where the files are.
         seals: what :meth:`Collect.finish` returned; without it no file is compared with its seal.
 
+    Attributes:
+        last_read: the name of the entry that was read last; empty before the first.
+
     Raises:
         WrongAnswer: the evidence is missing or cannot be read.
         EvidenceTampered: it does not fit its seal.
@@ -207,6 +215,7 @@ class Evidence:
         self._folder, self._seals = folder, seals
         self._items = _items(self._read("evidence.json", MAX_JSON))
         self._arrays: dict[str, np.ndarray] | None = None
+        self.last_read = ""
 
     def has(self, name: str) -> bool:
         """Whether anything is recorded under ``name``."""
@@ -217,7 +226,7 @@ class Evidence:
         item = self._items.get(name, {})
         if item.get("kind") != "error":
             return None
-        return RecordedError(*(str(item.get(key, ""))[:2000] for key in ("type", "message", "where")))
+        return RecordedError(*(clean(str(item.get(key, ""))[:2000]) for key in ("type", "message", "where")))
 
     def array(self, name: str) -> np.ndarray:
         """The tensor or array under ``name``.
@@ -291,7 +300,20 @@ class Evidence:
             raise EvidenceTampered(f"{file} was changed after it was written.")
         return data
 
+    def described(self, name: str) -> str:
+        """What is recorded under ``name``, in a few words: ``a list of 3``, ``an array of shape (2, 3), dtype float32``."""
+        try:
+            value = self.value(name)
+        except WrongAnswer:
+            return "a file" if self._items.get(name, {}).get("kind") == "file" else "no value"
+        if type(value) is np.ndarray:
+            return f"an array of shape {value.shape}, dtype {value.dtype}"
+        if type(value) is list:
+            return f"a list of {len(value)}"
+        return "nothing (None)" if value is None else f"{_ARTICLES[type(value)]} {type(value).__name__}"
+
     def _item(self, name: str) -> dict[str, Any]:
+        self.last_read = name
         if name not in self._items:
             raise WrongAnswer(f"{name}: there is no such result.")
         item = self._items[name]
@@ -305,13 +327,13 @@ class Evidence:
             raise WrongAnswer(f"{name}: expected a tensor, a number or a text, got a {str(item.get('type'))[:100]}.")
         return item
 
-    def _decode(self, name: str, item: dict[str, Any]) -> Any:
+    def _decode(self, name: str, item: dict[str, Any], depth: int = 0) -> Any:
         kind, value = item.get("kind"), item.get("value")
         if kind == "none":
             return None
         if kind == "bool" and type(value) is bool:
             return value
-        if kind == "int" and type(value) is int:
+        if kind == "int" and type(value) is int and abs(value) < 1 << 63:
             return value
         if kind == "float" and type(value) is str and len(value) < 64:
             try:
@@ -319,14 +341,17 @@ class Evidence:
             except ValueError:
                 return math.nan
         if kind == "text" and type(value) is str:
-            return value
-        if kind == "list" and type(item.get("items")) is list and len(item["items"]) <= 64:
-            return [self._decode(f"{name}[{i}]", entry) for i, entry in enumerate(item["items"]) if type(entry) is dict]
+            return clean(value)
+        entries = item.get("items")
+        if kind == "list" and type(entries) is list and len(entries) <= 64 and depth < MAX_DEPTH:
+            if all(type(entry) is dict for entry in entries):
+                return [self._decode(f"{name}[{i}]", entry, depth + 1) for i, entry in enumerate(entries)]
         if kind == "array":
             if self._arrays is None:
                 self._arrays = _arrays(self._read("arrays.npz", MAX_ARRAYS + (8 << 20)))
-            if item.get("array") in self._arrays:
-                return self._arrays[item["array"]]
+            key = item.get("array")
+            if type(key) is str and key in self._arrays:
+                return self._arrays[key]
         if kind in ("large", "strange"):
             raise WrongAnswer(
                 f"{name}: expected a tensor, a number or a text, got a {str(item.get('type', 'huge array'))[:100]}."

@@ -1,11 +1,12 @@
 """The ``oplab`` command: its sections, and how it ends.
 
-Exit codes: 0 success, 1 not everything passed, 2 the call or the grader is at fault, 130 Ctrl-C.
+Exit codes: 0 success, 1 not everything passed, 2 the call or the grader is at fault, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -43,22 +44,36 @@ _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., Non
 
 
 class Stopped(Exception):
-    """Ctrl-C during a command: typer would turn KeyboardInterrupt into an exit without a message."""
+    """A command was stopped from outside: typer would turn KeyboardInterrupt into an exit without a message.
+
+    Args:
+        code: the exit code, 128 and the number of the signal.
+    """
+
+    def __init__(self, code: int):
+        super().__init__(code)
+        self.code = code
+
+
+class _Signal(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: it ends a command in the way of Ctrl-C, so that whatever holds a folder or a process lets go of it."""
 
 
 class Sections(TyperGroup):
-    """The commands under headings, and Ctrl-C as :class:`Stopped`."""
+    """The commands under headings, and a signal as :class:`Stopped`."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command.
 
         Raises:
-            Stopped: Ctrl-C.
+            Stopped: Ctrl-C, SIGTERM or SIGHUP.
         """
         try:
             return super().invoke(ctx)
+        except _Signal as error:
+            raise Stopped(128 + error.args[0]) from None
         except KeyboardInterrupt:
-            raise Stopped from None
+            raise Stopped(128 + signal.SIGINT) from None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each section with a line for each command."""
@@ -81,16 +96,24 @@ for _commands in _SECTIONS.values():
             app.command(_name)(_command)
 
 
+def _stop(number: int, frame: object) -> None:
+    """A signal's handler."""
+    raise _Signal(number)
+
+
 def main() -> None:
     """Entry point of the ``oplab`` command: a user's mistake is a sentence, never a traceback."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not one that `nohup` has it ignore
+            signal.signal(number, _stop)
     try:
         app(prog_name="oplab")
     except OplabError as error:
         print(f"oplab: {error}", file=sys.stderr)
         sys.exit(2)
-    except (KeyboardInterrupt, Stopped):
+    except (KeyboardInterrupt, Stopped) as error:
         print("\nStopped. Nothing was lost.", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(error.code if isinstance(error, Stopped) else 128 + signal.SIGINT)
     except BrokenPipeError:  # `oplab list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)

@@ -59,6 +59,8 @@ class Exercise:
         speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.judge.Judge.award`).
         pieces: whether the check finds ``pieces.so`` in its scratch folder, the kernel compiled for
             :class:`oplab.checks.schedules.WatchedSession`.
+        not_allowed: what has the answer in it: modules (``oplab.ops.reference``) that the function may not use, and files of ``csrc``
+            that C++ may not include (``csrc/common/knn*.h``). The stub names them.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Exercise:
     limits: Limits = field(default_factory=Limits)
     speed: bool = False
     pieces: bool = False
+    not_allowed: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -262,7 +265,7 @@ class _Reader:
 
     def _exercise(self, item: dict[str, Any], stem: str, defaults: Limits, where: tuple) -> Exercise:
         known = {"name", "goal", "points", "difficulty", "minutes", "hints", "kind", "preload", "limits"}
-        known |= {"speed", "pieces"}
+        known |= {"speed", "pieces", "not_allowed"}
         self._keys(item, known, "an exercise", where)
         name = self._get(item, "name", str, where)
         if not _NAME.fullmatch(name):
@@ -283,6 +286,7 @@ class _Reader:
             limits=self._limits(item.get("limits", {}), defaults, where),
             speed=self._get(item, "speed", bool, where) if "speed" in item else False,
             pieces=self._get(item, "pieces", bool, where) if "pieces" in item else False,
+            not_allowed=self._strings(item, "not_allowed", where) if "not_allowed" in item else (),
         )
 
     def _limits(self, item: Any, defaults: Limits, where: tuple) -> Limits:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,40 @@ from oplab.errors import OplabError
 from oplab.grading import integrity, protocol
 from oplab.grading.isolation import Isolation
 from oplab.grading.protocol import LOST, Answer, Job
+from oplab.grading.scratch import scratch_folder
 
 START_LIMIT = 120.0
+_PASSED_ON = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TERM|COLUMNS|TMPDIR|VIRTUAL_ENV|LD_LIBRARY_PATH|DYLD_\w+"
+    r"|(?:PYTHON|OPLAB_|OMP_|MKL_|KMP_|OPENBLAS_|ATEN_|ONEDNN_|NPY_|TORCH|GLIBC_)\w*|CXX"
+)
 # Not `-m`: that would put the current folder first on sys.path, where a learner's code could leave an onnx.py.
-_MAIN = "import sys; sys.path.append({root!r}); from oplab.grading.fork_server import main; main()"
+# The package is compiled from its sources: a file in __pycache__ may claim to belong to one of them and contain something else.
+_MAIN = """
+import sys
+from importlib.machinery import SourceFileLoader as Loader
+cached = Loader.get_code
+def get_code(self, name):
+    if not self.path.startswith({package!r}):
+        return cached(self, name)
+    return self.source_to_code(self.get_data(self.path), self.path)
+Loader.get_code = get_code
+sys.path.append({root!r})
+from oplab.grading.fork_server import main
+main()
+"""
 
 
 class GraderTampered(OplabError):
     """The grader's own files have changed since the server was first started, and it would have to start again from them."""
+
+
+class _DidNotStart(OplabError):
+    """A server has ended before it was warm; ``killed`` by a signal, or by itself."""
+
+    def __init__(self, message: str, hint: str, killed: bool):
+        super().__init__(message, hint)
+        self.killed = killed
 
 
 class Server:
@@ -62,6 +90,7 @@ class Server:
         self._closed = False
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="oplab-server")
         self._log: Any = None
+        self._folders = ExitStack()
 
     def __enter__(self) -> Server:
         return self
@@ -88,16 +117,29 @@ class Server:
         """
         with self._lock:
             if self.isolation is not None and self.work is None:
-                self.work = Path(tempfile.mkdtemp(prefix="oplab-")).resolve()
+                self.work = self._folders.enter_context(scratch_folder())
             return self.work
 
     def run(self, job: Job) -> Answer:
         """Run one job and wait for its answer; ``answer.lost`` means that the job's supervisor was killed.
 
+        Where the whole server was killed, as by a system that is out of memory, the job runs once more on a new one.
+
         Raises:
             OplabError: the server cannot start, or a message is malformed.
             RuntimeError: the server is closed.
         """
+        self.start()
+        server = self._process
+        answer = self._run(job)
+        if answer.lost and not self._closed and server is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.wait(0.2)  # its end may take a moment to be seen
+            if server.poll() is not None:
+                answer = self._run(job)
+        return answer
+
+    def _run(self, job: Job) -> Answer:
         mine = self._connection()
         if mine is None:
             return LOST
@@ -152,8 +194,7 @@ class Server:
             self._closed = True
             self._stop()
             self._starter.shutdown(wait=False)
-            if self.work is not None:
-                shutil.rmtree(self.work, ignore_errors=True)
+            self._folders.close()
 
     def _start(self) -> None:
         if self._closed:
@@ -173,18 +214,34 @@ class Server:
                 "so nothing more is graded in this run.",
                 "`git diff oplab` shows what was changed; restore it and start again.",
             )
+        for attempt in (1, 2):
+            try:
+                return self._launch()
+            except _DidNotStart as error:
+                # One that something has killed is started once more; one that has ended by itself would do so again.
+                if attempt == 2 or not error.killed:
+                    raise
+
+    def _launch(self) -> None:
+        """Start the process and wait until it is warm.
+
+        Raises:
+            _DidNotStart: it ended before.
+        """
         mine, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()
-        env = {**os.environ, **self.env, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+        given = os.environ if self.isolation is None else _harmless(os.environ)
+        env = {**given, **self.env, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
         env.setdefault(
             "OBJC_DISABLE_INITIALIZE_FORK_SAFETY", "YES"
         )  # macOS refuses a fork after torch is loaded otherwise
         env["OMP_NUM_THREADS"] = "1"
         # malloc asks Linux for large pages: a fork, which copies the table of pages, takes half the time.
         env.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
+        env["ORT_DISABLE_TELEMETRY"] = "1"  # else each worker inherits the files of its database
         env.pop("PYTHONSTARTUP", None)
         root = Path(__file__).resolve().parents[2]
-        main = _MAIN.format(root=str(root))
+        main = _MAIN.format(root=str(root), package=f"{root / 'oplab'}{os.sep}")
         command = [
             sys.executable,
             "-c",
@@ -217,12 +274,18 @@ class Server:
         if not ready:
             self._log.seek(0)
             log = self._log.read().decode("utf-8", "replace").strip().splitlines()
-            waited = time.monotonic() - started
+            waited = f"waited {time.monotonic() - started:.0f} s"
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(1)
+            code = self._process.poll()
             mine.close()
             self._stop()
-            raise OplabError(
-                f"The grading server did not start (waited {waited:.0f} s): {log[-1] if log else 'it printed nothing'}",
+            killed = code is not None and code < 0
+            how = f"killed with {signal.Signals(-code).name}" if killed else waited
+            raise _DidNotStart(
+                f"The grading server did not start ({how}): {log[-1] if log else 'it printed nothing'}",
                 "`oplab doctor` shows what is missing; `make setup` installs it.",
+                killed,
             )
         mine.settimeout(None)
         self._control = mine
@@ -243,6 +306,11 @@ class Server:
         if self._log is not None:
             self._log.close()
             self._log = None
+
+
+def _harmless(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that an isolated server gets: none of those that may hold a secret or lead to one, as tokens and agents do."""
+    return {name: value for name, value in environment.items() if _PASSED_ON.fullmatch(name)}
 
 
 def _alive(conn: socket.socket) -> bool:

@@ -30,7 +30,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole foreground group: the client decides
     processes.adopt_orphans()
     isolation.forbid_tracing()
-    integrity.remember_package()
+    integrity.only_known_code()
     os.environ.pop("ORT_LOAD_CONFIG_FROM_MODEL", None)  # a model must not configure the session that judges it
     warm.warm_up(preload)
     gc.collect()

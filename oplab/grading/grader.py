@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import secrets
 import shutil
-import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -17,12 +17,14 @@ from pathlib import Path
 from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
-from oplab.grading import integrity, outcomes
+from oplab.files import remove_tree
+from oplab.grading import integrity, outcomes, policy, submitted
 from oplab.grading.client import GraderTampered, Server
 from oplab.grading.isolation import detect
 from oplab.grading.outcomes import todo, without_points
 from oplab.grading.protocol import Job
 from oplab.grading.results import Outcome, Results
+from oplab.grading.scratch import scratch_folder
 from oplab.grading.split_check import without_judges
 from oplab.toolchain.recipes import Sanitizer
 
@@ -40,6 +42,7 @@ def grade(
     server: Server | None = None,
     listener: Listener | None = None,
     isolate: bool = False,
+    find_crashes: bool = True,
 ) -> Results:
     """Grade ``exercises`` from the files in ``submission``, a folder laid out like ``exercises/``.
 
@@ -54,6 +57,7 @@ def grade(
         listener: called with (exercise, None) when one starts and (exercise, outcome) when it is done, from worker threads.
         isolate: run the learner's code without network, with a read-only course and without solutions in sight, as far as the
             system offers it (:mod:`oplab.grading.isolation`). It needs its own server, so ``server`` must be None.
+        find_crashes: build a C++ answer that crashed again with the sanitizers, and put the line that they find into its message.
 
     Returns:
         an outcome for each exercise, in the same order.
@@ -77,9 +81,8 @@ def grade(
         elif isolate:
             raise ValueError("an isolated run needs its own server")
         work = server.prepare()
-        folder = tempfile.TemporaryDirectory(prefix="oplab-", dir=work, ignore_cleanup_errors=True)
-        scratch = Path(stack.enter_context(folder)).resolve()
-        grader = _Grader(course, submission, scratch, server, seed, sanitize, listener, exercises)
+        scratch = stack.enter_context(scratch_folder(work))
+        grader = _Grader(course, submission, scratch, server, seed, sanitize, listener, exercises, find_crashes)
         pool = ThreadPoolExecutor(max(1, jobs))
         futures = [pool.submit(grader.one, exercise) for exercise in exercises]
         try:
@@ -93,6 +96,7 @@ def grade(
             for future in futures:
                 future.cancel()
             server.cancel()
+            grader.cancel()
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -112,11 +116,14 @@ class _Grader:
         sanitize: bool,
         listener: Listener | None,
         exercises: Sequence[Exercise],
+        find_crashes: bool,
     ):
+        self.find_crashes = find_crashes and not sanitize
+        self._sanitizing: set[Server] = set()
         self.course, self.submission, self.scratch, self.server = course, submission.resolve(), scratch, server
         self.seed, self.sanitize, self.listener = seed, sanitize, listener
         # Everything is read before any learner's code runs: what that writes to the files then changes no outcome of this run.
-        self._texts = {exercise.file: _read(self.submission / exercise.file) for exercise in exercises}
+        self._texts = {exercise.file: self._submitted(exercise.file) for exercise in exercises}
         self._stubs = {exercise.file: self._stub(exercise) for exercise in exercises}
         self._checks = {exercise.chapter: _read(course.checks_file(exercise)) for exercise in exercises}
         answers = (text for file, text in self._texts.items() if file.endswith(".py") and isinstance(text, str))
@@ -151,6 +158,9 @@ class _Grader:
         except OSError as error:
             interference = str(error)
             outcome = without_points(exercise, "grader_error", f"The grader's own files: {error}")
+        except Exception as error:  # a barrier: whatever goes wrong here, the other exercises get their outcome
+            trace = "".join(traceback.format_exception(error))[-4000:]
+            outcome = without_points(exercise, "grader_error", f"{type(error).__name__}: {error}\n{trace}")
         others, changed = self._end(exercise.id)
         serious = bool(changed) and not self._files.relied_on.isdisjoint(changed)
         if others and not alone and (interference or serious):
@@ -222,7 +232,15 @@ class _Grader:
             return without_points(exercise, "error", f"{file.name} is nested too deeply for Python to read.")
         if stub is not None and stubs.is_untouched(text, stub, exercise.name):
             return todo(exercise)
+        if used := policy.imported(exercise, text):
+            return without_points(exercise, "failed", used)
         return None
+
+    def _submitted(self, name: str) -> str | Exception:
+        try:
+            return submitted.read(self.submission, name)
+        except (OSError, UnicodeDecodeError, submitted.NotReadable) as error:
+            return error
 
     def _stub(self, exercise: Exercise) -> str | None:
         """The stub of the exercise's file; None where the course has no solutions to make it from."""
@@ -244,7 +262,7 @@ class _Grader:
                 if isinstance(built, Outcome):
                     return built
         home = self.scratch / exercise.id
-        shutil.rmtree(home, ignore_errors=True)
+        remove_tree(home)
         evidence, scratch, judging = home / "evidence", home / "scratch", home / "judge"
         for folder in (evidence, scratch):
             folder.mkdir(parents=True)
@@ -268,6 +286,7 @@ class _Grader:
             limits=exercise.limits,
             sanitized=self.sanitize,
             isolation=isolation.for_worker() if isolation is not None else None,
+            not_allowed=exercise.not_allowed,
         )
         before = _inodes(home, evidence, scratch)
         answer = self.server.run(job)
@@ -290,14 +309,42 @@ class _Grader:
             elif report is None and not (judged.signal or judged.killed):
                 self._unless_alone(exercise, "the judge was ended from outside")
             outcome = outcomes.from_judge(exercise, judged, self.sanitize)
-        shutil.rmtree(home, ignore_errors=True)
+        remove_tree(home)
         note = outcomes.left_behind(answer)
+        if outcome.status == "crashed" and self.find_crashes and exercise.kind != "python":
+            outcome = self._with_line(exercise, outcome)
         return replace(
             outcome,
             message=f"{outcome.message} {note}".strip(),
             output=answer.output,
             max_rss_kb=answer.max_rss_kb,
         )
+
+    def _with_line(self, exercise: Exercise, outcome: Outcome) -> Outcome:
+        """The outcome of an answer that crashed, with what the sanitizers find in it, if they do."""
+        try:
+            server = Server(preloads([exercise]), env=_sanitizer_env(), isolation=self.server.isolation)
+        except OplabError:  # the compiler has none
+            return outcome
+        with server:
+            self._sanitizing.add(server)
+            try:
+                again = grade(
+                    self.course, [exercise], self.submission, jobs=1, seed=self.seed, sanitize=True, server=server
+                ).exercises[0]
+            except (OplabError, RuntimeError):  # no such server here, or Ctrl-C has closed it
+                return outcome
+            finally:
+                self._sanitizing.discard(server)
+        if again.status != "crashed" or outcomes.sanitize_hint(exercise) in again.message:
+            return outcome
+        first = outcome.message.replace(outcomes.sanitize_hint(exercise), "").strip()
+        return replace(outcome, message=f"{first} {again.message}")
+
+    def cancel(self) -> None:
+        """End what :meth:`one` has started besides the run's own server."""
+        for server in list(self._sanitizing):
+            server.close()
 
     def _unless_alone(self, exercise: Exercise, message: str) -> None:
         """Return only if no other exercise runs at the same time: another one may be the cause of the problem.
@@ -310,15 +357,16 @@ class _Grader:
                 raise _Interference(message)
 
     def _build(self, exercise: Exercise, sanitize: bool | Sanitizer) -> Path | Outcome:
-        from oplab.toolchain.build import BuildFailed, compile_exercise
+        from oplab.toolchain.build import BuildFailed
+        from oplab.toolchain.exercise import compiled
 
+        file, text = self.submission / exercise.file, self._texts[exercise.file]
+        assert isinstance(text, str)
         try:
-            library = compile_exercise(self.submission / exercise.file, exercise.kind, sanitize=sanitize)
-            if _read(self.submission / exercise.file) != self._texts[exercise.file]:
-                return without_points(
-                    exercise, "error", f"{exercise.file} was changed after the run began. Grade it again."
-                )
-            return library
+            made = compiled(file, text.encode(), exercise.kind, sanitize=sanitize)
+            if used := policy.included(exercise, made.read, self.course.root):
+                return without_points(exercise, "failed", used)
+            return made.library
         except BuildFailed as error:
             text = str(error)
             if stubs.is_stubs_error(exercise.id, text):

@@ -27,21 +27,17 @@ def digests() -> dict[str, str]:
     return {path: hashlib.blake2b(text, digest_size=16).hexdigest() for path, text in _shared_texts().items()}
 
 
-def remember_package() -> None:
-    """For the server, before it runs anything: keep the package's source files as they are now."""
-    _known.update(_shared_texts())
-
-
 def only_known_code() -> None:
-    """For the judge's worker: import a module of the package from its remembered text, whatever its file holds by now.
+    """For the server, before it runs anything: from now on it and its workers import the package's modules as their sources are now.
 
-    A learner's code of the same run may have written to the source, or left a compiled file that claims to belong to it.
+    A learner's code may write to a source later, where nothing prevents it, or leave a compiled file that claims to belong to it.
     """
+    _known.update(_shared_texts())
     original = importlib.machinery.SourceFileLoader.get_code
 
     def get_code(self: importlib.machinery.SourceFileLoader, fullname: str) -> Any:
         path = str(Path(self.path).resolve())
-        if not path.startswith(f"{PACKAGE}{os.sep}") or not _known:
+        if not path.startswith(f"{PACKAGE}{os.sep}"):
             return original(self, fullname)
         if path not in _known:
             raise ImportError(f"{path} was not there when the grader started.")

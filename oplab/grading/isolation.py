@@ -1,7 +1,7 @@
 """What Linux offers an ordinary user to isolate a learner's code: bubblewrap, Landlock and seccomp.
 
-Two things are built from it. :func:`drop_privileges` is applied to every worker, always: its code can send no signal to the grader's
-processes and cannot read their memory (Landlock's scopes), and it has no capabilities of root. :class:`Isolation` is what
+Two things are built from it. :func:`drop_privileges` is applied to every worker, always: its code can change no file but its own,
+send no signal to the grader's processes and not read their memory, and it has no capabilities of root. :class:`Isolation` is what
 ``oplab check --isolate`` adds: no network, a read-only course without ``solutions/``, checks, tests and ``.git``.
 
 A check runs without any of it. What a machine does not offer is left out, and :meth:`Isolation.sentence` states what is in use.
@@ -13,7 +13,6 @@ import contextlib
 import ctypes
 import functools
 import os
-import platform
 import re
 import shutil
 import struct
@@ -21,19 +20,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oplab.grading import namespaces, seccomp
+from oplab.toolchain import landlock
+
 LINUX = sys.platform.startswith("linux")
 TMP_BYTES = 256 << 20  # of the private /tmp
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
-_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 4, 22, 38
+_PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
-_REFER = 1 << 13
-_FOR_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
-_READ = _EXECUTE | _READ_FILE | _READ_DIR
 _CHAPTER = re.compile(r"c\d\d_")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys", "/dev")
 
@@ -46,13 +43,13 @@ class Confinement:
         landlock: the kernel's Landlock version, 0 for none.
         read: folders and files that it may read.
         write: folders and files that it may write, besides its own.
-        no_network: whether it has to close the network itself.
+        namespaces: whether it has to make its own; with bubblewrap it starts in some.
     """
 
     landlock: int
     read: tuple[str, ...]
     write: tuple[str, ...]
-    no_network: bool
+    namespaces: bool
 
 
 @dataclass(frozen=True)
@@ -62,14 +59,16 @@ class Isolation:
     Attributes:
         bubblewrap: path of ``bwrap`` when it works here: the server and all that it forks live in namespaces of their own.
         landlock: the kernel's Landlock version, 0 for none. It binds each worker to its own folder.
-        network: what closes the network: ``namespace``, ``seccomp`` or an empty string.
+        seccomp: whether a list of system calls is refused, those of the network among them.
+        namespaces: whether each worker makes namespaces of its own: without bubblewrap, where the system allows them.
         roots: folders that hold a course, to be hidden except for what grading needs.
         shown: folders and files in or outside of them that stay readable.
     """
 
     bubblewrap: str = ""
     landlock: int = 0
-    network: str = ""
+    seccomp: bool = False
+    namespaces: bool = False
     roots: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
 
@@ -80,13 +79,19 @@ class Isolation:
 
     def sentence(self) -> str:
         """One line that states what is in use."""
-        if self.bubblewrap:
-            extra = " and Landlock" if self.landlock else ""
-            return f"Isolation: bubblewrap{extra}: no network, read-only course, solutions/ out of sight."
-        if self.landlock:
-            network = "no network" if self.network else "the network stays open"
-            return f"Isolation: Landlock: {network}, read-only course, solutions/ out of sight."
-        return "Isolation: this system offers neither bubblewrap nor Landlock; going on with limits only."
+        parts = {
+            "bubblewrap": bool(self.bubblewrap),
+            "Landlock": self.landlock > 0,
+            "seccomp": self.seccomp,
+            "namespaces": self.namespaces,
+        }
+        used = [name for name, there in parts.items() if there]
+        if not self.offered:
+            return "Isolation: this system offers neither bubblewrap nor Landlock; going on with limits only."
+        closed = bool(self.bubblewrap) or self.seccomp or self.namespaces
+        network = "no network" if closed else "the network stays open"
+        listed = " and ".join(filter(None, [", ".join(used[:-1]), used[-1]]))
+        return f"Isolation: {listed}: {network}, read-only course, solutions/ out of sight."
 
     def wrap(self, command: Sequence[str], work: Path) -> list[str]:
         """The command as bubblewrap runs it in its namespaces; without bubblewrap the command itself.
@@ -104,8 +109,8 @@ class Isolation:
         return Confinement(
             landlock=self.landlock,
             read=("/",) if self.bubblewrap else (*_SYSTEM, *self.shown),
-            write=("/dev", "/tmp") if self.bubblewrap else ("/dev/null", "/dev/zero", "/dev/full"),
-            no_network=self.network == "seccomp",
+            write=("/dev", "/tmp") if self.bubblewrap else landlock.DEVICES,
+            namespaces=self.namespaces,
         )
 
 
@@ -120,25 +125,31 @@ def detect(course: Path, submission: Path) -> Isolation:
     abi = landlock_abi()
     program = _working_bubblewrap()
     if program:
-        return Isolation(program, abi, "namespace", roots, shown)
+        return Isolation(program, abi, seccomp.offered(), False, roots, shown)
     if abi:
-        return Isolation("", abi, "seccomp" if _architecture() else "", roots, shown)
+        return Isolation("", abi, seccomp.offered(), namespaces.offered(), roots, shown)
     return Isolation()
 
 
-def drop_privileges(traceable: bool = False) -> None:
-    """For every worker: no signal to processes outside, no access to their memory, and no capability of root but access to files.
+def drop_privileges(own: Iterable[os.PathLike[str]], traceable: bool = False) -> None:
+    """For every worker: no file but its own can be changed, no signal reaches processes outside, and no access to their memory.
+
+    Of root's capabilities only access to files is left. What the kernel does not offer is left out.
 
     Args:
+        own: the folders that it may write to.
         traceable: leave what LeakSanitizer needs to trace its own process.
+
+    Raises:
+        OSError: the kernel refused, although it offered; the worker must not run then.
     """
     if not LINUX:
         return
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    if _scopes():
-        with contextlib.suppress(OSError):
-            # Every layer of Landlock refuses to move files between folders unless it has this right.
-            _restrict(_Ruleset(_REFER, 0, _SCOPE_SIGNALS | _SCOPE_ABSTRACT_SOCKETS, [("/", _REFER)]))
+    if version := landlock_abi():
+        scoped = _SCOPE_SIGNALS | _SCOPE_ABSTRACT_SOCKETS if _scopes() else 0
+        writes = landlock.write_rights(version)
+        landlock.restrict(writes, (([*map(str, own), *landlock.DEVICES], writes),), scoped=scoped)
     _drop_capabilities()
     _prctl(_PR_SET_DUMPABLE, 1 if traceable or _scopes() else 0)
 
@@ -150,7 +161,7 @@ def forbid_tracing() -> None:
 
 
 def confine(plan: Confinement, own: Iterable[os.PathLike[str]]) -> None:
-    """For a worker under ``--isolate``: read and write only what is allowed, and use no network.
+    """For a worker under ``--isolate``: read and write only what is allowed, use no network and few system calls.
 
     Args:
         plan: what it may read and write.
@@ -161,22 +172,15 @@ def confine(plan: Confinement, own: Iterable[os.PathLike[str]]) -> None:
     """
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     if plan.landlock:
-        handled = (1 << {1: 13, 2: 14, 3: 15, 4: 15}.get(plan.landlock, 16)) - 1
-        rules = _Ruleset(fs=handled, net=3 if plan.landlock >= 4 else 0)
-        for paths, allowed in ((plan.read, _READ), (plan.write, handled), (map(str, own), handled)):
-            for path in paths:
-                rules.paths.append((path, allowed & handled))
-        _restrict(rules)
-    if plan.no_network:
-        _no_sockets()
+        rights = landlock.all_rights(plan.landlock)
+        rules = ((plan.read, landlock.READ), ([*plan.write, *map(str, own)], rights))
+        landlock.restrict(rights, rules, net=3 if plan.landlock >= 4 else 0)
+    seccomp.refuse_calls()
 
 
 def landlock_abi() -> int:
     """The version of Landlock that the kernel offers, 0 for none."""
-    if not LINUX:
-        return 0
-    found = _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
-    return max(0, found)
+    return landlock.abi()
 
 
 def can_signal_outside() -> bool:
@@ -248,82 +252,12 @@ def _working_bubblewrap() -> str:
     return program if done.returncode == 0 else ""
 
 
-# --- Landlock ------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Ruleset:
-    fs: int = 0
-    net: int = 0
-    scoped: int = 0
-    paths: list[tuple[str, int]] = field(default_factory=list)
-
-
-def _restrict(rules: _Ruleset) -> None:
-    attributes = struct.pack("=QQQ", rules.fs, rules.net, rules.scoped)
-    attributes = attributes[: 24 if rules.scoped else 16 if rules.net else 8]
-    ruleset = _checked(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
-    try:
-        for path, allowed in rules.paths:
-            try:
-                place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            except OSError:  # it does not exist on this machine
-                continue
-            try:
-                access = allowed if os.path.isdir(path) else allowed & _FOR_FILES
-                rule = struct.pack("=Qi", access, place)
-                _checked(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(1), rule, ctypes.c_uint32(0))
-            finally:
-                os.close(place)
-        _checked(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
-    finally:
-        os.close(ruleset)
-
-
 @functools.lru_cache(maxsize=1)
 def _scopes() -> bool:
     return landlock_abi() >= 6
 
 
-# --- seccomp, capabilities -----------------------------------------------------------------------------------------
-
-
-def _architecture() -> tuple[int, int] | None:
-    """seccomp's number for this machine, and the number of its system call ``socket``."""
-    return {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}.get(platform.machine())
-
-
-def _no_sockets() -> None:
-    """Refuse every socket but those between processes of this machine, and io_uring, which could open one without that system call.
-
-    Raises:
-        OSError: the kernel refuses the filter.
-    """
-    found = _architecture()
-    if found is None:
-        return
-    machine, socket_call = found
-    load, jump_equal, jump_above, give = 0x20, 0x15, 0x35, 0x06
-    refuse, allow, kill = 0x00050000 | 1, 0x7FFF0000, 0x80000000
-    program = [
-        (load, 0, 0, 4),  # architecture
-        (jump_equal, 1, 0, machine),
-        (give, 0, 0, kill),
-        (load, 0, 0, 0),  # number of the call
-        (jump_above, 5, 0, 0x40000000),  # x32 calls have numbers of their own
-        (jump_equal, 4, 0, 425),  # io_uring_setup
-        (jump_equal, 0, 2, socket_call),
-        (load, 0, 0, 16),  # its first argument: the family
-        (jump_equal, 0, 1, 1),  # AF_UNIX
-        (give, 0, 0, allow),
-        (give, 0, 0, refuse),
-    ]
-    code = b"".join(struct.pack("=HBBI", *line) for line in program)
-    buffer = ctypes.create_string_buffer(code, len(code))
-    header = struct.pack("@HxxxxxxP", len(program), ctypes.addressof(buffer))
-    libc = _libc()
-    if libc.prctl(_PR_SET_SECCOMP, 2, header, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "seccomp")
+# --- capabilities -----------------------------------------------------------------------------------------
 
 
 def _drop_capabilities() -> None:
@@ -347,20 +281,3 @@ def _prctl(option: int, value: int) -> None:
 @functools.lru_cache(maxsize=1)
 def _libc() -> Any:
     return ctypes.CDLL(None, use_errno=True)
-
-
-def _syscall(number: int, *args: Any) -> int:
-    return int(_libc().syscall(ctypes.c_long(number), *args))
-
-
-def _checked(number: int, *args: Any) -> int:
-    """A system call of Landlock.
-
-    Raises:
-        OSError: it failed.
-    """
-    result = _syscall(number, *args)
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"Landlock: {os.strerror(code)}")
-    return result

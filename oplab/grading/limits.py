@@ -12,6 +12,7 @@ from oplab.grading.processes import LINUX
 PROCESSES = 64  # that one exercise may have at a time
 SCRATCH = 512 << 20  # bytes in its folders: the evidence may have 256 MB of them
 _FILES = 20_000
+_PATH = 3000  # characters of a path: what is deeper than 4096 could not be looked at
 
 
 def apply(limits: Limits, sanitized: bool = False) -> None:
@@ -34,7 +35,7 @@ def apply(limits: Limits, sanitized: bool = False) -> None:
 
 
 def disk_use(folders: Iterable[os.PathLike[str]]) -> int:
-    """Bytes on disk below these folders; more than SCRATCH also when there are too many files to count."""
+    """Bytes on disk below these folders; more than SCRATCH also when there are too many or too deep files to count."""
     total, seen = 0, 0
     waiting = [os.fspath(folder) for folder in folders]
     while waiting:
@@ -42,7 +43,7 @@ def disk_use(folders: Iterable[os.PathLike[str]]) -> int:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     seen += 1
-                    if seen > _FILES:
+                    if seen > _FILES or len(entry.path) > _PATH:
                         return SCRATCH + 1
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)

@@ -29,6 +29,11 @@ def todo(exercise: Exercise) -> Outcome:
     return without_points(exercise, "todo", f"Not written yet. Goal: {exercise.goal}")
 
 
+def sanitize_hint(exercise: Exercise) -> str:
+    """What finds the line of a crash, as a sentence."""
+    return f"`oplab check {exercise.id} --sanitize` finds the line."
+
+
 def from_collect(exercise: Exercise, answer: Answer, file: Path, sanitize: bool) -> Outcome | None:
     """The outcome of the collect half, where it is settled by it.
 
@@ -88,7 +93,7 @@ def from_collect(exercise: Exercise, answer: Answer, file: Path, sanitize: bool)
             return without_points(exercise, "crashed", f"The process crashed with {signal}{during}. {found}")
         hint = " An integer was divided by zero: a size may be 0." if signal == "SIGFPE" else ""
         if exercise.kind != "python" and not sanitize:
-            hint += f" `oplab check {exercise.id} --sanitize` finds the line."
+            hint += f" {sanitize_hint(exercise)}"
         return without_points(exercise, "crashed", f"The process crashed with {signal}{during}.{hint}")
     if report is None or report.outcome not in ("collected", "wrong", "todo", "error", "grader_error"):
         if sanitize and (found := sanitizer_finding(answer.output, file)):

@@ -1,6 +1,7 @@
 """What the grader's processes send each other: a :class:`Job`, the worker's :class:`Report`, and the supervisor's :class:`Answer`.
 
-Each message is one line of JSON. It is encoded and decoded here and nowhere else.
+Each message is one line of JSON. It is encoded and decoded here and nowhere else. What a worker's report may hold is limited
+(:data:`MAX_TEXT`, :data:`MAX_ENTRIES`): a learner's code could write one. Text is clean: what UTF-8 cannot encode is replaced.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from oplab.course.manifest import Limits
-from oplab.errors import OplabError
+from oplab.errors import OplabError, clean
 from oplab.grading.isolation import Confinement
 from oplab.grading.results import Check
 
+MAX_TEXT = 8000  # characters of a text in a report
+MAX_ENTRIES = 1000  # entries of a list or a mapping in a report
 M = TypeVar("M", "Job", "Report", "Answer")
 
 
@@ -45,6 +48,7 @@ class Job:
         limits: what the worker may use.
         sanitized: the library was built with AddressSanitizer, which needs all of the address space.
         isolation: how the worker confines itself; None without ``--isolate``.
+        not_allowed: modules that the learner's code may not import: :attr:`oplab.course.manifest.Exercise.not_allowed`.
         seals: for ``judge``, what :attr:`Report.seals` of the collect half was.
     """
 
@@ -62,6 +66,7 @@ class Job:
     limits: Limits
     sanitized: bool = False
     isolation: Confinement | None = None
+    not_allowed: tuple[str, ...] = ()
     seals: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -146,13 +151,28 @@ def decode(kind: type[M], line: bytes | bytearray) -> M:
         line: what :func:`encode` made of such a message.
 
     Raises:
-        MalformedMessage: it is anything else.
+        MalformedMessage: it is anything else, or a report that is too long.
     """
     try:
         data = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise MalformedMessage(f"The grader received a malformed {kind.__name__}: {error}.") from None
-    return _value(kind, data, kind.__name__)
+    message = _value(kind, data, kind.__name__)
+    if isinstance(message, Report):
+        _limited(message)
+    return message
+
+
+def _limited(report: Report) -> None:
+    """Raises:
+    MalformedMessage: a text, a list or a mapping in the report is too long.
+    """
+    checks = [text for check in report.checks for text in (check.name, check.message)]
+    texts = [report.message, report.trace, *checks, *report.seals, *report.seals.values()]
+    if report.share is not None:
+        texts.append(report.share.reason)
+    if max(len(report.checks), len(report.seals)) > MAX_ENTRIES or any(len(text) > MAX_TEXT for text in texts):
+        raise MalformedMessage("The grader received a malformed Report: it is too long.")
 
 
 def _value(kind: Any, data: Any, where: str) -> Any:
@@ -174,13 +194,15 @@ def _value(kind: Any, data: Any, where: str) -> Any:
     if origin is tuple and isinstance(data, list):
         return tuple(_value(parts[0], entry, f"{where}[{number}]") for number, entry in enumerate(data))
     if origin is Mapping and isinstance(data, dict):  # JSON's keys are always text
-        return {key: _value(parts[1], entry, f"{where}.{key}") for key, entry in data.items()}
+        return {clean(key): _value(parts[1], entry, f"{where}.{key}") for key, entry in data.items()}
     if origin is Literal and type(data) is str and data in parts:
         return data
     if kind is Path and type(data) is str:
         return Path(data)
-    if kind is float and type(data) is int:
+    if kind is float and type(data) is int and abs(data) < 1 << 1023:
         return float(data)
+    if kind is str and type(data) is str:
+        return clean(data)
     if isinstance(kind, type) and type(data) is kind:
         return data
     raise MalformedMessage(

@@ -17,7 +17,7 @@ import time
 from dataclasses import replace
 
 from oplab.course.manifest import Limits
-from oplab.grading import isolation, processes, protocol, worker
+from oplab.grading import isolation, namespaces, processes, protocol, worker
 from oplab.grading import limits as limiting
 from oplab.grading.limits import PROCESSES, SCRATCH, disk_use
 from oplab.grading.protocol import Answer, Job, MalformedMessage, Report
@@ -93,13 +93,18 @@ def become_worker(job: Job, out: int, report: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writing too much is an OSError then
     signal.set_wakeup_fd(-1)
+    own = [job.scratch, job.evidence] if job.half == "collect" else [job.scratch]
+    if job.isolation is not None:
+        _keep_only(report)
+        if job.isolation.namespaces:
+            namespaces.enter(own)
     os.chdir(job.scratch)
     os.environ.update({"TMPDIR": str(job.scratch), "HOME": str(job.scratch)})
     tempfile.tempdir = None
     limiting.apply(job.limits, sanitized=job.sanitized)
-    isolation.drop_privileges(traceable=job.sanitized)
+    own = [job.scratch, job.evidence] if job.half == "collect" else [job.scratch]
+    isolation.drop_privileges(own, traceable=job.sanitized)
     if job.isolation is not None:
-        own = [job.scratch, job.evidence] if job.half == "collect" else [job.scratch]
         read = [job.evidence] if job.library is None else [job.evidence, job.library]
         isolation.confine(replace(job.isolation, read=(*job.isolation.read, *map(str, read))), own)
     if not job.sanitized:  # a sanitizer reports more
@@ -109,6 +114,16 @@ def become_worker(job: Job, out: int, report: int, parent: int) -> None:
         with contextlib.suppress(Exception):
             stream.flush()
     os._exit(0)  # not sys.exit: the learner's atexit functions and threads must not run
+
+
+def _keep_only(report: int) -> None:
+    """Have every other descriptor but the standard ones lead to nothing. Libraries may use theirs, so they are not closed."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for name in os.listdir("/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"):
+        if int(name) > 2 and int(name) not in (report, null):
+            with contextlib.suppress(OSError):
+                os.dup2(null, int(name))
+    os.close(null)
 
 
 def _watch(pid: int, conn: socket.socket, out: int, report: int, job: Job, started: float) -> Answer:

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from oplab.grading import isolation
+
 MEMORY = 3 << 30
 SECONDS = 25
 
@@ -25,6 +27,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    isolation.drop_privileges(())
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for id, messages in job["exercises"].items():

@@ -11,9 +11,9 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -23,31 +23,32 @@ from oplab.checks.evidence import MAX_FILE, MAX_JSON
 from oplab.grading.client import Server
 from oplab.grading.protocol import Answer, Job
 from oplab.grading.results import Graph, Outcome, Results
+from oplab.grading.scratch import scratch_folder
 
 PER_EXERCISE = 2  # pictures: the model of the first failed check, and one more
 MAX_SVG = 400_000  # characters; a larger drawing is unreadable on a page
 TIME_LIMIT = 30.0  # seconds for all pictures of one run
-# Not `-m`: that would put the current folder first on sys.path, where a learner's code could leave an onnx.py.
-_MAIN = "import sys; sys.path.append({root!r}); from oplab.reports.draw import main; main()"
+# With -I and -S nothing of the current folder, of the environment or of a .pth file is imported: only what is in these folders.
+_MAIN = "import sys; sys.path.extend({path!r}); from oplab.reports.draw import main; main()"
 
 
 class Keeper(Server):
-    """A grading server that keeps the evidence of what the judge rejected, until the end of its ``with`` block."""
+    """A grading server that keeps the evidence of what the judge rejected, until the end of its ``with`` block.
+
+    Attributes:
+        kept: a folder with one folder of evidence for each exercise that was rejected.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self._kept = tempfile.TemporaryDirectory(prefix="oplab-", ignore_cleanup_errors=True)
+        self._folders = ExitStack()
+        self.kept = self._folders.enter_context(scratch_folder())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         super().__exit__(kind, error, trace)
-        self._kept.cleanup()
-
-    @property
-    def kept(self) -> Path:
-        """A folder with one folder of evidence for each exercise that was rejected."""
-        return Path(self._kept.name)
+        self._folders.close()
 
     def run(self, job: Job) -> Answer:
         """As :meth:`Server.run`. Afterwards the evidence is kept if its judge did not find all checks passed."""
@@ -140,7 +141,7 @@ def _child(wanted: Mapping[str, list[str]], kept: Path, timeout: float) -> str:
     job = json.dumps({"folder": str(kept), "exercises": wanted, "each": PER_EXERCISE})
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", _MAIN.format(root=str(Path(__file__).resolve().parents[2]))],
+            [sys.executable, "-I", "-S", "-B", "-c", _MAIN.format(path=[entry for entry in sys.path if entry])],
             input=job,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

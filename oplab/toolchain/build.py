@@ -21,7 +21,6 @@ from oplab.errors import OplabError
 from oplab.toolchain import cache
 from oplab.toolchain.compile import (
     compile_driver,
-    compile_exercise,
     compile_files,
     compile_host_sanitized,
     compile_sanitized,
@@ -30,6 +29,7 @@ from oplab.toolchain.compile import (
 )
 from oplab.toolchain.compiler import OWN_SOURCES_TIMEOUT, Compiler, find_compiler, run
 from oplab.toolchain.diagnostics import BuildFailed, shown
+from oplab.toolchain.exercise import compile_exercise
 from oplab.toolchain.headers import find as find_headers
 from oplab.toolchain.recipes import (
     KINDS,

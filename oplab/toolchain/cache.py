@@ -16,9 +16,9 @@ from oplab.errors import OplabError
 from oplab.toolchain.compiler import Compiler
 from oplab.toolchain.recipes import SUFFIX, Recipe, Sanitizer, chosen
 
-KEEP = 200  # compiled exercises that the cache holds
+KEEP = 400  # files that the cache holds: compiled exercises and their records
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
-_FORMAT = "3"  # part of every key: raise it when the meaning of a key changes
+FORMAT = "4"  # part of every key: raise it when the meaning of a key changes
 
 
 def key(compiler: Compiler, how: Recipe, sources: Sequence[Path], *, sanitize: bool | Sanitizer) -> str:
@@ -27,20 +27,22 @@ def key(compiler: Compiler, how: Recipe, sources: Sequence[Path], *, sanitize: b
     They depend on the compiler, its flags, the content of the sources and of the project's headers that they include, and
     the versions of the libraries. The folder of a source counts only with a sanitizer.
     """
-    digest = hashlib.sha256()
-
-    def add(*parts: str | bytes) -> None:
-        for part in parts:
-            data = part.encode() if isinstance(part, str) else part
-            digest.update(len(data).to_bytes(8, "little") + data)
-
-    add(_FORMAT, compiler.identity, how.versions, str(chosen(sanitize)))
-    add(*how.compile_command(compiler, sanitize=sanitize), *how.link_flags(compiler, sanitize=sanitize))
+    parts: list[str | bytes] = [FORMAT, compiler.identity, how.versions, str(chosen(sanitize))]
+    parts += [*how.compile_command(compiler, sanitize=sanitize), *how.link_flags(compiler, sanitize=sanitize)]
     if sanitize:
-        add(*(str(source.resolve()) for source in sources))  # a report names the file with its path
+        parts += [str(source.resolve()) for source in sources]  # a report names the file with its path
     for file in _with_headers(sources, how.includes):
-        add(file.name, file.read_bytes())
-    return digest.hexdigest()[:20]
+        parts += [file.name, file.read_bytes()]
+    return digest(*parts)
+
+
+def digest(*parts: str | bytes) -> str:
+    """20 hexadecimal digits of these parts, each with its length."""
+    found = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+        found.update(len(data).to_bytes(8, "little") + data)
+    return found.hexdigest()[:20]
 
 
 def _with_headers(sources: Sequence[Path], includes: Sequence[Path]) -> list[Path]:
@@ -102,7 +104,7 @@ def one_build(file: Path, say: Callable[[str], object] = lambda line: None) -> I
 def trim(folder: Path) -> None:
     """Keeps the cache small: removes the files that were used longest ago, never one that was used today."""
     try:
-        made = [*folder.glob(f"*{SUFFIX}"), *folder.glob("oplab_host-*")]
+        made = [*folder.glob(f"*{SUFFIX}"), *folder.glob("oplab_host-*"), *folder.glob("*.json")]
         used = sorted((file.stat().st_mtime, file) for file in made if not file.is_symlink())
     except OSError:
         return  # another process is trimming

@@ -1,4 +1,4 @@
-"""Compiles C++ files: learners' exercises, sanitized builds, and the lists of sources that ``build`` hands over.
+"""Compiles C++ files: sanitized builds, and the lists of sources that ``build`` and ``exercise`` hand over.
 
 What is compiled is put in its place by one rename, so a process that is killed leaves what was there before.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -27,36 +28,10 @@ from oplab.toolchain.recipes import (
     kernels_path,
     ort_runtime,
     ort_runtime_names,
-    pieces_source,
     recipe,
     source_folder,
 )
 from oplab.toolchain.sanitizer import sanitizer_env
-
-
-def compile_exercise(
-    source: Path, kind: Kind, *, sanitize: bool | Sanitizer = False, cache: Path | None = None, timeout: float = 300.0
-) -> Path:
-    """The shared library made from a one-file C++ exercise; compiled once for each content.
-
-    Args:
-        source: the C++ file. It may include the headers of ``csrc/torch_ops`` or ``csrc/ort_ops`` and its neighbours.
-        kind: ``torch`` for a library of operators on PyTorch's stable ABI, ``ort`` for one of kernels for ONNX Runtime.
-        sanitize: compile with AddressSanitizer and UndefinedBehaviorSanitizer. The process that loads the library must
-            be started with :func:`sanitizer_env`. ``"thread"`` is ThreadSanitizer, for :func:`compile_driver`; ``"pieces"``
-            is for :class:`oplab.checks.schedules.WatchedSession`.
-        cache: where libraries are kept; ``build/cache/exercises`` by default. Several processes may share it.
-        timeout: seconds that the compiler may take.
-
-    Raises:
-        BuildFailed: the file does not compile or link, or takes longer than ``timeout``.
-        OplabError: there is no file, no compiler, or no headers.
-    """
-    source = Path(source)
-    if not source.is_file():
-        raise OplabError(f"There is no C++ file {shown(source)}.", "Restore it, or correct the path.")
-    sources = [source, pieces_source()] if sanitize == "pieces" else [source]
-    return _cached(sources, (), f"{source.stem}-*{SUFFIX}", recipe(kind), sanitize, cache or _exercise_cache(), timeout)
 
 
 def compile_sanitized(kind: Kind, sanitizer: Sanitizer = "address") -> Path:
@@ -66,7 +41,7 @@ def compile_sanitized(kind: Kind, sanitizer: Sanitizer = "address") -> Path:
         BuildFailed: it does not compile.
         OplabError: there is no compiler, or no headers.
     """
-    sources, cache = sorted(source_folder(kind).glob("*.cpp")), _exercise_cache()
+    sources, cache = sorted(source_folder(kind).glob("*.cpp")), exercise_cache()
     # It takes half a minute, and several tests want it at once: one makes it, the others wait.
     with caches.one_build(paths.created(cache) / f".{kind}-{sanitizer}.lock"):
         return _cached(sources, (), f"oplab_{kind}_ops-*{SUFFIX}", recipe(kind), sanitizer, cache, 300.0)
@@ -85,7 +60,7 @@ def compile_host_sanitized() -> Path:
     if not kernels.is_file():
         raise OplabError(f"The kernels are not compiled: {shown(kernels)} is missing.", "Run `make setup`.")
     sources = sorted(host_folder().glob("*.cpp"))
-    program = _cached(sources, (kernels,), "oplab_host-*", host_recipe(), True, _exercise_cache(), 300.0)
+    program = _cached(sources, (kernels,), "oplab_host-*", host_recipe(), True, exercise_cache(), 300.0)
     link_runtime(program.parent)
     return program
 
@@ -105,7 +80,7 @@ def compile_driver(source: Path, sanitizer: Sanitizer) -> Path:
     """
     compiler, how = find_compiler(), recipe("ort")
     key = caches.key(compiler, how, [source], sanitize=sanitizer)
-    folder = paths.created(_exercise_cache())
+    folder = paths.created(exercise_cache())
     program = folder / f"{source.stem}-{key}"
     if not program.is_file():
         with caches.scratch(folder) as scratch:
@@ -120,7 +95,8 @@ def compile_driver(source: Path, sanitizer: Sanitizer) -> Path:
     return program
 
 
-def _exercise_cache() -> Path:
+def exercise_cache() -> Path:
+    """The folder of everything that is compiled once for its content: ``build/cache/exercises``."""
     return paths.build_dir() / "cache" / "exercises"
 
 
@@ -162,8 +138,12 @@ def compile_files(
     sanitize: bool | Sanitizer = False,
     archive: Path | None = None,
     timeout: float = OWN_SOURCES_TIMEOUT,
+    copy_of: Path | None = None,
+    around: Callable[[list[str]], list[str]] = list,
 ) -> str:
     """Compiles sources to one file: one call for one source, else a call for each and one to link.
+
+    Each call that compiles leaves the list of the files that it read in ``scratch``, for :func:`files_read`.
 
     Args:
         sources: the C++ files.
@@ -172,6 +152,8 @@ def compile_files(
         made: the file to write.
         archive: a static library to write that keeps the object files.
         timeout: seconds that one call of the compiler may take.
+        copy_of: the file that the first source is a copy of. Messages are about it, and what is next to it can be included.
+        around: makes of each command the one that runs it, for example in a confinement.
 
     Returns:
         What the compiler printed.
@@ -185,22 +167,28 @@ def compile_files(
 
     printed: list[str] = []
 
+    # What is no argument, and may be a folder that a confined compiler cannot use.
+    environ = {"TMPDIR": str(scratch), "CCACHE_DISABLE": "1"} if copy_of else None
+
     def call(command: list[str], source: Path) -> None:
-        done = run(command, timeout=timeout, cwd=scratch)
-        must_succeed(done, source, timeout)
+        about = copy_of if copy_of and source == sources[0] else source
+        done = run(around(command), timeout=timeout, cwd=scratch, environ=environ)
+        must_succeed(done, about, timeout)
         printed.append(done.log)
 
-    def near(source: Path) -> str:
+    def command_for(source: Path) -> list[str]:
+        folder = (copy_of if copy_of and source == sources[0] else source).resolve().parent
         # __FILE__ is the name alone, so that messages are short and the same content gives the same library anywhere.
-        return f"-fmacro-prefix-map={source.resolve().parent}/="
+        near = [f"-iquote{folder}", f"-fmacro-prefix-map={folder}/="]
+        return [*compile_command, *near, "-MD", "-MF", str(scratch / f"{source.stem}.d"), str(source.resolve())]
 
     if len(sources) == 1 and not archive:
-        call([*compile_command, near(sources[0]), str(sources[0].resolve()), *link], sources[0])
+        call([*command_for(sources[0]), *link], sources[0])
         return "".join(printed)
 
     def to_object(source: Path) -> str:
         target = str(scratch / f"{source.stem}.o")
-        call([*compile_command, near(source), "-c", str(source.resolve()), "-o", target], source)
+        call([*command_for(source), "-c", "-o", target], source)
         return target
 
     with ThreadPoolExecutor(min(len(sources), os.cpu_count() or 1, 4)) as pool:
@@ -220,6 +208,16 @@ def compile_files(
         call([archiver, "rcs", str(archive), *objects], sources[0])
     call([*compiler.command, *objects, *link], sources[0])
     return "".join(printed)
+
+
+def files_read(scratch: Path) -> list[str]:
+    """Every file that the calls of :func:`compile_files` in ``scratch`` read, as the compiler names it (its option ``-MD``)."""
+    found: dict[str, None] = {}
+    for rule in sorted(scratch.glob("*.d")):
+        _, _, names = rule.read_text(errors="surrogateescape").replace("\\\n", " ").partition(": ")
+        for name in re.findall(r"(?:\\.|\$\$|[^\s\\])+", names):
+            found[re.sub(r"\\([ #\\])", r"\1", name).replace("$$", "$")] = None
+    return list(found)
 
 
 def must_succeed(done: Outcome, source: Path, timeout: float) -> None:

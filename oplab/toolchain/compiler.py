@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,15 +61,30 @@ class Outcome:
     log: str
 
 
-def run(command: list[str], *, timeout: float, cwd: Path | None = None, limited: bool = True) -> Outcome:
-    """Runs a command with its output merged, in plain English, and ends its whole process group when time is up."""
+def run(
+    command: list[str],
+    *,
+    timeout: float,
+    cwd: Path | None = None,
+    limited: bool = True,
+    environ: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Runs a command with its output merged, in plain English, and ends its whole process group when time is up.
+
+    Args:
+        command: program and arguments.
+        timeout: seconds on the clock.
+        cwd: the folder to run it in; the current one by default.
+        limited: whether its address space is limited.
+        environ: variables to add to this process's own.
+    """
     process = subprocess.Popen(
         [*_LIMITED, *command] if limited else command,
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, "LC_ALL": "C", "CLICOLOR_FORCE": "0", "GCC_COLORS": ""},
+        env={**os.environ, **(environ or {}), "LC_ALL": "C", "CLICOLOR_FORCE": "0", "GCC_COLORS": ""},
         start_new_session=True,
     )
     try:

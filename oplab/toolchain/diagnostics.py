@@ -29,6 +29,13 @@ _NO_ENTRY = re.compile(
 _DECLARES = re.compile(
     r"(?:^|[{};])\s*(?:(?:extern|static|inline|const)\s+)*(?!return\b|throw\b|else\b)[A-Za-z_][\w:<>, ]*[\s*&]+$"
 )
+_REFUSED = re.compile(
+    r"(?:cannot open file ')?(?P<file>[^']+?)'?: Permission denied$"
+)  # by the confinement of toolchain/exercise.py
+NOT_FOR_EXERCISES = (
+    "may not be included: an exercise can include the headers of the toolchain, of PyTorch, of ONNX Runtime and of csrc, and the files of "
+    "its own folder"
+)
 _FORGOTTEN_HEADER = re.compile(r"(?:#include|include the header|header) ['\"]?(?:#include )?(<\w+(?:\.h)?>)")
 
 # Sentences of the lite API's templates that do not say what its user did.
@@ -142,7 +149,15 @@ def _compile_error(log: str, source: Path) -> BuildFailed | None:
     return None
 
 
+def mentioned(log: str) -> list[str]:
+    """The files that a compiler's output names as places, in their order."""
+    found = (pattern.match(line) for line in log.splitlines() for pattern in (_ERROR, _MENTION))
+    return list(dict.fromkeys(match["file"] for match in found if match))
+
+
 def _plain(sentence: str, notes: list[str]) -> str:
+    if refused := _REFUSED.match(sentence):
+        return f"{refused['file']} {NOT_FOR_EXERCISES}"
     for pattern, translation in _TRANSLATIONS:
         found = pattern.search(sentence)
         if found:
@@ -212,6 +227,9 @@ def _first_use(symbol: str, source: Path) -> _Place | None:
 
 def _last_resort(log: str, source: Path) -> BuildFailed:
     lines = [line.strip() for line in log.splitlines() if line.strip()]
+    for line in lines:  # __has_include has no place
+        if refused := re.search(r"fatal error: (?P<text>\S+: Permission denied)$", line):
+            return BuildFailed(f"{shown(source)}: error: {_plain(refused['text'], [])}", source, None, "", log)
     telling = [line for line in lines if re.search(r"\berror\b|[Ee]rror:|cannot|not found|ld: |Killed", line)]
     sentence = (telling or lines or ["the compiler failed and said nothing"])[0]
     return BuildFailed(f"{shown(source)}: {sentence[:300]}", source, None, "", log)

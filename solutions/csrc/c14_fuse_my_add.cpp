@@ -6,6 +6,7 @@
 //
 // A right answer passes at any speed. All points: 0.7 times as fast as ONNX Runtime's Mul, Mul, Add on one thread, and
 // `oplab::parallel_for` cuts a large input into more than one piece.
+// Not allowed, because the answer is in it: csrc/ort_ops/my_add.cpp.
 #include "oplab_kernel.h"
 
 namespace {

@@ -5,6 +5,7 @@
 // repeats the row's first entry. Clouds may be empty, and there may be none. k has no default and is at least 1; the constructor
 // refuses the rest. Refused with a sentence too: an xyz that is not [n, 3], points that are NaN or infinite (the sentence names
 // the first), and offsets that are not of rank 1, fall, or do not end at n.
+// Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/ort_ops/knn_query.cpp.
 #include <cmath>
 
 #include "oplab_kernel.h"

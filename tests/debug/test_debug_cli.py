@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -93,6 +94,15 @@ def test_ctrl_c_in_any_command_is_a_sentence_and_exits_with_130(folder):
     done = subprocess.run([sys.executable, "-m", "oplab.cli", *words], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 130
     assert done.stderr.strip() == "Stopped. Nothing was lost."
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_ends_a_command_like_ctrl_c(number, folder):
+    (folder / "stop.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\nopen('went_on', 'w')\n")
+    words = ["parity", "good.onnx", "--inputs", "x.npz", "--module", "stop.py:f"]
+    done = subprocess.run([sys.executable, "-m", "oplab.cli", *words], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 128 + number
+    assert done.stderr.strip() == "Stopped. Nothing was lost." and not (folder / "went_on").exists()
 
 
 @pytest.mark.parametrize("group", [[], ["debug"]])

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from oplab.authoring import lint, mutants
+from oplab.checks.judge import UNREADABLE
 from oplab.course.manifest import load
 from oplab.grading.client import Server
+from oplab.grading.results import Outcome
 from tests.support.authoring_course import MUTANT_FILE, MUTANTS, OTHER_FILE, S, add, begin, edit, finish, oplab, remove
 
 
@@ -34,7 +36,9 @@ def server():
 def test_a_finished_exercise_has_no_finding(finished):
     done = oplab(finished, "lint-course")
     assert done.returncode == 0, done.stdout
-    assert done.stdout == "1 exercises, 12 rules, 7 answers graded: all as promised.\n"
+    *table, last = done.stdout.splitlines()
+    assert last == "1 exercises, 13 rules, 7 answers graded: all as promised."
+    assert [line.split() for line in table] == [list(mutants.FAULTS), ["c05.double", *"––––1––––"]]
 
 
 def mutant(old: str, new: str):
@@ -82,7 +86,7 @@ BROKEN = {
     ),
     "no checks": (remove(f"oplab/checks/{S}.py"), f"oplab/checks/{S}.py cannot be read"),
     "two mutants": (
-        mutant(MUTANTS[MUTANTS.index("[none]") :], ""),
+        mutant(MUTANTS[MUTANTS.index("[none]") : MUTANTS.index("[without]")], ""),
         "it has 2 mutants (thrice, shape); at least 3 are needed.",
     ),
     "no mutants": (remove(MUTANT_FILE), "c05.double: it has 0 mutants; at least 3 are needed."),
@@ -91,6 +95,20 @@ BROKEN = {
         f"{MUTANT_FILE}: it is not valid TOML: ",
     ),
     "a name twice": (table("none", 'code = "double = 1"'), f"{MUTANT_FILE}: it is not valid TOML: "),
+    "no mutant of a kind of fault": (
+        mutant('threads = "it runs once"\n', ""),
+        "c05.double: it has no mutant with fault = 'threads', and no reason in [without].",
+    ),
+    "a mutant and a reason": (
+        mutant('"shape"', '"state"'),
+        "c05.double: it has a mutant with fault = 'state', and a reason why there is none.",
+    ),
+    "unknown fault": (
+        mutant('"shape"', '"shapes"'),
+        f"{MUTANT_FILE}, shape: fault 'shapes' is unknown; it can be state,",
+    ),
+    "a reason for no kind": (mutant("alias =", "aliases ="), f"{MUTANT_FILE}, without: 'aliases' is no kind of fault;"),
+    "an empty reason": (mutant('"it runs once"', '" "'), f"{MUTANT_FILE}, without: threads needs a reason:"),
     "no words": (
         mutant('says = "got nothing"\n', ""),
         f"{MUTANT_FILE}, none: says is missing: words that the message has to contain.",
@@ -102,7 +120,7 @@ BROKEN = {
     ),
     "unknown key": (
         mutant("find =", "fnid ="),
-        "thrice: it has the unknown key 'fnid'; known are code, edits, find, says,",
+        "thrice: it has the unknown key 'fnid'; known are code, edits, fault, find, says,",
     ),
     "not a text": (mutant('find = "2 * x"', "find = 2"), "thrice: find has to be a text."),
     "no table": (
@@ -335,3 +353,11 @@ def test_seed_and_repeat_exclude_each_other(root):
 
 
 # new-exercise -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_known_answer_that_its_check_cannot_read_is_a_finding(finished):
+    """Else a judge that is at fault would reject for ever what it was never written for."""
+    trial = next(trial for trial in lint.trials(load(finished)) if trial.name == "none")
+    outcome = Outcome("c05.double", S, "failed", 0, 1, 0.0, f"got nothing: {UNREADABLE}, a list of 2")
+    assert trial.problem(outcome).startswith("its check has no sentence for this type of result")
+    assert trial.problem(replace(outcome, message="got nothing")) == ""

@@ -165,7 +165,11 @@ def test_forged_items_are_refused(items, tmp_path):
         {"kind": "file", "file": 3},
         {"kind": "what"},
         {"kind": "int", "value": "3"},
+        {"kind": "int", "value": 1 << 64},
         {"kind": "array", "array": "nope"},
+        {"kind": "array", "array": ["a0"]},
+        {"kind": "list", "items": [3]},
+        {"kind": ["none"]},
     ],
 )
 def test_forged_paths_and_kinds_are_refused(item, tmp_path):
@@ -190,3 +194,26 @@ def test_a_stub_is_recognised_inside_an_exporters_exception():
     except RuntimeError as error:
         assert find_todo(error).id == "c01.x"
     assert find_todo(ValueError("another")) is None
+
+
+def test_lists_in_lists_end_somewhere(collect, tmp_path):
+    endless = []
+    endless.append(endless)
+    collect.value("y", endless)
+    collect.finish()
+    with pytest.raises(WrongAnswer, match="got a list"):
+        judge(tmp_path).value("y")
+    item = {"kind": "none"}
+    for _ in range(evidence_module.MAX_DEPTH + 1):
+        item = {"kind": "list", "items": [item]}
+    with pytest.raises(WrongAnswer):
+        evidence(tmp_path, {"y": item}).value("y")
+
+
+def test_text_that_utf8_cannot_encode_is_replaced(tmp_path):
+    items = {
+        "y": {"kind": "text", "value": "a\ud800"},
+        "z": {"kind": "error", "type": "E", "message": "\udfff", "where": ""},
+    }
+    found = evidence(tmp_path, items)
+    assert found.value("y") == "a\ufffd" and found.error("z").message == "\ufffd"

@@ -41,7 +41,7 @@ VARIES = (
     (re.compile(r"(c01_broken\.cpp:7):\d+: error: [^\n]*"), r"\1:COLUMN: error: WORDS"),
     (re.compile(r"^( +\|) +\^$", re.MULTILINE), r"\1 ^"),
     # a wild write ends in SIGSEGV or SIGBUS, and where the allocator's own checks are first, in SIGABRT
-    (re.compile(r"^(The process crashed with )SIG(?:SEGV|BUS|ABRT)(\. `oplab check c01\.overflows)"), r"\1SIGNAL\2"),
+    (re.compile(r"^(The process crashed with )SIG(?:SEGV|BUS|ABRT)(\. AddressSanitizer: )"), r"\1SIGNAL\2"),
     # Python's wording of its own errors changes between versions; that it is a SyntaxError and its line do not
     (re.compile(r"^SyntaxError: [^(]*\("), "SyntaxError: WORDS ("),
     # a process that is still starting when the exercise ends may be counted or not

@@ -30,12 +30,12 @@ JOB = Job(
     scratch=Path("/tmp/scratch"),
     seed=3,
     limits=Limits(wall=1.5),
-    isolation=Confinement(landlock=6, read=("/usr", "/lib"), write=(), no_network=True),
+    isolation=Confinement(landlock=6, read=("/usr", "/lib"), write=(), namespaces=True),
 )
 REPORT = Report(
     "judged", checks=(Check("runs", True), Check("is right", False, "no")), raised=True, share=Share(0.5, "slow")
 )
-ANSWER = Answer(signal="SIGSEGV", killed="wall", phase="running", report=REPORT, output="\ud800", cpu_seconds=1.0)
+ANSWER = Answer(signal="SIGSEGV", killed="wall", phase="running", report=REPORT, output="\x1b ä", cpu_seconds=1.0)
 
 
 @pytest.mark.parametrize(
@@ -122,3 +122,26 @@ def test_a_supervisor_answers_a_malformed_job_and_lives_on():
         assert process.poll() is None
         mine.shutdown(socket.SHUT_RDWR)
         assert process.wait(20) == 0
+
+
+def test_what_utf8_cannot_encode_is_replaced():
+    line = protocol.encode(dataclasses.replace(REPORT, message="a\ud800b", checks=(Check("\udfff", False, "ä"),)))
+    report = protocol.decode(Report, line)
+    assert (report.message, report.checks[0].name, report.checks[0].message) == ("a\ufffdb", "\ufffd", "ä")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"message": "x" * (protocol.MAX_TEXT + 1)},
+        {"checks": (Check("runs", False, "x" * (protocol.MAX_TEXT + 1)),)},
+        {"checks": (Check("runs", True),) * (protocol.MAX_ENTRIES + 1)},
+        {"seals": {str(number): "" for number in range(protocol.MAX_ENTRIES + 1)}},
+        {"seals": {"f0.bin": "x" * (protocol.MAX_TEXT + 1)}},
+        {"share": Share(1.0, "x" * (protocol.MAX_TEXT + 1))},
+    ],
+)
+def test_a_report_that_is_too_long_is_malformed(changes):
+    """A learner's process could write one, and all of it would be in every report of the run."""
+    with pytest.raises(MalformedMessage, match="it is too long"):
+        protocol.decode(Report, protocol.encode(dataclasses.replace(REPORT, **changes)))

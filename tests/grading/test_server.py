@@ -1,12 +1,21 @@
-"""How the fork server's memory lies: what a fork costs depends on it."""
+"""The fork server: how its memory lies, on which the cost of a fork depends, and what follows when something kills it."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 
+import pytest
+
+from oplab.course.manifest import Limits
+from oplab.grading import client
 from oplab.grading.client import Server
+from oplab.grading.protocol import Job
 
 HUGE = 2 << 20
 
@@ -35,3 +44,84 @@ def test_a_server_for_many_jobs_gathers_its_memory_in_large_pages():
         few.start()
         many.start()
         assert large_pages(many) > large_pages(few) + 40 * HUGE or not can_gather()
+
+
+def job(folder: Path) -> Job:
+    """A collect half that takes 1.5 s, and notes its supervisor at each of its starts."""
+    (folder / "evidence").mkdir()
+    (folder / "scratch").mkdir()
+    source = (
+        "import os, time\n"
+        "def collect_x(c):\n"
+        "    open('started', 'a').write(f'{os.getppid()}\\n')\n"
+        "    time.sleep(1.5)\n"
+        "    c.value('y', 1)\n"
+    )
+    return Job(
+        half="collect",
+        id="c01.x",
+        name="x",
+        checks=folder / "checks.py",
+        source=source,
+        file=folder / "x.py",
+        text="",
+        library=None,
+        evidence=folder / "evidence",
+        scratch=folder / "scratch",
+        seed=1,
+        limits=Limits(),
+    )
+
+
+def kill_server_when(there: Path, server: Server, times: int = 1) -> threading.Thread:
+    """Kill the server and the supervisor that ``there`` has in a new line, at most so many times: one alone is no loss, or is noticed."""
+
+    def watch() -> None:
+        for count in range(1, times + 1):
+            while not there.is_file() or there.read_text().count("\n") < count:
+                time.sleep(0.01)
+            os.kill(server._process.pid, signal.SIGKILL)
+            os.kill(int(there.read_text().splitlines()[-1]), signal.SIGKILL)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_job_whose_server_is_killed_runs_once_more_on_a_new_one(tmp_path):
+    with Server() as server:
+        server.start()
+        task = job(tmp_path)
+        thread = kill_server_when(task.scratch / "started", server)
+        answer = server.run(task)
+        thread.join(60)
+    assert answer.report is not None and answer.report.outcome == "collected"
+    assert (task.scratch / "started").read_text().count("\n") == 2
+
+
+def test_a_job_that_kills_each_server_is_given_up(tmp_path):
+    with Server() as server:
+        server.start()
+        task = job(tmp_path)
+        thread = kill_server_when(task.scratch / "started", server, times=2)
+        answer = server.run(task)
+        thread.join(60)
+    assert answer.lost and (task.scratch / "started").read_text().count("\n") == 2
+
+
+@pytest.mark.parametrize(("kills", "starts"), [(1, True), (2, False)])
+def test_a_server_that_is_killed_while_it_starts_is_started_once_more(kills, starts, tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    program = (
+        f"open({str(log)!r}, 'a').write('.')\n"
+        f"import os, signal\n"
+        f"len(open({str(log)!r}).read()) <= {kills} and os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    monkeypatch.setattr(client, "_MAIN", program.replace("{", "{{").replace("}", "}}") + client._MAIN)
+    with Server() as server:
+        if starts:
+            server.start()
+        else:
+            with pytest.raises(client.OplabError, match=r"did not start \(killed with SIGKILL\)"):
+                server.start()
+    assert log.read_text() == ".."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import time
@@ -35,7 +36,7 @@ EXPECTED = {
     "c01.burns": ("timeout", "more than 1 s of processor time"),
     "c01.compiles": ("passed", ""),
     "c01.broken": ("build_failed", "c01_broken.cpp"),
-    "c01.overflows": ("crashed", "--sanitize"),
+    "c01.overflows": ("crashed", "AddressSanitizer: heap-buffer-overflow, a "),
     "c02.stuck": ("timeout", "while the file was imported"),
     "c03.typo": ("error", "SyntaxError: expected ':' (c03_syntax.py, line 1): def typo(x)"),
 }
@@ -50,10 +51,9 @@ def course(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(course):
     """The whole fixture course, graded once from the command line."""
-    pids = course / "pids"
     line, env = command(course, "check", "--json", str(course / "out.json"))
     done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=600, cwd=course)
-    return done, json.loads((course / "out.json").read_text()), pids
+    return done, json.loads((course / "out.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_time_limits_hold(id, limit, outcomes):
 
 
 def test_exit_code_is_1_and_there_is_no_traceback(run):
-    done, _, _ = run
+    done, _ = run
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
@@ -94,11 +94,10 @@ def test_points_add_up(run):
     assert run[1]["max_points"] == len(EXPECTED)
 
 
-def test_no_process_survives(run):
-    pids = [int(line) for line in run[2].read_text().split()]
-    assert len(pids) == 2
+def test_no_process_survives(course, run):
+    """c01.forks leaves two; its message counts them. All processes of the run have its course in their environment."""
     deadline = time.monotonic() + 120
-    while alive := [pid for pid in pids if _runs(pid)]:
+    while alive := _started_for(course):
         assert time.monotonic() < deadline, f"processes {alive} outlived the run"
         time.sleep(0.05)
 
@@ -116,8 +115,10 @@ def test_the_forger_gained_nothing(course, run):
     assert not progress["exercises"]["c01.forges"]["passed_once"]
 
 
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+def _started_for(course: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"OPLAB_ROOT={course}\0".encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+    return found

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from oplab.grading import isolation
-from tests.support.hostile_course import HostileCourse, Run, attacks, judge
+from tests.support.hostile_course import LANDLOCK, HostileCourse, Run, attacks, judge
 
 ATTACKS = attacks()
 OFFERED = isolation.detect(isolation.Path("/"), isolation.Path("/"))
@@ -22,8 +22,12 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
-    chosen = [entry for entry in ATTACKS if entry.head["stopped by"] != "scopes" or not isolation.can_signal_outside()]
-    chosen = [entry for entry in chosen if entry.head["stopped by"] != "isolation"]
+    unstopped = {"isolation"}
+    if isolation.can_signal_outside():
+        unstopped.add("scopes")
+    if not LANDLOCK:
+        unstopped.add("files")
+    chosen = [entry for entry in ATTACKS if entry.head["stopped by"] not in unstopped]
     return HostileCourse(tmp_path_factory.mktemp("limits") / "course", chosen)
 
 
@@ -31,6 +35,14 @@ def course(tmp_path_factory):
 def plain(course) -> Run:
     """With limits only."""
     return course.check()
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory) -> tuple[HostileCourse, Run]:
+    """With limits only, on a kernel without Landlock, what writes to the course's files."""
+    chosen = [entry for entry in ATTACKS if "changes" in entry.head]
+    course = HostileCourse(tmp_path_factory.mktemp("bare") / "course", chosen, landlock=False)
+    return course, course.check()
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +69,16 @@ def test_the_catalogue_is_large_enough_and_each_entry_says_what_it_does():
     assert len(ATTACKS) >= 30
     for attack in ATTACKS:
         assert attack.head["does"] and attack.head["status"], attack.name
-        assert attack.head["stopped by"] in {"limits", "split", "grader", "scopes", "isolation"}, attack.name
+        assert attack.head["stopped by"] in {
+            "limits",
+            "split",
+            "grader",
+            "files",
+            "reading",
+            "policy",
+            "scopes",
+            "isolation",
+        }
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
@@ -68,7 +89,9 @@ def test_no_point_with_limits_only(attack, request):
         return
     course = request.getfixturevalue("course")
     if attack.name not in course.ids:
-        pytest.skip("this kernel lets a worker send signals to the grader: stopped only by isolation")
+        pytest.skip(
+            "this kernel lets a worker write anywhere, or send signals to the grader: stopped only by isolation"
+        )
     judge(request.getfixturevalue("plain"), course.ids[attack.name], attack, isolated=False)
 
 
@@ -98,13 +121,20 @@ def test_isolation_leaves_the_course_as_it_was(isolated):
     assert isolated.changed == []
 
 
-def test_without_isolation_every_change_is_told(plain, course):
+@pytest.mark.skipif(not LANDLOCK, reason="this kernel lets a worker write anywhere")
+def test_landlock_leaves_the_course_as_it_was_without_isolation_too(plain):
+    assert plain.changed == []
+
+
+def test_without_landlock_every_change_is_told_and_gives_no_point(bare):
     """What was changed in the course is named in the message of an exercise that ran at that time."""
-    told = " ".join(outcome["message"] for outcome in plain.outcomes.values())
-    for attack in ATTACKS:
-        if "changes" in attack.head:
-            assert attack.head["changes"] in told, attack.name
-    assert plain.changed, "the attacks did nothing: this test would prove nothing"
+    course, run = bare
+    told = " ".join(outcome["message"] for outcome in run.outcomes.values())
+    for name, id in course.ids.items():
+        attack = next(attack for attack in ATTACKS if attack.name == name)
+        judge(run, id, attack, isolated=False, landlock=False)
+        assert attack.head["changes"] in told, name
+    assert run.changed, "the attacks did nothing: this test would prove nothing"
 
 
 def test_isolation_says_in_one_line_what_is_in_use(isolated):
@@ -112,7 +142,7 @@ def test_isolation_says_in_one_line_what_is_in_use(isolated):
     assert first.startswith("Isolation: ") and "out of sight" in first
 
 
-OUT_OF_REACH = [entry for entry in ATTACKS if entry.head["stopped by"] in {"grader", "scopes", "isolation"}]
+OUT_OF_REACH = [entry for entry in ATTACKS if entry.head["stopped by"] in {"grader", "files", "scopes", "isolation"}]
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +170,7 @@ def test_landlock_alone_stops_the_same(attack, landlock_course, landlocked):
 
 
 def test_landlock_alone_leaves_the_course_as_it_was(landlock_course, landlocked):
-    assert landlocked.process.stdout.startswith("Isolation: Landlock: ")
+    assert landlocked.process.stdout.startswith("Isolation: Landlock")
     assert landlocked.changed == landlocked.survivors == landlocked.litter == []
     for id in landlock_course.honest:
         assert landlocked.outcomes[id]["status"] == "passed", landlocked.outcomes[id]["message"]

@@ -45,6 +45,6 @@ def _add_cpp(folder: Path) -> None:
 
 def command(course: Path, *args: str) -> tuple[list[str], dict[str, str]]:
     """The command line and the environment of ``oplab ARGS`` on a course."""
-    env = {**os.environ, "OPLAB_ROOT": str(course), "OPLAB_TEST_PIDS": str(course / "pids"), "COLUMNS": "200"}
+    env = {**os.environ, "OPLAB_ROOT": str(course), "COLUMNS": "200"}
     env.pop("OPLAB_TRACK", None)
     return [sys.executable, "-m", "oplab.cli", *args], env

@@ -11,16 +11,19 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from oplab.grading import isolation
 from tests.support import ROOT
 
 HOSTILE = ROOT / "tests" / "hostile"
 HONEST_EVERY = 6
+LANDLOCK = isolation.landlock_abi() > 0
 LIMITS = "[limits]\nwall = 3.0\ncpu = 10.0\nmemory_mb = 1024\noutput_kb = 512\nfiles = 128\n"
 SLOW = "limits = { wall = 60.0, cpu = 20.0, memory_mb = 1024, files = 128 }\n"  # another limit is the one to speak
 
@@ -51,21 +54,32 @@ class Attack:
 
 def attacks() -> list[Attack]:
     found = []
-    for path in sorted((HOSTILE / "submissions").glob("*.py")):
-        head = dict(re.findall(r"^# ([a-z ]+): (.+)$", path.read_text(), flags=re.M))
+    for path in sorted((HOSTILE / "submissions").glob("*.*")):
+        head = dict(re.findall(r"^(?:#|//) ([a-z ]+): (.+)$", path.read_text(), flags=re.M))
         found.append(Attack(path.stem, path, head))
     return found
 
 
 class HostileCourse:
-    """The course in ``folder``. The grader itself is a copy in it: what attacks it must not reach the real one."""
+    """The course in ``folder``. The grader itself is a copy in it: what attacks it must not reach the real one.
 
-    def __init__(self, folder: Path, chosen: list[Attack]):
+    Without ``landlock`` it is the grader of a kernel that has none.
+    """
+
+    def __init__(self, folder: Path, chosen: list[Attack], landlock: bool = True):
         self.folder = folder
         ignored = shutil.ignore_patterns("c[0-9][0-9]_*", "__pycache__", "data", "static")
         shutil.copytree(ROOT / "oplab", folder / "oplab", ignore=ignored)
-        for part in ("exercises", "solutions", "build", ".git/hooks", "tests"):
+        if not landlock:
+            file = folder / "oplab" / "toolchain" / "landlock.py"
+            text = file.read_text()
+            assert text.count("def abi() -> int:\n") == 1
+            file.write_text(text.replace("def abi() -> int:\n", "def abi() -> int:\n    return 0\n"))
+        parts = ("exercises/csrc", "solutions/csrc", "build", ".git/hooks", "tests", "csrc/torch_ops", "csrc/common")
+        for part in parts:
             (folder / part).mkdir(parents=True)
+        shutil.copy(ROOT / "csrc" / "torch_ops" / "compile_flags.txt", folder / "csrc" / "torch_ops")
+        (folder / "csrc" / "common" / "answer.h").write_text("inline float answer(float x) { return 3 * x + 2; }\n")
         (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
         (folder / ".git" / "config").write_text("[core]\n")
         (folder / ".git" / "answers.txt").write_text("return 3 * x + 2\n")
@@ -75,45 +89,68 @@ class HostileCourse:
         number = 0
         for place, attack in enumerate(chosen):
             if place % HONEST_EVERY == 0:
-                kind = "array" if place // HONEST_EVERY % 2 == 0 else "onnx"
-                self.honest.append(self._add(manifest, number, kind, HOSTILE / "templates" / f"honest_{kind}.py"))
+                kind = ("array", "onnx", "array", "cpp")[place // HONEST_EVERY % 4]
+                self.honest.append(self._add(manifest, number, kind, None))
                 number += 1
-            self.ids[attack.name] = self._add(manifest, number, attack.kind, attack.path)
+            self.ids[attack.name] = self._add(manifest, number, attack.kind, attack)
             number += 1
         for kind in ("array", "onnx"):  # the last ones stand behind all attacks
-            self.honest.append(self._add(manifest, number, kind, HOSTILE / "templates" / f"honest_{kind}.py"))
+            self.honest.append(self._add(manifest, number, kind, None))
             number += 1
         (folder / "course.toml").write_text("".join(manifest))
 
-    def _add(self, manifest: list[str], number: int, kind: str, file: Path) -> str:
-        stem, name = f"{number:02d}_{file.stem}", {"array": "mix", "onnx": "net"}[kind]
-        id = f"c{number:02d}.{name}"
-        solution = (HOSTILE / "templates" / f"honest_{kind}.py").read_text().replace("c00.", f"c{number:02d}.")
-        (self.folder / "solutions" / f"c{stem}.py").write_text(solution)
-        answer = (
-            re.sub(r"    # (?:ANSWER|END).*\n", "", solution) if file.stem.startswith("honest") else file.read_text()
-        )
-        (self.folder / "exercises" / f"c{stem}.py").write_text(answer)
+    def _add(self, manifest: list[str], number: int, kind: str, attack: Attack | None) -> str:
+        """One exercise: the attack, or an honest answer where there is none."""
+        what = attack.name if attack else f"honest_{kind}"
+        stem, name = f"{number:02d}_{what}", {"array": "mix", "onnx": "net", "cpp": "mix"}[kind]
+        id, suffix = f"c{number:02d}.{name}", ".cpp" if kind == "cpp" else ".py"
+        file = f"csrc/c{number:02d}_{name}.cpp" if kind == "cpp" else f"c{stem}.py"
+        solution = self.folder / "solutions" / file
+        text = (HOSTILE / "templates" / f"honest_{kind}{suffix}").read_text().replace("c00.", f"c{number:02d}.")
+        solution.write_text(text)
+        answer = self.folder / "exercises" / file
+        head = attack.head if attack else {}
+        match head.get("submitted as"):
+            case "a link to the solution":
+                answer.symlink_to(solution)
+            case "a pipe":
+                os.mkfifo(answer)
+            case "a large file":
+                answer.write_text(attack.path.read_text() + "#" * (2 << 20))
+            case _ if attack:
+                answer.write_text(attack.path.read_text().replace("c00_", f"c{number:02d}_"))
+            case _:
+                answer.write_text(re.sub(r" *(?:#|//) (?:ANSWER|END).*\n", "", text))
+        if "neighbour" in head:
+            (answer.parent / head["neighbour"]).symlink_to(solution)
         shutil.copy(HOSTILE / "templates" / f"{kind}.py", self.folder / "oplab" / "checks" / f"c{stem}.py")
-        slow = SLOW if re.search("bomb|memory|disk|many_files|nests|nodes|honest", file.stem) else ""
+        slow = SLOW if re.search("bomb|memory|disk|many_files|nests|nodes|honest", what) else ""
+        more = (
+            'kind = "torch"\nnot_allowed = ["csrc/common/answer.h"]\n'
+            if kind == "cpp"
+            else 'not_allowed = ["oplab.ops.reference"]\n'
+        )
         manifest.append(
             f'\n[[chapter]]\nstem = "{stem}"\ntitle = "{stem}"\nminutes = 1\n\n[[chapter.exercise]]\nname = "{name}"\n'
-            f'goal = "3x + 2"\npoints = 1\ndifficulty = 1\nminutes = 1\nhints = ["Three.", "Two."]\n{slow}'
+            f'goal = "3x + 2"\npoints = 1\ndifficulty = 1\nminutes = 1\nhints = ["Three.", "Two."]\n{more}{slow}'
         )
         return id
 
-    def check(self, *options: str, ids: tuple[str, ...] = (), path: str | None = None, first: str = "") -> Run:
+    def check(
+        self, *options: str, ids: tuple[str, ...] = (), path: str | None = None, first: str = "", patience: float = 120
+    ) -> Run:
         """``oplab check`` on all exercises, two at a time, with everything that could be left behind marked.
 
         Args:
             ids: these exercises only.
             path: another ``PATH``.
             first: Python that the command runs before anything else.
+            patience: seconds that what it started may take to end.
         """
         mark, temporary = uuid.uuid4().hex, self.folder.parent / f"tmp-{uuid.uuid4().hex[:6]}"
         temporary.mkdir()
         before = self.hashes()
-        with _Answers() as port:
+        with _Answers(Path(tempfile.mkdtemp()) / "answers") as (port, path_of_socket):  # 108 characters are the limit
             env = {
                 **os.environ,
                 "OPLAB_ROOT": str(self.folder),
@@ -121,6 +158,8 @@ class HostileCourse:
                 "TMPDIR": str(temporary),
                 "OPLAB_HOSTILE_MARK": mark,
                 "OPLAB_HOSTILE_PORT": str(port),
+                "OPLAB_HOSTILE_SOCKET": str(path_of_socket),
+                "SECRET_TOKEN": "3 2",
                 "COLUMNS": "200",
                 "PYTHONDONTWRITEBYTECODE": "1",
             }
@@ -137,6 +176,8 @@ class HostileCourse:
                     *ids,
                     "--json",
                     str(results),
+                    "--html",
+                    str(results.with_suffix(".html")),
                     *options,
                 ],
                 env=env,
@@ -146,7 +187,7 @@ class HostileCourse:
                 timeout=900,
                 start_new_session=True,
             )
-        survivors = _marked(mark)
+        survivors = _marked(mark, patience)
         for pid in survivors:
             os.kill(pid, signal.SIGKILL)
         found = json.loads(results.read_text()) if results.is_file() else {"exercises": [], "points": -1}
@@ -160,7 +201,7 @@ class HostileCourse:
         found = {}
         for path in self.folder.rglob("*"):
             name = path.relative_to(self.folder).as_posix()
-            if path.is_file() and not name.startswith("build/progress"):
+            if path.is_file() and not name.startswith(("build/progress", "build/cache")):
                 found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         return found
 
@@ -177,29 +218,37 @@ class Run:
 
 
 class _Answers:
-    """A server on this machine that tells everyone the coefficients: what the network would be to a cheater."""
+    """Servers on this machine that tell everyone the coefficients: what the network or a daemon would be to a cheater."""
 
-    def __enter__(self) -> int:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._serve, daemon=True).start()
-        return self._socket.getsockname()[1]
+    def __init__(self, path: Path):
+        self._path = path
+
+    def __enter__(self) -> tuple[int, Path]:
+        self._sockets = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
+        self._sockets[1].bind(str(self._path))
+        self._sockets[1].listen()
+        for listening in self._sockets:
+            threading.Thread(target=self._serve, args=(listening,), daemon=True).start()
+        return self._sockets[0].getsockname()[1], self._path
 
     def __exit__(self, *_: object) -> None:
-        self._socket.close()
+        for listening in self._sockets:
+            listening.close()
+        shutil.rmtree(self._path.parent)
 
-    def _serve(self) -> None:
+    def _serve(self, listening: socket.socket) -> None:
         while True:
             try:
-                conn, _ = self._socket.accept()
+                conn, _ = listening.accept()
                 with conn:
                     conn.sendall(b"3 2")
             except OSError:
                 return
 
 
-def _marked(mark: str) -> list[int]:
+def _marked(mark: str, patience: float) -> list[int]:
     """Living processes that a run has started: they carry its mark in their environment."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + patience
     while True:
         found = []
         for entry in Path("/proc").iterdir():
@@ -214,7 +263,8 @@ def _marked(mark: str) -> list[int]:
         time.sleep(0.05)
 
 
-def judge(run: Run, id: str, attack, *, isolated: bool) -> None:
+def judge(run: Run, id: str, attack, *, isolated: bool, landlock: bool = LANDLOCK) -> None:
+    isolated = isolated or (landlock and "changes" in attack.head)  # it finds the same: nothing that it can write to
     assert run.outcomes, run.process.stdout[-2000:] + run.process.stderr[-2000:]
     outcome, status = run.outcomes[id], attack.status(isolated)
     assert outcome["status"] == status, outcome["message"]

@@ -162,3 +162,32 @@ def test_ctrl_c_ends_the_waiting(tmp_path: Path) -> None:
         out, errors = waiter.communicate(timeout=60)
     assert waiter.returncode == -signal.SIGINT and out == "" and "KeyboardInterrupt" in errors
     assert start(HOLD, lock).communicate(timeout=60)[0] == "in\nout\n"
+
+
+def test_a_tree_is_removed_whatever_is_in_it(tmp_path: Path) -> None:
+    """2 000 nested folders end ``shutil.rmtree`` with a RecursionError, and their path is longer than the system takes."""
+    tree, kept = tmp_path / "tree", tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").write_text("mine")
+    tree.mkdir()
+    place = os.open(tree, os.O_RDONLY)
+    for _ in range(2000):
+        os.mkdir("inner", dir_fd=place)
+        inner = os.open("inner", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(place)
+    (tree / "file").write_text("x")
+    (tree / "link").symlink_to(kept)
+    (tree / "closed").mkdir()
+    (tree / "closed" / "inside").mkdir()
+    (tree / "closed").chmod(0)
+    os.mkfifo(tree / "pipe")
+    assert files.remove_tree(tree)
+    assert os.listdir(tmp_path) == ["kept"] and (kept / "file").read_text() == "mine"
+
+
+def test_a_tree_that_is_not_there_or_is_a_link_is_no_error(tmp_path: Path) -> None:
+    assert files.remove_tree(tmp_path / "none")
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert not files.remove_tree(tmp_path / "link") and (tmp_path / "link").is_symlink()

@@ -104,21 +104,22 @@ print(torch.ops.test_toolchain.zeros_of(torch.ones(2, 3)).tolist())
 
     def test_a_compiler_that_takes_too_long_is_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         real = compiler.find_compiler().command[0]
-        child = tmp_path / "child"
-        text = f'#!/bin/sh\ncase "$1" in -dM) exec {real} "$@";; esac\nsleep 600 & echo $! > {child}\nwait\n'
+        text = f'#!/bin/sh\ncase "$1" in -dM) exec {real} "$@";; esac\nsleep 600 & echo $!\nwait\n'
         slow = write(tmp_path, text, "slow-c++")
         slow.chmod(0o755)
         monkeypatch.setenv("CXX", str(slow))
         file = write(tmp_path, KERNEL)
         start = time.monotonic()
-        with pytest.raises(BuildFailed, match=r"c12_twice\.cpp: error: the compiler did not finish within 5 s"):
+        with pytest.raises(
+            BuildFailed, match=r"c12_twice\.cpp: error: the compiler did not finish within 5 s"
+        ) as caught:
             compile_exercise(file, "ort", cache=tmp_path / "cache", timeout=5)
         assert time.monotonic() - start < 300, "it waited for what the compiler had started"
         assert not list((tmp_path / "cache").iterdir())
-        deadline = time.monotonic() + 120
-        while alive(int(child.read_text())) and time.monotonic() < deadline:
+        deadline, child = time.monotonic() + 120, int(caught.value.full_log)
+        while alive(child) and time.monotonic() < deadline:
             time.sleep(0.02)
-        assert not alive(int(child.read_text())), "what the compiler started has to end with it"
+        assert not alive(child), "what the compiler started has to end with it"
 
 
 class TestCache:
@@ -187,13 +188,14 @@ class TestCache:
 
         def watching(source: Path, target: Path) -> None:
             assert not Path(target).exists() and Path(source).stat().st_size > 1000
+            assert Path(source).stat().st_dev == Path(target).parent.stat().st_dev
             moved.append((Path(source), Path(target)))
             os.rename(source, target)
 
         monkeypatch.setattr(compiling.os, "replace", watching)
         library = compile_exercise(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache")
-        assert [target for _, target in moved] == [library]
-        assert moved[0][0].parent.parent == library.parent
+        assert [target.suffix for _, target in moved] == [library.suffix, ".json"]  # the record comes last
+        assert moved[0][1] == library and moved[0][0].parent.parent == library.parent
 
     def test_a_failed_build_leaves_nothing_behind(self, tmp_path: Path):
         with pytest.raises(BuildFailed):
@@ -211,7 +213,8 @@ print(compile_exercise(Path({str(file)!r}), "torch", cache=Path({str(tmp_path / 
         said = [process.communicate(timeout=300)[0].strip() for process in two]
         assert [process.returncode for process in two] == [0, 0]
         assert said[0] == said[1]
-        assert [file.name for file in (tmp_path / "cache").iterdir()] == [Path(said[0]).name]
+        left = {file for file in (tmp_path / "cache").iterdir() if file.suffix != ".json"}
+        assert left == {Path(said[0])} and len(list((tmp_path / "cache").iterdir())) == 2
 
     def test_the_oldest_go_when_there_are_too_many(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(cache, "KEEP", 3)

@@ -1,0 +1,75 @@
+"""The folder of one run for temporary files. A run that was killed leaves its folder behind; the next run removes it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from oplab.files import remove_tree
+
+PREFIX = "oplab-"
+_LOCK = ".in-use"  # locked while the run lives: the system frees it however the run ends
+
+
+@contextlib.contextmanager
+def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
+    """A new folder that is removed when the block ends, after those that killed runs have left next to it.
+
+    Args:
+        parent: where to make it; the system's folder for temporary files by default.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    where = Path(parent if parent is not None else tempfile.gettempdir())
+    _sweep_once(where)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=where)).resolve()
+    handle = -1
+    try:
+        handle = os.open(folder / ".new", os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        os.rename(folder / ".new", folder / _LOCK)  # locked before another run can find it
+        yield folder
+    finally:
+        remove_tree(folder)
+        if handle >= 0:
+            os.close(handle)
+
+
+@functools.cache
+def _sweep_once(parent: Path) -> None:
+    sweep(parent)
+
+
+def sweep(parent: Path) -> int:
+    """Remove the folders of runs that have ended without doing it themselves, and say how many they were.
+
+    Only folders of this user that :func:`scratch_folder` has made, and that no living run has locked.
+    """
+    removed = 0
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(parent):
+            if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
+                removed += _remove_if_stale(Path(entry.path))
+    return removed
+
+
+def _remove_if_stale(folder: Path) -> bool:
+    try:
+        if folder.stat().st_uid != os.getuid():
+            return False
+        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:  # another tool's folder, or one that is being made
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return remove_tree(folder)
+    except OSError:  # a living run's
+        return False
+    finally:
+        os.close(handle)

@@ -1,0 +1,5 @@
+# does: the submitted file is a link to the solution
+# stopped by: reading
+# status: error
+# says: is a link, and links are not followed
+# submitted as: a link to the solution
