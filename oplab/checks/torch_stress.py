@@ -7,7 +7,6 @@ the other, whose values the exercise judges itself.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import threading
@@ -21,12 +20,12 @@ import numpy as np
 from oplab.checks import midway
 from oplab.checks.evidence import Collect, Evidence
 from oplab.checks.guarded import guarded
+from oplab.checks.leaks import lost_by
 from oplab.parity.arrays import WrongAnswer, describe
 
 PARTS = ("again", "threads", "midway", "refused", "memory", "leak")
 THREADS, ROUNDS = 4, 3
-WARM, COUNTED = 200, 1000  # calls before memory is measured, and calls that must not need more of it
-LEAST_LEAK = 32  # bytes for each call: malloc gives nothing smaller than 24 bytes, and torch's own caches need less than one of these
+COUNTED = 12  # how often all calls are made between two looks at the memory in use
 PATIENCE = 15  # seconds for one part, which takes a quarter of a second on an idle machine
 
 _MADE = "a tensor that the operator has made"
@@ -194,33 +193,12 @@ def _quietly(operator: Callable[..., Any], arguments: Arguments) -> None:
 
 
 def _growth(operator: Callable[..., Any], calls: Sequence[Arguments], refused: Sequence[Arguments]) -> list[int]:
-    """By how many bytes for each call the memory in use grows, for calls and for refused calls; empty where glibc cannot tell."""
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "mallinfo2"):
-        return []
-    libc.mallinfo2.restype = _Mallinfo2
+    """The bytes that all calls together leave in use, and those that the refused calls leave."""
     found = []
-    for chosen in filter(None, (calls, refused)):
-        made = [_tensors(arguments) for arguments in chosen]
-        count, before = max(1, COUNTED // len(made)), 0
-        for rounds in (max(1, WARM // len(made)), count):
-            info = libc.mallinfo2()
-            before = info.uordblks + info.hblkhd
-            for _ in range(rounds):
-                for arguments in made:
-                    _quietly(operator, tuple(arguments))
-        info = libc.mallinfo2()
-        found.append(int(info.uordblks + info.hblkhd - before) // (count * len(made)))
+    for chosen in (calls, refused):
+        made = [tuple(_tensors(arguments)) for arguments in chosen]
+        found.append(lost_by(lambda made=made: [_quietly(operator, arguments) for arguments in made], COUNTED))
     return found
-
-
-class _Mallinfo2(ctypes.Structure):
-    """``struct mallinfo2`` of glibc; uordblks: bytes in use, hblkhd: bytes in large blocks of their own."""
-
-    _fields_ = tuple(
-        (name, ctypes.c_size_t)
-        for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
-    )
 
 
 def _in_a_child(work: Callable[[Callable[[str], None]], None]) -> str:
@@ -394,15 +372,18 @@ def expect_steady(v: Evidence, stress: Stress, expect: Callable[[str, list[np.nd
             f"{titles[0]}, after calls that were refused",
             "Something of a call that has failed is left over.",
         )
-    for what, grown in zip(("call", "refused call"), v.value("stress: leak") if "leak" in parts else [], strict=False):
-        if type(grown) is not int or grown >= LEAST_LEAK:
+    for what, grown in zip(
+        ("calls", "refused calls"), v.value("stress: leak") if "leak" in parts else [], strict=False
+    ):
+        if grown != 0:
+            count = len(stress.calls if what == "calls" else stress.refused)
             raise WrongAnswer(
-                f"Each {what} leaves {grown} bytes of memory in use (measured over {COUNTED} calls): it leaks. What new, malloc or a "
-                "released pointer gives has to be freed on every way out, by an exception too; std::vector and Tensor do that."
+                f"{count} {what} leave {grown} bytes of memory in use each time that they are made: something leaks. What new, malloc or "
+                "a released pointer gives has to be freed on every way out, by an exception too; std::vector and Tensor do that."
             )
 
 
-_ENDS = " The grader puts each tensor next to an inaccessible page to see it; elsewhere the call reads or overwrites what belongs to others."
+_ENDS = " The grader puts each tensor next to an inaccessible page to see it; elsewhere the call uses what belongs to others."
 _LOCK = "A lock that is still held when an exception leaves the function is never released: std::lock_guard releases it on every way out."
 _SHARED = "Calls share something: a static or global variable, or a buffer that is kept. Keep what a call works with in its own variables."
 
