@@ -35,6 +35,8 @@ def deform_conv() -> None:
     - n >= 19: one node ``DeformConv`` of ONNX, ``onnx.defs.get_schema("DeformConv", 19)``;
     - 9 <= n < 19: one node ``oplab::DeformConv2d`` with the same inputs and attributes.
 
+    Each call becomes a node of its own, and no other operator is registered.
+
     Every tensor that the convolution reads is an input of that node, and nothing else is::
 
         >>> deform_conv()
@@ -120,7 +122,7 @@ def foo(module: torch.nn.Module, inputs: tuple[torch.Tensor, torch.Tensor], path
         [('', 13), ('oplab', 2)]
 
     Args:
-        module: calls the operator once, with an ``attr1`` and an ``attr2`` of its own.
+        module: calls the operator once, with numbers of its own for ``attr1`` and ``attr2``, wherever it keeps them.
         inputs: example inputs.
         path: the file to write.
 

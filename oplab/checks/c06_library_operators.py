@@ -55,6 +55,45 @@ def exported(v: Judge, title: str, name: str, opset: int) -> onnx.ModelProto:
     return model
 
 
+def expect_only(v: Judge, name: str) -> None:
+    """Demand that nothing else was registered: a mapping changes every export of the process."""
+    others = [str(entry) for entry in v.value("registered") if not str(entry).startswith(f"{name} ")]
+    if others and len(others) < len(v.value("registered")):
+        raise WrongAnswer(
+            f"{others[0]} is registered, too: it changes every later export in this process. Register {name} only."
+        )
+
+
+def expect_declared(model: onnx.ModelProto, index: int, dtype: str, sizes: Sequence[int | str | None]) -> None:
+    """Demand that what the graph says of an output is not wrong: it may say less.
+
+    Args:
+        dtype: of NumPy.
+        sizes: the size of each axis; None is one that no number and no axis of an input has.
+    """
+    import onnx
+
+    kind, name = model.graph.output[index].type.tensor_type, model.graph.output[index].name
+    wanted = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    if kind.elem_type not in (wanted, onnx.TensorProto.UNDEFINED):
+        got, expected = (onnx.TensorProto.DataType.Name(entry) for entry in (kind.elem_type, wanted))
+        raise WrongAnswer(f"The graph's output {name} is declared {got}, expected {expected}, as PyTorch's result is.")
+    if not kind.HasField("shape"):
+        return
+    taken = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim} - {""}
+    found = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in kind.shape.dim]
+    fits = len(found) == len(sizes) and all(
+        got == size if isinstance(got, int) else size is not None or got not in taken
+        for got, size in zip(found, sizes, strict=False)
+    )
+    if not fits:
+        shown = ", ".join("?" if size is None else str(size) for size in sizes)
+        raise WrongAnswer(
+            f"The graph declares {name} as {found}, and its sizes are [{shown}]. Without setType they stay open; x.type() is the type of "
+            "x, with its sizes."
+        )
+
+
 def not_found(v: Judge, title: str, name: str) -> WrongAnswer:
     """Why the exporter has no symbolic function for ``name``: what the learner registered instead."""
     rule = f"The first argument is the name of the PyTorch operator, {name}."
@@ -106,11 +145,13 @@ class Deform:
     mask: bool
     bias: bool
     dtype: str = "float32"
+    plain: bool = False
 
     @property
     def title(self) -> str:
         extras = " and ".join(name for name in ("mask", "bias") if getattr(self, name))
         kind = "" if self.dtype == "float32" else f", {self.dtype}"
+        kind += ", stride 2, no padding, 3 x 3" * self.plain
         return f"opset {self.opset}, {f'with {extras}' if extras else 'without mask and bias'}{kind}"
 
     @property
@@ -124,9 +165,11 @@ DEFORM = [
     Deform(20, 3, 1, mask=True, bias=False),
     Deform(19, 1, 1, mask=True, bias=True, dtype="float64"),
     Deform(18, 2, 3, mask=True, bias=True),
-    Deform(9, 1, 2, mask=True, bias=True),
+    Deform(9, 1, 2, mask=True, bias=True, dtype="float64"),
     Deform(13, 3, 2, mask=False, bias=True),
+    Deform(20, 1, 1, mask=True, bias=True, plain=True),
 ]
+TWO_LAYERS = "two convolutions in one model"
 
 
 @dataclass(frozen=True)
@@ -146,14 +189,24 @@ class Window:
         return height, width
 
 
-def draw(rng: np.random.Generator, case: Deform) -> tuple[Window, dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """A window, the tensors to export with, and fresh ones of other sizes to run with. Both halves draw the same."""
+def draw(
+    rng: np.random.Generator, case: Deform, turned: Window | None = None
+) -> tuple[Window, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """A window, the tensors to export with, and fresh ones of other sizes to run with. Both halves draw the same.
+
+    Args:
+        turned: a window to use with height and width swapped, so that every number differs from it.
+    """
 
     def two(low: int, high: int) -> tuple[int, int]:
         first, second = rng.choice(np.arange(low, high), size=2, replace=False)
         return int(first), int(second)
 
     window = Window(two(2, 5), two(1, 4), two(1, 5), two(1, 4))
+    if turned:
+        window = Window(turned.kernel[::-1], turned.stride[::-1], turned.pad[::-1], turned.dilation[::-1])
+    if case.plain:
+        window = Window((3, 3), (2, 2), (0, 0), (1, 1))
     tensors = []
     for batch, size in ((2, (15, 17)), (3, (16, 13))):
         points = case.offset_groups * window.kernel[0] * window.kernel[1]
@@ -192,9 +245,42 @@ def collect_deform_conv(c: Collect) -> None:
         c.attempt(case.title, exporting.export, by_name(convolve, inputs), inputs, case.opset, path, axes=axes)
         c.file(case.title, path)
 
+    def layers(*args):
+        """Two convolutions of one image, each with its own weights, offsets, masks and numbers."""
+        results = []
+        for place, window in enumerate(windows):
+            x, weight, offset, mask, bias = args[0], *args[1 + 4 * place : 5 + 4 * place]
+            results.append(
+                torchvision.ops.deform_conv2d(x, offset, weight, bias, window.stride, window.pad, window.dilation, mask)
+            )
+        return tuple(results)
+
+    windows, feeds = two_layers(c.rng)
+    inputs = {name: torch.from_numpy(value) for name, value in feeds.items()}
+    path = c.scratch / "layers.onnx"
+    c.attempt(TWO_LAYERS, exporting.export, layers, inputs, 19, path, outputs=("out", "out2"), axes={})
+    c.file(TWO_LAYERS, path)
+
+
+def two_layers(rng: np.random.Generator) -> tuple[list[Window], dict[str, np.ndarray]]:
+    """The windows of two convolutions, and their tensors: x, and weight, offset, mask, bias of each."""
+    windows, feeds = [], {}
+    for place in range(2):
+        window, tensors, _ = draw(rng, LAYER, windows[0] if windows else None)
+        windows.append(window)
+        feeds |= {
+            name if name == "x" else f"{name}{place}": tensors[name]
+            for name in ("x", "weight", "offset", "mask", "bias")
+        }
+    return windows, feeds
+
+
+LAYER = Deform(19, 1, 2, mask=True, bias=True)
+
 
 def judge_deform_conv(v: Judge) -> None:
     drawn = [(case, *draw(v.rng, case)) for case in DEFORM]
+    windows, feeds = two_layers(v.rng)
     models: dict[str, onnx.ModelProto] = {}
     for name, wanted in (
         ("DeformConv", "DeformConv from opset 19 on"),
@@ -206,6 +292,11 @@ def judge_deform_conv(v: Judge) -> None:
                 with about(case.title):
                     models[case.title] = model = exported(v, case.title, "torchvision::deform_conv2d", case.opset)
                     expect_deform_tensors(model, case, list(tensors))
+                    expect_declared(model, 0, case.dtype, ["n", 6, None, None])
+            expect_only(v, "torchvision::deform_conv2d")
+            if name == "DeformConv":
+                with about(TWO_LAYERS):
+                    models[TWO_LAYERS] = expect_two_layers(v, windows)
         if not v.ok:
             return
         with v.check(f"{wanted}, with every parameter in its attribute"):
@@ -221,6 +312,31 @@ def judge_deform_conv(v: Judge) -> None:
                 right = deform_conv_by_hand(case, window, **fresh)
                 (got,) = graphs.run(as_standard(models[case.title]), fresh)
                 expect_close(got, right.astype(case.dtype), name="the convolution", rtol=1e-4, atol=1e-4)
+        with about(TWO_LAYERS):
+            for place, got in enumerate(graphs.run(models[TWO_LAYERS], feeds)):
+                own = {name: feeds[f"{name}{place}"] for name in ("weight", "offset", "mask", "bias")}
+                right = deform_conv_by_hand(LAYER, windows[place], feeds["x"], **own)
+                expect_close(got, right.astype(np.float32), name=f"convolution {place + 1}", rtol=1e-4, atol=1e-4)
+
+
+def expect_two_layers(v: Judge, windows: list[Window]) -> onnx.ModelProto:
+    """Two nodes, each with the tensors and the strides of its own layer."""
+    error = v.error(TWO_LAYERS)
+    if error:
+        raise explained(error, TWO_LAYERS, _LETTERS, symbolic_causes())
+    model = v.model(TWO_LAYERS)
+    found = [node for node in model.graph.node if (node.domain, node.op_type) == ("", "DeformConv")]
+    if len(found) != 2:
+        raise WrongAnswer(f"expected 2 × DeformConv, the graph has {len(found)}.")
+    for place, node in enumerate(found):
+        expected = ["x", *(f"{name}{place}" for name in ("weight", "offset", "bias", "mask"))]
+        strides, other = nodes.attributes(node).get("strides"), list(windows[1 - place].stride)
+        layer = "each node has what the symbolic function is given for its layer."
+        if list(node.input) == [name.replace(str(place), str(1 - place)) for name in expected]:
+            raise WrongAnswer(f"node {place + 1} has the inputs {list(node.input)}, expected {expected}: {layer}")
+        if strides == other and nodes.attributes(found[1 - place]).get("strides") == other:
+            raise WrongAnswer(f"both nodes have the strides {strides}: {layer}")
+    return model
 
 
 def expect_deform_tensors(model: onnx.ModelProto, case: Deform, names: list[str]) -> None:
@@ -312,7 +428,7 @@ def expect_deform_attributes(model: onnx.ModelProto, case: Deform, window: Windo
             cause += " Here they are in pairs." if got == sorted(pads, key=window.pad.index) else ""
         elif isinstance(value, list) and got == value[::-1]:
             cause = " Height and width are swapped: ONNX counts the axes from the height on."
-        elif (found["group"], found["offset_group"]) == (case.offset_groups, case.groups):
+        elif "group" in name and (found["group"], found["offset_group"]) == (case.offset_groups, case.groups):
             cause = " group and offset_group are swapped."
         raise WrongAnswer(f"{name} is {got}, expected {value} for a convolution with {_words(window, case)}.{cause}")
 
@@ -446,11 +562,32 @@ def collect_grid(c: Collect) -> None:
         grid, axes = by_name(torch.ops.oplab.grid, inputs), {"pos": {0: "n"}}
         c.attempt(case.title, exporting.export, grid, inputs, case.opset, path, axes=axes)
         c.file(case.title, path)
+    feeds, start = two_grids(c.rng)
+    fixed = torch.from_numpy(start)
+
+    def both(pos, size, end, other):
+        return torch.ops.oplab.grid(pos, size, fixed, end), torch.ops.oplab.grid(other, size, None, end + 0.5)
+
+    inputs = {name: torch.from_numpy(value) for name, value in feeds.items()}
+    axes = {"pos": {0: "n"}, "other": {0: "m"}}
+    c.attempt(TWO_GRIDS, exporting.export, both, inputs, 13, c.scratch / "two.onnx", outputs=("out", "out2"), axes=axes)
+    c.file(TWO_GRIDS, c.scratch / "two.onnx")
+
+
+TWO_GRIDS = "two grids in one model, one with a constant start, the other with an end that is computed"
+
+
+def two_grids(rng: np.random.Generator, count: int = 6) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The inputs of a model with two grids, and the constant start of the first."""
+    made = points(rng, Points(13, ("start", "end")), count)
+    start = made.pop("start")
+    return {**made, "other": rng.uniform(-2, 3, size=(count + 1, 3)).astype(np.float32)}, start
 
 
 def judge_grid(v: Judge) -> None:
     for case in GRID:
         points(v.rng, case, 6)
+    _, fixed = two_grids(v.rng)
     models: dict[str, onnx.ModelProto] = {}
     with v.check("one oplab::Grid, each input in its own place"):
         for case in GRID:
@@ -460,7 +597,11 @@ def judge_grid(v: Judge) -> None:
                 graphs.expect_inputs(model, case.names)
                 nodes.expect_alone(model, "oplab::Grid")
                 expect_int64(model)
+                expect_declared(model, 0, "int64", ["n"])
                 graphs.expect_valid(model)
+        expect_only(v, "oplab::grid")
+        with about(TWO_GRIDS):
+            two = expect_two_grids(v)
     if not v.ok:
         return
     with v.check("gives the voxels of torch.ops.oplab.grid, at sizes that were not exported"):
@@ -470,6 +611,39 @@ def judge_grid(v: Judge) -> None:
                 with about(case.title):
                     (got,) = graphs.run(models[case.title], fresh, kernels=True)
                     expect_close(got, voxels(**fresh), name=f"the voxels of {describe(fresh['pos'])}")
+        fresh, _ = two_grids(v.rng, 30)
+        with about(TWO_GRIDS):
+            first, second = graphs.run(two, fresh, kernels=True)
+            pos, size, end, other = (fresh[name] for name in ("pos", "size", "end", "other"))
+            cause = "The first grid begins where its points do: a start that is a constant of the model is a value like others."
+            likely = {cause: voxels(pos, size, None, end)}
+            expect_close(first, voxels(pos, size, fixed, end), name="the first grid", likely=likely)
+            cause = "The second grid ends where its points do, and not at the end that it is given."
+            likely = {
+                cause: voxels(other, size),
+                "The second grid has the start of the first.": voxels(other, size, fixed, end + 0.5),
+            }
+            expect_close(
+                second, voxels(other, size, None, end + np.float32(0.5)), name="the second grid", likely=likely
+            )
+
+
+def expect_two_grids(v: Judge) -> onnx.ModelProto:
+    """Two nodes oplab::Grid: the first has all four inputs, the second no start."""
+    error = v.error(TWO_GRIDS)
+    if error:
+        raise explained(error, TWO_GRIDS, _LETTERS, symbolic_causes())
+    model = v.model(TWO_GRIDS)
+    found = [nodes.inputs(node) for node in model.graph.node if (node.domain, node.op_type) == ("oplab", "Grid")]
+    if len(found) != 2:
+        raise WrongAnswer(f"expected 2 × oplab::Grid, the graph has {len(found)}.")
+    given = [[bool(name) for name in [*inputs, *[""] * 4][:4]] for inputs in found]
+    if given != [[True] * 4, [True, True, False, True]]:
+        raise WrongAnswer(
+            f"the nodes' inputs are {found}; expected are all four, then pos, size, '', end. Whether an input is given is what _is_none "
+            "tells, for each call anew: a constant and a computed value are given."
+        )
+    return model
 
 
 def expect_grid_inputs(model: onnx.ModelProto, case: Points) -> None:
@@ -489,7 +663,13 @@ def expect_grid_inputs(model: onnx.ModelProto, case: Points) -> None:
     baked = [
         wanted for name, wanted in zip(inputs, expected, strict=False) if wanted and name and name not in case.names
     ]
-    if baked:
+    makers = {output: node.op_type for node in model.graph.node for output in node.output if node.op_type != "Constant"}
+    made = [name for name in inputs if name in makers and name not in case.names]
+    if made:
+        cause = (
+            f" {made[0]} is made by the node {makers[made[0]]}: pass on the values that the symbolic function is given."
+        )
+    elif baked:
         cause = f" {baked[0]} is missing. A missing input was baked into the graph as a constant."
     elif len(inputs) > 2 and "" in expected and inputs == [name for name in expected if name]:
         cause = (
@@ -544,7 +724,7 @@ def foo_numbers(rng: np.random.Generator) -> list[tuple[float, int]]:
     """For each export an attr1 with a fraction, below 2, and an attr2 from 2 on: neither can be taken for the other."""
     scales = rng.integers(-5, 2, size=len(FOO_SHAPES)) + rng.uniform(0.2, 0.8, size=len(FOO_SHAPES))
     powers = rng.choice(np.arange(2, 7), size=len(FOO_SHAPES), replace=False)
-    return [(round(float(scale), 3), int(power)) for scale, power in zip(scales, powers, strict=True)]
+    return [(round(float(scale), 6), int(power)) for scale, power in zip(scales, powers, strict=True)]
 
 
 def collect_foo(c: Collect) -> None:
@@ -557,18 +737,21 @@ def collect_foo(c: Collect) -> None:
     class FooModel(torch.nn.Module):
         def __init__(self, attr1: float, attr2: int):
             super().__init__()
-            self.attr1, self.attr2 = attr1, attr2
+            self._numbers = attr1, attr2  # the call has them; where the module keeps them is its own affair
 
         def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:  # not the names of the inputs
-            return torch.ops.oplab.foo_forward(first, second, self.attr1, self.attr2)
+            return torch.ops.oplab.foo_forward(first, second, *self._numbers)
 
     foo, before = c.function("foo"), set(exporting.registrations())
     for number, (shape, (attr1, attr2)) in enumerate(zip(FOO_SHAPES, foo_numbers(c.rng), strict=True)):
         path, title = c.scratch / f"{number}.onnx", foo_title(attr1, attr2)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            c.attempt(title, foo, FooModel(attr1, attr2), (torch.rand(shape), torch.rand(shape)), path)
+            given = torch.rand(shape), torch.rand(shape)
+            kept, module = [x.clone() for x in given], FooModel(attr1, attr2).eval()
+            c.attempt(title, foo, module, given, path)
         c.file(title, path)
+        c.value(f"{title}: kept", [all(map(torch.equal, kept, given)), not module.training])
     c.value("registered", [entry for entry in exporting.registrations() if entry not in before])
 
 
@@ -610,8 +793,16 @@ def judge_foo(v: Judge) -> None:
             with about(title):
                 expect_foo_attributes(nodes.only_node(models[title], "oplab::Foo"), attr1, attr2)
     with v.check("for opset 13 and version 2 of the domain oplab"):
-        for title, model in models.items():
+        for (title, model), shape in zip(models.items(), FOO_SHAPES, strict=True):
             with about(title):
+                expect_declared(
+                    model, 0, "float32", ["?" if is_named(model, axis) else n for axis, n in enumerate(shape)]
+                )
+                if v.value(f"{title}: kept") != [True, True]:
+                    what = "the example inputs have" if not v.value(f"{title}: kept")[0] else "module.training has"
+                    raise WrongAnswer(
+                        f"{what} other values after the call: an export leaves the module and its inputs as they are."
+                    )
                 graphs.expect_opset(model, 13)
                 if graphs.opset(model, "oplab") != 2:
                     raise WrongAnswer(
@@ -629,6 +820,11 @@ def judge_foo(v: Judge) -> None:
                 (got,) = graphs.run(models[title], feeds, kernels=True)
                 right = attr1 * feeds["input1"].astype(np.float64) + feeds["input2"].astype(np.float64) ** attr2
                 expect_close(got, right.astype(np.float32), name=f"Foo of {describe(feeds['input1'])}")
+
+
+def is_named(model: onnx.ModelProto, axis: int) -> bool:
+    """Whether an axis of the first graph input has a name instead of a size."""
+    return bool(model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param)
 
 
 def _foo_inputs(node: onnx.NodeProto) -> str:
@@ -651,6 +847,8 @@ def expect_foo_attributes(node: onnx.NodeProto, attr1: float, attr2: int) -> Non
             cause = ' The fraction is cut off: the letter "i" in parse_args turns a float into an int without a word.'
         elif found["attr1"] == attr2:
             cause = " attr1 and attr2 are swapped."
+        elif abs(found["attr1"] - attr1) < 5e-3:
+            cause = " It is rounded, or has passed through a type that is shorter than float32."
         raise WrongAnswer(f"attr1 is {found['attr1']:.7g}, expected {attr1}.{cause}{_written_down(cause)}")
     if found["attr2"] != attr2:
         raise WrongAnswer(f"attr2 is {found['attr2']}, expected {attr2}.{_written_down('')}")

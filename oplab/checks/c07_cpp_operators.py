@@ -14,11 +14,15 @@ from oplab.checks.errors import LearnerError
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import explained
+from oplab.checks.torch_stress import Stress, collect_ends, collect_stress, expect_alive, expect_steady
 from oplab.checks.torch_threads import use_one_thread
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
     import torch
+
+
+STEADY = "is the same among other calls, and uses no memory but its own"
 
 
 def registered(c: Collect, namespace: str, name: str) -> Callable[..., Any] | None:
@@ -180,7 +184,9 @@ def result(v: Judge, title: str) -> np.ndarray:
 def expect_refused(v: Judge, title: str, why: str) -> None:
     """Demand that the call recorded under ``title`` raised an exception."""
     if v.error(title) is None:
-        raise WrongAnswer(f"{title}: expected an error, and the operator returned {describe(v.value(title))}. {why}")
+        got = v.value(title)
+        shown = got if type(got) is str else describe(got)
+        raise WrongAnswer(f"{title}: expected an error, and the operator returned {shown}. {why}")
 
 
 # --- my_add --------------------------------------------------------------------------------------------------------
@@ -218,8 +224,15 @@ VALUES = [
     Sum((0,)),
     Sum((3, 0, 2), "float64"),
 ]
-GIVEN = [Sum((4, 3), coefficients=(2.0, 1.0)), Sum((7,), coefficients=(-0.5, 0.25))]
+GIVEN = [
+    Sum((4, 3), coefficients=(2.0, 1.0)),
+    Sum((7,), coefficients=(-0.5, 0.25)),
+    Sum((6,), coefficients=(0.0, 0.0)),
+    Sum((2, 4), "float64", coefficients=(1.0, 1.0)),
+]
 PRECISE = [Sum((6,), "float64", coefficients=(0.1, 0.7))]
+# Coefficients for which the result has the values of a, of b, and of an a that is given twice.
+EQUAL = {"a": (1.0, 0.0), "b": (0.0, 1.0), "both": (0.25, 0.75)}
 LAYOUTS = [
     Sum((4, 5), layouts=("transposed", "contiguous")),
     Sum((4, 5), layouts=("contiguous", "transposed")),
@@ -228,11 +241,58 @@ LAYOUTS = [
     Sum((4, 6), layouts=("one row, expanded", "contiguous")),
     Sum((5, 4), layouts=("transposed", "transposed")),
 ]
+REPEATED = [
+    Sum((5, 3)),
+    Sum((37,), "float64"),
+    Sum((7, 9), coefficients=(-0.5, 4.0)),
+    Sum(()),
+    Sum((0, 3)),
+    Sum((301,), "float64", coefficients=(0.1, 0.7)),
+]
+LARGE = Sum((6, 1029))
+_BROADCAST = "The stub says one shape: nothing is broadcast, and a loop over one of them reads outside of the other."
+# What each call has to be refused for, by shapes and dtypes of a and b.
 REFUSED = {
     "shapes [2, 6] and [3, 4]": "Both have 12 values, so nothing crashes; the result means nothing.",
+    "shapes [2, 6] and [2, 4]": "Only the first sizes agree.",
+    "shapes [2, 4] and [3, 4]": "Only the last sizes agree.",
+    "shapes [3] and [3, 2]": "b has more dimensions than a.",
+    "shapes [3, 2] and [3]": "b has fewer dimensions than a.",
+    "shapes [3, 4] and [4]": _BROADCAST,
+    "shapes [3, 4] and [1, 4]": _BROADCAST,
+    "shapes [1] and []": "Both have one value, and their shapes differ.",
     "dtypes float32 and float64": "Each dtype has its own size in memory.",
+    "dtypes float64 and float32": "Each dtype has its own size in memory.",
     "two int64": "The operator is for float32 and float64.",
+    "two int32": "The operator is for float32 and float64.",
+    "two float16": "The operator is for float32 and float64.",
+    "two bfloat16": "The operator is for float32 and float64.",
+    "two complex64": "The operator is for float32 and float64.",
+    "two bool": "The operator is for float32 and float64.",
 }
+
+
+def refused_sums() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    """The tensors of each call of :data:`REFUSED`, with memory for 24 values, so that reading too far ends nothing."""
+    import torch
+
+    made = {}
+    for title in REFUSED:
+        kind, _, rest = title.partition(" ")
+        pair = []
+        for place, shown in enumerate(rest.split(" and ") if " and " in rest else [rest, rest]):
+            shape = tuple(int(n) for n in shown.strip("[]").split(",") if n) if kind == "shapes" else (3,)
+            dtype = torch.float32 if kind == "shapes" else getattr(torch, shown)
+            memory = torch.ones(24, dtype=dtype) if dtype is torch.bool else torch.arange(24).to(dtype) + place
+            pair.append(memory[: int(np.prod(shape))].reshape(shape))
+        made[title] = (pair[0], pair[1])
+    return made
+
+
+def repeated_sums(rng: np.random.Generator) -> Stress:
+    """What my_add goes through."""
+    calls = {case.title: (*case.arrays(rng), *case.coefficients) for case in REPEATED}
+    return Stress(calls, LARGE.arrays(rng), refused_sums(), ("a", "b"))
 
 
 def collect_my_add(c: Collect) -> None:
@@ -241,31 +301,34 @@ def collect_my_add(c: Collect) -> None:
     operator = registered(c, "c07_my_add", "my_add")
     if operator is None:
         return
+    stress = repeated_sums(c.rng)
+    if not collect_ends(c, operator, stress):
+        return
     for case in (*VALUES, *GIVEN, *PRECISE, *LAYOUTS):
         a, b = (laid_out(array, layout) for array, layout in zip(case.arrays(c.rng), case.layouts, strict=True))
         y = c.attempt(case.title, operator, a, b, *case.coefficients)
-        c.value(case.title, y)
+        c.value(case.title, y.clone() if isinstance(y, torch.Tensor) else y)  # a later call may change it
         if isinstance(y, torch.Tensor):
             c.value(f"{case.title} contiguous", y.is_contiguous())
+            c.value(f"{case.title} is an input", y is a or y is b)
+    if not collect_stress(c, operator, stress):
+        return
     a, b = (torch.from_numpy(array) for array in Sum((3, 4)).arrays(c.rng))
-    for name, coefficients in (("a", (1.0, 0.0)), ("b", (0.0, 1.0))):
-        y = c.attempt(f"equal to {name}", operator, a, b, *coefficients)
-        c.value(f"equal to {name}", y)
+    for name, coefficients in EQUAL.items():
+        y = c.attempt(f"equal to {name}", operator, a, a if name == "both" else b, *coefficients)
+        c.value(f"equal to {name}", y.clone() if isinstance(y, torch.Tensor) else y)
         if isinstance(y, torch.Tensor):
             shared = {tensor.untyped_storage().data_ptr() for tensor in (a, b)}
             c.value(f"shared with {name}", y.untyped_storage().data_ptr() in shared)
     c.value("a afterwards", a)
     c.value("b afterwards", b)
-    c.value(
-        "shapes [2, 6] and [3, 4]", c.attempt("shapes [2, 6] and [3, 4]", operator, torch.ones(2, 6), torch.ones(3, 4))
-    )
-    mixed = torch.ones(3), torch.ones(3, dtype=torch.float64)
-    c.value("dtypes float32 and float64", c.attempt("dtypes float32 and float64", operator, *mixed))
-    whole = torch.ones(3, dtype=torch.int64)
-    c.value("two int64", c.attempt("two int64", operator, whole, whole))
+    for title, pair in refused_sums().items():
+        y = c.attempt(title, operator, *pair)
+        c.value(title, describe(y) if isinstance(y, torch.Tensor) else y)  # of dtypes that evidence cannot hold, too
 
 
 def judge_my_add(v: Judge) -> None:
+    stress = repeated_sums(v.rng)
     cases = {case.title: (case, *case.arrays(v.rng)) for case in (*VALUES, *GIVEN, *PRECISE, *LAYOUTS)}
     a, b = Sum((3, 4)).arrays(v.rng)
     with v.check("registers c07_my_add::my_add with its schema"):
@@ -276,7 +339,7 @@ def judge_my_add(v: Judge) -> None:
             ["beta", "float", 2.0],
         ]
         expect_registered(v, "c07_my_add::my_add", arguments, ["Tensor"])
-    if not v.ok:
+    if not v.ok or not alive(v, stress):
         return
     for name, chosen in (
         ("computes 3a + 2b in float32 and float64", VALUES),
@@ -288,24 +351,52 @@ def judge_my_add(v: Judge) -> None:
             for case in chosen:
                 with about(case.title):
                     expect_sum(v, *cases[case.title])
+    with v.check(STEADY):
+        repeated = {case.title: case for case in REPEATED}
+        expect_steady(v, stress, lambda title, outputs: expect_sum_of(repeated[title], outputs, stress.calls[title]))
+    if not v.results[-1].passed:
+        return
     with v.check("returns a tensor of its own"):
         for name, before in (("a", a), ("b", b)):
             if not np.array_equal(v.array(f"{name} afterwards"), before):
                 raise WrongAnswer(
                     f"{name} has other values after the call: a kernel reads its inputs and writes to a new tensor."
                 )
-        for name, expected in (("a", a), ("b", b)):
-            call = "alpha=1, beta=0" if name == "a" else "alpha=0, beta=1"
-            with about(call):
+        for case, *_ in cases.values():
+            if v.value(f"{case.title} is an input"):
+                raise WrongAnswer(f"{case.title}: the result is one of the inputs; it has to be a new tensor.")
+        for name, expected in (("a", a), ("b", b), ("both", a)):
+            alpha, beta = EQUAL[name]
+            with about(f"{'my_add(a, a), ' * (name == 'both')}alpha={alpha:g}, beta={beta:g}"):
                 expect_close(result(v, f"equal to {name}"), expected)
                 if v.value(f"shared with {name}"):
                     raise WrongAnswer(
-                        f"the result shares its memory with an input: where it equals {name}, it is {name}. Whoever changes the one "
+                        "the result shares its memory with an input: where it equals an input, it is that input. Whoever changes the one "
                         "changes the other, and torch.compile relies on the schema, which says nothing of it."
                     )
     with v.check("refuses what it cannot compute"):
         for title, why in REFUSED.items():
             expect_refused(v, title, why)
+
+
+def unwritten(got: np.ndarray, right: np.ndarray) -> dict[str, np.ndarray]:
+    """The cause of a NaN next to right values."""
+    lost = np.isnan(got)
+    if got.shape != right.shape or not lost.any() or lost.all():
+        return {}
+    cause = "The elements that are NaN are never written: the grader fills new tensors with NaN."
+    return {cause: np.where(lost, np.nan, right)}
+
+
+def alive(v: Judge, stress: Stress) -> bool:
+    """Whether the operator has come so far that its results can be judged; if not, the check that says why has failed."""
+    try:
+        expect_alive(v, stress)
+    except WrongAnswer as error:
+        with v.check(STEADY):
+            raise error
+        return False
+    return True
 
 
 def expect_sum(v: Judge, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
@@ -335,6 +426,7 @@ def expect_sum(v: Judge, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
             **likely,
         }
     got = result(v, case.title)
+    likely |= unwritten(got, right)
     if case in PRECISE and got.shape == right.shape and got.dtype == right.dtype:
         # 1e-12: a float32 coefficient is off by 1e-8, a different order of the operations by 1e-16
         expect_close(got, right, rtol=1e-12, atol=1e-12, likely=likely)
@@ -343,6 +435,14 @@ def expect_sum(v: Judge, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
         raise WrongAnswer(
             "the values are right, and the result is not contiguous. empty_like keeps the strides of its model."
         )
+
+
+def expect_sum_of(case: Sum, outputs: list[np.ndarray], arguments: tuple[Any, ...]) -> None:
+    """The result of one of the repeated calls."""
+    alpha, beta = case.coefficients or (3.0, 2.0)
+    right = alpha * arguments[0].astype(np.float64) + beta * arguments[1].astype(np.float64)
+    with about(case.title):
+        expect_close(outputs[0], right.astype(case.dtype))
 
 
 # --- my_add_backward -----------------------------------------------------------------------------------------------
@@ -374,11 +474,24 @@ FAKED += [Faked((2, 5, 3), "float64", strides=(30, 6, 2))]
 SLOPES = [
     Sum((3, 4), "float64"),
     Sum((5,), coefficients=(-0.5, 4.0)),
-    Sum((4, 5), "float64", ("transposed", "contiguous"), (0.25, -3.0)),
+    Sum((4, 5), "float64", ("transposed", "contiguous"), (0.1, -0.7)),
     Sum((0, 2), coefficients=(2.0, 1.0)),
 ]
 
 
+# Two tensors without data for which the fake has to raise an error, as the kernel does: shapes and dtypes.
+UNFAKED = {
+    "a [2, 3] and b [3, 2]": ((2, 3), (3, 2), "float32"),
+    "a [2, 3] and b [2, 4]": ((2, 3), (2, 4), "float32"),
+    "a [2, 3] and b [2, 3, 1]": ((2, 3), (2, 3, 1), "float32"),
+    "a [3] and b []": ((3,), (), "float32"),
+    "a [3, 4] and b [4]": ((3, 4), (4,), "float32"),
+    "a [3, 4] and b [3, 1]": ((3, 4), (3, 1), "float32"),
+    "a float32 and b float64": ((3, 4), (3, 4), "float64"),
+}
+TWICE = "two operators are called, then their gradients"
+TWICE_NUMBERS = [(0.1, -0.7), (1.3, 0.4)]
+ALONE = {"a": "only a wants a gradient", "b": "only b wants a gradient"}
 DATA = "the export with a size that is data"
 
 
@@ -418,9 +531,10 @@ def collect_my_add_backward(c: Collect) -> None:
             shared = y.untyped_storage()._cdata == a.untyped_storage()._cdata
             y = [list(y.shape), list(y.stride()), str(y.dtype), str(y.device), shared]
         c.value(case.title, y)
-    with FakeTensorMode():
-        y = c.attempt("two shapes", operator, torch.empty(2, 3), torch.empty(3, 2))
-    c.value("two shapes", list(y.shape) if isinstance(y, torch.Tensor) else None)
+    for title, (first, second, dtype) in UNFAKED.items():
+        with FakeTensorMode():
+            y = c.attempt(title, operator, torch.empty(first), torch.empty(second, dtype=getattr(torch, dtype)))
+        c.value(title, describe(y) if isinstance(y, torch.Tensor) else None)
 
     class Model(torch.nn.Module):
         def forward(self, a, b):
@@ -446,12 +560,32 @@ def collect_my_add_backward(c: Collect) -> None:
     c.attempt("another name", c.function("my_add_backward"), "c07_other::my_add")
     with FakeTensorMode():
         c.attempt("its fake", torch.ops.c07_other.my_add, torch.empty(2), torch.empty(2))
+    other.impl("my_add", lambda a, b, alpha=3.0, beta=2.0: alpha * a + beta * b, "CPU")
+
+    def gradients_later(arrays: list[np.ndarray]) -> list[torch.Tensor | None]:
+        """The gradients of a call of each operator, after both, and those of the first once more."""
+        a, b, weight = (torch.from_numpy(array.copy()).requires_grad_() for array in arrays)
+        operators = (operator, torch.ops.c07_other.my_add)
+        results = [called(a, b, *pair) for called, pair in zip(operators, TWICE_NUMBERS, strict=True)]
+        found = [torch.autograd.grad(results[place], (a, b), weight, retain_graph=True) for place in (0, 1, 0)]
+        return [entry for pair in found for entry in pair]
+
+    def gradient_alone(name: str, arrays: list[np.ndarray]) -> torch.Tensor:
+        a, b, weight = (torch.from_numpy(array.copy()) for array in arrays)
+        asked = {"a": a, "b": b}[name].requires_grad_()
+        return torch.autograd.grad(operator(a, b, *TWICE_NUMBERS[0]), asked, weight)[0]
+
+    arrays = [c.rng.normal(size=(3, 2)) for _ in range(3)]
+    c.value(TWICE, c.attempt(TWICE, gradients_later, arrays))
+    for name, title in ALONE.items():
+        c.value(title, c.attempt(title, gradient_alone, name, arrays))
 
 
 def judge_my_add_backward(v: Judge) -> None:
     slopes = [(case, case.arrays(v.rng) and v.rng.normal(size=case.shape).astype(case.dtype)) for case in SLOPES]
     Sum((3, 4)).arrays(v.rng)
     a, b = (array.astype(np.float64) for array in Sum((6, 4)).arrays(v.rng))
+    *_, later = (v.rng.normal(size=(3, 2)) for _ in range(3))
     with v.check("the fake promises what the kernel returns"):
         for case in FAKED:
             expect_fake(v, case)
@@ -462,11 +596,12 @@ def judge_my_add_backward(v: Judge) -> None:
                 f"my_add_backward('c07_other::my_add') did not serve that operator: {said}. The operator's name is the argument."
             )
     with v.check("the fake refuses two shapes"):
-        if v.error("two shapes") is None:
-            raise WrongAnswer(
-                f"For a [2, 3] and b [3, 2] the fake promises {v.value('two shapes')}; the kernel raises an error. A model would be "
-                "exported that cannot run. torch._check(condition, lambda: message) says it."
-            )
+        for title in UNFAKED:
+            if v.error(title) is None:
+                raise WrongAnswer(
+                    f"For {title} the fake promises {v.value(title) or 'nothing'}; the kernel raises an error. A model would be "
+                    "exported that cannot run. torch._check(condition, lambda: message) says it."
+                )
     with v.check("a model with a dynamic size can be exported"):
         explain_fake(v, "the export")
         expect_close(
@@ -481,6 +616,7 @@ def judge_my_add_backward(v: Judge) -> None:
         for case, weight in slopes:
             with about(case.title):
                 expect_gradients(v, case, weight)
+        expect_gradients_apart(v, later)
 
 
 def expect_no_guard(v: Judge, title: str) -> None:
@@ -568,6 +704,8 @@ def expect_gradients(v: Judge, case: Sum, weight: np.ndarray) -> None:
             "3 and 2 are the defaults: this call had other coefficients.": fixed * weight,
             "The incoming gradient is not used: this is right for a sum only.": np.full_like(weight, factor),
             "The incoming gradient is passed on as it is, without the factor.": weight,
+            "The factor has passed through float32; a float of a schema is a double.": float(np.float32(factor))
+            * weight,
             "Both factors were applied: the incoming gradient was changed in place by the first.": alpha
             * beta
             * weight,
@@ -579,6 +717,32 @@ def expect_gradients(v: Judge, case: Sum, weight: np.ndarray) -> None:
         raise WrongAnswer(
             "the incoming gradient has other values after backward(): it belongs to the caller. Write `alpha * grad`, not `grad *=`."
         )
+
+
+def expect_gradients_apart(v: Judge, weight: np.ndarray) -> None:
+    """Gradients that are asked for after calls of two operators, and those of one input alone."""
+    titles = ["oplab::my_add", "c07_other::my_add", "oplab::my_add, once more"]
+    for name, title in ALONE.items():
+        if v.error(title):
+            raise WrongAnswer(f"{title}: {v.error(title).message} ctx.needs_input_grad tells which inputs want one.")
+        right = TWICE_NUMBERS[0]["ab".index(name)] * weight
+        expect_close(v.array(title), right, name=f"{title}: the gradient of {name}")
+    if v.error(TWICE):
+        raise WrongAnswer(
+            f"{TWICE}: {v.error(TWICE).message} backward may run again for one call (retain_graph=True): leave what is in ctx as it is."
+        )
+    found = v.value(TWICE)
+    if type(found) is not list or len(found) != 6 or not all(type(entry) is np.ndarray for entry in found):
+        raise WrongAnswer(f"{TWICE}: expected six gradients, one is missing.")
+    for number, got in enumerate(found):
+        call, place = (0, 1, 0)[number // 2], number % 2
+        likely = {
+            "These are the coefficients of the other call: what belongs to one call is kept in ctx.": (
+                TWICE_NUMBERS[1 - call][place] * weight
+            )
+        }
+        name = f"{TWICE}: {titles[number // 2]}, the gradient of {'ab'[place]}"
+        expect_close(got, TWICE_NUMBERS[call][place] * weight, name=name, likely=likely)
 
 
 # --- knn_query -----------------------------------------------------------------------------------------------------
@@ -593,10 +757,12 @@ class Cloud:
     queries: tuple[int, ...] | None = None
     layout: str = "contiguous"
     scale: float = 0.5
+    shift: float = 0.0
 
     @property
     def title(self) -> str:
         queries = "" if self.queries is None else f", queries {list(self.queries)}"
+        queries += "" if not self.shift else f", coordinates around {self.shift:g}"
         queries += "" if self.scale == 0.5 else f", coordinates of {self.scale:.0e}"
         layout = "" if self.layout == "contiguous" else f", xyz {self.layout}"
         return f"nsample {self.nsample}, batches of {list(self.points)} points{queries}{layout}"
@@ -604,21 +770,25 @@ class Cloud:
     def arrays(self, rng: np.random.Generator) -> list[np.ndarray]:
         """xyz, offset and, where there are queries, new_xyz, new_offset.
 
-        The coordinates are small multiples of a power of two, so squared distances are exact in float32 and many are equal.
+        The coordinates are small multiples of a power of two, so squared distances are exact in float32 and many are equal. That
+        holds around a shift as well: below 2**18, float32 still has multiples of 1/64.
         """
         made = []
         for sizes in (self.points, self.queries):
             if sizes is not None:
-                made.append((rng.integers(-5, 6, size=(sum(sizes), 3)) * self.scale).astype(np.float32))
+                made.append((self.shift + rng.integers(-5, 6, size=(sum(sizes), 3)) * self.scale).astype(np.float32))
                 made.append(np.cumsum(sizes).astype(np.int64))
         return made
 
 
 ONE = [Cloud(3, (12,)), Cloud(1, (20,))]
 MANY = [Cloud(2, (6, 9, 7)), Cloud(16, (40, 25, 33)), Cloud(2, (8, 9), scale=2.0**50)]
+FAR = [Cloud(3, (14, 11), shift=1000.0), Cloud(2, (9, 12), (4, 5), shift=200_000.0)]
+LARGER = [Cloud(130, (150, 9)), Cloud(3, (40_000,), (2,), scale=0.25)]
 OTHER = [Cloud(2, (6, 5, 7), (3, 2, 4)), Cloud(3, (8, 9), (1, 6)), Cloud(2, (5, 9, 6), (4, 0, 1))]
 SHORT = [Cloud(4, (5, 1, 7)), Cloud(9, (3,)), Cloud(3, (4, 0, 2), (2, 2, 1)), Cloud(2, (0,)), Cloud(3, (0, 5))]
 TURNED = [Cloud(3, (9, 8), layout="transposed"), Cloud(2, (7, 5), (3, 3), layout="every second")]
+CLOUDS = [*ONE, *MANY, *FAR, *LARGER, *OTHER, *SHORT, *TURNED]
 
 
 SPOILT = Cloud(3, (7, 6), (4, 5))
@@ -629,6 +799,7 @@ NOT_FINITE = {
     "an infinity in xyz": (0, np.inf),
     "an infinity in new_xyz": (2, -np.inf),
 }
+UNSEEN = "a NaN in a batch that has no queries"
 # What is wrong: (which argument, what it is instead).
 MISSHAPEN: dict[str, tuple[int, np.ndarray]] = {
     "xyz without dimensions": (0, np.array(1, np.float32)),
@@ -645,10 +816,47 @@ def spoilt_clouds(rng: np.random.Generator) -> dict[str, list[np.ndarray]]:
     for title, (which, value) in NOT_FINITE.items():
         made[title] = SPOILT.arrays(rng)
         made[title][which].flat[rng.integers(made[title][which].size)] = value
+    made[UNSEEN] = Cloud(3, (7, 6), (4, 0)).arrays(rng)
+    made[UNSEEN][0].flat[rng.integers(21, 39)] = np.nan
     for title, (which, instead) in MISSHAPEN.items():
         made[title] = SPOILT.arrays(rng)
         made[title][which] = instead
     return made
+
+
+REPEATED_CLOUDS = [
+    Cloud(3, (9, 8)),
+    Cloud(2, (6, 5, 7), (3, 0, 4)),
+    Cloud(5, (3, 0, 2), (2, 2, 1)),
+    Cloud(1, (1,), scale=4.0),
+    Cloud(2, (0,)),
+    Cloud(4, (31, 2), (1, 9)),
+]
+
+
+def repeated_clouds(rng: np.random.Generator) -> Stress:
+    """What knn_query goes through."""
+    calls = {case.title: (case.nsample, *case.arrays(rng)) for case in REPEATED_CLOUDS}
+    large = Cloud(5, (1200,), (3,)).arrays(rng)
+    refused = {title: (SPOILT.nsample, *arrays) for title, arrays in spoilt_clouds(rng).items()}
+    return Stress(calls, (5, *large), refused, ("xyz", "offset", "new_xyz", "new_offset"))
+
+
+NEAR = "points whose squared distances differ and whose distances in float32 do not"
+
+
+def near_clouds(rng: np.random.Generator) -> list[np.ndarray]:
+    """One query and six points with squared distances of 16 000 001 to 16 000 008, in any order.
+
+    Those are exact in float32, but their square roots are 0.000125 apart, and float32 has steps of 0.00024 there.
+    """
+    small = np.array([[1, 0], [1, 1], [2, 0], [2, 1], [2, 2], [0, 0]])
+    order = rng.permutation(6)
+    places = [int(np.argmax(order == pair)) for pair in (0, 1)]
+    order[[min(places), max(places)]] = 1, 0  # the first two have one root: the farther of them comes first
+    small = small[order]
+    xyz = np.concatenate([np.full((6, 1), 4000), small], 1).astype(np.float32)
+    return [xyz, np.array([6]), np.zeros((1, 3), np.float32), np.array([1])]
 
 
 def collect_knn_query(c: Collect) -> None:
@@ -657,7 +865,10 @@ def collect_knn_query(c: Collect) -> None:
     operator = registered(c, "c07_knn_query", "knn_query")
     if operator is None:
         return
-    for case in (*ONE, *MANY, *OTHER, *SHORT, *TURNED):
+    stress = repeated_clouds(c.rng)
+    if not collect_ends(c, operator, stress):
+        return
+    for case in CLOUDS:
         arrays = case.arrays(c.rng)
         tensors = [torch.from_numpy(array) for array in arrays]
         for i in range(0, len(tensors), 2):
@@ -665,21 +876,27 @@ def collect_knn_query(c: Collect) -> None:
         found = c.attempt(case.title, operator, case.nsample, *tensors)
         for name, tensor in zip(("idx", "dist"), found or (), strict=False):
             c.value(f"{name}: {case.title}", tensor)
+    found = c.attempt(NEAR, operator, 4, *map(torch.from_numpy, near_clouds(c.rng)))
+    c.value(NEAR, None if found is None else found[0])
+    if not collect_stress(c, operator, stress):
+        return
     for title, arrays in spoilt_clouds(c.rng).items():
         c.value(title, c.attempt(title, operator, SPOILT.nsample, *map(torch.from_numpy, arrays)))
 
 
 def judge_knn_query(v: Judge) -> None:
-    drawn = {case.title: case.arrays(v.rng) for case in (*ONE, *MANY, *OTHER, *SHORT, *TURNED)}
+    stress = repeated_clouds(v.rng)
+    drawn = {case.title: case.arrays(v.rng) for case in CLOUDS}
+    near = near_clouds(v.rng)
     with v.check("registers c07_knn_query::knn_query with its schema"):
         arguments = [["nsample", "int", "required"], ["xyz", "Tensor", "required"], ["offset", "Tensor", "required"]]
         arguments += [["new_xyz", "Optional[Tensor]", None], ["new_offset", "Optional[Tensor]", None]]
         expect_registered(v, "c07_knn_query::knn_query", arguments, ["Tensor", "Tensor"])
-    if not v.ok:
+    if not v.ok or not alive(v, stress):
         return
     for name, chosen in (
         ("finds the nearest points of one batch", ONE),
-        ("keeps batches apart", MANY),
+        ("keeps batches apart", [*MANY, *FAR, *LARGER]),
         ("takes queries of their own", OTHER),
         ("fills up with -1 where a batch is short", SHORT),
         ("reads points of any layout", TURNED),
@@ -688,8 +905,21 @@ def judge_knn_query(v: Judge) -> None:
             for case in chosen:
                 with about(case.title):
                     expect_neighbours(v, case, *drawn[case.title])
+    with v.check(STEADY):
+        with about(NEAR):
+            right, _ = neighbours(4, *near)
+            likely = {"They are sorted by their roots: compare the squares.": neighbours(4, *near, rooted=True)[0]}
+            expect_close(result(v, NEAR), right, name="idx", likely=likely)
+        repeated = {case.title: case for case in REPEATED_CLOUDS}
+        expect_steady(
+            v,
+            stress,
+            lambda title, outputs: expect_found(repeated[title], *outputs, *stress.calls[title][1:]),
+        )
+    if not v.results[-1].passed:
+        return
     with v.check("refuses points that are not finite"):
-        for title in NOT_FINITE:
+        for title in (*NOT_FINITE, UNSEEN):
             why = "The distance to such a point has no place in any order, so the sort leaves wrong neighbours for other points too."
             expect_refused(v, title, why)
     with v.check("refuses shapes and offsets that do not fit"):
@@ -708,12 +938,16 @@ def neighbours(
     whole: bool = False,
     without_self: bool = False,
     farthest: bool = False,
+    rooted: bool = False,
+    one_step: bool = False,
+    beyond: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The nearest points by definition: all distances, sorted.
 
     Args:
-        later, whole, without_self, farthest: known mistakes: ties to the higher index, batches ignored, the query itself left
-            out, the wrong end of the order.
+        later, whole, without_self, farthest, rooted, one_step, beyond: known mistakes: ties to the higher index, batches ignored, the
+            query itself left out, the wrong end of the order, sorted by the roots in float32, one batch on at most for each query,
+            the first point of the next batch as well.
 
     Returns:
         idx int32 (m, nsample) and dist float32 (m, nsample).
@@ -721,13 +955,17 @@ def neighbours(
     queries, ends = (xyz, offset) if new_xyz is None else (new_xyz, new_offset)
     idx = np.full((len(queries), nsample), -1, np.int32)
     dist = np.zeros((len(queries), nsample), np.float32)
+    batch = 0
     for row, query in enumerate(queries.astype(np.float64)):
-        batch = min(int(np.searchsorted(ends, row, side="right")), len(offset) - 1)
+        batch = batch + (row >= ends[batch]) if one_step else int(np.searchsorted(ends, row, side="right"))
+        batch = min(batch, len(offset) - 1)
         first, last = (0, len(xyz)) if whole else (offset[batch - 1] if batch else 0, offset[batch])
-        index = np.arange(first, last)
+        index = np.arange(first, min(last + beyond, len(xyz)))
         if without_self:
             index = index[index != row]
         squares = ((xyz[index].astype(np.float64) - query) ** 2).sum(1)
+        if rooted:
+            squares = np.sqrt(squares.astype(np.float32)).astype(np.float64) ** 2
         order = np.lexsort((-index if later else index, -squares if farthest else squares))[:nsample]
         idx[row, : len(order)] = index[order]
         dist[row, : len(order)] = np.sqrt(squares[order])
@@ -739,8 +977,15 @@ def expect_neighbours(v: Judge, case: Cloud, *arrays: np.ndarray) -> None:
     error = v.error(case.title)
     if error:
         raise WrongAnswer(raised(error.message))
+    expect_found(case, result(v, f"idx: {case.title}"), result(v, f"dist: {case.title}"), *arrays)
+
+
+EXPANDED = "Around such coordinates |p|² + |q|² - 2pq loses what p - q has: subtract first, then square."
+
+
+def expect_found(case: Cloud, got: np.ndarray, length: np.ndarray, *arrays: np.ndarray) -> None:
+    """idx and dist of one call, from its arrays."""
     idx, dist = neighbours(case.nsample, *arrays)
-    got, length = result(v, f"idx: {case.title}"), result(v, f"dist: {case.title}")
     if got.dtype != idx.dtype:
         swapped = got.dtype == dist.dtype and length.dtype == idx.dtype
         cause = "idx comes first, then dist." if swapped else "The contract says int32; new_empty takes a dtype."
@@ -765,6 +1010,13 @@ def expect_neighbours(v: Judge, case: Cloud, *arrays: np.ndarray) -> None:
         "Missing neighbours are 0, which is a point; here they are -1.": np.where(idx < 0, 0, idx),
         "The farthest comes first.": np.where(idx < 0, idx, idx[:, ::-1]),
     }
+    if len(arrays[1]) > 1:
+        beyond = "The first point of the next batch is taken for one of this batch: a batch ends before offset[i]."
+        likely[beyond] = neighbours(case.nsample, *arrays, beyond=True)[0]
+        skipped = "A batch without queries is not skipped: two batches in a row may end at the same query."
+        likely[skipped] = neighbours(case.nsample, *arrays, one_step=True)[0]
+    if len(arrays[0]) > 1 << 15 and np.any(got < -1):
+        likely["There are more points here than 16 bits can count."] = got
     likely["These are the farthest points."] = neighbours(case.nsample, *arrays, farthest=True)[0]
     if len(arrays) > 2:
         by_points = neighbours(case.nsample, *arrays[:3], offset)[0]
@@ -778,9 +1030,46 @@ def expect_neighbours(v: Judge, case: Cloud, *arrays: np.ndarray) -> None:
         likely["The points are those that come next in memory: the kernel takes xyz for contiguous. "] = neighbours(
             case.nsample, *only
         )[0]
+    expect_found_ties(got, idx, dist, arrays)
+    if case.shift and case.layout == "contiguous" and got.shape == idx.shape and np.any(got != idx):
+        likely = {EXPANDED: got, **{cause: known for cause, known in likely.items() if "batches" in cause}}
+    if case.nsample > 100:
+        likely = (
+            {"There are more than 100 neighbours to a point here.": got}
+            if np.array_equal(got[:, :64], idx[:, :64])
+            else likely
+        )
     expect_close(got, idx, name="idx", likely=likely)
     padded = idx < 0
+    likely_dist = unwritten(length, dist)
+    if case.shift and case.layout == "contiguous" and length.shape == dist.shape:
+        likely_dist = {EXPANDED: length}
     squared = (dist.astype(np.float64) ** 2).astype(np.float32)
     if padded.any() and length.shape == dist.shape and np.any(length[padded] != 0):
-        raise WrongAnswer(f"dist is {float(length[padded][0]):.3g} where idx is -1, expected 0.")
-    expect_close(length, dist, name="dist", likely={"The distances are squared.": squared})
+        kept = " It is never written: the grader fills new tensors with NaN." if np.isnan(length[padded]).all() else ""
+        raise WrongAnswer(f"dist is {float(length[padded][0]):.3g} where idx is -1, expected 0.{kept}")
+    expect_close(length, dist, name="dist", likely={"The distances are squared.": squared, **likely_dist})
+
+
+def expect_found_ties(got: np.ndarray, idx: np.ndarray, dist: np.ndarray, arrays: tuple[np.ndarray, ...]) -> None:
+    """Raise what is wrong where the neighbours are as near as they have to be, and not the right ones among equals."""
+    if (
+        got.shape != idx.shape
+        or np.array_equal(got, idx)
+        or np.any((got < 0) != (idx < 0))
+        or np.any(got >= len(arrays[0]))
+    ):
+        return
+    if np.array_equal(got, neighbours(idx.shape[1], *arrays, later=True)[0]):
+        return  # has a sentence of its own
+    queries = arrays[2] if len(arrays) > 2 else arrays[0]
+    gaps = arrays[0].astype(np.float64)[got] - queries.astype(np.float64)[:, None]
+    reached = np.where(got < 0, 0, np.sqrt((gaps**2).sum(2)))
+    batches = [np.searchsorted(arrays[1], np.where(rows < 0, 0, rows), side="right") for rows in (got, idx)]
+    if np.array_equal(*batches) and np.array_equal(reached.astype(np.float32), dist):
+        row = int(np.argmax((got != idx).any(1)))
+        column = int(np.argmax(got[row] != idx[row]))
+        raise WrongAnswer(
+            f"idx[{row}, {column}] is {got[row, column]}, expected {idx[row, column]}. Both points are equally near: of those the lower "
+            "index comes first."
+        )

@@ -217,6 +217,10 @@ class Evidence:
         self._arrays: dict[str, np.ndarray] | None = None
         self.last_read = ""
 
+    def has(self, name: str) -> bool:
+        """Whether anything is recorded under ``name``."""
+        return name in self._items
+
     def error(self, name: str) -> RecordedError | None:
         """The exception recorded under ``name``, or None."""
         item = self._items.get(name, {})

@@ -6,6 +6,7 @@
 //   Where a batch has fewer points: idx -1, dist 0. idx counts from the first point of xyz, in every batch.
 //   A point of xyz or new_xyz that is NaN or infinite is an error (STD_TORCH_CHECK). Let the message name the tensor and the point, for
 //   example: new_xyz must be finite, but its point 17 is not.
+//   It is called again and again, with other sizes, after errors, and from several threads at once. It uses no memory but its tensors'.
 //   new_empty(xyz, {m, nsample}, ScalarType::Int), in torch::stable, makes a tensor of another shape and dtype.
 // Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/torch_ops/knn_query.cpp.
 #include <torch/csrc/stable/library.h>
