@@ -19,13 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oplab.authoring import mutants
-from oplab.checks.judge import UNREADABLE
 from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
-from oplab.grading.results import Outcome
+from oplab.grading.results import UNREADABLE, Outcome
 
 MUTANTS = 3  # the least number of wrong answers for each exercise
 HINTS = 2

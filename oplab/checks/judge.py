@@ -12,8 +12,6 @@ from oplab.checks.errors import LearnerError
 from oplab.checks.evidence import Evidence
 from oplab.parity.arrays import WrongAnswer
 
-UNREADABLE = "the check cannot read this result"  # in the message about a type that a judge does not expect
-
 
 @dataclass(frozen=True)
 class CheckResult:

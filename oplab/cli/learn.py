@@ -339,7 +339,7 @@ def _targets(**files: Path | None) -> dict[str, Path]:
 def _keeper(course: Course, exercises: Sequence[Exercise], folder: Path, sanitize: bool, isolate: bool) -> Any:
     """A server that keeps rejected models, so that the report can show them."""
     from oplab.grading.isolation import detect
-    from oplab.reports.graphs import Keeper
+    from oplab.grading.keeper import Keeper
 
     env = None
     if sanitize:

@@ -11,6 +11,7 @@ from oplab.files import write_atomically
 
 VERSION = 1
 STATES = ("passed", "failed", "todo", "error", "timeout", "crashed", "build_failed", "grader_error")
+UNREADABLE = "the check cannot read this result"  # in the message about evidence of a type that a judge does not expect
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from typing import Any
 from oplab.checks.draws import InputsDiffer, rng_for
 from oplab.checks.errors import LearnerError, find_todo, first_line, learner_line
 from oplab.checks.evidence import Collect, EvidenceTampered
-from oplab.checks.judge import UNREADABLE, CheckResult, Judge
+from oplab.checks.judge import CheckResult, Judge
 from oplab.grading import policy, protocol
 from oplab.grading.protocol import Job, Report, Share
-from oplab.grading.results import Check
+from oplab.grading.results import UNREADABLE, Check
 from oplab.parity.arrays import WrongAnswer
 
 MAX_REPORT = 256 << 10

@@ -8,22 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
-from oplab.checks.evidence import MAX_FILE, MAX_JSON
-from oplab.grading.client import Server
-from oplab.grading.protocol import Answer, Job
 from oplab.grading.results import Graph, Outcome, Results
-from oplab.grading.scratch import scratch_folder
 
 PER_EXERCISE = 2  # pictures: the model of the first failed check, and one more
 MAX_SVG = 400_000  # characters; a larger drawing is unreadable on a page
@@ -32,66 +24,12 @@ TIME_LIMIT = 30.0  # seconds for all pictures of one run
 _MAIN = "import sys; sys.path.extend({path!r}); from oplab.reports.draw import main; main()"
 
 
-class Keeper(Server):
-    """A grading server that keeps the evidence of what the judge rejected, until the end of its ``with`` block.
-
-    Attributes:
-        kept: a folder with one folder of evidence for each exercise that was rejected.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self._folders = ExitStack()
-        self.kept = self._folders.enter_context(scratch_folder())
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        self._folders.close()
-
-    def run(self, job: Job) -> Answer:
-        """As :meth:`Server.run`. Afterwards the evidence is kept if its judge did not find all checks passed."""
-        answer = super().run(job)
-        if job.half == "judge":
-            checks = answer.report.checks if answer.report is not None else ()
-            if not checks or not all(check.passed for check in checks):
-                keep(job.evidence, self.kept / job.id)
-        return answer
-
-
-def keep(evidence: Path, folder: Path) -> None:
-    """Copy the evidence of one exercise, as far as it is plain files of at most MAX_FILE bytes together.
-
-    Args:
-        evidence: the folder of the evidence.
-        folder: the copy; what an earlier run left there is removed.
-    """
-    try:
-        items = evidence / "evidence.json"
-        if items.is_symlink() or not items.is_file() or items.stat().st_size > MAX_JSON:
-            return
-        shutil.rmtree(folder, ignore_errors=True)  # an exercise may be graded twice
-        folder.mkdir(parents=True)
-        shutil.copyfile(items, folder / items.name)
-        room = MAX_FILE
-        for file in sorted(evidence.glob("f*.bin")):
-            if file.is_symlink() or not file.is_file():
-                continue
-            room -= file.stat().st_size
-            if room < 0:
-                return
-            shutil.copyfile(file, folder / file.name)
-    except OSError:  # a full disk: the page has one picture less
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def with_graphs(results: Results, kept: Path) -> Results:
     """The same results, with pictures of the models that did not pass.
 
     Args:
-        results: of a run with a :class:`Keeper`.
-        kept: :attr:`Keeper.kept`.
+        results: of a run with a :class:`oplab.grading.keeper.Keeper`.
+        kept: its folder ``kept``.
     """
     wanted = {
         outcome.id: [outcome.message, *(check.message for check in outcome.checks if not check.passed)]
@@ -111,7 +49,7 @@ def draw(wanted: Mapping[str, list[str]], kept: Path) -> dict[str, list[Graph]]:
 
     Args:
         wanted: exercise to the messages about it: a model that one of them names comes first.
-        kept: :attr:`Keeper.kept`.
+        kept: its folder ``kept``.
     """
     drawn: dict[str, list[Graph]] = {}
     waiting = dict(wanted)

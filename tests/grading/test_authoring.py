@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from oplab.authoring import lint, mutants
-from oplab.checks.judge import UNREADABLE
 from oplab.course.manifest import load
 from oplab.grading.client import Server
-from oplab.grading.results import Outcome
+from oplab.grading.results import UNREADABLE, Outcome
 from tests.support.authoring_course import MUTANT_FILE, MUTANTS, OTHER_FILE, S, add, begin, edit, finish, oplab, remove
 
 

@@ -24,11 +24,11 @@ import pytest
 from onnx import TensorProto, helper
 
 from oplab.authoring import lint
-from oplab.checks.judge import UNREADABLE
 from oplab.course.manifest import Limits, load, preloads
 from oplab.grading import worker
 from oplab.grading.client import Server
 from oplab.grading.protocol import Job, Report
+from oplab.grading.results import UNREADABLE
 from tests.support import ROOT
 
 COURSE = load(ROOT)
