@@ -859,6 +859,19 @@ def near_clouds(rng: np.random.Generator) -> list[np.ndarray]:
     return [xyz, np.array([6]), np.zeros((1, 3), np.float32), np.array([1])]
 
 
+TIED = "points whose squared distances are equal in float32 and differ in float64"
+
+
+def tied_clouds(rng: np.random.Generator) -> list[np.ndarray]:
+    """One query and four points with squared distances of 16 000 000 and up to 0.36 more, the farthest first.
+
+    float32 has steps of 1 there, so they are equal and the lower index comes first.
+    """
+    aside = np.sort(rng.uniform(0, 0.6, 4))[::-1] if rng.integers(2) else -np.sort(rng.uniform(0, 0.6, 4))[::-1]
+    xyz = np.stack([np.full(4, 4000.0), aside, np.zeros(4)], 1).astype(np.float32)
+    return [xyz, np.array([4]), np.zeros((1, 3), np.float32), np.array([1])]
+
+
 def collect_knn_query(c: Collect) -> None:
     import torch
 
@@ -878,6 +891,8 @@ def collect_knn_query(c: Collect) -> None:
             c.value(f"{name}: {case.title}", tensor)
     found = c.attempt(NEAR, operator, 4, *map(torch.from_numpy, near_clouds(c.rng)))
     c.value(NEAR, None if found is None else found[0])
+    found = c.attempt(TIED, operator, 3, *map(torch.from_numpy, tied_clouds(c.rng)))
+    c.value(TIED, None if found is None else found[0])
     if not collect_stress(c, operator, stress):
         return
     for title, arrays in spoilt_clouds(c.rng).items():
@@ -888,6 +903,7 @@ def judge_knn_query(v: Judge) -> None:
     stress = repeated_clouds(v.rng)
     drawn = {case.title: case.arrays(v.rng) for case in CLOUDS}
     near = near_clouds(v.rng)
+    tied_clouds(v.rng)  # the same draws as collect: what is expected does not depend on them
     with v.check("registers c07_knn_query::knn_query with its schema"):
         arguments = [["nsample", "int", "required"], ["xyz", "Tensor", "required"], ["offset", "Tensor", "required"]]
         arguments += [["new_xyz", "Optional[Tensor]", None], ["new_offset", "Optional[Tensor]", None]]
@@ -910,6 +926,13 @@ def judge_knn_query(v: Judge) -> None:
             right, _ = neighbours(4, *near)
             likely = {"They are sorted by their roots: compare the squares.": neighbours(4, *near, rooted=True)[0]}
             expect_close(result(v, NEAR), right, name="idx", likely=likely)
+        with about(TIED):
+            likely = {
+                "They are sorted by distances in float64; in float32 they are equal, and the lower index comes first.": np.array(
+                    [[3, 2, 1]], np.int32
+                )
+            }
+            expect_close(result(v, TIED), np.array([[0, 1, 2]], np.int32), name="idx", likely=likely)
         repeated = {case.title: case for case in REPEATED_CLOUDS}
         expect_steady(
             v,

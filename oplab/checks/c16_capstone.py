@@ -473,6 +473,12 @@ def expect_open_sizes(model: onnx.ModelProto) -> None:
         raise WrongAnswer(
             f"The type of y promises a side of {fixed[0]} pixels. That was true at the factor of the export; the sides are data."
         )
+    names = [dim.dim_param for dim in list(dims)[2:] if dim.dim_param]
+    if len(set(names)) < len(names):
+        raise WrongAnswer(
+            f"The type of y promises that its height and width are equal, both {names[0]!r}: true for square photos only. Each side is a "
+            "size of its own: two calls of new_dynamic_size(), or two names."
+        )
     given = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
     same = [dim.dim_param for dim in list(dims)[2:] if dim.dim_param and dim.dim_param in given]
     if same:
