@@ -98,6 +98,7 @@ BODIES = {
     "a number taken out of a tensor": "return {x} * {k}.item()",
     "only the shape of an input": "return {x} + torch.zeros({k}.shape)",
     "a branch in a submodule": "return self.inner({x}) * {k}",
+    "a branch in a scripted submodule": "return self.inner({x}) * {k}",
     "a layer with weights": "return self.linear({x}) + {k}",
     "a normalisation": "return self.norm({x}) * {k}",
     "a tensor that is no buffer": "return ({x} + self.shift) * {c}",
@@ -108,6 +109,7 @@ BODIES = {
 }
 INIT = {
     "a branch in a submodule": "self.inner = Inner()",
+    "a branch in a scripted submodule": "self.inner = torch.jit.script(Inner())",
     "a layer with weights": "self.linear = nn.Linear(4, 5)",
     "a normalisation": "self.norm = nn.BatchNorm1d(4)",
     "a tensor that is no buffer": "self.shift = torch.ones(4)",
@@ -256,6 +258,8 @@ def _decides_cause(capture: str, title: str, decides: bool) -> str:
         return " A script reads the source text: it has a decision only where the text has a branch or a loop."
     if not decides:
         return " This capture ran the module once and recorded the operators that it met: one way through, unrolled."
+    if capture == "trace" and "scripted" in title:
+        return " A trace takes a scripted submodule as it is, with its branch: look at the graph, also of a trace."
     if "submodule" in title or "normalisation" in title:
         return " The decision stands in a submodule: .graph shows a prim::CallMethod in its place, .inlined_graph shows what is in it."
     if "loop" in title:

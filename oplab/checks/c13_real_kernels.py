@@ -282,6 +282,7 @@ class Cloud:
     empty_names: bool = False
     scale: float = 1.0
     shift: float = 0.0
+    near: bool = False  # different squares of one root in float
 
     @property
     def wired(self) -> list[str]:
@@ -295,6 +296,7 @@ class Cloud:
         queries = "" if self.queries is None else f", queries {list(self.queries)}"
         scale = "" if self.scale == 1 else f", coordinates of {self.scale:.0e}"
         scale += f", coordinates around {self.shift:.0f}" if self.shift else ""
+        scale += ", distances that are equal in float although their squares differ" if self.near else ""
         return f"nsample {self.nsample}, points in each batch {list(self.points)}{queries}{form}{scale}"
 
 
@@ -309,6 +311,7 @@ CLOUDS = [
     Cloud(3, (14, 9), scale=2.0**50),
     Cloud(4, (30, 20), (9, 8), shift=2e5),
     Cloud(120, (170, 40), (3, 2)),
+    Cloud(4, (6,), (1,), near=True),
 ]
 KNN_DIMS = {"xyz": ["n", "c"], "offset": ["b"], "new_xyz": ["m", "e"], "new_offset": ["f"]}
 
@@ -325,6 +328,17 @@ def knn_inputs(rng: np.random.Generator, cloud: Cloud) -> dict[str, np.ndarray]:
     Around 200000 the differences are exact, too; the squares of the coordinates are not, in float.
     """
     made: dict[str, np.ndarray] = {}
+    if cloud.near:
+        # The squared distances 16 000 001 and 16 000 002 are exact in float, and their roots are one float; the farther point comes first.
+        rest = rng.permutation([[2, 0], [2, 1], [2, 2], [0, 3]])
+        places = np.insert(rest, np.sort(rng.integers(0, 5, 2)), [[1, 1], [1, 0]], axis=0)
+        xyz = np.concatenate([np.full((6, 1), 4000), places], axis=1).astype(np.float32)
+        return {
+            "xyz": xyz,
+            "offset": np.array([6], np.int64),
+            "new_xyz": np.zeros((1, 3), np.float32),
+            "new_offset": np.array([1], np.int64),
+        }
     for prefix, counts in (("", cloud.points), ("new_", cloud.queries)):
         if counts is not None:
             made[f"{prefix}xyz"] = rng.integers(-3, 4, size=(sum(counts), 3)).astype(np.float32) * np.float32(
@@ -509,6 +523,11 @@ def expect_neighbours(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray
         "Where there are too few points, idx is -1, not 0.": np.where(idx < 0, 0, idx),
         "Where there are too few points, idx is -1, not the nearest point again.": np.where(idx < 0, idx[:, :1], idx),
     }
+    if cloud.near:
+        roots = np.sqrt(((feeds["xyz"] - feeds["new_xyz"]) ** 2).sum(1))
+        likely["The roots are compared: different squares may have one root in float."] = np.argsort(roots, kind="stable")[
+            None, : cloud.nsample
+        ].astype(np.int32)
     likely = {cause: wrong for cause, wrong in likely.items() if not np.array_equal(wrong, idx)}
     if cloud.shift:  # the clouds around 0 come first: they are right
         likely[
