@@ -525,9 +525,9 @@ def expect_neighbours(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray
     }
     if cloud.near:
         roots = np.sqrt(((feeds["xyz"] - feeds["new_xyz"]) ** 2).sum(1))
-        likely["The roots are compared: different squares may have one root in float."] = np.argsort(roots, kind="stable")[
-            None, : cloud.nsample
-        ].astype(np.int32)
+        likely["The roots are compared: different squares may have one root in float."] = np.argsort(
+            roots, kind="stable"
+        )[None, : cloud.nsample].astype(np.int32)
     likely = {cause: wrong for cause, wrong in likely.items() if not np.array_equal(wrong, idx)}
     if cloud.shift:  # the clouds around 0 come first: they are right
         likely[
