@@ -18,7 +18,7 @@ from oplab.checks.leaks import lost_by
 from oplab.checks.stress import PARTS, Stress, collect_stress, judge_stress
 from oplab.parity.arrays import expect_close
 from oplab.toolchain import findings
-from oplab.toolchain.compile import compile_exercise
+from oplab.toolchain.build import compile_exercise
 
 # y = factor*x for x of one dimension; `fault` says what is wrong with it. One source, so that one compiler runs.
 SOURCE = """
