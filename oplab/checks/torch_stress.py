@@ -82,7 +82,7 @@ def collect_stress(c: Collect, operator: Callable[..., Any], stress: Stress) -> 
         "refused": lambda: _after_refusals(c, operator, refused, calls[0]),
         "leak": lambda: c.value("stress: leak", _growth(operator, calls, refused)),
     }
-    # An operator may keep a lock when it throws: the next call then waits for ever, and so would this thread.
+    # An operator may keep a lock when it throws: the next call then never returns, and neither would this thread.
     for part in [name for name in parts if name not in stress.without]:
         if part == "threads":
             ended = _in_a_child(lambda tell: _run_threads(operator, stress, tell))

@@ -117,7 +117,7 @@ def _used(tree: ast.Module, function: str) -> set[str]:
 
 
 def _bound(node: ast.AST) -> dict[str, str]:
-    """The names that an import binds, and what each of them stands for."""
+    """The names that an import binds, each with the dotted name of what it is bound to."""
     if isinstance(node, ast.Import):
         first = {alias.name.partition(".")[0]: alias.name.partition(".")[0] for alias in node.names if not alias.asname}
         return {**first, **{alias.asname: alias.name for alias in node.names if alias.asname}}

@@ -67,7 +67,7 @@ def offered() -> bool:
 
 
 def refuse_calls() -> None:
-    """For this process and all that it starts, for ever. It does nothing where :func:`offered` is False.
+    """Apply the filter to this process and all that it starts; it cannot be removed. Nothing happens where :func:`offered` is False.
 
     Raises:
         OSError: the kernel refuses the filter.

@@ -34,13 +34,8 @@ _SYSTEM = (
     *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
     *("/Library", "/Applications", "/System"),
 )
-_SEARCHED = (
-    "CPATH",
-    "C_INCLUDE_PATH",
-    "CPLUS_INCLUDE_PATH",
-    "LIBRARY_PATH",
-    "LD_LIBRARY_PATH",
-)  # by compilers, beside their own folders
+# Variables with folders that compilers search in addition to their own.
+_SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH")
 _HIDDEN = ("solutions", "oplab", "tests", ".git")  # of a course that is inside of one of those folders
 _VARIANTS = 8  # libraries of one text that a record keeps: with other headers it is another library
 
@@ -74,7 +69,7 @@ def compile_exercise(
 
     Raises:
         BuildFailed: the file does not compile or link, takes longer than ``timeout``, or includes what it may not.
-        OplabError: there is no file, no compiler, or no headers.
+        OplabError: the file, the compiler or the headers are missing.
     """
     source = Path(source)
     if not source.is_file():
@@ -103,7 +98,7 @@ def compiled(
 
     Raises:
         BuildFailed: as there.
-        OplabError: there is no compiler, or no headers.
+        OplabError: the compiler or the headers are missing.
     """
     compiler, how = find_compiler(), recipe(kind)
     own = [pieces_source()] if sanitize == "pieces" else []

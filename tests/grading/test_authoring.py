@@ -355,7 +355,7 @@ def test_seed_and_repeat_exclude_each_other(root):
 
 
 def test_a_known_answer_that_its_check_cannot_read_is_a_finding(finished):
-    """Else a judge that is at fault would reject for ever what it was never written for."""
+    """Otherwise a faulty judge would go on rejecting answers that it was never written for."""
     trial = next(trial for trial in lint.trials(load(finished)) if trial.name == "none")
     outcome = Outcome("c05.double", S, "failed", 0, 1, 0.0, f"got nothing: {UNREADABLE}, a list of 2")
     assert trial.problem(outcome).startswith("its check has no sentence for this type of result")

@@ -1,4 +1,4 @@
-"""The fork server: how its memory lies, on which the cost of a fork depends, and what follows when something kills it."""
+"""The fork server: the layout of its memory, which decides the cost of a fork, and what follows when something kills it."""
 
 from __future__ import annotations
 
