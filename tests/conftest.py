@@ -1,10 +1,37 @@
-"""Fixtures of more than one folder."""
+"""Fixtures of more than one folder, and how the tests are shared out among pytest-xdist's workers."""
 
 from __future__ import annotations
+
+import re
+from typing import Any
 
 import pytest
 
 pytest.register_assert_rewrite("tests.support")  # an assertion of a helper shows its values, too
+
+_EXERCISE = re.compile(r"\[(c\d\d\.\w+)")
+
+
+def scope_of(test: str) -> str:
+    """The unit of work that a test belongs to: its file, and in a test of one exercise (``[c13.grid-…]``) that exercise, too.
+
+    A worker runs a unit from its first test to its last. The known answers are a third of all the work and lie in one file, which
+    would keep one worker busy long after the others are done.
+    """
+    file = test.rpartition("::")[0]
+    exercise = _EXERCISE.search(test)
+    return f"{file}[{exercise[1]}]" if exercise else file
+
+
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist, too
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByExercise(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope_of(nodeid)
+
+    return ByExercise(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.fixture(scope="session")
