@@ -112,6 +112,14 @@ def _call(function: Callable[..., Any], *args: Any) -> None:
         function(*args)
 
 
+_EXPORT_CAUSES = {
+    "tracing inferred a static shape": (
+        "An axis of that size has a fixed size in another input, so it cannot vary here either: name the axis of each input that has it. "
+        "The batch is an axis of photo and of gain."
+    ),
+}
+
+
 def judge_dynamic_batch(v: Judge) -> None:
     import torch
 
@@ -122,7 +130,11 @@ def judge_dynamic_batch(v: Judge) -> None:
     seen: list[bytes] = []
     for kind, (example, shapes) in PHOTOS.items():
         with v.check(f"{kind}: inputs and output"):
-            data = v.bytes(f"the exported {kind!r}")
+            title = f"the exported {kind!r}"
+            error = v.error(title)
+            if error:
+                raise explained(error, title, _EXPORT_CAUSES)
+            data = v.bytes(title)
             if data in seen:
                 raise WrongAnswer(
                     "Both calls wrote the same file, for two different models: something is kept from the first call."

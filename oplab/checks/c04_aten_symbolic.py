@@ -523,6 +523,8 @@ def _cause_of_hypot(model: onnx.ModelProto, got: np.ndarray, right: np.ndarray, 
             return "A quotient leaves the range of the dtype there: divide the smaller number by the larger one."
         if zeros and got.flat[0] == 1:
             return "The 1 that replaces the divisor at (0, 0) is a factor of the result, too."
+        if got.flat[0] == 0 and not zeros:
+            return "The larger of |x| and |y| is the divisor, and the factor of the result: here it seems to be the other one."
         return ""
     for text, wrong in _likely_hypot(x, y).items():
         if _same(got, wrong.astype(got.dtype)):

@@ -190,8 +190,18 @@ def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndar
     return graphs.run(model, {name: value for name, value in feeds.items() if name in wanted}, kernels=True)
 
 
+_QUERY_CAUSES = {
+    "must come together": (
+        "With new_xyz or new_offset alone the points of xyz ask for themselves: give the operator None for both."
+    ),
+}
+
+
 def returned(v: Judge, title: str, count: int) -> list[np.ndarray]:
     """The tensors that a call returned in PyTorch."""
+    error = v.error(title)
+    if error and "must come together" in error.message:
+        raise explained(error, title, _QUERY_CAUSES)
     value = v.value(title)
     values = value if isinstance(value, list) else [value]
     if len(values) != count or not all(isinstance(entry, np.ndarray) for entry in values):

@@ -724,7 +724,9 @@ def judge_export_modes(v: Judge) -> None:
                 if title in models:
                     with about(title):
                         kind = str(v.value(f"{title}: kind"))[:100]
-                        _expect_list(v.value(f"{title}: returned"), kind, _wanted(name, leave))
+                        _expect_list(
+                            v.value(f"{title}: returned"), kind, _wanted(name, leave), leave == "unmapped by name"
+                        )
     with v.check("the files compute what the model does"):
         for title, model in models.items():
             name = title.split(", leave")[0]
@@ -805,7 +807,7 @@ def _expect_mode(v: Judge, title: str, name: str, leave: str) -> onnx.ModelProto
     return model
 
 
-def _expect_list(returned: Any, kind: str, wanted: list[str]) -> None:
+def _expect_list(returned: Any, kind: str, wanted: list[str], by_name: bool) -> None:
     if type(returned) is not list:
         raise WrongAnswer(f"Expected a list of names, got {'nothing (None)' if kind == 'NoneType' else f'a {kind}'}.")
     if not all(type(entry) is str for entry in returned):
@@ -834,4 +836,10 @@ def _expect_list(returned: Any, kind: str, wanted: list[str]) -> None:
         )
     elif set(returned) < set(wanted):
         cause = f" {', '.join(sorted(set(wanted) - set(returned)))} is in the file, and missing in the list."
+        if not returned:
+            cause += (
+                " Here the type of the node is the operator's name; a node of the type ATen is not in this file."
+                if by_name
+                else " Here the type of each such node is ATen, and its attribute `operator` names the operator."
+            )
     raise WrongAnswer(f"Expected {wanted}, got {returned}.{cause}")

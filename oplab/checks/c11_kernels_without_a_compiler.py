@@ -375,6 +375,13 @@ def wrong_neighbours(feeds: Mapping[str, np.ndarray], nsample: int) -> dict[str,
     if "new_xyz" in feeds and len(feeds["xyz"]) == len(feeds["new_xyz"]):
         own = {name: feeds[name] for name in ("xyz", "offset")}
         wrong["new_xyz was not used."] = neighbours(own, nsample)
+    if "new_offset" in feeds and not np.array_equal(new_offset, feeds["offset"]):
+        batch = np.searchsorted(feeds["offset"], np.arange(len(idx)), side="right").clip(max=len(feeds["offset"]) - 1)
+        counts = np.bincount(batch, minlength=len(feeds["offset"]))
+        by_offset = {**feeds, "new_offset": np.cumsum(counts).astype(new_offset.dtype)}
+        wrong["The batch of a new point is looked up in offset here; new_offset has it."] = neighbours(
+            by_offset, nsample
+        )
     return wrong
 
 

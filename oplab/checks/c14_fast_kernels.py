@@ -307,6 +307,12 @@ def expect_sum(got: np.ndarray, feeds: Feeds, alpha: float = 3.0, beta: float = 
         good = np.isclose(got, alpha * a + beta * b, rtol=1e-4, atol=1e-4, equal_nan=True).ravel()
         if good[:-16].all() and not good.all():
             likely["Only the last elements are wrong: a loop in steps of 4 or 8 needs another one for the rest."] = got
+        columns = good.reshape(-1, a.shape[-1])
+        first = int(np.argmin(columns.all(axis=0)))  # the first column with a wrong element
+        if not good.all() and 0 < a.shape[-1] - first < 8 <= first and not columns[:, first:].any():
+            likely[
+                f"Only the columns from {first} on are wrong, in each row: a loop in steps of 4 or 8 needs another one for the rest."
+            ] = got
     if b.ndim < a.ndim and a.size:
         shifted = np.resize(beta * b, a.size + 1)[1:].reshape(a.shape) + alpha * a
         likely["The row b is one element late."] = shifted
@@ -561,11 +567,11 @@ def expect_deformed(got: np.ndarray, window: Window, feeds: Feeds) -> None:
     pixels = good.all(axis=(0, 1)).ravel()  # right in every image and every channel
     if (good | np.isnan(expected)).all():
         wrong += (
-            " A place that is NaN gives 0 here, and has to give NaN: a NaN answers `y > -1 && y < h` with no, like a place that is far "
-            "outside. Ask `std::isnan` as well."
+            " A place with a NaN coordinate gives 0 here, and has to give NaN: `y > -1 && y < h` is false for a NaN, as it is for a place "
+            "far outside. Test both coordinates with `std::isnan` before you test whether the place is outside."
         )
     elif (good | np.isnan(got)).all():
-        wrong += " The NaNs are not where they belong: ask `y > -1 && y < h`, which a NaN answers with no, before you compute weights."
+        wrong += " The NaNs are not where they belong: test `y > -1 && y < h`, which is false for a NaN, before you compute weights."
     elif good[0].all():
         wrong += " The first image is right and a later one is not: X, offset, mask and Y each have a part of their own for each image."
     elif pixels[0] and pixels[np.argmin(pixels) :].mean() < 0.2:
@@ -575,6 +581,8 @@ def expect_deformed(got: np.ndarray, window: Window, feeds: Feeds) -> None:
 
 KNOWN_DEFORMED: dict[str, dict[str, object]] = {
     "A place outside reads the pixel at the border here; a pixel outside counts as 0.": {"border": "clamp"},
+    "A place beyond the centre of a border pixel counts as outside here; with -1 < y < 0 the row 0 still takes part, and so on at "
+    "each border.": {"border": "centres"},
     "A place between -1 and 0 counts as outside here; the row 0 still takes part in it.": {"border": "inside"},
     "A place between the last pixel and the first one outside counts as outside here; the last pixel still takes part.": {
         "border": "last"
@@ -613,7 +621,7 @@ def deformed(
         half: places pass through float16.
         out: rows and columns of the result, in place of the window's.
         border: ``zero`` (right), ``clamp``, ``inside`` (nothing from outside of the first and last pixel), ``last`` (nothing beyond the
-            last pixel), or ``nearest``.
+            last pixel), ``centres`` (both), or ``nearest``.
         upright: divide a tap by kh.
     """
     x, w, mask = (feeds[name].astype(np.float64) for name in ("X", "W", "mask"))
@@ -643,6 +651,8 @@ def deformed(
         gone = (y < 0) | (z < 0)
     elif border == "last":
         gone = (y > window.h - 1) | (z > window.w - 1)
+    elif border == "centres":
+        gone = (y < 0) | (z < 0) | (y > window.h - 1) | (z > window.w - 1)
     top, left = np.floor(y).astype(np.int64), np.floor(z).astype(np.int64)
     dy, dx = (y - top).astype(np.float64), (z - left).astype(np.float64)
     sampled = np.zeros((window.n, window.c, taps, oh, ow))
@@ -892,8 +902,8 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, given: np.ndarray) 
             likely[f"The first {count} entries of each row are right: k can be larger than any fixed number."] = got
         elif 0 < np.ptp(feeds["xyz"]) < 1e-20:
             likely[
-                "All squares are 0 in float here, so the lowest index wins, whatever its voxel: compare the shell's distance as the square "
-                "of a float, too. In double it is more than 0, and the search ends too early."
+                "All squares are 0 in float here, so the lowest index wins, whatever its voxel. Compute the squared distances of the "
+                "points and of the shell in float: in double they are more than 0, and other points are nearer."
             ] = got
         elif ((got < 0) > (idx < 0)).any():
             likely["Neighbours are missing that there are: the search stopped at too few voxels."] = got

@@ -906,14 +906,14 @@ def _matrix(length: int, scale: np.float32, a: float, place: str, side: str, bor
         if weights == "linear":
             weight = np.maximum(1 - d, 0)
         outside = (pixel < 0) | (pixel >= length)
-        if border == "zero":
+        if border in ("zero", "left out"):
             weight = np.where(outside, 0, weight)
         elif border == "mirror":
             pixel = np.where(outside, np.where(pixel < 0, -1 - pixel, 2 * length - 1 - pixel), pixel)
         elif border == "wrap":
             pixel = pixel % length
         np.add.at(matrix, (i, np.clip(pixel, 0, length - 1)), weight)
-    return matrix
+    return matrix / matrix.sum(axis=1, keepdims=True) if border == "left out" else matrix
 
 
 def expect_resized(got: np.ndarray, feeds: Feeds, kept: tuple[int, ...] = ()) -> None:
@@ -938,6 +938,9 @@ def expect_resized(got: np.ndarray, feeds: Feeds, kept: tuple[int, ...] = ()) ->
         ),
         "Pixels beyond a border count as 0 here; the border's pixel counts in their place.": resized(
             feeds, border="zero"
+        ),
+        "Pixels beyond a border are left out here, and the other weights are scaled up; the border's pixel counts in their place.": resized(
+            feeds, border="left out"
         ),
         "The factors are swapped: scales[2] is the height's, scales[3] the width's.": resized(swapped),
         "Everything is enlarged 2 times, whatever scales says.": resized(

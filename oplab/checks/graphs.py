@@ -41,7 +41,8 @@ def parse(data: bytes, name: str = "the model") -> onnx.ModelProto:
             place = next((entry.value for entry in tensor.external_data if entry.key == "location"), "another file")
             raise WrongAnswer(
                 f"{name}: the weights of {tensor.name!r} are not in the file but in {place!r}; "
-                "without that file the model cannot be loaded."
+                "without that file the model cannot be loaded. onnx.save writes a tensor there as long as its data_location is EXTERNAL, "
+                "also when raw_data holds its bytes."
             )
     return model
 
