@@ -2,6 +2,7 @@
 
     python tools/notebooks.py            all of them, two at a time
     python tools/notebooks.py 04 00      these chapters
+    python tools/notebooks.py --text 04  only the text between the cells has changed: take it over, and keep the outputs
     python tools/notebooks.py --check    only say whether notebooks and sources agree
 
 A notebook is replaced only when every cell ran; until then the old one stays. What :func:`problems` names is not written either.
@@ -148,10 +149,27 @@ def make(source: Path) -> tuple[Path, float, list[str]]:
     return target, time.monotonic() - started, wrong
 
 
+def take_text(source: Path) -> str:
+    """Write the source's text into its notebook, which keeps its outputs. Returns why it cannot, or an empty string."""
+    target = ROOT / "notebooks" / f"{source.stem}.ipynb"
+    if not target.is_file():
+        return f"{target.name} is missing: run `make notebooks`."
+    notebook, old = read_source(source), nbformat.read(target, as_version=4)
+    cells, made = ([cell for cell in each.cells if cell.cell_type == "code"] for each in (notebook, old))
+    if [cell.source for cell in cells] != [cell.source for cell in made]:
+        return f"the code of src/{source.name} has changed, too: its cells have to run."
+    for cell, executed in zip(cells, made, strict=True):
+        cell.outputs, cell.execution_count = executed.outputs, executed.execution_count
+    notebook.metadata = old.metadata
+    write_atomically(target, nbformat.writes(notebook) + "\n")
+    return ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Make the executed notebooks from notebooks/src.")
     parser.add_argument("chapters", nargs="*", help="numbers or stems, for example 04; all if left out")
     parser.add_argument("--check", action="store_true", help="only say whether notebooks and sources agree")
+    parser.add_argument("--text", action="store_true", help="take over the text between the cells; nothing runs")
     parser.add_argument("--jobs", type=int, default=2, help="how many run at the same time")
     args = parser.parse_args()
     sources = [
@@ -167,6 +185,10 @@ def main() -> int:
                 [*wrong, "Run `make notebooks`."] if wrong else [f"{len(sources)} notebooks agree with their sources."]
             )
         )
+        return 1 if wrong else 0
+    if args.text:
+        wrong = [text for path in sources if (text := take_text(path))]
+        print("\n".join(wrong or [f"{len(sources)} notebooks have the text of their sources."]))
         return 1 if wrong else 0
     failed = 0
     print(f"Running {len(sources)} notebooks, {args.jobs} at a time.", flush=True)

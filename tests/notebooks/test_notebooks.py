@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 import nbformat
 import pytest
 
-from notebooks import disagreement, problems
+import notebooks
+from notebooks import disagreement, problems, take_text
 from tests.support import ROOT
 
 SOURCES = sorted((ROOT / "notebooks" / "src").glob("*.py"))
@@ -37,3 +40,34 @@ def test_it_has_a_picture_and_a_graph(source):
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_it_is_small_enough_for_git(source):
     assert (ROOT / "notebooks" / f"{source.stem}.ipynb").stat().st_size < 2 << 20
+
+
+class TestText:
+    """``--text``: a correction of the prose does not cost the minutes that the cells take."""
+
+    @pytest.fixture
+    def lesson(self, tmp_path, monkeypatch):
+        """Source and notebook of the shortest lesson, in a folder of their own."""
+        (tmp_path / "notebooks" / "src").mkdir(parents=True)
+        monkeypatch.setattr(notebooks, "ROOT", tmp_path)
+        source = tmp_path / "notebooks" / "src" / SOURCES[0].name
+        shutil.copy(SOURCES[0], source)
+        notebook = f"{source.stem}.ipynb"
+        return source, shutil.copy(ROOT / "notebooks" / notebook, tmp_path / "notebooks" / notebook)
+
+    def test_new_text_keeps_the_outputs(self, lesson):
+        source, target = lesson
+        before = nbformat.read(target, as_version=4)
+        source.write_text(source.read_text().replace("# # ", "# # Again: ", 1))
+        assert disagreement(source, target) and take_text(source) == "" == disagreement(source, target)
+        after = nbformat.read(target, as_version=4)
+        assert after.cells[0].source.startswith("# Again: ")
+        assert problems(after) == []
+        assert [cell.get("outputs") for cell in after.cells] == [cell.get("outputs") for cell in before.cells]
+
+    def test_new_code_has_to_run(self, lesson):
+        source, target = lesson
+        before = target.read_bytes()
+        source.write_text(source.read_text() + "\n# %%\nprint(1)\n")
+        assert "have to run" in take_text(source)
+        assert target.read_bytes() == before
