@@ -9,10 +9,10 @@ shapes and dtypes, and by files with something else in them, and the judge has t
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import shutil
-import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +35,11 @@ COURSE = load(ROOT)
 TOTAL = int(os.environ.get("OPLAB_FORGERIES", "450"))
 EACH = -(-TOTAL // len(COURSE.exercises))
 SEED = 20261122
+PATIENCE = 600 + TOTAL // 10  # seconds for the forgeries of one exercise
+# Forked from a process without threads, as the grader's own workers are: in a fork of this one, where other tests have computed
+# with several threads, PyTorch would wait for threads that the fork does not have.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["oplab.grading.worker", "torch", "onnx", "onnxruntime"])
 CHAPTERS = sorted({exercise.chapter for exercise in COURSE.exercises})
 
 
@@ -193,48 +198,46 @@ def recorded(tmp_path_factory) -> Callable[[str], dict[str, Job]]:
     return record
 
 
-def judged(job: Job, source: Path, folder: Path, first: int, pipe: int) -> None:
+def judged(job: Job, source: Path, folder: Path, first: int, told: Path) -> None:
     """Judge forgeries number ``first`` and following, and write a line for each: its number, and what the worker would report."""
-    for number in range(first, EACH):
-        forge(source, folder, random.Random(f"{SEED} {job.id} {number}"))
-        os.write(pipe, f"{number} ".encode())
-        forgery = replace(job, evidence=folder, seals={})
-        try:
-            report = worker.judge(forgery)
-        except BaseException as error:
-            report = worker.explain(error, forgery)
-        said = report.trace if report.outcome == "grader_error" else ""
-        os.write(pipe, (json.dumps([report.outcome, f"{report.message} {said}"[-3000:]]) + "\n").encode())
+    for stream in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    os.chdir(job.scratch)
+    with told.open("a", buffering=1) as lines:
+        for number in range(first, EACH):
+            lines.write(f"{number} ")
+            lines.flush()
+            forge(source, folder, random.Random(f"{SEED} {job.id} {number}"))
+            forgery = replace(job, evidence=folder, seals={})
+            try:
+                report = worker.judge(forgery)
+            except BaseException as error:
+                report = worker.explain(error, forgery)
+            said = report.trace if report.outcome == "grader_error" else ""
+            lines.write(json.dumps([report.outcome, f"{report.message} {said}"[-3000:]]) + "\n")
 
 
 def verdicts(job: Job, source: Path, folder: Path) -> list[tuple[int, str, str]]:
-    """(number, outcome, message) of each forgery of one exercise. They are judged in a fork: a forged model may end it."""
+    """(number, outcome, message) of each forgery of one exercise. Another process judges them: a forged model may end it."""
     found: list[tuple[int, str, str]] = []
+    told = folder.with_suffix(".told")
     while len(found) < EACH:
         before = len(found)
-        read, write = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            try:
-                os.close(read)
-                for stream in (1, 2):
-                    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-                os.chdir(job.scratch)
-                judged(job, source, folder, len(found), write)
-            except BaseException:
-                os.write(write, f"{len(found)} {json.dumps(['grader_error', traceback.format_exc()])}\n".encode())
-            finally:
-                os._exit(0)
-        os.close(write)
-        with os.fdopen(read) as lines:
-            for line in lines:
-                number, _, said = line.partition(" ")
-                if said:
-                    found.append((int(number), *json.loads(said)))
-                else:  # it ended in the middle: `failed` for the learner, see outcomes.from_judge
-                    found.append((int(number), "died", ""))
-        status = os.waitpid(pid, 0)[1]
-        assert len(found) > before, f"{job.id}, forgery {before} was not judged: the process ended with {status}"
+        told.write_text("")
+        process = PROCESSES.Process(target=judged, args=(job, source, folder, before, told))
+        process.start()
+        process.join(PATIENCE)
+        stuck = process.is_alive()
+        process.kill()
+        process.join()
+        for line in told.read_text().splitlines():
+            number, _, said = line.partition(" ")
+            # Without a report the process ended in the middle: `failed` for the learner, see outcomes.from_judge.
+            found.append((int(number), *json.loads(said)) if said else (int(number), "died", ""))
+        assert not stuck, f"{job.id}, forgery {len(found) - 1}: the judge did not return in {PATIENCE} s"
+        assert len(found) > before, (
+            f"{job.id}, forgery {before} was not judged: the process ended with {process.exitcode}"
+        )
     return found
 
 
