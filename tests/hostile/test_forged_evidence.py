@@ -3,7 +3,8 @@
 The evidence of each reference answer is recorded once. Then entries of it are replaced by entries of other types, by arrays of other
 shapes and dtypes, and by files with something else in them, and the judge has to reject or accept what is left like any other answer.
 
-``OPLAB_FORGERIES=10000`` tries so many of them, in about 20 minutes of processor time; without it there are some of each exercise.
+``OPLAB_FORGERIES=10000 pytest -o faulthandler_timeout=0`` tries so many of them, in about 20 minutes of processor time; without it
+there are some of each exercise.
 """
 
 from __future__ import annotations
