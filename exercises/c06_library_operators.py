@@ -1,10 +1,10 @@
-"""Chapter 06: symbolic functions for operators that a library brings, over the TorchScript path.
+"""Chapter 06: symbolic functions for operators that a library adds, on the TorchScript path.
 
-``deform_conv`` and ``grid`` take nothing and return nothing: each registers its mapping with
-``torch.onnx.register_custom_op_symbolic``. The grader calls them in a process of their own and then exports with
+``deform_conv`` and ``grid`` have no arguments and return None: each registers its mapping with
+``torch.onnx.register_custom_op_symbolic``. The grader calls each one in its own process and then exports with
 ``torch.onnx.export(..., dynamo=False)``. ``foo`` exports a module itself.
 
-In the specifications, ``export`` stands for that export and ``run`` for ONNX Runtime with the course's kernels.
+In the specifications, ``export`` means that export and ``run`` means ONNX Runtime with the course's kernels.
 
 Check one with ``make check EX=c06.deform_conv``.
 """
@@ -30,12 +30,12 @@ def deform_conv() -> None:
 
     Its first five arguments are always tensors. If ``use_mask`` is False, ``mask`` is a placeholder: zeros of shape (N, 1).
 
-    After the call, ``n`` being the opset of the export:
+    After the call, an export with opset ``n`` writes:
 
     - n >= 19: one node ``DeformConv`` of ONNX, ``onnx.defs.get_schema("DeformConv", 19)``;
     - 9 <= n < 19: one node ``oplab::DeformConv2d`` with the same inputs and attributes.
 
-    Each call becomes a node of its own, and no other operator is registered.
+    Each call becomes its own node, and no other operator is registered.
 
     Every tensor that the convolution reads is an input of that node, and nothing else is::
 
@@ -54,7 +54,7 @@ def deform_conv() -> None:
 
 
 def grid() -> None:
-    """Map ``oplab::grid`` to one node ``oplab::Grid``, with its optional inputs where they belong.
+    """Map ``oplab::grid`` to one node ``oplab::Grid``, with its optional inputs in the correct positions.
 
     The operator, with the schema of torch_cluster::
 
@@ -71,10 +71,10 @@ def grid() -> None:
         >>> list(model.graph.node[0].input)
         ['pos', 'size', '', 'end']
 
-    The graph's output is int64, as the operator's result is. About 5 lines.
+    The graph's output is int64, like the operator's result. About 5 lines.
     """
 
-    # TODO c06.grid: write one oplab::Grid node whose optional inputs stand in their own places, from opset 9 on
+    # TODO c06.grid: write one oplab::Grid node whose optional inputs are in their own positions, from opset 9 on
     raise todo("c06.grid")
 
 
@@ -97,7 +97,7 @@ def foo(module: torch.nn.Module, inputs: tuple[torch.Tensor, torch.Tensor], path
         [('', 13), ('oplab', 2)]
 
     Args:
-        module: calls the operator once, with numbers of its own for ``attr1`` and ``attr2``, wherever it keeps them.
+        module: calls the operator once, with its own values of ``attr1`` and ``attr2``, wherever it stores them.
         inputs: example inputs.
         path: the file to write.
 

@@ -15,9 +15,9 @@ def my_add_backward(name: str) -> None:
             ``(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor``, and its kernel computes alpha*a + beta*b.
 
     The kernel takes float32 and float64 of any layout and returns a new contiguous tensor of the same shape and dtype. Different
-    shapes or dtypes of a and b are an error, in the fake as in the kernel. The fake promises exactly that, for any shape, also
-    where a size depends on the data (the length of `a[a > 0]`, for example). The backward gives the gradients of a and b and does
-    not change the gradient that it gets.
+    shapes or dtypes of a and b are an error, in the kernel and in the fake. The fake describes exactly that result, for any shape,
+    including a size that depends on the data (the length of `a[a > 0]`, for example). The backward returns the gradients of a and
+    b, and does not change the gradient that it gets.
     """
 
     # ANSWER c07.my_add_backward: register a fake and a backward for the operator `name`

@@ -15,13 +15,13 @@
 #
 # After this chapter you can
 #
-# - map an operator that a library adds to PyTorch, with all its tensors and parameters, to ONNX or to a domain of your own;
-# - give a node optional inputs that keep their places, attributes of the right type, and the version of its domain;
-# - find out what a mapping has lost, before a user finds it.
+# - map an operator that a library adds to PyTorch, with all its tensors and parameters, to ONNX or to a custom domain;
+# - give a node optional inputs in the correct positions, attributes of the right type, and the version of its domain;
+# - find out what a mapping has lost before a user does.
 #
-# PyTorch's own operators live in the namespace `aten`. A library can register more, in a namespace of its own:
-# `torchvision::deform_conv2d`, `torch_cluster::grid`. Texts call them *TorchScript operators*, because a traced graph
-# holds each of them as one node. The exporter knows nothing about them.
+# PyTorch's own operators are in the namespace `aten`. A library can register more operators in its own namespace:
+# `torchvision::deform_conv2d`, `torch_cluster::grid`. Some texts call them *TorchScript operators*, because a traced graph
+# contains each of them as one node. The exporter knows nothing about them.
 
 # %%
 import os
@@ -46,8 +46,8 @@ from oplab.nets import photos
 lab = lesson("06_library_operators")
 
 # %% [markdown]
-# Three helpers for the whole chapter. `export` uses the **TorchScript path** (`dynamo=False`), `run` is ONNX Runtime
-# without any addition, `wiring` shows what goes into each node.
+# This chapter uses three helpers. `export` uses the **TorchScript path** (`dynamo=False`), `run` uses ONNX Runtime without
+# custom kernels, and `wiring` lists each node with its inputs.
 
 # %%
 quiet_exports()  # no deprecation warnings, and no whole graph printed at each export that fails
@@ -71,12 +71,12 @@ def wiring(model):
 
 
 # %% [markdown]
-# ## 1. The operator: a convolution that looks elsewhere
+# ## 1. The operator: deformable convolution
 #
-# A 3×3 convolution reads, for each output pixel, nine points around it. A *deformable* convolution moves each of the
-# nine points by an **offset**, in fractions of a pixel, and a **mask** says how much each point counts. Usually a small
-# network predicts both. Here you compute them: the nine points lie on an arc around a cat's eye, and points outside the
-# photo do not count; the others count a little more instead.
+# A 3×3 convolution reads nine points around each output pixel. A *deformable* convolution moves each of the nine points by an
+# **offset**, which may be a fraction of a pixel, and a **mask** determines how much each point counts. Usually a small
+# network predicts both. Here you compute them: the nine points are on an arc around a cat's eye. Points outside the photo do
+# not count; the remaining points count a little more instead.
 
 # %%
 fade = torch.tensor([1.0, 2, 3, 4, 5, 4, 3, 2, 1]) / 25  # the weights: less and less towards the ends of the arc
@@ -97,7 +97,7 @@ def arc(height, width, centre, reach=0.14):
 
 
 # %% [markdown]
-# The layer is torchvision's own `DeformConv2d`, depthwise (`groups=3`), with a bias that makes the colours warmer.
+# The layer is torchvision's `DeformConv2d`, depthwise (`groups=3`), with a bias that makes the colours warmer.
 
 
 # %%
@@ -123,8 +123,8 @@ with torch.no_grad():
 print("image", list(image.shape), " offset", list(offset.shape), " mask", list(mask.shape))
 
 # %% [markdown]
-# Each arrow begins where an ordinary convolution reads, and ends where this one reads. Offsets come in pairs: channel
-# 2k moves point k down, channel 2k + 1 moves it to the right. Orange: the mask is 0 there.
+# Each arrow starts where an ordinary convolution reads, and ends where the deformable convolution reads. Offsets come in
+# pairs: channel 2k moves point k down, and channel 2k + 1 moves it to the right. An orange arrow means that the mask is 0.
 
 
 # %%
@@ -163,7 +163,7 @@ for axes in (left, middle, right):
 # %% [markdown]
 # ## 2. The failure
 #
-# *(TorchScript path.)* The export stops at the namespace.
+# *(TorchScript path.)* The export fails because it does not know the namespace.
 
 # %%
 names = ["image", "offset", "mask"]
@@ -171,7 +171,7 @@ with raises(torch.onnx.errors.UnsupportedOperatorError, "unrecognized namespace 
     export(spin, (image, offset, mask), names)
 
 # %% [markdown]
-# torchvision brings mappings for some of its operators. It registers them when it is imported. This one is not among
+# torchvision has mappings for some of its operators and registers them when it is imported. `deform_conv2d` is not among
 # them.
 
 # %%
@@ -182,8 +182,8 @@ sorted(name for name in registry.all_functions() if name.startswith("torchvision
 # %% [markdown]
 # ## 3. The schema, and one letter for each argument
 #
-# A library's operator has a schema like any other. Chapter 04 read it with `torch.ops.aten`; here the namespace is the
-# library's.
+# A library's operator has a schema like any other operator. Chapter 04 read schemas through `torch.ops.aten`; here the
+# namespace is the library's.
 
 # %%
 schema = torch.ops.torchvision.deform_conv2d.default._schema
@@ -192,8 +192,8 @@ for argument in schema.arguments:
     print(f"{letters[str(argument.type)]}   {str(argument.type):8}{argument.name}")
 
 # %% [markdown]
-# Five tensors, and nine further parameters: eight ints and a bool. A symbolic function gets **all of them as values of
-# the graph**, also the numbers. A value is not a number, so it cannot become an attribute.
+# There are five tensors and nine other parameters: eight ints and a bool. A symbolic function gets **all of them as values of
+# the graph**, including the numbers. A value of the graph is not a Python number, so it cannot become an attribute.
 
 # %%
 target = "torchvision::deform_conv2d"
@@ -209,18 +209,18 @@ with raises(TypeError, "incompatible function arguments"):
     export(spin, (image, offset, mask), names)
 
 # %% [markdown]
-# `parse_args` is the decorator that turns constant values into Python numbers. It takes one letter for each argument
-# of the schema, `g` not counted:
+# The decorator `parse_args` converts constant values to Python numbers. It takes one letter for each argument of the schema,
+# not counting `g`:
 #
 # | letter | the function gets | letter | the function gets |
 # |---|---|---|---|
 # | `"v"` | the value itself: for tensors | `"is"` | a list of ints |
 # | `"i"` | an int | `"fs"` | a list of floats |
-# | `"f"` | a float | `"s"` | a text |
-# | `"b"` | a bool | `"t"` | a tensor, constant |
-# | `"none"` | the value, untouched: for what you do not read | | |
+# | `"f"` | a float | `"s"` | a string |
+# | `"b"` | a bool | `"t"` | a constant tensor |
+# | `"none"` | the value, unchanged: for arguments that you do not read | | |
 #
-# It checks little. A letter too few is an AssertionError. A letter **too many** goes unseen.
+# It checks little. If a letter is missing, it raises an AssertionError. If there is a letter **too many**, there is no error.
 
 
 # %%
@@ -237,8 +237,8 @@ register_custom_op_symbolic(target, parse_args(*"vvvvviiiiiiiibb")(fourteen), 19
 model = export(spin, (image, offset, mask), names)
 
 # %% [markdown]
-# A function with `*others` does not get them all: `parse_args` hands over one argument for each parameter with a name of
-# its own, and one more. Write all names out.
+# A function with `*others` does not get all the arguments: `parse_args` passes one argument for each parameter in the Python
+# signature, and `*others` counts as one parameter. Write out all the names.
 
 
 # %%
@@ -251,7 +251,7 @@ register_custom_op_symbolic(target, parse_args(*"vvvvviiiiiiiib")(starred), 19)
 model = export(spin, (image, offset, mask), names)
 
 # %% [markdown]
-# And a letter for a number on an argument that is a tensor cannot work: a tensor has no constant value.
+# A letter for a number cannot work for an argument that is a tensor, because a tensor has no constant value.
 
 # %%
 register_custom_op_symbolic(target, parse_args(*"vvvviiiiiiiiib")(fourteen), 19)
@@ -261,8 +261,8 @@ with raises(torch.onnx.errors.SymbolicValueError, "Expected node type 'onnx::Con
 # %% [markdown]
 # ## 4. The naive try: two inputs
 #
-# Old texts stop at a shortcut. They say that ONNX has no such operator, write a node of a made-up domain with two of the
-# inputs, and never run it.
+# Older texts stop at a shortcut. They state that ONNX has no such operator, write a node in an invented domain with two of
+# the inputs, and never run it.
 
 
 # %%
@@ -278,14 +278,15 @@ print(wiring(lost))
 onnx.checker.check_model(lost, full_check=True)
 
 # %% [markdown]
-# The export says nothing and the checker is content: it knows no domain `custom`. Only a runtime objects.
+# The export reports nothing. The checker accepts the model, because it does not know the domain `custom`. Only a runtime
+# refuses the model.
 
 # %%
 with raises(Fail, "custom:deform_conv2d(-1) is not a registered function/op"):
     run(lost, {"image": image, "offset": offset})
 
 # %% [markdown]
-# Suppose somebody writes the kernel. What would it have to work with?
+# Suppose that somebody writes the kernel. Which data would it get?
 
 # %%
 print("tensors in the node:", len(lost.graph.node[0].input), "of 5")
@@ -294,7 +295,7 @@ print("weights in the file:", sum(np.prod(entry.dims) for entry in lost.graph.in
 print("graph inputs:", [value.name for value in lost.graph.input], "(mask is gone)")
 
 # %% [markdown]
-# Two networks that compute different things become **the same file**.
+# Two networks that compute different things are exported to **the same file**.
 
 # %%
 other = Spin().eval()
@@ -306,8 +307,8 @@ print(f"PyTorch: up to {255 * gap:.0f} of 255 grey levels apart. The files are e
 assert same
 
 # %% [markdown]
-# Whoever writes a kernel for this node has to guess. Say the guess is clever: nine equal weights, the padding right. This is
-# what each lost tensor costs on the photo, in grey levels of 255.
+# The author of a kernel for this node has to guess. Assume a good guess: nine equal weights and the correct padding. The next
+# cell prints the error that each lost tensor causes on the photo, in grey levels out of 255.
 
 # %%
 even = torch.full((3, 1, 3, 3), 1 / 9)
@@ -327,7 +328,7 @@ for label, (w, b, m) in guesses.items():
 # %% [markdown]
 # ## 5. The fix: DeformConv
 #
-# "ONNX has no deformable convolution" was true once. Ask the operator table.
+# "ONNX has no deformable convolution" was once true. Check the operator schemas.
 
 # %%
 since = [s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.name == "DeformConv"]
@@ -337,7 +338,8 @@ print("inputs:    ", [f"{entry.name}{'?' if 'Optional' in str(entry.option) else
 print("attributes:", sorted(deform.attributes))
 
 # %% [markdown]
-# So the pairs are these. Names differ, and so does the order; `print(deform.doc)` has the definition.
+# The table shows which PyTorch argument belongs to which ONNX input or attribute. The names differ, and so does the order;
+# `print(deform.doc)` has the definition.
 #
 # | PyTorch | ONNX | |
 # |---|---|---|
@@ -350,7 +352,7 @@ print("attributes:", sorted(deform.attributes))
 # | `pad_h`, `pad_w` | `pads = [top, left, bottom, right]` | h, w, h, w |
 # | `dilation_h`, `dilation_w` | `dilations = [h, w]` | |
 # | `groups`, `offset_groups` | `group`, `offset_group` | |
-# | `use_mask` | is there a mask? | no attribute |
+# | `use_mask` | whether `mask` is present | not an attribute |
 
 
 # %%
@@ -377,8 +379,8 @@ lab.show(model)
 # %% [markdown]
 # ### The proof
 #
-# ONNX Runtime has a kernel for DeformConv. Compare on the photo, and on another one of another size. The comparison has
-# to be able to fail: a turned-off mask is tried too.
+# ONNX Runtime has a kernel for DeformConv. Compare the results on the photo, and on another photo of a different size. The
+# comparison has to be able to fail, so the cell also runs the model with the mask turned off.
 
 # %%
 small = torch.from_numpy(photos.to_nchw(photos.photo("coffee", (120, 90))))
@@ -392,7 +394,7 @@ for label, photo, centre in (("chelsea", image, eye), ("coffee ", small, (60, 45
     print("without the mask:", np.allclose(wrong, expected, rtol=0, atol=1e-5))
 
 # %% [markdown]
-# Beside it what the guess of section 4 would have delivered, and how far it is off.
+# The figure compares this result with what the guess of section 4 would have produced, and shows the error of the guess.
 
 # %%
 guess = torchvision.ops.deform_conv2d(image, offset, even, None, padding=1)
@@ -409,10 +411,10 @@ for axes in (left, middle, right):
     axes.axis("off")
 
 # %% [markdown]
-# ### A test that can see a swap
+# ### A test that can detect a swap
 #
-# `Spin` has equal strides, equal pads, equal dilations. Which mistakes does that hide? Take the node and spoil it, once for
-# a convolution with equal numbers and once for one where **every number differs**.
+# `Spin` has equal strides, equal pads, and equal dilations. Which mistakes does that hide? Introduce each mistake into the
+# node, once for a convolution with equal numbers and once for a convolution in which **all numbers differ**.
 
 
 # %%
@@ -490,14 +492,15 @@ for label, spoil in mistakes.items():
     print(f"{label:24}" + "".join(f"{verdict(*pair, spoil):14}" for pair in cases.values()))
 
 # %% [markdown]
-# With equal numbers, four of six mistakes pass. With numbers of their own, none does: the offsets have a size for each
-# output pixel, and ONNX Runtime refuses when it no longer fits. When you test a mapping, let every parameter differ.
+# With equal numbers, four of the six mistakes pass. With different numbers, none of them passes: the size of the offsets
+# depends on the number of output pixels, and ONNX Runtime reports an error when the two no longer match. When you test a
+# mapping, give every parameter a different value.
 #
 # ### No mask
 #
 # The most common model has no mask: an ordinary convolution predicts the offsets. torchvision then passes a placeholder,
-# zeros of shape (N, 1), and `use_mask=False`. With the letter `"b"` your function can ask. With `"none"`, as in old
-# texts, `use_mask` stays a value, and `if` takes every value for true.
+# zeros of shape (N, 1), and `use_mask=False`. With the letter `"b"`, your function can test `use_mask`. With `"none"`, as in
+# older texts, `use_mask` remains a value of the graph, and an `if` treats every such value as true.
 
 
 # %%
@@ -530,8 +533,8 @@ print("equal:", np.allclose(run(model, {"x": small}), predicted(small).detach().
 # %% [markdown]
 # ### Which opsets
 #
-# DeformConv is new in opset 19. A registration at 9 would serve 9 to 18 as well, with a node that these opsets do not
-# have (chapter 04). Registered at 19, an older export fails, and the message names the version.
+# DeformConv is new in opset 19. A registration at 9 would apply to opsets 9 to 18 as well, and write a node that these opsets
+# do not have (chapter 04). With a registration at 19, an export to an older opset fails, and the message names the version.
 
 # %%
 register_custom_op_symbolic(target, to_deform_conv, 9)
@@ -542,8 +545,8 @@ with raises(torch.onnx.errors.UnsupportedOperatorError, "was added in version 19
     export(predicted, (small,), ["x"], opset=13)
 
 # %% [markdown]
-# The other end: the mappings of the TorchScript path end at opset 20. Beyond, it warns and goes on with those of 20, so the
-# model may be wrong. That leaves two opsets for DeformConv, 19 and 20.
+# There is an upper limit too: the TorchScript path has mappings up to opset 20. For a newer opset it warns and continues with
+# the mappings of opset 20, so the model may be wrong. That leaves two opsets for DeformConv, 19 and 20.
 
 # %%
 import warnings
@@ -554,10 +557,10 @@ with warnings.catch_warnings(record=True) as caught:
 print(*[text for text in (str(entry.message) for entry in caught) if "highest" in text], sep="\n")
 
 # %% [markdown]
-# ## 6. A domain of your own
+# ## 6. A custom domain
 #
-# What if the runtime is older than opset 19, or you want a faster kernel of your own (chapter 14)? Then the node belongs
-# to a *domain* that you choose. The name before `::` is the domain. **Keep every input and attribute**, only the name
+# What if the runtime does not support opset 19, or you want to use your own faster kernel (chapter 14)? Then the node belongs
+# to a *domain* that you choose. The name before `::` is the domain. **Keep every input and attribute**; only the name
 # changes. *(TorchScript path.)*
 
 
@@ -576,8 +579,8 @@ print(wiring(own))
 print({entry.domain or "ai.onnx": entry.version for entry in own.opset_import})
 
 # %% [markdown]
-# The model now imports two domains. The checker looks at ONNX's only, so nothing but you has checked this node. ONNX
-# Runtime needs a kernel for it and says so.
+# The model now imports two domains. The checker checks only the nodes of ONNX's own domain, so this node is unchecked. ONNX
+# Runtime needs a kernel for it and reports that there is none.
 
 # %%
 onnx.checker.check_model(own, full_check=True)
@@ -585,8 +588,8 @@ with raises(Fail, "oplab:DeformConv2d(-1) is not a registered function/op"):
     run(own, tensors)
 
 # %% [markdown]
-# Can you prove it without a kernel? Here yes: the node is meant to equal DeformConv-19. Rename it in a copy, and run
-# that.
+# Can you test the node without a kernel? Here you can: the node is meant to equal DeformConv-19. Rename the node in a copy of
+# the model, and run the copy.
 
 
 # %%
@@ -603,7 +606,7 @@ def as_standard(model):
 print("equal:", np.allclose(run(as_standard(own), tensors), module(**tensors).numpy(), atol=1e-4))
 
 # %% [markdown]
-# A domain has a version too. The exporter writes 1. `custom_opsets` changes that, and a name that no node uses has no
+# A domain has a version too. The exporter writes 1. `custom_opsets` changes the version; a domain that no node uses has no
 # effect.
 
 # %%
@@ -612,18 +615,18 @@ for versions in (None, {"oplab": 2}, {"oplab_ops": 2}):
     print(f"{versions!s:17}", {entry.domain or "ai.onnx": entry.version for entry in model.opset_import})
 
 # %% [markdown]
-# ONNX has no shape rule for a custom node, so the exporter invents names for the sizes of the result, and warns about it on
-# stderr. (The first cell turned the warning off.) `setType` answers it (chapter 05, section 6); chapter 08, section 6, does it for
-# sizes that are not known.
+# ONNX has no shape inference for a custom node, so the exporter invents names for the dimensions of the result, and prints a
+# warning to stderr. (The first cell turned the warning off.) You can state the shape with `setType` (chapter 05, section 6);
+# chapter 08, section 6, does this for sizes that are not known.
 
 # %%
 [dim.dim_param or dim.dim_value for dim in own.graph.output[0].type.tensor_type.shape.dim]
 
 # %% [markdown]
-# ## 7. The dynamo path beside it
+# ## 7. The same operator on the dynamo path
 #
-# The **dynamo path** has a mapping of its own for deform_conv2d, and exports it without help. It asks neither your
-# registration (at this moment `oplab::DeformConv2d`) nor `custom_opsets`.
+# The **dynamo path** has its own mapping for deform_conv2d and exports it without help. It ignores both your registration (at
+# this point `oplab::DeformConv2d`) and `custom_opsets`.
 
 
 # %%
@@ -639,7 +642,7 @@ for label, model in (("Spin", modern), ("all differ", again)):
     print(f"{label:11}", wiring(model), {entry.domain or "ai.onnx": entry.version for entry in model.opset_import})
 
 # %% [markdown]
-# The numbers agree, on both.
+# Both models agree with PyTorch.
 
 # %%
 feeds = dict(zip([value.name for value in modern.graph.input], (image, offset, mask), strict=True))
@@ -647,7 +650,8 @@ print("Spin:      ", np.allclose(run(modern, feeds), spun.numpy(), atol=1e-5))
 print("all differ:", np.allclose(run(again, tensors), module(**tensors).numpy(), atol=1e-4))
 
 # %% [markdown]
-# But it does not look at the version either. Asked for opset 18, it writes the same node, and the model is invalid.
+# But the dynamo path does not check the version either. If you ask for opset 18, it writes the same node, and the model is
+# invalid.
 
 # %%
 with raises(onnx.checker.ValidationError, "No Op registered for DeformConv with domain_version of 18"):
@@ -656,8 +660,8 @@ with raises(onnx.checker.ValidationError, "No Op registered for DeformConv with 
 # %% [markdown]
 # ## 8. Optional inputs: grid
 #
-# torch_cluster sorts points into the cells of a grid ("voxels"). Its operator has two tensors that need not be there.
-# The course's compiled operator has the same schema, so that you need not build torch_cluster, which takes minutes.
+# torch_cluster sorts points into the cells of a grid ("voxels"). Its operator has two optional tensors. The course has a
+# compiled operator with the same schema, so you do not need to build torch_cluster, which takes minutes.
 
 # %%
 ops.load()
@@ -669,11 +673,11 @@ for label, box in boxes.items():
     print(f"{f'grid(points, size{label})':31}", torch.ops.oplab.grid(points, size, *box).tolist())
 
 # %% [markdown]
-# Without `start` the grid begins at the least coordinates, without `end` it ends at the greatest. Each box gives other
-# numbers, so a lost or shifted input is a wrong result.
+# Without `start`, the grid begins at the smallest coordinates; without `end`, it ends at the largest. Each combination gives
+# different numbers, so a lost or shifted input gives a wrong result.
 
 # %% [markdown]
-# Now the picture: the cells with `start` and `end`, and their numbers. The first dimension runs fastest.
+# The figure shows the cells with `start` and `end`, and their numbers. The first dimension varies fastest.
 
 # %%
 cells = torch.ops.oplab.grid(points, size, start, end)
@@ -696,10 +700,10 @@ axes.set_yticks(rows)
 axes.spines[:].set_visible(False)
 
 # %% [markdown]
-# ### The naive try, shifted
+# ### The naive try: shifted inputs
 #
-# *(TorchScript path.)* An argument that was left out arrives as a value of type None; `_is_none` recognises it. The
-# obvious thing is to pass on what is there.
+# *(TorchScript path.)* An argument that was left out arrives as a value of type None; `_is_none` detects it. The obvious
+# approach is to pass on only the arguments that are present.
 
 
 # %%
@@ -729,11 +733,11 @@ got = session(shifted).run(None, {"pos": points.numpy(), "size": size.numpy(), "
 print("PyTorch:", torch.ops.oplab.grid(points, size, None, end).tolist(), " ONNX Runtime:", got.tolist())
 
 # %% [markdown]
-# The model ran, with our kernel (`oplab.session` registers it), and the numbers are wrong: inputs are known by their
-# **place**. `end` came third, and third is `start`.
+# The model ran with the course's kernel (`oplab.session` registers it), and the numbers are wrong: a node identifies its
+# inputs by their **position**. `end` was passed as the third input, and the third input is `start`.
 #
-# An old text looks at `end` alone, and passes `start` on as it came. That is right, for a reason that it does not tell:
-# a None of the graph, given to `g.op`, becomes an input with the empty name. In ONNX the empty name means "not given".
+# An older text tests only `end` and passes `start` on unchanged. That is correct, for a reason that the text does not give:
+# if you pass a None of the graph to `g.op`, it becomes an input with an empty name. In ONNX, an empty name means "not given".
 
 
 # %%
@@ -754,8 +758,8 @@ for function in (looks_at_end, all_four):
         print(f"{function.__name__:13} {', '.join(given):11} {[*grid_model(*given).graph.node[0].input]}")
 
 # %% [markdown]
-# At the end of the list, leaving out and the empty name mean the same. In the middle only the empty name does. Both forms
-# run, and the proof uses points that were not exported, another number of them, and none at all.
+# At the end of the list, a missing input and an empty name mean the same. In the middle, only the empty name works. Both
+# forms run. The test uses points that were not in the export, different numbers of points, and no points at all.
 
 # %%
 fresh = np.random.default_rng(6)
@@ -772,9 +776,9 @@ for given in ((), ("start",), ("end",), ("start", "end")):
 print("4 models, 3 sizes each: all equal")
 
 # %% [markdown]
-# torch_cluster's own operator needs no other function, only another name. Where it is installed (`make deps-extra`
-# compiles it in about nine minutes), the next cell compares the two operators and exports theirs. Elsewhere it does
-# nothing.
+# torch_cluster's own operator needs the same function under a different name. If torch_cluster is installed
+# (`make deps-extra` compiles it in about nine minutes), the next cell compares the two operators and exports the one of
+# torch_cluster. Otherwise the cell does nothing.
 
 # %%
 if importlib.util.find_spec("torch_cluster"):
@@ -792,11 +796,11 @@ if importlib.util.find_spec("torch_cluster"):
     assert [*export(Theirs(), (points, size, end), ["pos", "size", "end"]).graph.node[0].input][2:] == ["", "end"]
 
 # %% [markdown]
-# A **Python** None is another thing than a None of the graph. Given to `g.op` it ends the whole process (chapter 05, section 8).
+# A **Python** None is not a None of the graph. If you pass it to `g.op`, it ends the whole process (chapter 05, section 8).
 #
-# ### The dynamo path beside it
+# ### On the dynamo path
 #
-# Here the dynamo path has no mapping, and your registration does not count.
+# For this operator the dynamo path has no mapping, and it ignores your registration.
 
 
 # %%
@@ -809,8 +813,8 @@ with raises(torch.onnx.OnnxExporterError, "No ONNX function found for <OpOverloa
     dynamo(End(), (points, size, end))
 
 # %% [markdown]
-# Its counterpart to a symbolic function is a *translation*: a typed onnxscript function, given to the export. Optional
-# inputs are optional arguments, and the empty name comes by itself. Chapter 10 explains each part.
+# Its counterpart to a symbolic function is a *translation*: a typed onnxscript function that you pass to the export. Optional
+# inputs are optional arguments, and the exporter adds the empty name. Chapter 10 explains each part.
 
 # %%
 from onnxscript import FLOAT, INT64, script
@@ -834,8 +838,8 @@ print("equal:", got.tolist() == torch.ops.oplab.grid(points, size, None, end).to
 # %% [markdown]
 # ## 9. Attributes and the version of a domain: foo
 #
-# The third operator is the classic example of a custom operator: two tensors, a float and an int. `attr1 * input1 +
-# input2 ** attr2`.
+# The third operator is the classic example of a custom operator. It takes two tensors, a float and an int, and computes
+# `attr1 * input1 + input2 ** attr2`.
 
 # %%
 print(torch.ops.oplab.foo_forward.default._schema)
@@ -851,8 +855,8 @@ class FooModel(torch.nn.Module):
 
 
 # %% [markdown]
-# *(TorchScript path.)* A number becomes an attribute in two steps, and each has a type: the letter makes a Python number
-# of the value, the suffix makes an attribute of the number. Here are four combinations for `attr1 = 2.75`.
+# *(TorchScript path.)* A number becomes an attribute in two steps, and each step has a type: the letter converts the value to
+# a Python number, and the suffix converts the number to an attribute. Here are four combinations for `attr1 = 2.75`.
 
 # %%
 pair, foo_names = (torch.rand(2, 3), torch.rand(2, 3)), ["input1", "input2"]
@@ -874,8 +878,8 @@ with raises(TypeError, "incompatible function arguments"):
     mapped("f", "i")
 
 # %% [markdown]
-# Only the last one fails. `"i"` on a float cuts the fraction off, without a word: `FLOAT 2.0` has the right type and the
-# wrong value. Ask for the value, not only for the type.
+# Only the last combination fails. `"i"` truncates a float without a warning: `FLOAT 2.0` has the right type and the wrong
+# value. Check the value, not only the type.
 
 
 # %%
@@ -887,9 +891,9 @@ def to_foo(g, input1, input2, attr1, attr2):
 register_custom_op_symbolic("oplab::foo_forward", to_foo, 9)
 
 # %% [markdown]
-# Foo belongs to **version 2** of the domain `oplab`: its kernel says so when it registers. The version says from when on an
-# operator exists: a model that imports version 1 finds no Foo. (It is no way to change what an operator means. Chapter 12,
-# section 6, shows what happens then.)
+# Foo belongs to **version 2** of the domain `oplab`: its kernel is registered for that version. The version states since when
+# an operator exists: in a model that imports version 1, there is no Foo. (A version is not a way to change what an operator
+# means. Chapter 12, section 6, shows what happens if you try.)
 
 # %%
 feeds = {name: value.numpy() for name, value in zip(foo_names, pair, strict=True)}
@@ -901,8 +905,8 @@ print("equal:", np.allclose(session(model).run(None, feeds)[0], FooModel(2.75, 3
 lab.show(model)
 
 # %% [markdown]
-# With the letter `"v"` the numbers stay tensors, and `g.op` takes them as inputs 3 and 4. That exports too; the kernel
-# for two inputs and two attributes does not take it.
+# With the letter `"v"`, the numbers remain tensors, and `g.op` takes them as inputs 3 and 4. This export succeeds too, but
+# the kernel has two inputs and two attributes and does not accept four inputs.
 
 # %%
 register_custom_op_symbolic(
@@ -915,10 +919,10 @@ with raises(InvalidGraph, "has input size 4 not in range [min=2, max=2]"):
 register_custom_op_symbolic("oplab::foo_forward", to_foo, 9)
 
 # %% [markdown]
-# ### The dynamo path beside it
+# ### On the dynamo path
 #
-# No mapping again, and the same cure. The version stands in the `Opset` here; `custom_opsets` has no effect. A number of
-# the schema is an argument of type `float` or `int`, and becomes an attribute of that type.
+# Again there is no mapping, and the fix is the same. Here the version is in the `Opset`; `custom_opsets` has no effect. A
+# number in the schema is an argument of type `float` or `int`, and becomes an attribute of that type.
 
 # %%
 with raises(torch.onnx.OnnxExporterError, "No ONNX function found for <OpOverload(op='oplab.foo_forward'"):
@@ -941,8 +945,8 @@ print("equal:", np.allclose(session(modern).run(None, feeds)[0], FooModel(2.75, 
 # %% [markdown]
 # ## 10. Limits
 #
-# - An attribute is a constant. A number that is computed from an input is frozen at its value of that moment, on the
-#   TorchScript path without an error. Here the number of rows was 2 at export, and the axis is declared dynamic.
+# - An attribute is a constant. A number that is computed from an input is frozen at its value during the export; the
+#   TorchScript path reports no error. Here the number of rows was 2 at export, although the axis is declared dynamic.
 
 
 # %%
@@ -956,30 +960,30 @@ frozen = export(Frozen(), (torch.ones(2, 3), torch.ones(2, 3)), foo_names, dynam
 print({entry.name: onnx.helper.get_attribute_value(entry) for entry in frozen.graph.node[0].attribute})
 
 # %% [markdown]
-# - `_is_none` and `registry` are not public. They have been stable for years; a new version may move them all the same.
-# - `onnx.checker` looks at ONNX's own operators. Inputs, attributes and types of a custom node are checked by your tests and
-#   by the kernel, by nobody else.
-# - A node of your own domain runs where your kernel runs. Map to ONNX's operator where there is one.
+# - `_is_none` and `registry` are not public. They have been stable for years, but a new version may move them.
+# - `onnx.checker` checks ONNX's own operators. The inputs, attributes and types of a custom node are checked only by your
+#   tests and by the kernel.
+# - A node in a custom domain runs only where your kernel is available. Map to an ONNX operator if there is one.
 #
 # ## 11. Exercises
 #
-# Your file is `exercises/c06_library_operators.py`. The grader runs each function in a process of its own, so what you
-# registered in this notebook does not count there. A hint: `lab.hint("deform_conv")`.
+# Your file is `exercises/c06_library_operators.py`. The grader runs each function in its own process, so what you registered
+# in this notebook has no effect there. For a hint, call `lab.hint("deform_conv")`.
 #
-# **`deform_conv`** — all five tensors and nine parameters, to DeformConv from opset 19 on and to `oplab::DeformConv2d` from
-# 9 to 18. In the grader's convolutions height and width always differ, and some have no mask.
+# **`deform_conv`** — map all five tensors and nine parameters to DeformConv from opset 19 on and to `oplab::DeformConv2d`
+# from 9 to 18. In the grader's convolutions, height and width always differ, and some convolutions have no mask.
 
 # %%
 lab.check("deform_conv")
 
 # %% [markdown]
-# **`grid`** — `oplab::Grid`, each optional input in its own place.
+# **`grid`** — map to `oplab::Grid`, with each optional input in its own position.
 
 # %%
 lab.check("grid")
 
 # %% [markdown]
-# **`foo`** — register and export: both attributes with their types and values, version 2 of the domain.
+# **`foo`** — register and export, with the types and values of both attributes, and version 2 of the domain.
 
 # %%
 lab.check("foo")
@@ -987,8 +991,8 @@ lab.check("foo")
 # %% [markdown]
 # ## What to read next
 #
-# - Chapter 07: how such operators are written in C++, with their schema.
-# - Chapters 12 to 14: their kernels for ONNX Runtime. `csrc/ort_ops/grid.cpp` is the one that ran here.
+# - Chapter 07: how to write such operators in C++, with their schema.
+# - Chapters 12 to 14: their kernels for ONNX Runtime. `csrc/ort_ops/grid.cpp` is the kernel that ran here.
 # - `torchvision/ops/_register_onnx_ops.py` in your environment: the three mappings of section 2.
-# - The papers behind the operator: *Deformable Convolutional Networks* (2017) adds the offsets, its second version (2018)
-#   the mask.
+# - The papers that introduced the operator: *Deformable Convolutional Networks* (2017) adds the offsets, and its second
+#   version (2018) adds the mask.

@@ -15,12 +15,13 @@
 #
 # After this chapter you can
 #
-# - write an operator in C++ and bring it to PyTorch in three ways, and say which one you want today;
-# - give it what export and training need beside a kernel: a schema, a fake, a backward;
-# - find the four faults that every second custom operator has, with `opcheck` and with inputs of odd layouts.
+# - write an operator in C++, make it available in PyTorch in three ways, and choose the right one for new code;
+# - add what export and training need besides a kernel: a schema, a fake, a backward;
+# - find the four faults that many custom operators have, with `opcheck` and with inputs of unusual layouts.
 #
-# Until now the operators were there, and you mapped them. Now you make one. It is `my_add`, alpha·a + beta·b: so small that
-# nothing hides what is around it. At the end the same frame holds a search for neighbours in a point cloud.
+# In the previous chapters, the operators already existed and you mapped them. In this chapter you write one: `my_add`, alpha·a +
+# beta·b. It is so small that you can concentrate on the code around it. At the end, a search for neighbours in a point cloud has
+# the same structure.
 
 # %%
 import os
@@ -51,10 +52,10 @@ quiet_exports()
 # %% [markdown]
 # ## 1. The first way: pybind11
 #
-# This is how you meet C++ operators in the wild: a function on `torch::Tensor`, bound to Python by pybind11. It is short,
-# because a `torch::Tensor` has all the operators that you know from Python.
+# Many existing C++ operators have this form: a function on `torch::Tensor`, bound to Python by pybind11. It is short, because a
+# `torch::Tensor` has all the operators that you know from Python.
 #
-# `TORCH_EXTENSION_NAME` is filled in by the build. It has to be the name under which Python imports the file.
+# The build defines `TORCH_EXTENSION_NAME`. It has to be the name under which Python imports the file.
 
 # %%
 PYBIND = """\
@@ -80,11 +81,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 """
 
 # %% [markdown]
-# `setup.py` says how to build it. `CppExtension` takes
+# `setup.py` describes the build. `CppExtension` takes
 #
 # - the module's **name**, which becomes `TORCH_EXTENSION_NAME`, and the **sources**;
-# - `include_dirs`: folders with headers of your own. PyTorch's are added for you;
-# - `extra_compile_args`: flags for the compiler, here optimised and without debug information.
+# - `include_dirs`: folders with your own headers; PyTorch's headers are added for you;
+# - `extra_compile_args`: flags for the compiler, here for optimised code without debug information.
 
 # %%
 SETUP = """\
@@ -114,8 +115,8 @@ DEFAULTS = "#pragma once\nconstexpr double ALPHA = 3, BETA = 2;\n"
 first = write(lab.fresh("pybind"), my_add_DOT_cpp=PYBIND, setup_DOT_py=SETUP, include__defaults_DOT_h=DEFAULTS)
 
 # %% [markdown]
-# Old texts end here with `python setup.py develop` or `install`. Today pip does that: `pip install --no-build-isolation .`.
-# `build_extensions` runs `python setup.py build_ext`, which compiles and installs nothing. And it fails:
+# Older texts end here with `python setup.py develop` or `install`. Today you use pip: `pip install --no-build-isolation .`.
+# `build_extensions` runs `python setup.py build_ext`, which compiles the extension without installing it. The build fails:
 
 
 # %%
@@ -132,8 +133,9 @@ def fails_to_build(words, build, *args):
 fails_to_build("defaults.h: No such file", build_extensions, [first])
 
 # %% [markdown]
-# The header is there. But `BuildExtension` lets ninja compile, in *another* folder, and there `include` means something else.
-# Folders in `include_dirs` have to be absolute. (Without ninja the relative one works, so this shows up on the next machine.)
+# The header exists. But `BuildExtension` compiles with ninja, in a *different* folder, and there `include` refers to something
+# else. Folders in `include_dirs` have to be absolute. (Without ninja the relative folder works, so you may see this error only on
+# another machine.)
 
 # %%
 ABSOLUTE = SETUP.replace('["include"]', '[os.path.abspath("include")]')
@@ -142,8 +144,8 @@ first = write(first, setup_DOT_py=f"import os\n\n{ABSOLUTE}")
 # %% [markdown]
 # ## 2. The second and the third way
 #
-# The second way does not bind a function to Python. It **registers an operator with PyTorch**: `TORCH_LIBRARY` names the
-# operator, with a *schema*, and says which function computes it.
+# The second way does not bind a function to Python. It **registers an operator with PyTorch**: `TORCH_LIBRARY` defines the
+# operator with a *schema*, and names the function that computes it.
 
 # %%
 ATEN = """\
@@ -160,13 +162,12 @@ TORCH_LIBRARY(lab07_aten, m) {
 """
 
 # %% [markdown]
-# The third way does the same through the **stable ABI**: three headers below `torch/csrc/stable`, which promise that the
-# compiled file still loads in later versions of PyTorch. It has fewer operators on tensors, so you write the loop. Three
-# things are new:
+# The third way does the same through the **stable ABI**: three headers in `torch/csrc/stable`, with the promise that the compiled
+# file still loads in later versions of PyTorch. It has fewer operators on tensors, so you write the loop. Three things are new:
 #
-# - `STABLE_TORCH_LIBRARY` holds the schemas, `STABLE_TORCH_LIBRARY_IMPL(namespace, CPU, m)` the kernels of one device;
-# - `TORCH_BOX` packs the arguments into the form that does not change between versions;
-# - a `float` of a schema is a `double` in C++, an `int` an `int64_t`, `Tensor?` a `std::optional<Tensor>`.
+# - `STABLE_TORCH_LIBRARY` registers the schemas, and `STABLE_TORCH_LIBRARY_IMPL(namespace, CPU, m)` the kernels of one device;
+# - `TORCH_BOX` packs the arguments into a form that does not change between versions;
+# - a `float` in a schema is a `double` in C++, an `int` is an `int64_t`, and a `Tensor?` is a `std::optional<Tensor>`.
 
 # %%
 STABLE = """\
@@ -192,8 +193,8 @@ STABLE_TORCH_LIBRARY_IMPL(lab07, CPU, m) { m.impl("my_add", TORCH_BOX(&my_add));
 """
 
 # %% [markdown]
-# `TORCH_TARGET_VERSION` names the oldest PyTorch that is to load the file: 2.13. All three go through the same `setup.py`,
-# so only the sources differ.
+# `TORCH_TARGET_VERSION` is the oldest version of PyTorch that has to load the file: 2.13. All three use the same `setup.py`, so
+# only the sources differ.
 
 # %%
 plain = SETUP.replace('    include_dirs=["include"],\n', "")
@@ -205,9 +206,9 @@ second = write(lab.fresh("aten"), my_add_DOT_cpp=ATEN, setup_DOT_py=aten_setup)
 third = write(lab.fresh("stable"), my_add_DOT_cpp=STABLE, setup_DOT_py=stable_setup)
 
 # %% [markdown]
-# Now build all three, **at the same time**. That is why the clock is no measure here: each build waits for the others. What is
-# counted is the processor time of compiler and linker. The first run of this cell takes half a minute; the libraries and
-# their times are kept under a key made of the sources, so the second run reads them.
+# Now build all three **at the same time**. The elapsed time is therefore not a useful measure: each build waits for the others.
+# The figure below shows the processor time of the compiler and the linker. The first run of this cell takes half a minute. The
+# libraries and their times are cached under a key that depends on the sources, so the second run reads them.
 
 # %%
 pybind, aten, stable = build_extensions([first, second, third])
@@ -225,8 +226,8 @@ axes.invert_yaxis()
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
-# Almost all of it is reading headers. Notes say that `torch/extension.h` is more than `torch/torch.h`, and that in an
-# extension the two are the same. Read them:
+# Almost all of this time is spent on reading headers. Some notes state that `torch/extension.h` contains more than
+# `torch/torch.h`, and that the two are the same in an extension. Read both files:
 
 # %%
 include = os.path.join(os.path.dirname(torch.__file__), "include")
@@ -238,12 +239,13 @@ for name in ("torch/csrc/api/include/torch/torch.h", "torch/extension.h"):
     )
 
 # %% [markdown]
-# Both give `torch/all.h`. `torch/extension.h` adds `torch/python.h`, which has pybind11, and `CppExtension` defines
-# `TORCH_API_INCLUDE_EXTENSION_H`, so `torch/torch.h` includes it too. That is why old sources with `torch/torch.h` compile.
+# Both include `torch/all.h`. `torch/extension.h` adds `torch/python.h`, which includes pybind11. `CppExtension` defines
+# `TORCH_API_INCLUDE_EXTENSION_H`, so `torch/torch.h` includes `torch/extension.h` too. That is why older sources with
+# `torch/torch.h` compile.
 #
 # ### Load them
 #
-# A pybind11 module is imported. Its file has one entry point, `PyInit_my_lib`, so the name has to fit.
+# Python imports a pybind11 module. The file has one entry point, `PyInit_my_lib`, so the name has to match.
 
 
 # %%
@@ -259,7 +261,7 @@ with raises(ImportError, "PyInit_my_add"):
     load_module("my_add", pybind.library)
 
 # %% [markdown]
-# An operator library is not imported. PyTorch loads it, and its operators appear under `torch.ops`.
+# Python does not import an operator library. PyTorch loads it, and its operators appear under `torch.ops`.
 
 # %%
 torch.ops.load_library(aten.library)
@@ -275,13 +277,13 @@ for name, my_add in ways.items():
     print(f"2a + b: {torch.allclose(my_add(a, b, 2.0, 1.0), 2 * a + b)}")
 
 # %% [markdown]
-# The notes behind this course have both: one calls 3a + 2b `my_add`, another 2a + b. With coefficients as arguments it is one
-# operator, and the defaults are the first.
+# The notes on which this course is based contain both definitions: one calls 3a + 2b `my_add`, another 2a + b. With the
+# coefficients as arguments, the two are one operator, and the defaults are those of the first definition.
 #
-# ### What the file needs of PyTorch
+# ### What the file needs from PyTorch
 #
-# Why does the third one load in other versions? Look at what each file wants from outside: names of C++ functions, with all
-# their argument types, or plain C names.
+# Why does the third library load in other versions? Look at the symbols that each file needs from outside: names of C++ functions
+# with all their argument types, or plain C names.
 
 
 # %%
@@ -299,15 +301,16 @@ for label, extension in (("pybind11", pybind), ("TORCH_LIBRARY", aten), ("stable
 assert wanted(pybind.library)[0] and wanted(aten.library)[0] and not wanted(stable.library)[0]
 
 # %% [markdown]
-# A C++ name such as `at::_ops::add_Tensor::call(at::Tensor const&, …)` may be gone in the next release, and a class may have
-# another size: the file has to be compiled again for each PyTorch. The C names are a promise: PyTorch means to keep them for two
-# years. **Fast to compile and good for several versions: the third way is today's choice.** The first two you have to be able to
-# read. (The promise is PyTorch's. The file is still named after one version of Python; `py_limited_api=True` is for that.)
+# A C++ name such as `at::_ops::add_Tensor::call(at::Tensor const&, …)` may be gone in the next release, and a class may have a
+# different size: you have to compile the file again for each version of PyTorch. The C names come with a promise: PyTorch intends
+# to keep them for two years. **The third way compiles fast and works with several versions: it is the right choice today.** You
+# still have to be able to read the first two. (The promise covers PyTorch only. The file is still named after one version of
+# Python; use `py_limited_api=True` to avoid that.)
 
 # %% [markdown]
 # ## 3. What pybind11 cannot do
 #
-# `my_lib.my_add` computes with PyTorch's own operators, and those are seen by everything: autograd, export, both paths.
+# `my_lib.my_add` computes with PyTorch's own operators, which autograd and both export paths can see.
 
 
 # %%
@@ -339,8 +342,8 @@ modern = torch.onnx.export(Call(my_lib.my_add), (a, b), dynamo=True, verbose=Fal
 print("dynamo path:     ", *summary(modern))
 
 # %% [markdown]
-# But nobody writes C++ to call `a + b`. You write it for a loop of your own, over raw pointers: `my_add_raw`. In eager mode it is
-# right:
+# But you do not need C++ to call `a + b`. You need it for your own loop over raw pointers: `my_add_raw`. In eager mode, this
+# function is correct:
 
 # %%
 print("eager:", torch.allclose(my_lib.my_add_raw(a, b), 3 * a + 2 * b))
@@ -355,8 +358,8 @@ print(*summary(empty))
 lab.show(good, empty)
 
 # %% [markdown]
-# A graph of **one Constant and no inputs**. The tracer saw `torch::empty`, and nothing of the loop, because writing through a
-# pointer is no operator. The model is valid, loads and runs. Its answer has nothing to do with a and b:
+# The result is a graph with **one Constant and no inputs**. The tracer saw `torch::empty` but not the loop, because a write
+# through a pointer is not an operator. The model is valid, loads and runs. Its output has nothing to do with a and b:
 
 # %%
 with raises(InvalidArgument, "Invalid input name: a"):
@@ -365,7 +368,7 @@ with raises(InvalidArgument, "Invalid input name: a"):
 print("shape:", list(constant.shape), " equal to 3a + 2b:", np.allclose(constant, 3 * a + 2 * b))
 
 # %% [markdown]
-# *(dynamo path.)* It is stricter. Its tensors have no memory while it traces, so a pointer into them is an error.
+# *(dynamo path.)* This path is stricter. Its tensors have no memory during tracing, so a pointer into them is an error.
 
 # %%
 with raises(torch.onnx.OnnxExporterError, "Failed to export the model with torch.export"):
@@ -374,15 +377,15 @@ with raises(RuntimeError, "erroneously tracing into a custom kernel"):
     torch.export.export(Call(my_lib.my_add_raw), (a, b))
 
 # %% [markdown]
-# Training is no better. The result does not know where it came from:
+# Training does not work either. The result has no record of how it was computed:
 
 # %%
 x = a.clone().requires_grad_()
 print("operators:", my_lib.my_add(x, b).requires_grad, "  raw:", my_lib.my_add_raw(x, b).requires_grad)
 
 # %% [markdown]
-# The classic remedy is an `autograd.Function` around it. It fixes the gradients, and with a method `symbolic` the TorchScript
-# path (chapter 08). You have to remember to call `apply` and never the function itself.
+# The classic fix is an `autograd.Function` around it. This fixes the gradients and, with a method `symbolic`, the TorchScript
+# path (chapter 08). You have to remember to call `apply`, and never the function itself.
 
 
 # %%
@@ -402,8 +405,8 @@ print("the gradient of a:", x.grad.unique().tolist())
 # %% [markdown]
 # ### Layouts
 #
-# One fault is left, and it is silent everywhere. The loop runs through memory in order. A transposed tensor has the same values
-# in another order.
+# One fault remains, and it causes no error anywhere. The loop reads memory in order. A transposed tensor stores its values in a
+# different order.
 
 # %%
 turned = torch.arange(12.0).reshape(4, 3).t()
@@ -432,15 +435,15 @@ grid(panels["t"], turned, "the tensor: 3 × 4, strides (1, 3)", turned)
 grid(panels["w"], wrong, "what the raw loop takes it for", wrong)
 
 # %% [markdown]
-# Two cures: follow `a.strides()`, or make the input contiguous first. `torch::stable::contiguous(a)` copies only where it has to.
-# Old code asserts `a.is_contiguous()` instead and leaves the copy to the caller, who forgets it.
+# There are two fixes: follow `a.strides()`, or make the input contiguous first. `torch::stable::contiguous(a)` copies only if it
+# has to. Older code asserts `a.is_contiguous()` instead and leaves the copy to the caller, who forgets it.
 
 # %% [markdown]
 # ## 4. The dispatcher
 #
-# Why do operators from `TORCH_LIBRARY` not vanish? Because nobody calls their kernel. A call goes to the **dispatcher**, which
-# looks up, in the operator's own table, what to do for these tensors, layer by layer. A tracer, autograd, a fake tensor are
-# such layers: each has an entry of its own, and sees the call by its name.
+# Why do operators from `TORCH_LIBRARY` not disappear from the graph? Because your code does not call their kernel directly. A
+# call goes to the **dispatcher**, which looks up in the operator's table what to do for these tensors, layer by layer. Tracing,
+# autograd and fake tensors are such layers: each has its own entry, and sees the call by its name.
 
 
 # %%
@@ -476,15 +479,16 @@ for number, (key, when, who) in enumerate(rows):
     arrow(axes, (8.05, y + 0.31), (7.25, y + 0.31), ":", "#7a57a8")
 
 # %% [markdown]
-# The raw pybind11 function has no name there: the call passes by. *(TorchScript path.)* The stable operator cannot become a
-# Constant. The exporter meets a name that it does not know, and says so. Chapters 05 and 06 showed how to map it.
+# The raw pybind11 function has no name in the dispatcher, so a call bypasses it. *(TorchScript path.)* The stable operator cannot
+# become a Constant. The exporter finds a name that it does not know, and raises an error. Chapters 05 and 06 showed how to map
+# such an operator.
 
 # %%
 with raises(torch.onnx.errors.UnsupportedOperatorError, "unrecognized namespace lab07::my_add"):
     export(Call(torch.ops.lab07.my_add), (a, b))
 
 # %% [markdown]
-# And the schema checks each call before any of your code runs:
+# PyTorch also checks each call against the schema before any of your code runs:
 
 # %%
 with raises(RuntimeError, "missing value for argument 'b'"):
@@ -495,8 +499,8 @@ with raises(RuntimeError, "Expected a value of type 'float' for argument 'alpha'
 # %% [markdown]
 # ## 5. Compile while you work: one file, one second
 #
-# For one file you need no `setup.py`. `compile_exercise` calls the compiler once, with the flags of the course's own operators,
-# and keeps the library by its content. Your exercises in C++ are built like this when you check them.
+# For one file you do not need a `setup.py`. `compile_exercise` calls the compiler once, with the flags of the course's own
+# operators, and caches the library by the source's content. Your C++ exercises are built in this way when you check them.
 
 
 # %%
@@ -512,8 +516,8 @@ typo = STABLE.replace("float(alpha) *", "float(aplha) *")
 fails_to_build("'aplha' was not declared", compiled, "lab07_typo", typo)
 
 # %% [markdown]
-# The compiler finds a typo. It does not find a `float` where the schema's `float` wants a `double`: boxed arguments are bytes, and
-# half of the bytes of 3.0 are 0.
+# The compiler finds a typo. It does not find a C++ `float` where the schema's `float` needs a `double`: boxed arguments are
+# bytes, and half of the bytes of 3.0 are 0.
 
 # %%
 halved = compiled("lab07_float", STABLE.replace("double alpha, double beta", "float alpha, float beta"))
@@ -523,8 +527,8 @@ assert not halved(a, b).any() and torch.ops.lab07.my_add(a, b).any()
 # %% [markdown]
 # ### Checks first
 #
-# The kernel above trusts its caller. With two shapes it reads beyond the end of the smaller tensor, and nobody notices. Say what
-# you need, **before the first pointer**: `STD_TORCH_CHECK` becomes a RuntimeError in Python.
+# The kernel above trusts its caller. If the shapes differ, it reads beyond the end of the smaller tensor without an error. Check
+# the inputs **before you take the first pointer**: a failed `STD_TORCH_CHECK` becomes a RuntimeError in Python.
 
 # %%
 CHECKS = """\
@@ -537,7 +541,7 @@ with raises(RuntimeError, "a and b must have the same shape"):
     checked(torch.ones(3, 4), torch.ones(4))
 
 # %% [markdown]
-# `const_data_ptr<float>()` checks the dtype for you. For a second dtype write the loop as a template, and choose by
+# `const_data_ptr<float>()` checks the dtype for you. To support a second dtype, write the loop as a template, and choose by
 # `a.scalar_type() == torch::headeronly::ScalarType::Double`.
 
 
@@ -557,8 +561,8 @@ assert refusal(checked, a.double(), b.double()).endswith("ScalarType::Float but 
 # %% [markdown]
 # ### The same for a GPU
 #
-# `CUDAExtension` compiles `.cu` files with nvcc and the others with the C++ compiler; `extra_compile_args` has a list for each.
-# This is the form in which learners meet it:
+# `CUDAExtension` compiles `.cu` files with nvcc and the other files with the C++ compiler; `extra_compile_args` has a list for
+# each compiler. This is the form that you find in existing code:
 
 # %%
 CUDA_SETUP = """\
@@ -588,12 +592,13 @@ extern "C" int my_add_cuda(const float* a, const float* b, float* y, int64_t n, 
 """
 
 # %% [markdown]
-# The launch names a **stream**, PyTorch's current one. Without it, the kernel runs on CUDA's default stream. Where the current stream
-# is a different one, the kernel may start before its inputs are ready. In C++, `torch::stable::accelerator` has both:
-# `getCurrentStream(device).nativeHandle()` is the stream, and `DeviceGuard` chooses the tensors' device where there are two.
+# The launch names a **stream**: PyTorch's current stream. Without it, the kernel runs on CUDA's default stream. If the current
+# stream is a different one, the kernel may start before its inputs are ready. In C++, `torch::stable::accelerator` has both
+# parts: `getCurrentStream(device).nativeHandle()` is the stream, and `DeviceGuard` selects the tensors' device if there is more
+# than one.
 #
-# Without nvcc the next cell does nothing; with it the CUDA source has to compile, and where there is a GPU it has to compute.
-# The picture says which of the three this machine is.
+# Without nvcc, the next cell does nothing. With nvcc, the CUDA source has to compile; with a GPU, it also has to compute the
+# right result. The picture shows which of the three cases applies to this machine.
 
 
 # %%
@@ -631,9 +636,9 @@ axes.text(0.5, 0.5, on_a_gpu(), ha="center", va="center", fontsize=12, color="#2
 plt.show()
 
 # %% [markdown]
-# ## 6. The failure that is left: export
+# ## 6. The remaining failure: export
 #
-# A schema and a kernel, and the operator runs. Now put it into a model and export that. *(dynamo path; torch.export and
+# With a schema and a kernel, the operator runs. Now put it into a model and export the model. *(dynamo path; torch.export and
 # torch.compile fail in the same way.)*
 
 # %%
@@ -646,12 +651,12 @@ with raises(torch._dynamo.exc.Unsupported, "Operator does not support running wi
     torch.compile(model, backend="eager", fullgraph=True)(a, b)
 
 # %% [markdown]
-# These three run your model with **fake tensors**: shape, dtype, strides and device, but no data. A kernel that reads data cannot
-# run on them. The second way did not need anything here, because its function calls ATen operators that have fakes.
+# All three run your model with **fake tensors**: shape, dtype, strides and device, but no data. A kernel that reads data cannot
+# run on them. The second way did not need anything more here, because its function calls ATen operators, which have fakes.
 #
 # ## 7. The fake
 #
-# A fake is a Python function that says what the result will look like. Many texts write it like this:
+# A fake is a Python function that describes the result without computing it. Many texts write it like this:
 
 
 # %%
@@ -664,8 +669,8 @@ program = torch.export.export(model, (a, b))
 print([str(node.target) for node in program.graph.nodes if node.op == "call_function"])
 
 # %% [markdown]
-# Exported. Is the fake right? Do not look at it: ask `opcheck`. It runs four tests on the inputs that you give it. Two contiguous
-# tensors prove little. Give it a transposed one as well.
+# The export succeeds. Is the fake correct? Do not judge it by reading it: use `opcheck`. It runs four tests on the inputs that
+# you give it. Two contiguous tensors prove little, so use a transposed tensor as well.
 
 
 # %%
@@ -683,9 +688,9 @@ assert opcheck(torch.ops.lab07.my_add, a, b)
 assert not opcheck(torch.ops.lab07.my_add, turned, zero)
 
 # %% [markdown]
-# `empty_like` keeps the strides of a transposed tensor; the kernel returns a contiguous one. Code that was compiled with the fake's
-# strides reads the result in the wrong order. The fix, with the kernel's refusal as well: what the kernel refuses, the fake refuses,
-# or a model is exported that cannot run.
+# `empty_like` keeps the strides of a transposed tensor; the kernel returns a contiguous tensor. Code that was compiled with the
+# fake's strides reads the result in the wrong order. The next fake fixes this, and it also has the kernel's checks: the fake has
+# to refuse what the kernel refuses, or you can export a model that cannot run.
 
 
 # %%
@@ -702,7 +707,7 @@ def fake(a, b, alpha=3.0, beta=2.0):
 assert opcheck(checked, turned, zero)
 
 # %% [markdown]
-# The shape comes from `a`, never from a number. So a dynamic size stays one:
+# The shape comes from `a`, never from a constant. So a dynamic size stays dynamic:
 
 # %%
 rows = torch.export.Dim("rows")
@@ -713,9 +718,9 @@ with raises(Exception, "a and b must have the same shape"):
     torch.export.export(Call(checked), (a, b[:2]))
 
 # %% [markdown]
-# Why compare size by size? Some sizes depend on the data: the length of `a[a > 0]` is known only at run time. During export it is a
-# symbol without a value. `a.shape == b.shape` needs a yes or no at once; `torch._check(m == n, …)` records the comparison as a
-# condition, which is checked when the program runs.
+# Why compare size by size? Some sizes depend on the data: the length of `a[a > 0]` is known only at run time. During export it is
+# a symbol without a value. `a.shape == b.shape` needs True or False immediately; `torch._check(m == n, …)` records the comparison
+# as a condition, which is checked when the program runs.
 
 # %%
 whole = compiled("lab07_whole", CHECKED)
@@ -742,8 +747,7 @@ with raises(RuntimeError, "Runtime assertion failed"):
     program(a, -a.abs())
 
 # %% [markdown]
-# How ONNX gets to know this node is the matter of chapters 08 and 10. Without a mapping the **dynamo path** now stops one step
-# later:
+# Chapters 08 and 10 show how to map this node to ONNX. Without a mapping, the **dynamo path** now stops at a later step:
 
 # %%
 with raises(torch.onnx.OnnxExporterError, "Failed to convert the exported program to an ONNX model"):
@@ -752,7 +756,7 @@ with raises(torch.onnx.OnnxExporterError, "Failed to convert the exported progra
 # %% [markdown]
 # ## 8. The backward
 #
-# Train through the operator. There is no error, only a warning that scrolls by, and no gradient:
+# Train through the operator. There is no error and no gradient, only a warning that is easy to miss:
 
 # %%
 x = a.clone().requires_grad_()
@@ -763,9 +767,9 @@ print("gradient:", x.grad)
 print([part for entry in caught for part in str(entry.message).split(". ") if "silently" in part])
 
 # %% [markdown]
-# `register_autograd` takes two functions. `setup_context` keeps what the backward will need. `backward` gets the gradient of the
-# result and returns **one entry for each argument of the schema**: None for the coefficients. Register it before the first call:
-# PyTorch remembers what it has found out about an operator. So this one gets a namespace of its own.
+# `register_autograd` takes two functions. `setup_context` saves what the backward will need. `backward` gets the gradient of the
+# result and returns **one entry for each argument of the schema**: None for the coefficients. Register it before the first call,
+# because PyTorch remembers what it has found out about an operator. That is why this operator gets its own namespace.
 
 
 # %%
@@ -788,8 +792,9 @@ print("gradients:", x.grad.unique().tolist(), z.grad.unique().tolist())
 assert opcheck(trained, a.clone().requires_grad_(), b.clone().requires_grad_())
 
 # %% [markdown]
-# The proof for a formula is `gradcheck`: it moves each input a little and compares. It wants doubles, because in float32 the
-# differences drown. The course's own `oplab::my_add` computes in double, and has the same backward.
+# To verify the formula, use `gradcheck`: it changes each input slightly and compares the results. Give it float64 inputs, because
+# the differences are lost in the rounding errors of float32. The course's own `oplab::my_add` supports float64, and has the same
+# backward.
 
 # %%
 ops.load()
@@ -799,13 +804,13 @@ print(torch.autograd.gradcheck(lambda a, b: torch.ops.oplab.my_add(a, b, 0.5, -3
 # %% [markdown]
 # ### What `register_autograd` covers
 #
-# It covers second derivatives, because `backward` is made of PyTorch's own operators. It does not cover `torch.func` (PyTorch 2.15):
-# `grad` raises, and `jvp`, which goes forward, returns **zeros without an error** (issue 168393). `vmap` falls back to a loop over the
-# kernel, with a warning.
+# It covers second derivatives, because `backward` is made of PyTorch's own operators. It does not cover `torch.func` (PyTorch
+# 2.15): `grad` raises, and `jvp`, which is forward-mode, returns **zeros without an error** (issue 168393). `vmap` falls back to
+# a loop over the kernel, with a warning.
 #
-# The course's operators are registered in another way: an `autograd.Function` with `setup_context`, `backward`, `jvp` and `vmap`, on
-# two keys of the dispatcher (`_register_derivatives` in `oplab/ops/__init__.py`). That uses private parts of PyTorch and is tested with one
-# version only. Use `register_autograd` unless you need `torch.func`.
+# The course registers its operators in a different way: an `autograd.Function` with `setup_context`, `backward`, `jvp` and
+# `vmap`, on two keys of the dispatcher (`_register_derivatives` in `oplab/ops/__init__.py`). This uses private parts of PyTorch
+# and is tested with one version only. Use `register_autograd` unless you need `torch.func`.
 
 
 # %%
@@ -842,9 +847,9 @@ for (name, *ours), (_, *course) in zip(derivatives(trained), derivatives(torch.o
 # %% [markdown]
 # ### Autocast
 #
-# Inside `torch.autocast` a layer returns bfloat16, and it meets tensors in float32. PyTorch casts for its own operators, not for
-# yours. `register_autocast` takes one dtype. Floating-point inputs on that device are cast to it, except float64, which is left alone;
-# each gradient comes back in its input's dtype.
+# Inside `torch.autocast` a layer returns bfloat16, and its result meets tensors in float32. PyTorch casts the inputs of its own
+# operators, but not those of yours. `register_autocast` takes one dtype. Floating-point inputs on that device are cast to it,
+# except float64 inputs, which stay unchanged; each gradient is returned in the dtype of its input.
 
 # %%
 layer = torch.nn.Linear(4, 4)
@@ -857,9 +862,9 @@ y.sum().backward()
 print(y.dtype, layer.weight.grad.dtype)
 
 # %% [markdown]
-# ## 9. A result that is an input
+# ## 9. A result that aliases an input
 #
-# A clever shortcut: where alpha is 1 and beta is 0, the result *is* a, so return it and copy nothing.
+# There is a tempting shortcut: if alpha is 1 and beta is 0, the result *is* a, so return a and copy nothing.
 
 # %%
 SHORTCUT = CHECKED.replace("  const Tensor x =", "  if (alpha == 1 && beta == 0) return a;\n  const Tensor x =")
@@ -871,9 +876,10 @@ result += 1
 print("source after a change of the result:", source.unique().tolist())
 
 # %% [markdown]
-# The caller changed the result and lost the input. The schema says `-> Tensor`: a new one. Compiled code relies on that, and
-# `opcheck` finds it, if you ask with the coefficients that take the shortcut. The last of its four tests only warns, unless the
-# environment variable `CI` is set when PyTorch is loaded; the first line makes it an error everywhere.
+# The caller changed the result and overwrote the input. The schema declares `-> Tensor`, a new tensor. Compiled code relies on
+# that. `opcheck` finds the error if you pass the coefficients that take the shortcut. The last of its four tests only warns,
+# unless the environment variable `CI` is set when PyTorch is loaded; the first line of the next cell makes it an error
+# everywhere.
 
 # %%
 torch._functorch.config.error_on_custom_op_aliasing = True
@@ -881,13 +887,13 @@ assert opcheck(clever, a, b)
 assert not opcheck(clever, a, b, 1.0, 0.0)
 
 # %% [markdown]
-# An operator that really changes an input says so in its schema, with `Tensor(a!) x`. A view of an input is `-> Tensor(a)`.
-# Export likes neither; return a new tensor.
+# An operator that does change an input declares this in its schema, with `Tensor(a!) x`. A view of an input is `-> Tensor(a)`.
+# Neither works well with export; return a new tensor.
 
 # %% [markdown]
-# ## 10. A real one: neighbours in a point cloud
+# ## 10. A real operator: neighbours in a point cloud
 #
-# Networks on point clouds ask for the k nearest neighbours of each point, again and again. With PyTorch's own operators that is a
+# Networks on point clouds compute the k nearest neighbours of each point many times. With PyTorch's own operators, this needs a
 # matrix of all distances:
 
 
@@ -901,8 +907,8 @@ for n in (1_000, 20_000, 100_000):
     print(f"{n:7} points: {n * n * 4 / 1e9:6.1f} GB of distances")
 
 # %% [markdown]
-# So this operator is written in C++ almost everywhere. Ours is `oplab::knn_query`, in the frame of this chapter: a schema, a
-# kernel on the stable ABI, a fake, a backward.
+# So this operator is almost always written in C++. The course's operator is `oplab::knn_query`, with the same parts as in this
+# chapter: a schema, a kernel on the stable ABI, a fake, a backward.
 
 # %%
 print(torch.ops.oplab.knn_query.default._schema)
@@ -934,8 +940,8 @@ def scan(seed=7):
 
 
 # %% [markdown]
-# The objects have different numbers of points, so they do not fit into one tensor with a batch axis. They are put one after the
-# other, and `offset` says where each ends: **`offset[i]` is the number of points in batches 0 to i**.
+# The objects have different numbers of points, so they do not fit into one tensor with a batch axis. They are concatenated, and
+# `offset` states where each object ends: **`offset[i]` is the number of points in batches 0 to i**.
 
 # %%
 objects = scan()
@@ -945,7 +951,7 @@ idx, dist = torch.ops.oplab.knn_query(24, xyz, offset)
 print("offset", offset.tolist(), "  idx", idx.dtype, list(idx.shape), "  dist", dist.dtype, list(dist.shape))
 
 # %% [markdown]
-# Each point is its own nearest neighbour, at distance 0, and all neighbours lie in the same object:
+# Each point is its own nearest neighbour, at distance 0, and all neighbours are in the same object:
 
 # %%
 starts = torch.cat([torch.zeros(1, dtype=torch.int64), offset[:-1]])
@@ -959,7 +965,7 @@ for i, part in enumerate(objects):
     print(f"object {i}: distances equal to cdist + topk:", torch.allclose(dist[rows].double(), expected, atol=1e-5))
 
 # %% [markdown]
-# Now forget the batches and take the scan for one cloud. Points near another object get neighbours there.
+# Now ignore the batches and treat the scan as one cloud. Points near another object get neighbours in that object.
 
 # %%
 mixed, _ = torch.ops.oplab.knn_query(24, xyz, offset[-1:])
@@ -995,19 +1001,18 @@ for axes, (title, found) in zip(sections, (("batch by batch", idx), ("taken for 
     )
 
 # %% [markdown]
-# The red lines are the 24 neighbours of two points of the ball. Taken for one cloud, its foot grows onto the table and its side
-# onto the can, and a network learns edges that are not there.
+# The red lines lead to the 24 neighbours of two points of the ball. If the scan is treated as one cloud, the foot of the ball
+# gets neighbours on the table and its side gets neighbours on the can, and a network learns edges that do not exist.
 #
-# Where a batch has fewer points than k, there is nothing to find. The places that are left hold **-1** and distance 0. And of equally
-# near points the lower index comes first: without that rule two implementations disagree, and no test can tell why.
+# If a batch has fewer points than k, there are not enough neighbours. The remaining entries hold index **-1** and distance 0. If
+# points are equally near, the lower index comes first: without that rule two implementations disagree, and no test can tell why.
 
 # %%
 corners = torch.tensor([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [9, 9, 9]])
 print(torch.ops.oplab.knn_query(3, corners, torch.tensor([3, 4]))[0].tolist())
 
 # %% [markdown]
-# The distances can be trained through; indices cannot. `opcheck` has the last word, with queries of their own and a transposed
-# cloud.
+# The distances are differentiable; the indices are not. The last test is `opcheck`, with separate queries and a transposed cloud.
 
 # %%
 queries, ends = xyz[:8].clone(), torch.tensor([3, 3, 6, 8])
@@ -1016,37 +1021,38 @@ assert opcheck(torch.ops.oplab.knn_query, 5, xyz.t().contiguous().t(), offset, q
 # %% [markdown]
 # ## 11. Limits
 #
-# - The stable ABI is younger than the other two. It has about forty operations on tensors; for the rest a kernel calls the
-#   dispatcher by name (`torch_call_dispatcher`), or belongs into Python.
-# - An operator with a name is a closed box: compilers neither look into it nor fuse it. If it can be composed of ATen operators and
-#   is fast enough, compose it.
-# - `opcheck` tests the inputs that you give it. All that it found here, it found because somebody thought of a transposed tensor and
-#   of alpha = 1.
-# - For ONNX nothing is done yet: a mapping (chapter 08), and a kernel for ONNX Runtime (chapters 12 and 13).
+# - The stable ABI is newer than the other two ways. It has about forty operations on tensors. For other operations, a kernel
+#   calls the dispatcher by name (`torch_call_dispatcher`), or you write it in Python.
+# - A custom operator is opaque: compilers neither look into it nor fuse it. If you can compose it from ATen operators and the
+#   result is fast enough, compose it.
+# - `opcheck` tests the inputs that you give it. It found the errors in this chapter only because somebody thought of a transposed
+#   tensor and of alpha = 1.
+# - For ONNX you still need a mapping (chapter 08), and a kernel for ONNX Runtime (chapters 12 and 13).
 #
 # ## 12. Exercises
 #
-# `exercises/csrc/c07_my_add.cpp`: the whole operator, in float32 and float64, in the namespace `c07_my_add`. Keep section 2 and
-# section 5 open.
+# `exercises/csrc/c07_my_add.cpp`: write the whole operator, in float32 and float64, in the namespace `c07_my_add`. Keep sections
+# 2 and 5 open.
 
 # %%
 lab.check("my_add")
 
 # %% [markdown]
-# `exercises/c07_cpp_operators.py`: a fake and a backward for a compiled operator whose name you get.
+# `exercises/c07_cpp_operators.py`: write a fake and a backward for a compiled operator; your function gets its name.
 
 # %%
 lab.check("my_add_backward")
 
 # %% [markdown]
-# `exercises/csrc/c07_knn_query.cpp`: neighbours by comparing with every point. Correct first; chapter 14 makes it fast.
+# `exercises/csrc/c07_knn_query.cpp`: find neighbours by comparing each query with every point. Make it correct first; chapter 14
+# makes it fast.
 
 # %%
 lab.check("knn_query")
 
 # %% [markdown]
-# ## Read next
+# ## What to read next
 #
-# - `csrc/torch_ops`: the course's operators, each in a file of its own, with several dtypes and with threads.
+# - `csrc/torch_ops`: the course's operators, each in its own file, with several dtypes and with threads.
 # - PyTorch's pages "Custom C++ and CUDA Operators" and "LibTorch Stable ABI", and the docstring of `torch.library.opcheck`.
-# - Chapter 08 takes these operators to ONNX: as a composition, or as one node of a domain of your own.
+# - Chapter 08 maps these operators to ONNX: as a composition, or as one node in a custom domain.
