@@ -1,9 +1,9 @@
-"""Chapter 09: old export code, carried to the exporter of today.
+"""Chapter 09: old export code, ported to today's exporter.
 
 All three exercises use the TorchScript path, ``torch.onnx.export(..., dynamo=False)``. The old code that they port is in
 their docstrings; the operators and Functions that it needs are in ``oplab.archaeology.relics``.
 
-In the specifications, ``export`` stands for such an export, and ``ops`` lists the types of a model's nodes without constants.
+In the specifications, ``export`` means such an export, and ``ops`` lists the types of a model's nodes without constants.
 
 Check one with ``make check EX=c09.port_register_op``.
 """
@@ -47,8 +47,8 @@ def port_register_op() -> None:
         >>> ops(export(lambda x: torch.ops.relics.scale(x, 2.5), (x,), opset_version=20))
         ['Mul']
 
-    The old code said nothing about opsets 7 and 8, so an export of ``cosh`` failed there. It must not write an invalid
-    model there now. About 12 lines.
+    The old code registered nothing for opsets 7 and 8, so an export of ``cosh`` failed there. Your code must not write an
+    invalid model there. About 12 lines.
     """
 
     # TODO c09.port_register_op: register both mappings for every opset from 9 on, and none that makes an invalid model below
@@ -74,9 +74,9 @@ def port_python_op(model: torch.nn.Module, x: torch.Tensor, path: Path) -> dict[
         register_custom_op_symbolic("::prim_PythonOp", handler, 1)
         torch.onnx.export(model, x, path, opset_version=9)
 
-    Today the file has opset 13, the input ``x``, the output ``y``, and a dynamic first axis named ``batch``. Each Function is
+    Today the file has opset 13, the input ``x``, the output ``y``, and a dynamic first axis ``batch``. Each Function becomes
     the node that the handler writes for it, and every shape in the file keeps the dynamic axis. A Function that the
-    handler does not know is an exception with the Function's name, and no model.
+    handler does not know raises an exception with the Function's name, and no model is written.
 
     Args:
         model: in eval mode; it uses ``MyClip``, ``MyRelu`` and ``MyScale`` of ``oplab.archaeology.relics``.
@@ -93,21 +93,21 @@ def port_python_op(model: torch.nn.Module, x: torch.Tensor, path: Path) -> dict[
 
 
 def export_modes(model: torch.nn.Module, x: torch.Tensor, path: Path, leave: str) -> list[str]:
-    """Export a model in the mode that leaves as much to PyTorch as ``leave`` says, and list what it left.
+    """Export a model in the mode that leaves as much to PyTorch as ``leave`` states, and list what it left.
 
     ``leave`` is one of
 
-    - ``"nothing"``: every operator becomes one of ONNX. Where that is not possible, the exporter's own error goes through;
+    - ``"nothing"``: every operator becomes an ONNX operator. Where that is not possible, the exporter's own error is raised;
     - ``"unmapped"``: operators without a mapping become ``ATen`` nodes that carry the operator's name as an attribute;
     - ``"unmapped by name"``: operators without a mapping become nodes whose type is the operator's name;
-    - ``"everything"``: every ATen operator becomes an ``ATen`` node, also where there is a mapping.
+    - ``"everything"``: every ATen operator becomes an ``ATen`` node, even where there is a mapping.
 
-    Anything else is a ValueError that names it. The model calls operators of ATen only. The file has opset 13, the input ``x``
+    Any other value is a ValueError that names it. The model calls ATen operators only. The file has opset 13, the input ``x``
     and the output ``y``.
 
     Returns:
-        The PyTorch operators that a runtime has to bring, sorted, each once, as PyTorch names them: ``aten::asinh``, and with its
-        overload, where the node says which, ``aten::mul.Tensor``. The domain ``org.pytorch.aten`` stands for the namespace ``aten``::
+        The PyTorch operators that a runtime must provide, sorted, each once, as PyTorch names them: ``aten::asinh``, and with its
+        overload, where the node states it, ``aten::mul.Tensor``. The domain ``org.pytorch.aten`` means the namespace ``aten``::
 
             >>> export_modes(model, x, path, "unmapped")  # asinh(x) * x
             ['aten::asinh']

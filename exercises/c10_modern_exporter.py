@@ -1,7 +1,7 @@
 """Chapter 10: operators on the dynamo path, from PyTorch to a file that runs.
 
-Everywhere here ``export`` stands for ``torch.onnx.export(..., dynamo=True)`` at its default opset, and a *table* is what it
-gets as ``custom_translation_table``. ``op`` is ONNX's opset 18, in which the exporter translates; the file is converted to
+In this file ``export`` means ``torch.onnx.export(..., dynamo=True)`` at its default opset, and a *table* is its argument
+``custom_translation_table``. ``op`` is ONNX's opset 18, in which the exporter translates; the file is converted to
 ``opset20`` afterwards. ``oplab_1`` is version 1 of the course's domain.
 
 Check one with ``make check EX=c10.translate_hypot``.
@@ -26,7 +26,7 @@ oplab_1 = Opset("oplab", 1)
 
 
 def translate_hypot() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """A table with which ``torch.hypot`` exports over the dynamo path, to standard operators.
+    """A table with which ``torch.hypot`` is exported over the dynamo path, to standard operators.
 
     ::
 
@@ -34,13 +34,13 @@ def translate_hypot() -> dict[Callable[..., Any], Callable[..., Any]]:
         >>> program(torch.tensor([3.0, 1e30]), torch.tensor([-4.0, 1e30]))[0]
         tensor([5.0000e+00, 1.4142e+30])
 
-    ``hypot(a, b)`` is the square root of a² + b². The file gives PyTorch's numbers
+    ``hypot(a, b)`` is the square root of a² + b². The file returns PyTorch's numbers
 
     - for float32 and for float64, and for shapes that broadcast;
     - for all finite numbers: also where a² is too large or too small for the dtype, subnormal numbers, and 0 and 0.
 
     Returns:
-        What ``torch.onnx.export`` takes as ``custom_translation_table``.
+        The ``custom_translation_table`` for ``torch.onnx.export``.
 
     About 10 lines.
     """
@@ -53,8 +53,8 @@ def translate_my_add() -> tuple[Callable[..., torch.Tensor], dict[Any, Callable[
     """``3a + 2b`` as one node ``oplab::MyAdd``, over the dynamo path.
 
     Returns:
-        ``(my_add, table)``. Models call ``my_add(a, b, alpha=3.0, beta=2.0)``, with some, all or none of the numbers, by place
-        or by name; ``table`` goes to the export.
+        ``(my_add, table)``. Models call ``my_add(a, b, alpha=3.0, beta=2.0)``, with some, all or none of the numbers, by
+        position or by name; ``table`` is passed to the export.
 
     In PyTorch it computes ``alpha * a + beta * b``. The course's compiled operator ``torch.ops.oplab.my_add`` has this
     signature and is loaded. In the file each call is one node, for float32 and float64::
@@ -75,17 +75,17 @@ def translate_my_add() -> tuple[Callable[..., torch.Tensor], dict[Any, Callable[
 
 
 def data_dependent_shape() -> tuple[Callable[..., tuple[torch.Tensor, torch.Tensor]], dict[Any, Callable[..., Any]]]:
-    """Voxel pooling: one point for each occupied cell of a grid. How many cells are occupied is data.
+    """Voxel pooling: one point for each occupied cell of a grid. The number of occupied cells depends on the data.
 
     Returns:
         ``(voxel_pool, table)``. ``voxel_pool(points, size)`` is **one operator** for the exporter
         (``torch.library.custom_op``); ``table`` translates it to standard operators.
 
-    ``points`` is float32 ``[n, d]``, ``size`` a Python float above 0. A point lies in the cell ``floor(points / size)``. For
+    ``points`` is float32 ``[n, d]``, ``size`` a Python float above 0. A point is in the cell ``floor(points / size)``. For
     m occupied cells, in the order of their indices (first coordinate first), the operator returns
 
     - float32 ``[m, d]``, the mean of the points in the cell;
-    - int64 ``[m]``, how many there are.
+    - int64 ``[m]``, the number of points in the cell.
 
     ::
 
@@ -93,7 +93,7 @@ def data_dependent_shape() -> tuple[Callable[..., tuple[torch.Tensor, torch.Tens
         >>> voxel_pool(torch.tensor([[0.2, 0.1], [-0.5, 0.4], [0.4, 0.3]]), 1.0)
         (tensor([[-0.5000,  0.4000], [ 0.3000,  0.2000]]), tensor([1, 2]))
 
-    A model that uses it is exported with a dynamic n. What follows may compute with m, and ``torch.library.opcheck`` passes.
+    A model that uses it is exported with a dynamic n. Later nodes may compute with m, and ``torch.library.opcheck`` passes.
     The file runs for every n, also for one point and for none.
 
     About 25 lines.
@@ -130,7 +130,7 @@ def attach_function(
         module: in eval mode; PyTorch's results on ``inputs`` hold no NaN.
         inputs: example inputs.
         dynamic_shapes: as ``torch.onnx.export`` takes it.
-        table: translations, right or wrong ones. It stays as it is.
+        table: translations, which may be right or wrong. It is not changed.
         path: the file to write.
 
     About 20 lines.

@@ -15,12 +15,14 @@
 #
 # After this chapter you can
 #
-# - put an operator, its gradient and its ONNX node into one class, and say what the dynamo path does with that class;
-# - choose between composing an operator of ONNX's own nodes and writing one node of your own, a *plugin*;
-# - give such a node two outputs, optional inputs and types that are true, and **run** it, because its kernel is loaded.
+# - put an operator, its gradient and its ONNX node into one class, and describe what the dynamo path does with that
+#   class;
+# - choose between composing an operator from ONNX's own nodes and writing one custom node, a *plugin*;
+# - give such a node two outputs, optional inputs and correct types, and **run** it, because its kernel is loaded.
 #
-# Texts about plugins usually end at the export: the file has a strange node, and somebody else will write the rest. Here
-# the rest is there. The course's library has kernels for `DynamicResize` and `KNNQuery`, and each model below runs.
+# Texts about plugins usually end at the export: the file has an unknown node, and the rest is left to somebody else. This
+# chapter includes the rest. The course's library has kernels for `DynamicResize` and `KNNQuery`, and each model below
+# runs.
 
 # %%
 import importlib.util
@@ -43,8 +45,8 @@ from oplab.nets.srcnn import load_srcnn
 lab = lesson("08_functions_and_plugins")
 
 # %% [markdown]
-# Helpers. `export` uses the **TorchScript path** (`dynamo=False`). `Call` makes a module of any function. `stock` is
-# ONNX Runtime without additions, `run` is ONNX Runtime with the course's kernels.
+# Helpers. `export` uses the **TorchScript path** (`dynamo=False`). `Call` turns any function into a module. `stock` runs
+# a model in ONNX Runtime without additions, `run` in ONNX Runtime with the course's kernels.
 
 # %%
 quiet_exports()
@@ -86,8 +88,8 @@ def nodes(model):
 
 
 # %% [markdown]
-# The exporter also has something to say, later. It says it from C++ on stderr, where Python's `warnings` cannot catch it, so
-# this helper reads it there. In old versions it was a Python warning.
+# The exporter issues a warning later in this chapter. C++ code writes it to stderr, where Python's `warnings` cannot
+# catch it, so this helper reads stderr. In old versions it was a Python warning.
 
 
 # %%
@@ -116,7 +118,7 @@ def shape(value):
 # ## 1. The problem: code that no exporter can read
 #
 # Chapters 04 to 06 mapped operators that PyTorch knows by name. But much code has no name in PyTorch: a C library that
-# works on raw memory, a module made with pybind11, a function of NumPy. Here NumPy stands for all of them. `my_add` is
+# works on raw memory, a module made with pybind11, a NumPy function. Here NumPy represents all of them. `my_add` is
 # `alpha * a + beta * b`.
 
 
@@ -133,11 +135,11 @@ print("nodes:", [node.op_type for node in baked.graph.node], " inputs:", [value.
 assert not baked.graph.input
 
 # %% [markdown]
-# *(TorchScript path.)* No error. The file has **no inputs**: what the library returned during the export became a
-# constant. The tracer sees PyTorch's operators only, and there were none.
+# *(TorchScript path.)* There is no error. The file has **no inputs**: what the library returned during the export became
+# a constant. The tracer sees PyTorch operators only, and there were none.
 #
-# The other case is an operator with a name that nobody has mapped, like the compiled one of chapter 07. That fails
-# loudly.
+# The other case is an operator with a name but no mapping, like the compiled one of chapter 07. Its export fails with a
+# clear error.
 
 # %%
 with raises(torch.onnx.errors.UnsupportedOperatorError, "unrecognized namespace oplab::my_add"):
@@ -146,9 +148,9 @@ with raises(torch.onnx.errors.UnsupportedOperatorError, "unrecognized namespace 
 # %% [markdown]
 # ## 2. The fix: a Function with `symbolic`
 #
-# A subclass of `torch.autograd.Function` is a closed box. It says what the box computes (`forward`), and in a static
-# method named `symbolic` which ONNX node stands for the whole box. With `symbolic` the exporter does not use what it saw
-# inside.
+# A subclass of `torch.autograd.Function` groups code into one operation. Its `forward` defines what the operation
+# computes, and a static method named `symbolic` defines which ONNX node represents it. With `symbolic`, the exporter does
+# not use what it recorded inside `forward`.
 
 
 # %%
@@ -164,7 +166,7 @@ class MyAddFunction(torch.autograd.Function):
 
 
 # %% [markdown]
-# You call the class through `apply`, never through `forward`. A module around it makes a layer of it.
+# You call the class through `apply`, never through `forward`. Wrap it in a module to use it as a layer.
 
 
 # %%
@@ -182,11 +184,11 @@ plugin = export(MyAdd(3.0, 0.5), pair, axes=rows)
 print(nodes(plugin), {entry.name: entry.f for entry in plugin.graph.node[0].attribute})
 
 # %% [markdown]
-# Look at what `symbolic` got. Tensors are values of the graph, as in chapter 05. But `alpha` and `beta` are **Python
-# floats** already: a Function gets what `apply` got. So `parse_args` has no place here, and a number can become an
-# attribute at once.
+# Look at the arguments that `symbolic` got. Tensors are values of the graph, as in chapter 05. But `alpha` and `beta` are
+# already **Python floats**: a Function's `symbolic` gets what `apply` got. So `parse_args` has no use here, and a number
+# can become an attribute directly.
 #
-# The node runs with the course's kernel, at another size than the exported one, and not without it.
+# With the course's kernel, the node runs at a size other than the exported one. Without the kernel, it does not run.
 
 # %%
 fresh = {"a": torch.rand(5, 3), "b": torch.rand(5, 3)}
@@ -196,7 +198,7 @@ with raises(Fail, "oplab:MyAdd(-1) is not a registered function/op"):
 lab.show(plugin)
 
 # %% [markdown]
-# `symbolic` may as well *compose* the operator of nodes that ONNX has. Then every runtime can run it.
+# `symbolic` can also *compose* the operator from nodes that ONNX has. Then every runtime can run it.
 
 
 # %%
@@ -213,8 +215,9 @@ print([node.op_type for node in composed.graph.node])
 print("equal:", np.allclose(stock(composed, fresh)[0], MyAdd(3.0, 0.5)(**fresh), rtol=0, atol=1e-6))
 
 # %% [markdown]
-# Two traps. An argument that is left out does not reach `symbolic`, whatever default `forward` has. So give `symbolic` the
-# same defaults. And nobody compares `symbolic` with `forward`: chapter 03 had a wrong `forward` and a right file.
+# There are two traps. An argument that is left out does not reach `symbolic`, whatever default `forward` has. So give
+# `symbolic` the same defaults. And `symbolic` is not compared with `forward`: chapter 03 had a wrong `forward` and a
+# correct file.
 
 
 # %%
@@ -228,9 +231,9 @@ with raises(TypeError, "missing 2 required positional arguments: 'alpha' and 'be
     export(lambda a, b: WithDefaults.apply(a, b), pair)
 
 # %% [markdown]
-# ## 3. The gradient belongs to the box too
+# ## 3. The gradient belongs in the class too
 #
-# Nothing inside the box can be differentiated, so training stops at it.
+# Autograd does not record what `forward` does inside, so training stops at the Function.
 
 # %%
 leaf = {name: value.double().requires_grad_() for name, value in pair.items()}
@@ -238,8 +241,8 @@ with raises(NotImplementedError, "You must implement either the backward or vjp 
     MyAdd()(**leaf).sum().backward()
 
 # %% [markdown]
-# `backward` gets the gradient of the result and returns one entry for **each argument of `forward`**, `ctx` not counted.
-# Here is a first try, with both kinds of mistake.
+# `backward` gets the gradient of the result and returns one entry for **each argument of `forward`**, not counting `ctx`.
+# The first attempt has both kinds of mistake.
 
 
 # %%
@@ -253,8 +256,8 @@ with raises(RuntimeError, "incorrect number of gradients (expected 4, got 2)"):
     Passes.apply(*leaf.values(), 3.0, 2.0).sum().backward()
 
 # %% [markdown]
-# PyTorch counts, but it does not compute. With two None added the numbers are still wrong, because d(3a)/da is 3.
-# `gradcheck` compares with differences of the function itself, in double.
+# PyTorch checks the number of gradients, but not their values. With two None added, the values are still wrong, because
+# d(3a)/da is 3. `gradcheck` compares them with finite differences of the function itself, in double precision.
 
 
 # %%
@@ -268,7 +271,7 @@ with raises(GradcheckError, "Jacobian mismatch for output 0 with respect to inpu
     torch.autograd.gradcheck(lambda a, b: Four.apply(a, b, 3.0, 2.0), (*leaf.values(),))
 
 # %% [markdown]
-# What `backward` needs of the call, `forward` keeps on `ctx`: numbers as attributes, tensors with `save_for_backward`.
+# `forward` saves on `ctx` what `backward` needs from the call: numbers as attributes, tensors with `save_for_backward`.
 
 
 # %%
@@ -286,12 +289,12 @@ class MyAddTrainable(MyAddFunction):
 print("gradcheck:", torch.autograd.gradcheck(lambda a, b: MyAddTrainable.apply(a, b, 3.0, 2.0), (*leaf.values(),)))
 
 # %% [markdown]
-# The export is the same as before: a file for inference has no place for `backward`.
+# The export is the same as before: a file for inference does not contain `backward`.
 #
-# ## 4. The dynamo path: `symbolic` is not asked
+# ## 4. The dynamo path: `symbolic` is not called
 #
-# The **dynamo path** opens the box. It traces `forward` like any code, and your `symbolic` is never called. This class
-# counts the calls; its `forward` is plain PyTorch.
+# The **dynamo path** does not treat the Function as one operation. It traces `forward` like any other code, and your
+# `symbolic` is never called. This class counts the calls; its `forward` is plain PyTorch.
 
 
 # %%
@@ -325,15 +328,16 @@ for label, path in (("TorchScript", export), ("dynamo", dynamo)):
     print(f"{label:12} {[node.op_type for node in model.graph.node]!s:24} symbolic called: {Counted.calls > 0}")
 
 # %% [markdown]
-# No error, no warning, right numbers, and **the plugin is gone**. If a kernel of yours was to do the work, it will not.
-# The dynamo path even reads NumPy. `torch.export` refuses it at first (chapter 02), then the exporter tries `strict=True`, which
-# turns NumPy's calls into PyTorch's. So `MyAdd`, whose `forward` calls the NumPy library, becomes Mul, Mul, Add as well.
+# There is no error and no warning, the numbers are right, and **the plugin is gone**. If your kernel was supposed to do
+# the work, it will not. The dynamo path even reads NumPy. `torch.export` refuses it at first (chapter 02), then the
+# exporter tries `strict=True`, which turns NumPy's calls into PyTorch's. So `MyAdd`, whose `forward` calls the NumPy
+# library, also becomes Mul, Mul, Add.
 
 # %%
 print([node.op_type for node in dynamo(MyAdd(3.0, 0.5), pair).graph.node])
 
 # %% [markdown]
-# When `forward` calls something opaque, it stops, and the message names the operator.
+# When `forward` calls something opaque, the export stops, and the message names the operator.
 
 
 # %%
@@ -347,9 +351,9 @@ with raises(torch.onnx.OnnxExporterError, "No ONNX function found for <OpOverloa
     dynamo(lambda a, b: Compiled.apply(a, b, 3.0, 0.5), pair)
 
 # %% [markdown]
-# ### Its modern twin
+# ### The modern counterpart
 #
-# What is in the box of a Function has three places on this path:
+# On the dynamo path, the parts of a Function are defined in separate places:
 #
 # | | a Function, TorchScript path | dynamo path |
 # |---|---|---|
@@ -358,8 +362,8 @@ with raises(torch.onnx.OnnxExporterError, "No ONNX function found for <OpOverloa
 # | its gradient | `backward` | `torch.library.register_autograd` |
 # | its node | `symbolic` | a typed function in `custom_translation_table` |
 #
-# `torch.ops.oplab.my_add` has the first three. What is missing is a translation: typed arguments, a typed result, the
-# node in between. An `Opset` is a domain with its version.
+# `torch.ops.oplab.my_add` has the first three. It lacks a translation: typed arguments, a typed result, and the node
+# between them. An `Opset` is a domain with its version.
 
 # %%
 from onnxscript import FLOAT, INT32, INT64, script
@@ -386,7 +390,7 @@ print(nodes(modern), {entry.name: entry.f for entry in modern.graph.node[0].attr
 print("equal:", np.allclose(run(modern, fresh)[0], compiled(**fresh), rtol=0, atol=1e-6))
 
 # %% [markdown]
-# The operator keeps its gradient without a Function around it. If you have such a Function anyway, the table serves it
+# The operator keeps its gradient without a Function around it. If you have such a Function anyway, the table works for it
 # too, because `forward` is traced down to the operator.
 
 # %%
@@ -396,7 +400,7 @@ print(nodes(dynamo(lambda a, b: Compiled.apply(a, b, 3.0, 0.5), pair, custom_tra
 # %% [markdown]
 # ### Without an operator: `torch.onnx.ops.symbolic`
 #
-# A node can also be written down in the model's own code. There is a catch: outside an export the call returns **zeros**.
+# You can also write a node in the model's own code. There is a catch: outside an export, the call returns **zeros**.
 
 # %%
 node = {"attrs": {"alpha": 3.0, "beta": 0.5}, "dtype": torch.float32, "version": 1}
@@ -411,9 +415,9 @@ print("in PyTorch:", unguarded(**pair).unique().tolist())
 assert not unguarded(**pair).any()
 
 # %% [markdown]
-# So ask first whether an export is under way, and which one. `is_in_onnx_export()` is true on both paths, `is_exporting()` on
-# the dynamo path alone. A Function's `forward` runs on the TorchScript path, too, which takes its node from `symbolic`. So
-# `forward` needs both questions; then one class serves both paths.
+# So first check whether an export is in progress, and on which path. `is_in_onnx_export()` is true on both paths,
+# `is_exporting()` on the dynamo path only. A Function's `forward` also runs on the TorchScript path, which takes its node
+# from `symbolic`. So `forward` checks both conditions; then one class serves both paths.
 
 
 # %%
@@ -437,9 +441,9 @@ for label, model in (("TorchScript", export(both_paths, pair, axes=rows)), ("dyn
 # %% [markdown]
 # ## 5. Composition or plugin: DynamicResize
 #
-# Now a real operator. Chapter 03 exported a super-resolution net whose factor is an *input* of the file. Its first step, a
-# bicubic resize by a tensor of factors, is here the compiled operator `oplab::dynamic_resize`. One `forward`, and two
-# classes that differ in `symbolic`. *(TorchScript path.)*
+# Now a real operator. Chapter 03 exported a super-resolution net whose factor is an *input* of the file. Its first step
+# is a bicubic resize by a tensor of factors. Here that step is the compiled operator `oplab::dynamic_resize`. Two classes
+# share one `forward` and differ in `symbolic`. *(TorchScript path.)*
 
 
 # %%
@@ -462,7 +466,7 @@ class PluginResize(ComposedResize):
 
 
 # %% [markdown]
-# The net is chapter 00's SRCNN with its trained weights: first enlarge, then sharpen.
+# The net is chapter 00's SRCNN with its trained weights: it first enlarges the image, then sharpens it.
 
 
 # %%
@@ -493,15 +497,15 @@ for model in (with_resize, with_plugin):
     print(nodes(model)[:2], {entry.domain or "ai.onnx": entry.version for entry in model.opset_import})
 
 # %% [markdown]
-# Both are valid. Section 6 comes back to the warning. Left the composition, right the plugin. The viewer marks what
-# differs: one node, and the constant in front of it.
+# Both are valid. Section 6 returns to the warning. The composition is on the left, the plugin on the right. The viewer
+# marks what differs: one node, and the constant before it.
 
 # %%
 lab.show(with_resize, with_plugin)
 
 # %% [markdown]
-# Who can run them? The composition runs everywhere. The plugin runs where its kernel is. Note that the checker accepted
-# both: it does not know the domain `oplab`, so it looks away.
+# Where can they run? The composition runs everywhere. The plugin runs where its kernel is available. Note that the
+# checker accepted both: it does not know the domain `oplab`, so it does not check that node.
 
 # %%
 feeds = {"input": chelsea, "factor": factor(2.3)}
@@ -513,8 +517,8 @@ print("plugin, with the kernels:       ", run(with_plugin, feeds)[0].shape)
 # %% [markdown]
 # ### The proof
 #
-# On the photo, on another photo of another size, at four factors of which the file has seen one. A photo of 10 × 10 pixels is
-# a trap: 10 · 2.3 is 23 in float32, by which ONNX Runtime counts, and 22 in the double arithmetic of
+# The test uses the photo and another photo of another size, at four factors of which only one was exported. A photo of 10
+# × 10 pixels is a trap: 10 · 2.3 is 23 in float32, which ONNX Runtime uses, and 22 in the double arithmetic of
 # `torch.nn.functional.interpolate` (chapter 03, section 6).
 
 # %%
@@ -544,9 +548,9 @@ print(
 assert worst <= 1e-5
 
 # %% [markdown]
-# The photo from the plugin model beside PyTorch's, and how far both files are from PyTorch. One grey level is 0.004; the
-# scale of the differences ends at 0.000002. The plugin is closer: its kernel and the PyTorch operator are compiled from the
-# same code (`csrc/common/resize.h`), and ONNX Runtime's Resize has an arithmetic of its own.
+# The figure shows the photo from the plugin model next to PyTorch's, and the differences between both files and PyTorch.
+# One grey level is 0.004; the scale of the differences ends at 0.000002. The plugin is closer: its kernel and the PyTorch
+# operator are compiled from the same code (`csrc/common/resize.h`), while ONNX Runtime's Resize has its own arithmetic.
 
 # %%
 with torch.no_grad():
@@ -572,17 +576,17 @@ for axes in grid:
 #
 # | | composition | plugin |
 # |---|---|---|
-# | needs | ONNX has operators for it, in your opset | a kernel on every runtime that you ship to |
-# | runs in | every runtime, also ones that you never saw | your runtime, with your library |
-# | shapes and types | ONNX infers them | you say them (section 6) |
+# | needs | ONNX operators for it, in your opset | a kernel on every runtime that you ship to |
+# | runs in | every runtime, even one that you have never seen | your runtime, with your library |
+# | shapes and types | ONNX infers them | you declare them (section 6) |
 # | speed | what the runtime does with many nodes | what you write (chapter 14) |
-# | a wrong mapping | found by comparing | found by comparing, but nobody else can |
+# | a wrong mapping | found by comparing | found by comparing, but only by you |
 #
-# Compose where you can. A plugin is for what ONNX cannot say (the neighbours of section 7), or says too slowly.
+# Compose where you can. Use a plugin for what ONNX cannot express (the neighbours of section 7), or expresses too slowly.
 #
-# ### The dynamo path beside it
+# ### The same on the dynamo path
 #
-# The operator brings its fake: height and width are new unknown sizes, because they depend on *values*. A translation
+# The operator has its fake: height and width are new unknown sizes, because they depend on *values*. A translation
 # decides between composition and plugin.
 
 # %%
@@ -617,7 +621,7 @@ for translation in (to_resize, to_plugin):
 # %% [markdown]
 # ## 6. The warning, and two ways to answer it
 #
-# `PluginResize` said nothing about its output, and the exporter complained. Here it is alone, without the net.
+# `PluginResize` declared nothing about its output, and the exporter warned. Here it is alone, without the net.
 
 # %%
 small = {"x": example["input"], "scales": factor(3)}
@@ -627,9 +631,9 @@ with spoken():
 print("output:", shape(untyped.graph.output[0]))
 
 # %% [markdown]
-# Four axes, and nothing known about them, not even the three channels. For running that is fine: the model of section 5
-# ran. It is not fine for the **export of what comes behind**. Many mappings need to know a size. A normalisation of the
-# channels does:
+# The output has four axes, and nothing is known about them, not even the three channels. For running, that is fine: the
+# model of section 5 ran. It is not fine for the **export of what comes after the node**. Many mappings need to know a
+# size. A normalisation of the channels does:
 
 # %%
 norm = torch.nn.InstanceNorm2d(3)
@@ -639,9 +643,9 @@ with raises(torch.onnx.errors.SymbolicValueError, "instance_norm for unknown cha
 # %% [markdown]
 # ### First answer: setType in `symbolic`
 #
-# Chapter 05 has its three forms. `x.type()` would say "as large as x". The honest type has the batch and the channels of
-# `x`, and two sizes that are **not known**: None. `varyingSizes()` gives the sizes of `x`, with None for a dynamic axis
-# (`sizes()` is None altogether as soon as one axis is dynamic).
+# Chapter 05 shows the three forms of `setType`. `x.type()` would declare the output "as large as x". The correct type has
+# the batch and the channels of `x`, and two sizes that are **not known**: None. `varyingSizes()` gives the sizes of `x`,
+# with None for a dynamic axis (`sizes()` as a whole is None as soon as one axis is dynamic).
 
 
 # %%
@@ -665,10 +669,10 @@ for value in (3, 1.5):
     print(value, np.allclose(run(normed, {"x": coffee, "scales": factor(value)})[0], expected, rtol=0, atol=1e-4))
 
 # %% [markdown]
-# ### What you say is believed
+# ### The declared type is not checked
 #
-# It is tempting to take the shape that `forward` saw. The warning is gone, the shape is complete, and the first run is
-# right. Behind it stands a crop to the upper half.
+# It is tempting to declare the shape that `forward` saw. The warning is gone, the shape is complete, and the first run is
+# right. In this model, a crop to the upper half follows the node.
 
 
 # %%
@@ -699,12 +703,12 @@ for resize in (TypedResize, FrozenResize):
         print(f"   factor {value}: {list(got.shape)}, PyTorch {list(right)}, equal: {got.shape == right}")
 
 # %% [markdown]
-# The exporter folded `y.shape[2]` to the 60 that it was told. At factor 2 the file gives 30 rows instead of 20, without an
-# error. An unknown size costs a few nodes; a wrong one costs the result.
+# The exporter folded `y.shape[2]` to the declared 60. At factor 2 the file returns 30 rows instead of 20, without an
+# error. An unknown size costs a few nodes; a wrong size makes the result wrong.
 #
 # ### Second answer: the kernel's shape inference
 #
-# The other side can speak too. A kernel may have a function that computes the shapes of its outputs from those of its
+# The kernel can also provide shapes. It may have a function that computes the shapes of its outputs from those of its
 # inputs, when the model is loaded. The course's `MyAdd` has one. Here is a file without any type:
 
 
@@ -723,8 +727,9 @@ print("onnx.shape_inference:", shape(onnx.shape_inference.infer_shapes(silent).g
 print("ONNX Runtime:        ", session(silent).get_outputs()[0].shape)
 
 # %% [markdown]
-# ONNX's own inference knows nothing, the session knows `['rows', 3]`, name included: the kernel told it, and so the size of
-# what Mul makes is known too. If the file says something else, the session drops what the two disagree on:
+# ONNX's own inference finds no shape. The session reports `['rows', 3]`, including the name: the kernel provided it, so
+# the size of Mul's output is known too. If the file declares something else, the session drops the sizes on which the two
+# disagree:
 
 # %%
 claimed = onnx.helper.make_tensor_value_info("out", onnx.TensorProto.FLOAT, ["rows", 4])
@@ -736,21 +741,21 @@ print("the file says", shape(claimed), " the session knows", session(silent).get
 #
 # | | `setType` | the kernel's inference |
 # |---|---|---|
-# | who reads it | the exporter, and whoever opens the file | ONNX Runtime, when it loads the file |
-# | makes exportable what comes behind | yes | no |
-# | stands in the file | yes | no |
-# | may depend on data | no | no: `DynamicResize` has none, its sizes are data |
+# | who reads it | the exporter, and anyone who opens the file | ONNX Runtime, when it loads the file |
+# | makes the operators after it exportable | yes | no |
+# | is in the file | yes | no |
+# | may depend on data | no | no: `DynamicResize` has no inference, because its sizes depend on data |
 # | if it is wrong | wrong constants in the graph, without an error | a size is dropped; a wrong dtype does not load |
 #
-# On the dynamo path both questions are answered by the fake, before any node is written.
+# On the dynamo path, the fake answers both questions before any node is written.
 
 
 # %% [markdown]
 # ## 7. Two outputs and optional inputs: KNNQuery
 #
 # Point clouds need an operator that ONNX cannot compose well: for each point, its nearest neighbours. The course's
-# `knn_query` has the interface of a well-known CUDA operator. Several clouds lie one behind the other in one tensor, and
-# `offset` says where each ends.
+# `knn_query` has the interface of a well-known CUDA operator. Several clouds are concatenated in one tensor, and `offset`
+# holds the position where each one ends.
 
 # %%
 print(torch.ops.oplab.knn_query.default._schema)
@@ -776,13 +781,13 @@ print("idx ", idx.dtype, list(idx.shape), " of the second cloud, all from it:", 
 print("dist", dist.dtype, list(dist.shape), " each point finds itself first:", bool((dist[:, 0] == 0).all()))
 
 # %% [markdown]
-# The points that ask may be others than those that are found: `new_xyz` with its `new_offset`. Without them each point
-# asks for its own neighbours, a *self-query*.
+# The points that ask can be different from the points that are searched: they are `new_xyz`, with `new_offset`. Without
+# these two inputs, each point asks for its own neighbours, a *self-query*.
 #
 # ### The Function of older texts
 #
-# *(TorchScript path.)* This is the pattern that you find for such operators: `nsample` becomes a constant input, and the
-# name of the node is free.
+# *(TorchScript path.)* This is the usual pattern for such operators: `nsample` becomes a constant input, and the name of
+# the node is arbitrary.
 
 
 # %%
@@ -811,13 +816,13 @@ with raises(Fail, "custom:knnquery(-1) is not a registered function/op"):
     run(old, cloud)
 
 # %% [markdown]
-# It exports, and nobody can run it. `outputs=2` is right: without it `g.op` makes one output, and the export stops.
-# `new_xyz` and `new_offset` that were not given are **Python's** None in a Function, so `is None` is the right question.
-# (In chapter 06 the function was registered by name. There a missing argument is a None *of the graph*, and `_is_none` is the
-# right question.)
+# It exports, but nothing can run it. `outputs=2` is right: without it, `g.op` creates one output, and the export stops.
+# In a Function, a `new_xyz` or `new_offset` that was not given is **Python's** None, so `is None` is the right check. (In
+# chapter 06 the function was registered by name. There, a missing argument is a None *of the graph*, and `_is_none` is
+# the right check.)
 #
-# Three things are left to do: a node that a kernel knows, `nsample` as the attribute that it is, and the types. First the
-# mistakes. `query` makes a Function of a `symbolic`.
+# Three changes are left: a node that a kernel implements, `nsample` as an attribute, and the types. The mistakes come
+# first. `query` makes a Function from a `symbolic`.
 
 
 # %%
@@ -833,8 +838,8 @@ with raises(RuntimeError, "incorrect number of outputs (expected 2, but got 1)")
     export(lambda *tensors: query(one_output).apply(8, *tensors), cloud, found)
 
 # %% [markdown]
-# **An input in the wrong place.** "Pass on what is there" worked for two Nones. `forward` above has a rule of its own,
-# also from older texts: if *one* of the two is None, it is a self-query. Then the same line lets `new_offset` slide into
+# **An input in the wrong place.** "Pass on what is there" worked for two Nones. `forward` above has its own rule, also
+# from older texts: if *one* of the two is None, it is a self-query. In that case, the same line moves `new_offset` into
 # the place of `new_xyz`.
 
 
@@ -855,10 +860,11 @@ with raises(InvalidGraph, "Type 'tensor(int64)' of input parameter (new_offset)"
     run(shifted, {**cloud, "new_offset": cloud["offset"]})
 
 # %% [markdown]
-# Here the dtypes differ, so ONNX Runtime notices. In chapter 06 they did not, and the numbers were wrong in silence.
+# Here the dtypes differ, so ONNX Runtime detects the mistake. In chapter 06 they did not, and the numbers were wrong
+# without an error.
 #
-# **The wrong dtype.** The obvious `setType(xyz.type())` says that the indices are floats. Where a later node only passes
-# them on, the export is content. The kernel is not.
+# **The wrong dtype.** The obvious `setType(xyz.type())` declares the indices as floats. Where a later node only passes
+# them on, the export accepts this. The kernel does not.
 
 
 # %%
@@ -877,8 +883,8 @@ with raises(Fail, "Type (tensor(float)) of output arg (idx)"):
 #
 # ### The fix
 #
-# Decide first whether it is a self-query. Then the list of inputs has two entries or four, never three. Each output gets
-# its dtype and its shape: as many rows as points that ask, `nsample` columns.
+# First decide whether it is a self-query. Then the list of inputs has two entries or four, never three. Each output gets
+# its dtype and its shape: one row for each point that asks, and `nsample` columns.
 
 
 # %%
@@ -910,8 +916,8 @@ lab.show(others)
 # %% [markdown]
 # ### The proof
 #
-# Clouds that were not exported: other sizes, three clouds in one tensor, one of them empty, one with fewer points than
-# neighbours. There idx is -1 and dist is 0. In the last one no new point asks.
+# The test uses clouds that were not exported: other sizes, three clouds in one tensor, one of them empty, one with fewer
+# points than neighbours. For the missing neighbours, idx is -1 and dist is 0. In the last test, no new point asks.
 
 
 # %%
@@ -933,8 +939,9 @@ for sizes, asked in (([250], [7]), ([40, 5, 90], [3, 2, 4]), ([30, 0, 12], [1, 0
     print(f"clouds of {sizes}, {asked} new points: all equal; -1 in the two results: {padded}")
 
 # %% [markdown]
-# The neighbours as ONNX Runtime found them. Left, a self-query, of which 12 points are drawn in red and the points that
-# they found in blue. Each is its own first neighbour. Right, new points, which lie beside the objects.
+# The figure shows the neighbours that ONNX Runtime found. On the left is a self-query: 12 points are red, and the points
+# that they found are blue. Each point is its own first neighbour. On the right are new points, which are next to the
+# objects.
 
 # %%
 idx, _ = run(own, cloud)
@@ -960,10 +967,10 @@ for place, (title, (part, queries)) in enumerate(panels.items()):
     figure.text(place * 0.5 + 0.25, 0.93, title, ha="center", fontsize=11)
 
 # %% [markdown]
-# ### The dynamo path beside it
+# ### The same on the dynamo path
 #
-# The translation has optional arguments with the default None, and a result of two types. It has to give the node's
-# outputs names first: `return oplab_1.KNNQuery(…)` is refused, because one call could be one value or two.
+# The translation has optional arguments with the default None, and a result of two types. It has to name the node's
+# outputs first: `return oplab_1.KNNQuery(…)` is refused, because one call could return one value or two.
 
 
 # %%
@@ -992,22 +999,22 @@ for given, dims in ((cloud, "nb"), ({**cloud, **asking}, "nbmb")):
     print(nodes(model), [shape(value) for value in model.graph.output], same)
 
 # %% [markdown]
-# Here the fake has given both outputs their dtype and shape, the name `m` included.
+# Here the fake gave both outputs their dtype and shape, including the name `m`.
 #
 # ## 8. What a plugin is in TensorRT
 #
-# The word comes from TensorRT, NVIDIA's inference engine. A *plugin* there is a C++ or Python class with a kernel for the
-# GPU. It is registered under three texts: a **name**, a **version** and a **namespace**. This is what the file's node meets
-# when TensorRT's ONNX parser reads it:
+# The word comes from TensorRT, NVIDIA's inference engine. There, a *plugin* is a C++ or Python class with a kernel for
+# the GPU. It is registered under three strings: a **name**, a **version** and a **namespace**. When TensorRT's ONNX
+# parser reads the node of the file, it takes these steps:
 #
-# 1. The parser looks for an importer of its own by the **op_type alone**. It knows most of ONNX's operators.
-# 2. Finding none, it asks the plugin registry. The name is the op_type; version and namespace come from two string
+# 1. The parser looks for a built-in importer by the **op_type alone**. It knows most of ONNX's operators.
+# 2. If it finds none, it asks the plugin registry. The name is the op_type; version and namespace come from two string
 #    *attributes* of the node, `plugin_version` (default "1") and `plugin_namespace` (default ""). The node's **domain is
-#    not asked**.
-# 3. If there is such a plugin, the node's attributes are handed to it as *fields*, and its inputs as tensors. If not, the
-#    parser stops with "Plugin not found, are the plugin name, version, and namespace correct?"
+#    not used**.
+# 3. If there is such a plugin, the parser passes the node's attributes to it as *fields*, and its inputs as tensors. If
+#    not, the parser stops with "Plugin not found, are the plugin name, version, and namespace correct?"
 #
-# An old text makes such a node for the resize, with a made-up domain, and ends there. Here it is:
+# An old text writes such a node for the resize, with a made-up domain, and ends there. Here it is:
 
 
 # %%
@@ -1024,7 +1031,7 @@ with raises(Fail, "Just_A_Scope_Name:DynamicTRTResize(-1) is not a registered fu
     run(strange, feeds)
 
 # %% [markdown]
-# What would TensorRT look for? This reads from a node what the parser reads.
+# What would TensorRT look for? This function reads from a node what the parser reads.
 
 
 # %%
@@ -1039,10 +1046,11 @@ for model in (strange, with_plugin, own):
     print(*plugin_key(model.graph.node[0]))
 
 # %% [markdown]
-# `Just_A_Scope_Name` appears nowhere: the scope is for ONNX Runtime and for readers. Two names do matter, and one is a trap:
-# a node `oplab::Resize` would be taken by step 1, as ONNX's Resize. Give a plugin a name that ONNX does not have.
+# `Just_A_Scope_Name` appears nowhere: the scope is for ONNX Runtime and for readers. Two names do matter, and one is a
+# trap: a node `oplab::Resize` would be imported in step 1, as ONNX's Resize. Give a plugin a name that ONNX does not
+# have.
 #
-# To meet a plugin that is registered in a namespace, write the two attributes. ONNX Runtime's kernel does not mind them, so
+# To match a plugin that is registered in a namespace, write the two attributes. ONNX Runtime's kernel ignores them, so
 # one file serves both engines.
 
 
@@ -1059,10 +1067,10 @@ for_both = export(SuperResolution(ForBoth.apply), example, ["output"], axes=phot
 print(plugin_key(for_both.graph.node[0])[0], np.array_equal(run(for_both, feeds)[0], run(with_plugin, feeds)[0]))
 
 # %% [markdown]
-# ### The missing end
+# ### The missing part
 #
-# The old node has no kernel anywhere. But it *means* what `DynamicResize` means: same inputs, same result. So rename it in
-# the file, and import the right domain. Now it runs.
+# The old node has no kernel anywhere. But it has the meaning of `DynamicResize`: same inputs, same result. So rename it
+# in the file, and import the right domain. Now it runs.
 
 # %%
 node_of_the_file, (scope,) = strange.graph.node[0], [d for d in strange.opset_import if d.domain]
@@ -1071,9 +1079,9 @@ node_of_the_file.op_type = "DynamicResize"
 print(nodes(strange)[0], "equal:", np.array_equal(run(strange, feeds)[0], run(with_plugin, feeds)[0]))
 
 # %% [markdown]
-# For TensorRT the missing end is a plugin class in C++ or Python, a GPU, and the registration before the parser runs. This
-# course does not go there. Where TensorRT and a GPU are present, the next cell asks the real parser, and checks that it
-# refuses for the reason above. Elsewhere it does nothing.
+# For TensorRT, the missing part is a plugin class in C++ or Python, a GPU, and the registration before the parser runs.
+# This course does not cover it. Where TensorRT and a GPU are present, the next cell runs the real parser, and checks that
+# it refuses the model for the reason above. Elsewhere it does nothing.
 
 # %%
 if importlib.util.find_spec("tensorrt") and torch.cuda.is_available():
@@ -1088,10 +1096,11 @@ if importlib.util.find_spec("tensorrt") and torch.cuda.is_available():
 # %% [markdown]
 # ## 9. Limits
 #
-# - `autograd.Function` with `symbolic` belongs to the TorchScript path, which is no longer developed. For a new operator write
-#   the operator (chapter 07) and a translation; keep a Function where a code base has one.
-# - Nothing compares `forward`, `symbolic` and the kernel. You do, on sizes that were not exported.
-# - A graph input that no node reads is dropped by the exporter, as `new_offset` is in a self-query:
+# - `autograd.Function` with `symbolic` belongs to the TorchScript path, which is no longer developed. For a new operator,
+#   write the operator (chapter 07) and a translation; keep a Function where a code base already has one.
+# - `forward`, `symbolic` and the kernel are not compared automatically. Compare them yourself, on sizes that were not
+#   exported.
+# - The exporter drops a graph input that no node reads, like `new_offset` in a self-query:
 
 # %%
 half = export(
@@ -1103,7 +1112,7 @@ half = export(
 print([value.name for value in half.graph.input])
 
 # %% [markdown]
-# - A type is needed for **each** output. One that is missing takes the other one's with it:
+# - **Each** output needs a type. If one is missing, the type of the other output is lost too:
 
 
 # %%
@@ -1121,7 +1130,8 @@ print([shape(value) for value in model.graph.output])
 #
 # ## 10. Exercises
 #
-# Your file is `exercises/c08_functions_and_plugins.py`. Each exercise returns a class. A hint: `lab.hint("knn_plugin")`.
+# Your file is `exercises/c08_functions_and_plugins.py`. Each exercise returns a class. For a hint, call
+# `lab.hint("knn_plugin")`.
 #
 # **`my_add_function`** — a Function with its gradient, and one node with the numbers of each call.
 
@@ -1129,8 +1139,8 @@ print([shape(value) for value in model.graph.output])
 lab.check("my_add_function")
 
 # %% [markdown]
-# **`dynamic_resize_plugin`** — a plugin node whose type is true at every factor. The grader exports what you have not seen
-# behind it, and runs it.
+# **`dynamic_resize_plugin`** — a plugin node whose type is true at every factor. The grader exports it with operators
+# after it that you have not seen, and runs the file.
 
 # %%
 lab.check("dynamic_resize_plugin")
@@ -1144,7 +1154,7 @@ lab.check("knn_plugin")
 # %% [markdown]
 # ## What to read next
 #
-# - Chapter 10: the modern exporter, with translations, fakes, sizes that are data, and verification.
+# - Chapter 10: the modern exporter, with translations, fakes, data-dependent sizes, and verification.
 # - Chapters 12 and 13: the kernels that ran here. `csrc/ort_ops/dynamic_resize.cpp` and `csrc/ort_ops/knn_query.cpp`.
 # - In PyTorch's documentation: *Extending PyTorch* for `autograd.Function`, and *torch.library* for operators.
 # - In TensorRT's documentation: *Extending TensorRT with Custom Layers*.

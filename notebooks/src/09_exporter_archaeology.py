@@ -15,12 +15,12 @@
 #
 # After this chapter you can
 #
-# - say of old export code what it does today, and prove it with a few lines;
-# - carry registrations, handlers for Functions and a C++ kernel to today's versions;
+# - determine what old export code does today, and prove it with a few lines;
+# - port registrations, handlers for Functions and a C++ kernel to today's versions;
 # - count the calls of a mapping, so that you know that it is used at all.
 #
 # The code that you find in blogs, in forks and in your own repository was written for torch 1.5 to 1.12. Some of it
-# fails loudly. The dangerous part runs, gives the right numbers, and never calls what you wrote.
+# fails with an error. The dangerous part runs, gives the right numbers, and never calls what you wrote.
 
 # %%
 import ctypes
@@ -101,7 +101,7 @@ x = torch.linspace(-2, 2, 6).reshape(2, 3)
 # torch.onnx.export(model, x, "asinh.onnx")
 # ```
 #
-# The first line is the end of it.
+# The first line fails.
 
 # %%
 with raises(ModuleNotFoundError, "torch.onnx.symbolic_registry"):
@@ -109,7 +109,7 @@ with raises(ModuleNotFoundError, "torch.onnx.symbolic_registry"):
 
 # %% [markdown]
 # **The naive try.** You search for the name, find `register_custom_op_symbolic`, and change that one line. The rest of
-# the text stays as it is: register, then `torch.onnx.export(model, x, path)`. It runs. Is it right?
+# the code stays the same: register, then `torch.onnx.export(model, x, path)`. It runs. Is it right?
 
 # %%
 calls = []
@@ -130,11 +130,12 @@ print("calls of asinh_symbolic:", len(calls))
 assert not calls
 
 # %% [markdown]
-# The output is right and your function was never called. Since torch 2.9 the **dynamo path** is the default. It has its
-# own mapping of `asinh`, and it ignores registrations of the TorchScript path without a word. For `asinh` that is
-# luck. For an operator that the dynamo path maps in another way than you want, it is a wrong model that nobody notices.
+# The output is right, but your function was never called. Since torch 2.9 the **dynamo path** is the default. It has
+# its own mapping of `asinh`, and it ignores registrations of the TorchScript path without a warning. For `asinh`, the
+# result happens to be right. For an operator that the dynamo path maps in another way than you want, the model is wrong
+# and there is no warning.
 #
-# **The fix** is to say which path you mean. **The proof** is the count.
+# **The fix** is to state which path you mean. **The proof** is the count.
 
 # %%
 model = export(torch.asinh, x)  # dynamo=False
@@ -142,7 +143,7 @@ print(ops(model), "calls:", len(calls))
 assert len(calls) == 1
 
 # %% [markdown]
-# This is the pattern of the whole chapter: run the old form, look what happens, repair it, and count.
+# This is the pattern of the whole chapter: run the old form, observe what happens, fix it, and count.
 #
 # ### register_op, argument by argument
 #
@@ -153,8 +154,8 @@ assert len(calls) == 1
 # | the third argument: the namespace of the torch operator, empty for ATen | part of the name |
 # | the fourth: this opset alone, so old code has loops over opsets | this opset **and all above** |
 #
-# The last line hides a trap. Below opset 9 the look-up goes *up* to the nearest registration (chapter 04). The old
-# code failed at opset 8. The port writes a model that is not valid: `Asinh` exists since opset 9.
+# The last row contains a trap. Below opset 9 the look-up goes *up* to the nearest registration (chapter 04). The old
+# code failed at opset 8. The port writes an invalid model: `Asinh` exists since opset 9.
 
 # %%
 print("opset 20:", ops(export(torch.asinh, x, opset=20)))
@@ -163,8 +164,8 @@ with raises(InvalidGraph, "domain_version of 8"):
     run(leaked, x)
 
 # %% [markdown]
-# An error is better than an invalid file. A symbolic function may raise. One that does, registered at 8, is what 7 and
-# 8 find.
+# An error is better than an invalid file. A symbolic function may raise an exception. If a function that raises is
+# registered at 8, opsets 7 and 8 find it.
 
 
 # %%
@@ -181,9 +182,9 @@ print("opset 9: ", ops(export(torch.asinh, x, opset=9)))
 # %% [markdown]
 # ## 2. A table that is executed
 #
-# The module `oplab.archaeology` holds every API and every snippet of five study notes (N0 to N4), from which this
-# course grew. They were written between 2021 and 2025, with texts that were older still. Each entry says what the note
-# shows, what happens today, what to write instead, and which chapter teaches it.
+# The module `oplab.archaeology` contains every API and every snippet of five study notes (N0 to N4), from which this
+# course was developed. They were written between 2021 and 2025, and rely on texts that were even older. Each entry
+# states what the note shows, what happens today, what to write instead, and which chapter teaches it.
 
 # %%
 entries = archaeology.rows()
@@ -192,9 +193,8 @@ for status, count in archaeology.counts().items():
     print(f"{count:3} {status:8} {archaeology.STATUSES[status]}")
 
 # %% [markdown]
-# A table like this is worth something only while it is true. So each entry has a *probe*: a function that shows the
-# status on this machine, and a second one that shows the replacement at work. These are the probes of section 1's
-# naive try.
+# Such a table is useful only while it is true. So each entry has a *probe*: a function that shows the status on this
+# machine, and a second one that shows that the replacement works. These are the probes for the naive try of section 1.
 
 # %%
 row = archaeology.find("register_default_export")
@@ -205,8 +205,8 @@ print("new:    ", row.new())
 print(inspect.getsource(row.old))
 
 # %% [markdown]
-# Now all of them. A probe that does not see what its entry says raises an AssertionError. (A test of the course runs
-# them too, at each change.)
+# Now run all of them. A probe that does not observe what its entry states raises an AssertionError. (A test of the
+# course also runs them, at each change.)
 
 # %%
 seen = {entry.id: (entry.old(), entry.new() if entry.new else "") for entry in entries}
@@ -215,7 +215,7 @@ for id in ("node_type", "mode_fallback", "clip_min_f", "names", "input_optional"
     print(f"{id:15} {seen[id][0]}")
 
 # %% [markdown]
-# ### What no longer does what the note says
+# ### What no longer behaves as in the note
 #
 # "TS" is the TorchScript path.
 
@@ -223,11 +223,11 @@ for id in ("node_type", "mode_fallback", "clip_min_f", "names", "input_optional"
 Markdown(archaeology.markdown([entry for entry in entries if entry.status != "works"]))
 
 # %% [markdown]
-# The entries that still work stand in section 11.
+# The entries that still work are in section 11.
 #
 # ### The timeline
 #
-# The picture is drawn from the same table. Blue: as long as the note's form worked. Green: since when there is a
+# The figure is drawn from the same table. Blue shows how long the note's form worked. Green shows since when there is a
 # replacement. **Only the squares at the right were executed**, with torch 2.15 and ONNX Runtime 1.31. The bars come
 # from release notes and pull requests. They tell you which of your old environments a line of code was written for.
 
@@ -235,26 +235,26 @@ Markdown(archaeology.markdown([entry for entry in entries if entry.status != "wo
 archaeology.timeline()
 
 # %% [markdown]
-# A part of the release history stands in the wheel itself: the docstring of `torch.onnx.export` lists its changes.
+# A part of the release history is in the wheel itself: the docstring of `torch.onnx.export` lists its changes.
 
 # %%
 text = inspect.cleandoc(torch.onnx.export.__doc__)
 print(text[text.index(".. versionchanged:: 2.6") :])
 
 # %% [markdown]
-# Three layers of change lie above each other.
+# There were three periods of change.
 #
-# - **1.11 to 1.13**: the registry was rewritten. `register_op` went, `prim` became a namespace like others, `g` became
-#   a `GraphContext`, and Functions without a mapping began to be inlined.
-# - **2.5 to 2.9**: a second exporter came, and then became the default. Everything that belongs to the first is
-#   ignored unless you write `dynamo=False`.
+# - **1.11 to 1.13**: the registry was rewritten. `register_op` was removed, `prim` became a namespace like any other,
+#   `g` became a `GraphContext`, and Functions without a mapping began to be inlined.
+# - **2.5 to 2.9**: a second exporter was added, and then became the default. Everything that belongs to the first
+#   exporter is ignored unless you pass `dynamo=False`.
 # - **ONNX Runtime 1.14 to 1.16**: the C++ wrapper `CustomOpApi` was deprecated, then removed.
 #
 # ## 3. Editing PyTorch's own files
 #
-# N4 says: to support an operator, change PyTorch's source. Define a function with the operator's name in
-# `symbolic_opset9.py`. Let us do that, in memory: a line added to a file is a name added to its module. *(TorchScript
-# path.)*
+# N4 recommends changing PyTorch's source to support an operator: define a function with the operator's name in
+# `symbolic_opset9.py`. The next cell does that in memory: a line added to a file is a name added to its module.
+# *(TorchScript path.)*
 
 # %%
 import torch.onnx.symbolic_opset9 as shim
@@ -271,8 +271,9 @@ for module in (shim, real):
     del module.asinh
 
 # %% [markdown]
-# Neither file is asked for names. The first one, the one that old texts mean, has no mapping in it any more: it passes
-# on the names of the second. In the second, a decorator puts each function into the registry when the file is imported.
+# The exporter does not look up names in either file. The first file, to which old texts refer, no longer contains any
+# mapping: it re-exports the names of the second. In the second, a decorator puts each function into the registry when
+# the file is imported.
 
 # %%
 print([line for line in inspect.getsource(shim).splitlines() if "import *" in line][0].split("  #")[0])
@@ -281,8 +282,8 @@ first = next(i for i, line in enumerate(lines) if line.startswith("def elu("))
 print(*lines[first - 3 : first + 1], sep="\n")
 
 # %% [markdown]
-# Up to torch 1.12 (release history) the exporter collected every function of these modules by its name. Today the
-# registry is the only place that counts. N4's other experiment still works there: take `elu` out, and the export fails.
+# Up to torch 1.12 (release history) the exporter collected every function of these modules by its name. Today only the
+# registry counts. N4's other experiment still works there: remove `elu`, and the export fails.
 
 # %%
 elu = torch.nn.functional.elu
@@ -293,14 +294,14 @@ with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::elu"):
 registry._registry["aten::elu"] = kept
 
 # %% [markdown]
-# Do not edit an installed package: your change is lost with the next `pip install`, and nobody who gets your code has
-# it. `register_custom_op_symbolic` reaches the same registry from outside, and did so before torch 1.5 already (release
-# history).
+# Do not edit an installed package: your change is lost with the next `pip install`, and other users of your code do not
+# have it. `register_custom_op_symbolic` reaches the same registry from outside, and did so even before torch 1.5
+# (release history).
 #
-# ## 4. Taking a registration away
+# ## 4. Removing a registration
 #
-# In a notebook you register the same operator many times. `unregister_custom_op_symbolic` takes a registration away.
-# It has three surprises. First: it wants the version of the registration. With another one it only warns.
+# In a notebook you register the same operator many times. `unregister_custom_op_symbolic` removes a registration. It
+# has three surprises. First, it needs the version of the registration. With another version, it only warns.
 
 # %%
 register_custom_op_symbolic("aten::relu", lambda g, x: g.op("Abs", x), 9)
@@ -311,15 +312,16 @@ print(caught[-1].message)
 print("still yours:", ops(export(torch.relu, x)))
 
 # %% [markdown]
-# Second: where PyTorch has a mapping of its own, that one comes back.
+# Second, where PyTorch has its own mapping, that mapping is restored.
 
 # %%
 unregister_custom_op_symbolic("aten::relu", 9)
 print("PyTorch's own:", ops(export(torch.relu, x)))
 
 # %% [markdown]
-# Third: where PyTorch has none, an empty entry stays behind. The export fails as it should, but with a sentence that
-# points nowhere. The exporter wants to say since which opset there *is* a function, and takes the minimum of nothing.
+# Third, where PyTorch has no mapping, an empty entry remains. The export fails as it should, but the message does not
+# show the cause. The exporter tries to report since which opset there *is* a function, and takes the minimum of an
+# empty sequence.
 
 # %%
 register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
@@ -329,8 +331,8 @@ with raises((ValueError, torch.onnx.errors.UnsupportedOperatorError), "min()"):
     export(torch.asinh, x)
 
 # %% [markdown]
-# If you read `min() arg is an empty sequence`: register again, or start a new process. Removing the empty entry, as
-# section 3 does, uses a private name; keep it out of your programs.
+# If you see `min() arg is an empty sequence`, register again, or start a new process. Removing the empty entry, as
+# section 3 does, uses a private name; do not use it in your programs.
 
 # %%
 registry._registry.pop("aten::asinh")
@@ -340,16 +342,17 @@ with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
 # %% [markdown]
 # ## 5. Functions without a symbolic: PythonOp
 #
-# A Function may bring its own mapping, a static method `symbolic` (chapter 08). N4 shows one, with an annotation that
-# never existed: `torch._C.graph` is `torch._C.Graph`. Up to Python 3.13 the class cannot even be made.
+# A Function may define its own mapping, a static method `symbolic` (chapter 08). N4 shows one, with an annotation that
+# never existed: `torch._C.graph` instead of `torch._C.Graph`. Up to Python 3.13, the class of the Function cannot even
+# be created.
 
 # %%
 with raises(AttributeError, "graph"):
     print(torch._C.graph)
 
 # %% [markdown]
-# Then N4 has two Functions without a `symbolic`, and one handler that maps both. In the traced graph each of them
-# is a node of the kind `prim::PythonOp`. *(TorchScript path.)*
+# N4 then shows two Functions without a `symbolic`, and one handler that maps both. In the traced graph, each of them is
+# a node of the kind `prim::PythonOp`. *(TorchScript path.)*
 
 
 # %%
@@ -376,17 +379,18 @@ traced = torch.jit.trace(Model(clipped), x)
 print([node.kind() for node in traced.graph.nodes()])
 
 # %% [markdown]
-# The note asks whether these Functions need a `backward`. Not for the export. They need one for training, and say so.
+# The note asks whether these Functions need a `backward`. They do not need one for the export. They need one for
+# training, and the error says so.
 
 # %%
 with raises(NotImplementedError, "backward"):
     clipped(x.clone().requires_grad_()).sum().backward()
 
 # %% [markdown]
-# ### The dead registration
+# ### A registration without effect
 #
-# The note registers its handler under `::prim_PythonOp`, with the node as second parameter. That was the way of torch
-# 1.9 and 1.10. Run it as it is, with a counter.
+# The note registers its handler under `::prim_PythonOp`, with the node as the second parameter. That was the form for
+# torch 1.9 and 1.10. Run it unchanged, with a counter.
 
 # %%
 count = []
@@ -404,13 +408,13 @@ print(ops(dead), "calls:", len(count))
 assert not count
 
 # %% [markdown]
-# No error, the right numbers, no call. Two things come together.
+# There is no error, the numbers are right, and the handler is not called. There are two reasons.
 #
 # - A name that begins with `::` means `aten`. You registered `aten::prim_PythonOp`, an operator that does not exist.
 # - `autograd_inlining=True` is the default. A Function without a mapping is replaced by what its `forward` did. Both
 #   forwards call `clamp`, so the graph has two `Clip`.
 #
-# So test a handler with `autograd_inlining=False`. Then a mapping that is missing is missed.
+# So test a handler with `autograd_inlining=False`. Then a missing mapping is an error.
 
 # %%
 with raises(RuntimeError, "Couldn't export Python operator MyClip"):
@@ -419,7 +423,7 @@ with raises(RuntimeError, "Couldn't export Python operator MyClip"):
 # %% [markdown]
 # ### The handler of today
 #
-# The name is `prim::PythonOp`. No node is passed: with the old signature, `n` would be the first input.
+# The name is `prim::PythonOp`. The node is not passed: with the old signature, `n` would be the first input.
 
 # %%
 took = []
@@ -436,8 +440,8 @@ print("n is a", took[0][0], "and args is", took[0][1])
 
 # %% [markdown]
 # The handler gets `g`, the Function's arguments in their order (tensors as values of the graph, numbers as Python
-# numbers), and as keywords the class's `name` and its `module`. The node is `g.original_node`. An input of a new node has
-# to be a value of the graph, so the number `-1.0` becomes a `Constant`.
+# numbers), and the class's `name` and `module` as keyword arguments. The node is `g.original_node`. An input of a new
+# node has to be a value of the graph, so the number `-1.0` becomes a `Constant`.
 
 # %%
 count = []
@@ -461,14 +465,14 @@ print(ops(alive), "calls:", count)
 assert count == ["MyClip", "MyRelu"]
 
 # %% [markdown]
-# The two models compute the same. One of them has your nodes.
+# The two models compute the same result. One of them has your nodes.
 
 # %%
 lab.show(dead, alive)
 
 # %% [markdown]
-# Three registrations, three ways to export, counted. Red is the dangerous colour: the export succeeds, and nobody
-# called your handler.
+# The next cells count the calls for three registrations and three ways to export. Red marks the dangerous case: the
+# export succeeds, and your handler is not called.
 
 
 # %%
@@ -528,13 +532,13 @@ labels = ["nothing registered", "::prim_PythonOp", "prim::PythonOp"]
 grid(outcomes, labels, list(ways), shades.get, 8, "MyRelu(MyClip(x, -1.0)): is the handler called?")
 
 # %% [markdown]
-# The last column is the **dynamo path**. It traces the forward, whatever is registered. There, an operator of your own
-# with a translation takes the handler's place (chapter 10).
+# The last column is the **dynamo path**. It traces the forward, whatever is registered. There, your own operator with a
+# translation replaces the handler (chapter 10).
 #
 # ### Clip(min_f)
 #
 # N4 writes `g.op("Clip", args[0], min_f=args[1])`. In opset 10 `min` was an attribute; in opset 11 it became an input.
-# The exporter does not mind.
+# The exporter does not check this.
 
 
 # %%
@@ -555,8 +559,8 @@ with raises(InvalidGraph, "Unrecognized attribute: min"):
 # %% [markdown]
 # ### The type of a custom node
 #
-# For a node of your own domain the exporter knows neither type nor shape. N4 copies them: `ret.setType(n.type())`. A
-# node has no `type` today; its output has one.
+# For a node of your own domain, the exporter knows neither type nor shape. N4 copies them: `ret.setType(n.type())`.
+# Today a node has no `type`, but its output has one.
 
 
 # %%
@@ -580,10 +584,9 @@ print("the handler's own input:   ", typed(lambda g, value: value.type()))
 
 # %% [markdown]
 # The original node comes from the trace, so it has the sizes of your example: `2`, although the axis is dynamic. A
-# shape that is declared and wrong is worse than none, because later tools believe it. The input of your node belongs to
-# the new graph, and it has kept `batch`. Where your operator changes the shape, set it:
-# `value.type().with_sizes([None, 3])`. And without any `setType`? The exporter warns on stderr, and the sizes are lost:
-# both axes have invented names.
+# wrong declared shape is worse than none, because later tools rely on it. The input of your node belongs to the new
+# graph, and it has kept `batch`. Where your operator changes the shape, set it: `value.type().with_sizes([None, 3])`.
+# And without any `setType`? The exporter warns on stderr, and the sizes are lost: both axes have generated names.
 
 # %%
 from oplab.archaeology import probes
@@ -594,8 +597,8 @@ print(warning.partition("Warning: ")[2].partition(", so")[0])
 print("without setType:", sizes)
 
 # %% [markdown]
-# The original node is still good for a look. This is the note's loop over inputs and outputs, and what
-# `requiresGrad()` says.
+# You can still inspect the original node. This is the note's loop over inputs and outputs, with the results of
+# `requiresGrad()`.
 
 
 # %%
@@ -614,8 +617,8 @@ _ = export(only_clip, x.clone().requires_grad_())
 # %% [markdown]
 # ### A Function that the handler does not know
 #
-# In the note, `_unimplemented` "logs a warning and returns None". Today it raises, which is what you want. A handler
-# that returns None leaves the node to the exporter, and you read a sentence about something else.
+# In the note, `_unimplemented` "logs a warning and returns None". Today it raises an exception, which is what you want.
+# If a handler returns None, the node is left to the exporter, and the message is about something else.
 
 
 # %%
@@ -636,8 +639,9 @@ unregister_custom_op_symbolic("prim::PythonOp", 1)
 # %% [markdown]
 # ## 6. Four export modes
 #
-# `operator_export_type` says what becomes of operators without a mapping. N4 lists five modes. Four are left. `RAW`
-# wrote the TorchScript graph; it is gone, and the graph itself is the better answer (chapter 02). *(TorchScript path.)*
+# `operator_export_type` determines what happens to operators without a mapping. N4 lists five modes. Four are left.
+# `RAW` wrote the TorchScript graph; it was removed, and the graph itself is the better answer (chapter 02).
+# *(TorchScript path.)*
 
 # %%
 print([name for name in dir(OperatorExportTypes) if name.isupper()])
@@ -646,7 +650,7 @@ with raises(AttributeError, "RAW"):
 print([node.kind() for node in torch.jit.trace(Model(torch.asinh), x).graph.nodes()])
 
 # %% [markdown]
-# Two operators tell the modes apart: `mul` has a mapping, `asinh` has none.
+# Two operators show the difference between the modes: `mul` has a mapping, `asinh` has none.
 
 
 # %%
@@ -669,12 +673,14 @@ for mode in ("ONNX_ATEN", "ONNX_ATEN_FALLBACK", "ONNX_FALLTHROUGH"):
         print(f"    domain {node.domain!r:19} type {node.op_type!r:8} {words or ''}")
 
 # %% [markdown]
-# - `ONNX_ATEN` converts nothing. `mul` has a mapping, and stays an `ATen` node all the same.
-# - `ONNX_ATEN_FALLBACK` converts what it can. The rest are `ATen` nodes: the operator is an **attribute**.
-# - `ONNX_FALLTHROUGH` converts what it can. The rest keep their name: the operator is the node's **type**.
+# - `ONNX_ATEN` converts nothing. `mul` has a mapping, but stays an `ATen` node.
+# - `ONNX_ATEN_FALLBACK` converts what it can. The remaining operators are `ATen` nodes: the operator is an
+#   **attribute**.
+# - `ONNX_FALLTHROUGH` converts what it can. The remaining operators keep their name: the operator is the node's
+#   **type**.
 #
-# The checker lets all three pass, since it knows nothing about the domain `org.pytorch.aten`. ONNX Runtime has no
-# kernel for it. Before Caffe2 went (2.9), it was the engine for such models.
+# The checker accepts all three, because it knows nothing about the domain `org.pytorch.aten`. ONNX Runtime has no
+# kernel for it. Caffe2 was the engine for such models until it was removed (2.9).
 
 # %%
 fallback = in_mode("ONNX_ATEN_FALLBACK", both)
@@ -684,13 +690,12 @@ with raises(Fail, "org.pytorch.aten:ATen"):
 lab.show(fallback)
 
 # %% [markdown]
-# So a mode is a way to get an inventory: *what would I have to write?* The mapping itself is the way to a model that
-# runs.
+# So a mode gives you an inventory: *what would I have to write?* The mapping itself gives you a model that runs.
 #
 # ### The note's two examples
 #
-# The first one falls back for `triu`. Since opset 14 ONNX has `Trilu`, and the exporter maps it. The second one leaves a
-# list as `prim::ListConstruct`. Today it is a `SequenceConstruct`.
+# The first example falls back for `triu`. Since opset 14 ONNX has `Trilu`, and the exporter maps it. The second example
+# leaves a list as `prim::ListConstruct`. Today it is a `SequenceConstruct`.
 
 
 # %%
@@ -710,9 +715,8 @@ print("the list:", ops(in_mode("ONNX_FALLTHROUGH", torch.jit.script(Listed()))))
 # %% [markdown]
 # ### What the modes lose
 #
-# The picture tries five operators in the four modes. `scale` belongs to a library of PyTorch operators,
-# `torch.ops.relics.scale(x, factor)`;
-# `MyClip` is the Function from above, with `autograd_inlining=False`.
+# The figure shows five operators in the four modes. `scale` belongs to a library of PyTorch operators,
+# `torch.ops.relics.scale(x, factor)`; `MyClip` is the Function from above, with `autograd_inlining=False`.
 
 # %%
 from oplab.archaeology import relics
@@ -764,10 +768,10 @@ grid(
 )
 
 # %% [markdown]
-# Look at the red ones.
+# Look at the red cells.
 #
-# - `ONNX_ATEN_FALLBACK` writes the library's `relics::scale` as an **ATen** operator `scale`. ATen has no such operator:
-#   the namespace is lost.
+# - `ONNX_ATEN_FALLBACK` writes the library's `relics::scale` as an **ATen** operator `scale`. ATen has no such
+#   operator: the namespace is lost.
 # - `ONNX_FALLTHROUGH` writes `MyClip` as a `prim::PythonOp`. Neither the Function's name nor the bound -1.0 is in the
 #   file.
 
@@ -777,7 +781,8 @@ lost = export(only_clip, x, operator_export_type=OperatorExportTypes.ONNX_FALLTH
 print(node.op_type, list(node.input), sorted(entry.name for entry in node.attribute))
 
 # %% [markdown]
-# On the **dynamo path** none of this exists. The option is ignored, and deprecated on the other path since 2.6.
+# On the **dynamo path** none of this exists. The option is ignored there. On the TorchScript path it is deprecated
+# since 2.6.
 
 # %%
 print("dynamo, ONNX_ATEN:", ops(export_dynamo(both, x, operator_export_type=OperatorExportTypes.ONNX_ATEN)))
@@ -789,8 +794,8 @@ print(next(str(entry.message) for entry in caught if "operator_export_type" in s
 # %% [markdown]
 # ## 7. What the dynamo path ignores
 #
-# Five arguments and registrations of old code, in one export with the default path. Each is accepted. None has an
-# effect, and no warning says so.
+# The next cells use five arguments and registrations of old code in one export with the default path. Each is accepted.
+# None has an effect, and there is no warning.
 
 
 # %%
@@ -823,7 +828,7 @@ print("custom_opsets:              ", {entry.domain: entry.version for entry in 
 assert not calls and not count and not Halved.used
 
 # %% [markdown]
-# If you keep old mappings, write `dynamo=False` and count. If you move to the dynamo path, chapter 10 has the
+# If you keep old mappings, pass `dynamo=False` and count. If you move to the dynamo path, chapter 10 has the
 # counterpart of each.
 
 # %%
@@ -834,9 +839,9 @@ unregister_custom_op_symbolic("prim::PythonOp", 1)
 # %% [markdown]
 # ## 8. A kernel that fills a buffer
 #
-# N1's `KNNQuery` calls a compiled function that gets raw memory and fills it. The tracer sees tensors come and go, and
-# nothing between them. With a `symbolic` on TS that does not matter. Without one, the export succeeds. (This kernel
-# is written with `ctypes`, so that nothing has to be compiled; a pybind function does the same.)
+# N1's `KNNQuery` calls a compiled function that gets raw memory and fills it. The tracer sees the tensors before and
+# after the call, and nothing between them. With a `symbolic` on TS, that does not matter. Without one, the export
+# succeeds. (This kernel is written with `ctypes`, so that nothing has to be compiled; a pybind function does the same.)
 
 
 # %%
@@ -861,20 +866,20 @@ print("holds:  ", np.unique(constant))
 assert not blind.graph.input and not constant.any()
 
 # %% [markdown]
-# One `Constant`, no inputs, and not even the numbers of the example: the tracer took `empty_like` for zeros and saw
-# nobody write to it. The dynamo path refuses instead, and says what to do.
+# The file has one `Constant`, no inputs, and not even the numbers of the example: the tracer took `empty_like` for
+# zeros and saw no write to it. The dynamo path refuses instead, and tells you what to do.
 
 # %%
 with raises(torch.onnx.OnnxExporterError, "Cannot access data pointer"):
     export_dynamo(fill, x)
 
 # %% [markdown]
-# What helps on both paths is an operator with a schema: `torch.library` (chapter 07). Whatever the exporter cannot look
-# into then has a name, and a place for a mapping.
+# An operator with a schema helps on both paths: `torch.library` (chapter 07). Then the code that the exporter cannot
+# inspect has a name, and a mapping can be registered for it.
 #
 # ## 9. Ort::CustomOpApi
 #
-# N1's kernel is C++ for ONNX Runtime 1.11. Here is one in its style, `out = x + y`.
+# N1's kernel is C++ for ONNX Runtime 1.11. Here is a kernel in its style, `out = x + y`.
 
 # %%
 then = archaeology.HERE / "then.cpp"
@@ -882,7 +887,7 @@ text = then.read_text()
 print(text[text.index("struct AddKernel") : text.index(" private:")])
 
 # %% [markdown]
-# Compile it with the headers of today. GCC has a dozen errors for it. Those that matter:
+# Compile it with today's headers. GCC reports a dozen errors. These matter:
 #
 # ```
 # then.cpp:28:8: error: 'CustomOpApi' in namespace 'Ort' does not name a type; did you mean 'CustomOpBase'?
@@ -890,18 +895,18 @@ print(text[text.index("struct AddKernel") : text.index(" private:")])
 # then.cpp:35:57: error: 'onnxruntime' has not been declared
 # ```
 #
-# Compilers say it in different words. These are the names that today's headers do not have:
+# Other compilers word the errors differently. Today's headers do not have these names:
 
 # %%
 print(*probes.unknown_names(), sep="\n")
 
 # %% [markdown]
-# `Ort::CustomOpApi` was removed in ONNX Runtime 1.16. `OrtTensorDimensions` is a small struct on top of it that projects
-# copied from ONNX Runtime's tests. The last two names come from its source tree, where the note's example was written;
-# the released headers do not have them.
+# `Ort::CustomOpApi` was removed in ONNX Runtime 1.16. `OrtTensorDimensions` is a small struct on top of it that
+# projects copied from ONNX Runtime's tests. The last two names come from ONNX Runtime's source tree, where the note's
+# example was written; the released headers do not have them.
 #
-# Chapter 12, section 10, has the port line by line. Here is the result. Its third input has both special cases of the note: it
-# is an int64 beside floats, and a model may leave it out.
+# Chapter 12, section 10, shows the port line by line. Here is the result. Its third input has both special cases of the
+# note: it is int64 while the other inputs are floats, and a model may leave it out.
 
 # %%
 now = archaeology.HERE / "now.cpp"
@@ -909,7 +914,8 @@ text = now.read_text()
 print(text[text.index("struct AddKernel") : text.index("struct AddOp")])
 
 # %% [markdown]
-# It compiles and runs, at shapes that nobody wrote down, with the third input given, empty, and absent.
+# It compiles and runs, at shapes that the kernel does not fix in advance, with the third input given, empty, and
+# absent.
 
 # %%
 library = probes.ported()
@@ -924,8 +930,8 @@ for shape in ((4,), (2, 3, 5), (0, 2)):
     assert right
 
 # %% [markdown]
-# A wrong shape is a status with a sentence, not a crash. Its code arrives too, which an exception would have lost. Chapter 12
-# takes such a kernel apart.
+# A wrong shape produces a status with a message, not a crash. The status also keeps its code, which an exception would
+# have lost. Chapter 12 explains such a kernel in detail.
 
 # %%
 with raises(InvalidArgument, "Foo: x is [3] and y is [4]: they must be equal."):
@@ -935,17 +941,17 @@ with raises(InvalidArgument, "Foo: x is [3] and y is [4]: they must be equal."):
 # ## 10. Limits
 #
 # - The TorchScript path still takes old mappings, but it is deprecated. Its mappings end at opset 20.
-# - `kwargs["name"]` is the name of the class alone. Two Functions of one name in two modules need `kwargs["module"]`
-#   too.
-# - `registry`, `_unimplemented`, `_is_value` and everything else with a leading underscore may go without notice. The
-#   table says so where it lists them.
+# - `kwargs["name"]` is the name of the class alone. Two Functions with the same name in two modules also need
+#   `kwargs["module"]`.
+# - `registry`, `_unimplemented`, `_is_value` and everything else with a leading underscore may be removed without
+#   notice. The table notes this where it lists them.
 # - A probe shows what happens with these versions on this machine. Two entries depend on what is installed: the CUDA
-#   extension and the CUDA tensor types say what they found either way.
+#   extension and the CUDA tensor types report what they found in either case.
 # - The bars of the timeline are not executed. Where you depend on an exact version, install it and try.
 #
 # ## 11. What still works
 #
-# The rest of the table: as the notes have it, or with the better form beside it.
+# The rest of the table: what works as in the notes, or with a better form next to it.
 
 # %%
 Markdown(archaeology.markdown([entry for entry in entries if entry.status == "works"]))
@@ -953,9 +959,9 @@ Markdown(archaeology.markdown([entry for entry in entries if entry.status == "wo
 # %% [markdown]
 # ## 12. Exercises
 #
-# Your file is `exercises/c09_exporter_archaeology.py`. The old code that you port stands in the docstrings. The grader
-# runs your functions in a process of its own, so what you registered in this notebook does not count there. The
-# library's operator is there after `relics.load()`.
+# Your file is `exercises/c09_exporter_archaeology.py`. The old code that you port is in the docstrings. The grader runs
+# your functions in its own process, so what you registered in this notebook has no effect there. The library's operator
+# is available after `relics.load()`.
 #
 # **`port_register_op`** — two registrations of torch 1.12, one of them for a library's operator. An old script refused
 # opset 8; yours must not write an invalid model there.
@@ -964,8 +970,8 @@ Markdown(archaeology.markdown([entry for entry in entries if entry.status == "wo
 lab.check("port_register_op")
 
 # %% [markdown]
-# **`port_python_op`** — a handler of torch 1.10 for three Functions. It has to be called, and the grader counts beside
-# you.
+# **`port_python_op`** — a handler of torch 1.10 for three Functions. It has to be called, and the grader also counts
+# the calls.
 
 # %%
 lab.check("port_python_op")
@@ -979,7 +985,7 @@ lab.check("export_modes")
 # %% [markdown]
 # ## What to read next
 #
-# - Chapter 10: what takes the place of all this on the dynamo path.
+# - Chapter 10: what replaces all this on the dynamo path.
 # - Chapter 12: the kernel of section 9, from the first line on.
-# - `oplab/archaeology/probes/`: all the probes. Take one that belongs to code of yours, and change it until it breaks.
+# - `oplab/archaeology/probes/`: all the probes. Take one that concerns your code, and change it until it fails.
 # - The docstring of `torch.onnx.export`: at its end, the changes by version.

@@ -15,11 +15,11 @@
 #
 # After this chapter you can
 #
-# - export an operator that the dynamo path lacks, also one whose output size is data;
-# - put a node of your own into the file together with its meaning, so that stock ONNX Runtime runs it;
-# - find out whether an export is right, where the exporter itself says nothing.
+# - export an operator that the dynamo path lacks, including one whose output size depends on the data;
+# - put your own node into the file together with its meaning, so that stock ONNX Runtime runs it;
+# - find out whether an export is right, where the exporter itself does not tell you.
 #
-# Chapters 03, 06 and 08 have used parts of this path beside the old one. Here it is alone, from the first step to the file.
+# Chapters 03, 06 and 08 used parts of this path next to the old one. This chapter covers it alone, from the first step to the file.
 
 # %%
 import contextlib
@@ -47,8 +47,8 @@ for name in ("torch.onnx", "torch.export"):
     logging.getLogger(name).setLevel(logging.CRITICAL)
 
 # %% [markdown]
-# Three helpers. `export` is the **dynamo path** for any function of tensors. `innermost` throws away the covers around an exporter's
-# exception. `nodes` lists the graph.
+# Three helpers. `export` uses the **dynamo path** for any function of tensors. `innermost` removes the wrappers around an exporter's
+# exception. `nodes` lists the nodes of the graph.
 
 
 # %%
@@ -89,8 +89,8 @@ def innermost():
 # %% [markdown]
 # ## 1. The failure
 #
-# `copysign(a, b)` has the size of a and the sign of b. You have a mapping for it from the old days, and you register it.
-# *(dynamo path; it is the default of `torch.onnx.export`.)*
+# `copysign(a, b)` has the magnitude of a and the sign of b. You have an old mapping for it, and you register it. *(dynamo path; it is the
+# default of `torch.onnx.export`.)*
 
 # %%
 torch.manual_seed(10)
@@ -110,12 +110,13 @@ print("your function was called:", bool(called))
 torch.onnx.unregister_custom_op_symbolic("aten::copysign", 13)
 
 # %% [markdown]
-# Two surprises. Nobody asked the registry of the TorchScript path. And the message names `prims.signbit`, an operator that your model does
-# not call.
+# There are two surprises. The registry of the TorchScript path was not used. And the message names `prims.signbit`, an operator that your
+# model does not call.
 #
 # ### The report
 #
-# `report=True` writes a Markdown file about the export (its name has a time stamp). Read the steps first: a tick, a cross, or not reached.
+# `report=True` writes a Markdown file about the export (its name has a time stamp). Read the steps first: each one has a tick or a cross,
+# or was not reached.
 
 # %%
 folder = lab.fresh("report")
@@ -126,8 +127,8 @@ report = file.read_text()
 print(report.split("```")[1].strip())
 
 # %% [markdown]
-# The capture worked, the decomposition worked, the translation did not. Then look for the operators. The last section of the file says
-# what the decomposition has done to them.
+# The capture and the decomposition worked, the translation did not. Then look for the operators. The last section of the file states what
+# the decomposition did to them.
 
 # %%
 print(
@@ -142,14 +143,14 @@ print(*[line for line in report.splitlines() if line.startswith("Ops exist only"
 assert "aten.copysign.Tensor" in report and "prims.signbit.default" in report
 
 # %% [markdown]
-# So this is the way through the exporter:
+# So the exporter has these steps:
 #
-# 1. **capture**: `torch.export` runs your model on tensors without numbers, and writes the *FX graph*. It calls `aten.copysign.Tensor`.
-# 2. **decompose**: an operator without a translation is taken apart into smaller ones, of `aten` and at last of `prims`.
-# 3. **translate**: each operator that is left becomes ONNX nodes. For `prims.signbit` there is nothing.
+# 1. **capture**: `torch.export` runs your model on tensors without data, and writes the *FX graph*. It calls `aten.copysign.Tensor`.
+# 2. **decompose**: an operator without a translation is split into smaller ones, of `aten` and finally of `prims`.
+# 3. **translate**: each remaining operator becomes ONNX nodes. For `prims.signbit` there is no translation.
 # 4. **optimise**, and write.
 #
-# The first two steps are also yours to call. `torch.export` alone leaves the operator whole:
+# You can also call the first two steps yourself. `torch.export` alone does not split the operator:
 
 # %%
 captured = torch.export.export(Call(torch.copysign), (a, b))
@@ -158,7 +159,7 @@ print([str(node.target) for node in captured.graph.nodes if node.op == "call_fun
 # %% [markdown]
 # ## 2. The naive try: translate it word for word
 #
-# The counterpart of a symbolic function is a **translation**. It is given to the export in a table. The key is the operator of the FX
+# The counterpart of a symbolic function is a **translation**. You pass it to the export in a table. The key is the operator of the FX
 # graph, with its overload. An operator that has a translation is not decomposed.
 
 
@@ -172,9 +173,9 @@ naive = export(torch.copysign, (a, b), {key: naive_copysign})
 print(nodes(naive), torch.equal(naive(a, b)[0], torch.copysign(a, b)))
 
 # %% [markdown]
-# It exports and it is right, bit for bit, on the example. An `ONNXProgram` can be called with tensors: it runs itself in ONNX Runtime.
+# It exports, and it is right, bit for bit, on the example. You can call an `ONNXProgram` with tensors: it runs itself in ONNX Runtime.
 #
-# Why is it wrong all the same? Sign of 0 is 0 in ONNX. In floating point, 0 and -0 have a sign, too.
+# Why is it still wrong? Sign of 0 is 0 in ONNX. In floating point, 0 and -0 have a sign, too.
 
 # %%
 zeros = torch.tensor([0.0, -0.0, 5.0])
@@ -182,7 +183,7 @@ naive = export(torch.copysign, (a[0], b[0]), {key: naive_copysign}, [{0: "n"}, {
 print("PyTorch:", torch.copysign(torch.ones(3), zeros).tolist(), " ONNX:", naive(torch.ones(3), zeros)[0].tolist())
 
 # %% [markdown]
-# **The fix**: 1 / -0 is minus infinity, and that is less than 0.
+# **The fix**: 1 / -0 is minus infinity, which is less than 0.
 
 
 # %%
@@ -198,7 +199,7 @@ print(nodes(fixed), torch.equal(fixed(torch.ones(6), signs)[0], torch.copysign(t
 # %% [markdown]
 # ### FX graph and ONNX graph, node by node
 #
-# Each ONNX node remembers in its metadata from which FX node it came. Here is a model with one of each kind: an operator that ONNX has, one
+# The metadata of each ONNX node records which FX node it came from. Here is a model with one operator of each kind: one that ONNX has, one
 # that PyTorch's own translation writes as several nodes, and yours.
 
 
@@ -240,9 +241,9 @@ for place, title in enumerate(("FX graph", "ONNX graph")):
 # %% [markdown]
 # The five nodes of `sinc` come from PyTorch's own translation, the last nodes before the addition from yours.
 #
-# ## 3. A table that nobody asks
+# ## 3. A table that is not used
 #
-# Which object is the key? Here are three that look right, for an operator that the exporter knows already. The translation counts its
+# Which object is the key? Here are three that look right, for an operator that the exporter already knows. The translation counts its
 # calls.
 
 # %%
@@ -262,16 +263,16 @@ for key_of_sinc in (torch.ops.aten.sinc.default, torch.ops.aten.sinc.out, torch.
     assert bool(asked) == (key_of_sinc is torch.ops.aten.sinc.default)
 
 # %% [markdown]
-# Two of them are accepted, have no effect, and **no error says so**: the exporter has a translation of its own. Only an operator that it
-# lacks fails. The packet, which is all overloads together, is the one that is refused at once.
+# Two of them are accepted and have no effect, and **there is no error**: the exporter has its own translation. The export fails only for an
+# operator that the exporter lacks. The packet, which is all overloads together, is the one key that is refused immediately.
 
 # %%
 with raises(TypeError, "should be provided as an OpOverload"):
     export(torch.sinc, (a,), {torch.ops.aten.sinc: sine})
 
 # %% [markdown]
-# Ask the capture which overload your model calls. `copysign` with a number is another one than `copysign` with a tensor, and the key of
-# section 2 does not serve it.
+# The capture shows which overload your model calls. `copysign` with a number is a different overload from `copysign` with a tensor, and the
+# key of section 2 does not apply to it.
 
 
 # %%
@@ -286,10 +287,11 @@ with raises(torch.onnx.OnnxExporterError, "No ONNX function found for"):
     export(minus, (a,), {key: copysign})
 
 # %% [markdown]
-# ### What else is accepted in silence
+# ### What else is accepted without a warning
 #
-# **A Python number is a float32**, unless it stands beside a tensor whose dtype the exporter knows. It knows that of an input. It does not
-# know that of what the translation has computed, here `Reciprocal(b)`. So the fix of section 2 fails for float64, and not at the export:
+# **A Python number is a float32**, unless it is combined with a tensor whose dtype the exporter knows. It knows the dtype of an input. It
+# does not know the dtype of a value that the translation has computed, here `Reciprocal(b)`. So the fix of section 2 fails for float64, and
+# not at the export:
 
 # %%
 wide = a.double(), b.double()
@@ -309,10 +311,10 @@ program = export(torch.copysign, wide, {key: copysign})
 print(nodes(program), torch.equal(program(*wide)[0], torch.copysign(*wide)))
 
 # %% [markdown]
-# `CastLike` makes a number what its neighbour is; where both are float32 the optimiser takes it out again.
+# `CastLike` gives a number the dtype of another tensor; where both are float32, the optimiser removes it again.
 #
-# **A small number is 0.** The optimiser takes `x + 0` and `x * 1` out of the graph. It also takes 1e-12 for 0. You need no translation to
-# meet this trap: a logarithm or a division is often guarded by such a number.
+# **A small number is treated as 0.** The optimiser removes `x + 0` and `x * 1` from the graph. It also takes 1e-12 for 0. This trap does
+# not need a translation: a logarithm or a division is often guarded by such a number.
 
 # %%
 feeds = {"a": np.zeros(2, np.float32)}
@@ -326,14 +328,14 @@ for small in (1e-12, 1e-7):
         assert np.isinf(logarithm).all() == (small == 1e-12 and optimize)
 
 # %% [markdown]
-# The limit is 1e-8. Add a larger number, or export with `optimize=False`, and test with the input that the number is there for.
+# The limit is 1e-8. Add a larger number, or export with `optimize=False`, and test with the input for which the number is there.
 #
-# **One tensor as two examples.** Export with `(x, x)`, and the capture takes both inputs for one (chapter 02, section 9). Each example is a
-# tensor of its own, always: `x.clone()` is enough.
+# **One tensor as two examples.** If you export with `(x, x)`, the capture takes both inputs for one (chapter 02, section 9). Always pass a
+# separate tensor for each example: `x.clone()` is enough.
 #
 # ## 4. verify, and why to assert
 #
-# `verify=True` makes the exporter run the file and compare. Here is a translation of `hypot` that is wrong.
+# `verify=True` makes the exporter run the file and compare. Here is a wrong translation of `hypot`.
 
 
 # %%
@@ -354,8 +356,8 @@ print(said, "| and what came back:", type(wrong).__name__)
 assert "❌" in said
 
 # %% [markdown]
-# A cross on the screen, and the export **succeeds**. In a script that nobody watches, the file ships. And the tick is no better. This
-# translation divides by the larger number, which is the right idea and forgets 0 and 0:
+# The exporter prints a cross, and the export **succeeds**. In a script whose output is not read, the file ships. And the tick is no better.
+# This translation divides by the larger number, which is the right idea but fails for 0 and 0:
 
 
 # %%
@@ -371,8 +373,8 @@ print(said, "| ONNX:", broken(*with_zero)[0].tolist(), "PyTorch:", torch.hypot(*
 assert "✅" in said
 
 # %% [markdown]
-# A tick for a NaN. The exporter asks whether the difference is *larger* than its tolerance, and no comparison with NaN is true. The numbers
-# that it used are the `VerificationInfo` of each output. `verify_onnx_program` gives them to you, also for inputs of your own.
+# The exporter prints a tick for a NaN. It checks whether the difference is *larger* than its tolerance, and no comparison with NaN is true.
+# The numbers that it used are the `VerificationInfo` of each output. `verify_onnx_program` returns them, also for your own inputs.
 
 # %%
 (info,) = verify_onnx_program(broken)
@@ -386,7 +388,7 @@ print(
 )
 
 # %% [markdown]
-# Two more things go past it. Shapes are broadcast before they are compared, and the dtype is noted and not compared:
+# Two more differences are not detected. Shapes are broadcast before they are compared, and the dtype is recorded but not compared:
 
 
 # %%
@@ -409,7 +411,7 @@ for translation in (one_row, as_integers):
 
 # %% [markdown]
 # So write the assertion yourself, and write it in this direction: *at most*. Call it with inputs that were not exported. (For a result
-# without elements a VerificationInfo has an infinite difference, so there the shape is all that counts.)
+# without elements, a VerificationInfo has an infinite difference, so only the shape counts there.)
 
 
 # %%
@@ -432,7 +434,7 @@ with raises(AssertionError, "copysign: differs by"):
     verified(naive, torch.ones(6), signs)
 
 # %% [markdown]
-# The exercise `translate_hypot` is about this operator: for two dtypes, with zeros, and with numbers whose squares do not fit.
+# The exercise `translate_hypot` uses this operator: for two dtypes, with zeros, and with numbers whose squares do not fit the dtype.
 
 # %%
 lab.check("translate_hypot")
@@ -440,10 +442,10 @@ lab.check("translate_hypot")
 # %% [markdown]
 # ## 5. Numbers and several results: cummax
 #
-# A translation may be plain Python. A number of the schema (`int dim`) arrives as a Python number, so `if` may look at it. Two results need
-# a tuple, and the annotation says so.
+# A translation can be plain Python. A number of the schema (`int dim`) arrives as a Python number, so you can use it in an `if`. Two
+# results need a tuple, and the annotation declares it.
 #
-# ONNX has no CumMax. The largest of the first i numbers is the largest of a row in which the others are minus infinity.
+# ONNX has no CumMax. The largest of the first i numbers is the largest of a row in which all other numbers are minus infinity.
 
 
 # %%
@@ -466,12 +468,12 @@ with raises(NotImplementedError, "for the last axis, not for 0"), innermost():
     export(lambda x: torch.cummax(x, 0), (a,), table)
 
 # %% [markdown]
-# A translation that refuses is worth more than one that is wrong for some arguments. What it costs: m² comparisons for a row of m.
+# A translation that refuses some arguments is better than one that is wrong for them. The cost is m² comparisons for a row of m.
 #
-# ## 6. An operator of your own
+# ## 6. Your own operator
 #
-# So far PyTorch had the operator. If you bring one, the capture needs its **fake** as well: which shape and dtype come out, without any
-# numbers. `inside` keeps the points that lie in a box. It calls NumPy, so that the exporter cannot look inside.
+# So far PyTorch had the operator. If you add an operator, the capture also needs its **fake**: the shape and dtype of the output, without
+# any data. `inside` keeps the points that are in a box. It calls NumPy, so that the exporter cannot look inside.
 
 
 # %%
@@ -489,7 +491,7 @@ with raises(torch.onnx.OnnxExporterError, "no fake impl registered"):
 # %% [markdown]
 # ### The naive fake, and opcheck
 #
-# How many points are kept is **data**. "As many as came in" is the usual guess. The export takes it.
+# How many points are kept depends on the **data**. "As many as in the input" is the usual guess. The export accepts it.
 
 
 # %%
@@ -519,8 +521,7 @@ with raises(Exception, "Attempting to broadcast an axis by a dimension other tha
     session(lying).run(None, feeds)
 
 # %% [markdown]
-# The range was as long as the points that came in. `torch.library.opcheck` runs the operator beside its fake, and finds it before you
-# export.
+# The range was as long as the input. `torch.library.opcheck` runs the operator and its fake, and detects the mistake before you export.
 
 # %%
 checks = {"test_utils": ("test_schema", "test_faketensor")}
@@ -528,7 +529,7 @@ with raises(Exception, "are not equal"):
     torch.library.opcheck(inside, (points, low, high), **checks)
 
 # %% [markdown]
-# It also finds an operator that writes into its input and does not say so. (`mutates_args=("x",)` would say it.)
+# It also detects an operator that writes into its input and does not declare it. (`mutates_args=("x",)` would declare it.)
 
 
 # %%
@@ -544,7 +545,7 @@ with raises(Exception, "not defined as mutable but was mutated"):
 # %% [markdown]
 # ### The honest fake
 #
-# A size that nobody knows is a new symbol, an *unbacked* one. It has no example value behind it.
+# An unknown size is a new symbol, an *unbacked* one. It has no example value.
 
 
 # %%
@@ -561,7 +562,7 @@ for count in (20, 1000, 1, 0):
     print("points kept:", len(honest(cloud, low, high)[0]), "of", count)
 
 # %% [markdown]
-# Python cannot decide on such a size, because the capture goes through the model once, without numbers:
+# Python cannot branch on such a size, because the capture runs the model once, without data:
 
 # %%
 unheard = io.StringIO()  # the capture also prints the graph up to that point
@@ -572,8 +573,8 @@ with raises(Exception, "u0 > 3"), quiet[0], quiet[1], innermost():
 # %% [markdown]
 # ### Do you need an operator for it?
 #
-# Not if PyTorch's own operators can say it. Indexing with a mask has an unknown size, too, and is traced and translated today. The choice
-# is between 14 nodes that nobody has to maintain, and 7 of yours.
+# Not if PyTorch's own operators can express it. Indexing with a mask also has an unknown size, and is traced and translated today. The
+# choice is between 14 nodes that you do not have to maintain, and 7 nodes that you do.
 
 
 # %%
@@ -588,18 +589,18 @@ for function, translations in ((traced, None), (inside, table)):
     )
 
 # %% [markdown]
-# In the exercise the operator has two outputs that share their unknown size. Two operators of ONNX are new in it: `Unique`, which finds
-# the different rows (`axis=0`), and `ScatterND` with `reduction="add"`, which sums what goes to one place. Read them first:
-# `print(onnx.defs.get_schema("Unique", 18).doc)`.
+# In the exercise, the operator has two outputs that share their unknown size. The exercise also introduces two operators of ONNX: `Unique`,
+# which finds the distinct rows (`axis=0`), and `ScatterND` with `reduction="add"`, which sums the values that go to the same place. Read
+# their documentation first: `print(onnx.defs.get_schema("Unique", 18).doc)`.
 
 # %%
 lab.check("data_dependent_shape")
 
 # %% [markdown]
-# ## 7. A node of your own
+# ## 7. Your own node
 #
-# `my_add` shall stay one node, `oplab::MyAdd`, because there is a kernel for it. A plain translation fails: it is traced, and each call
-# asks ONNX for the operator's schema.
+# `my_add` should stay one node, `oplab::MyAdd`, because there is a kernel for it. A plain translation fails: it is traced, and each call
+# looks up the operator's schema in ONNX.
 
 # %%
 ops.load()
@@ -618,8 +619,8 @@ with raises(onnx.defs.SchemaError, "No schema registered for 'MyAdd'"), innermos
     export(half, (a, b), {my_add.default: plain})
 
 # %% [markdown]
-# `@script` compiles the same text instead. Then the types are all that the exporter knows, so **arguments and result are annotated**.
-# Numbers are typed, and have the schema's defaults: what the call leaves out is not passed on.
+# `@script` compiles the same function instead. Then the exporter knows the types and nothing else, so **annotate the arguments and the
+# result**. Numbers are typed, and have the schema's defaults: a number that the call leaves out is not passed on.
 
 # %%
 my_add_translation = script(oplab_1)(plain)
@@ -637,8 +638,8 @@ with raises(ValueError, "number of values and replacements must match"), innermo
     export(half, (a, b), {my_add.default: untyped})
 
 # %% [markdown]
-# **A parameter that is missing** is the worst of these traps. The translation below has none for alpha and beta, and the exporter drops the
-# numbers of the call. The kernel takes its defaults.
+# **A missing parameter** is the worst of these traps. The translation below has no parameters for alpha and beta, and the exporter drops
+# the numbers of the call. The kernel uses its defaults.
 
 
 # %%
@@ -658,7 +659,7 @@ assert np.allclose(got, my_add(a, b), atol=1e-6)
 
 # %% [markdown]
 # **The opset.** The exporter translates in opset 18, and converts the model afterwards. A `@script` function of standard operators has to
-# say 18, too; a plain one is traced, and has no opset of its own.
+# use opset 18, too; a plain function is traced, and does not define its own opset.
 
 
 # %%
@@ -677,8 +678,8 @@ with raises(ValueError, "Opset mismatch when inlining"), innermost():
 print(nodes(export(half, (a, b), {my_add.default: composed})), custom.model.opset_imports[""])
 
 # %% [markdown]
-# **The other way**: tell ONNX about the operator. With a schema in `onnx.defs` the plain function works, and `onnx.checker` looks at the
-# node as well. A schema holds for the whole process, so it is taken away again.
+# **The alternative**: register the operator with ONNX. With a schema in `onnx.defs` the plain function works, and `onnx.checker` also
+# checks the node. A schema applies to the whole process, so it is removed again.
 
 # %%
 parameter, attribute = onnx.defs.OpSchema.FormalParameter, onnx.defs.OpSchema.Attribute
@@ -696,8 +697,8 @@ onnx.defs.deregister_schema("MyAdd", 1, "oplab")
 # %% [markdown]
 # ### Without an operator: torch.onnx.ops.symbolic
 #
-# Chapter 08 has met it: a node, written down in the model's code. There is a trap in it that tests do not find if they test the export
-# alone: in PyTorch it returns **zeros**.
+# Chapter 08 introduced it: a node that is written in the model's code. It has a trap that tests do not find if they test the export alone:
+# in PyTorch it returns **zeros**.
 
 
 # %%
@@ -721,19 +722,19 @@ assert not unguarded(a, b).any() and right
 lab.check("translate_my_add")
 
 # %% [markdown]
-# ## 8. The meaning, attached to the file
+# ## 8. Attach the meaning to the file
 #
-# The file with `oplab::MyAdd` needs your kernel, wherever it goes.
+# The file with `oplab::MyAdd` needs your kernel, wherever it runs.
 
 # %%
 with raises(Fail, "oplab:MyAdd(-1) is not a registered function/op"):
     custom(a, b)
 
 # %% [markdown]
-# Chapter 01 has met the cure, and chapter 11 goes deeper: a **model-local function**, a definition of the node in the same file. A
-# runtime with a kernel uses the kernel; any other one inlines the function. Can the exporter write it? No: **it inlines every
-# function**, as it did with `composed` above. So attach it afterwards. `@script` makes a function; here its opset is that of
-# the finished file, 20.
+# Chapter 01 introduced the solution, and chapter 11 explains it in depth: a **model-local function**, a definition of the node in the same
+# file. A runtime with a kernel uses the kernel; any other runtime inlines the function. Can the exporter write it? No: **it inlines every
+# function**, as it did with `composed` above. So attach it afterwards. `@script` creates a function; here its opset is that of the finished
+# file, 20.
 
 
 # %%
@@ -749,7 +750,7 @@ custom.model.functions[function.identifier()] = function
 print(function.identifier(), "in the graph:", nodes(custom))
 
 # %% [markdown]
-# The proof: stock ONNX Runtime, other sizes, and the checker. Verify *now*: before, there was nothing that could run.
+# The proof uses stock ONNX Runtime, other sizes, and the checker. Verify *now*: before this step, the file could not run.
 
 # %%
 onnx.checker.check_model(custom.model_proto, full_check=True)
@@ -758,8 +759,8 @@ for rows_now in (3, 100, 1):
 lab.show(custom)
 
 # %% [markdown]
-# Two mistakes. `optimize()` inlines the function, so attach it last. And its opset has to be that of the model: the checker refuses
-# another one.
+# Avoid two mistakes. `optimize()` inlines the function, so attach it last. And its opset has to be that of the model: the checker refuses
+# any other opset.
 
 # %%
 again = export(half, (a, b), {my_add.default: my_add_translation})
@@ -777,10 +778,10 @@ lab.check("attach_function")
 # %% [markdown]
 # ## 9. From the program to a file
 #
-# `ONNXProgram` has the model twice: `program.model` to work with (ONNX IR), `program.model_proto` as onnx knows it. It also keeps
-# `exported_program`, the captured FX graph, which `verify_onnx_program` uses.
+# `ONNXProgram` has the model in two forms: `program.model` to work with (ONNX IR), and `program.model_proto`, the form that onnx uses. It
+# also keeps `exported_program`, the captured FX graph, which `verify_onnx_program` uses.
 #
-# Where do the weights go? It depends on who writes.
+# Where are the weights stored? It depends on the function that writes the file.
 
 # %%
 folder, layer, image = lab.fresh("files"), torch.nn.Linear(100, 100), torch.rand(1, 100)
@@ -791,14 +792,14 @@ for path in sorted(folder.iterdir()):
     print(f"{path.name:18} {'above' if path.stat().st_size > 40_000 else 'below'} 40 000 bytes")
 
 # %% [markdown]
-# `torch.onnx.export(…, path)` always writes a second file, and tensors above 256 bytes live in it. `program.save(path)` writes one file.
-# Say `external_data` and you know. Chapter 00 shows what happens if the second file stays behind.
-# (A model that you make by hand needs its versions set: chapter 01, section 1.)
+# `torch.onnx.export(…, path)` always writes a second file, which contains the tensors above 256 bytes. `program.save(path)` writes one
+# file. Pass `external_data` to choose. Chapter 00 shows what happens if the second file is missing. (A model that you build by hand needs
+# its versions set: chapter 01, section 1.)
 
 # %% [markdown]
 # ## 10. Every operator of the course, on both exporters
 #
-# Four ways for each operator: as it comes, and with a mapping of yours, on both paths. A cell of the table is the result of an export
+# Each operator is exported in four ways: as it comes, and with your mapping, on both paths. A cell of the table is the result of an export
 # that ran, and whose file was run in ONNX Runtime and compared with PyTorch. First the mappings of the **TorchScript path**.
 
 
@@ -879,7 +880,8 @@ ts_mappings = {
 }
 
 # %% [markdown]
-# Then the translations of the **dynamo path**. Where ONNX has the operator, it becomes a composition; the others are one node of `oplab`.
+# Then the translations of the **dynamo path**. Where ONNX has the operator, it becomes a composition; each remaining operator is one node
+# of `oplab`.
 
 # %%
 oplab_2 = Opset("oplab", 2)
@@ -935,8 +937,8 @@ translations = {
 }
 
 # %% [markdown]
-# Two rows are Functions with `symbolic` (chapters 05 and 08): MyClip, and VarSum, which no PyTorch operator stands for. (Its kernel is in
-# chapter 13.) Its forward writes the node with `torch.onnx.ops.symbolic` when the dynamo path comes by.
+# Two rows are Functions with `symbolic` (chapters 05 and 08): MyClip, and VarSum, for which there is no PyTorch operator. (Its kernel is in
+# chapter 13.) On the dynamo path, the forward of VarSum writes the node with `torch.onnx.ops.symbolic`.
 
 
 # %%
@@ -992,9 +994,9 @@ everything = {  # the chapter that teaches it, the function, its inputs
 }
 
 # %% [markdown]
-# A cell: `standard` for ONNX's own operators, `oplab` for a node with a kernel of the course, `–` where the export fails. What the
-# dynamo path exports as it comes needs no table, and its cell stands twice. A file that gives other shapes, dtypes or numbers than PyTorch
-# would be an error here, not a cell.
+# A cell contains `standard` for ONNX's own operators, `oplab` for a node with a kernel of the course, and `–` where the export fails. An
+# operator that the dynamo path exports as it comes needs no table, so its cell appears twice. A file with other shapes, dtypes or numbers
+# than PyTorch would be an error here, not a cell.
 
 
 # %%
@@ -1060,12 +1062,12 @@ for operator in ts_mappings:
     torch.onnx.unregister_custom_op_symbolic(operator, 9)
 
 # %% [markdown]
-# The last column is the **route**, read from the cells: what you have to bring on the dynamo path.
+# The last column is the **route**, read from the cells: what you have to provide on the dynamo path.
 #
 # - *nothing*: the export works as it comes. There is nothing to maintain.
-# - *a table*: a translation to standard operators. The file needs no library of yours.
-# - *a table + a kernel*: the translation writes a node of your own. The target needs its kernel (chapters 12 to 14), or the file
-#   carries its meaning (section 8) and is as fast as the nodes in it.
+# - *a table*: a translation to standard operators. The file does not need your library.
+# - *a table + a kernel*: the translation writes your own node. The target needs its kernel (chapters 12 to 14), or the file contains its
+#   meaning (section 8) and is as fast as the nodes in it.
 # - *a kernel*: the same, but the model's code writes the node.
 
 
@@ -1101,7 +1103,8 @@ axes.spines[:].set_visible(False)
 axes.tick_params(length=0)
 
 # %% [markdown]
-# The number behind a name is the chapter. The same as text, with the cells counted. Every operator has a way on both paths.
+# The number after a name is the chapter. The next cell prints the table as text and counts the cells. Every operator can be exported on
+# both paths.
 
 # %%
 for name, found in results.items():
@@ -1112,11 +1115,11 @@ for label in columns:
 assert all("–" not in (found["TS, yours"], found["dynamo, yours"]) for found in results.values())
 
 # %% [markdown]
-# When is the TorchScript path the route? If your PyTorch is too old for the other one, or if you own mappings that nobody has time to
-# write again. Its mappings serve it alone (section 1). For a new model take the dynamo path.
+# When is the TorchScript path the right route? When your PyTorch is too old for the dynamo path, or when you own mappings and have no time
+# to rewrite them. The mappings of the TorchScript path work only there (section 1). For a new model, use the dynamo path.
 #
-# What the table does not say: each cell has seen one set of inputs of one size, in float32. Here is a green one, `logaddexp`, with larger
-# numbers. The exporter's own translation is the formula that chapter 04 warns of.
+# The table does not show that each cell was tested with one set of inputs of one size, in float32. Here is a green cell, `logaddexp`, with
+# larger numbers. The exporter's own translation is the formula that chapter 04 warns about.
 
 # %%
 large = torch.full((3, 4), 100.0), torch.full((3, 4), 90.0)
@@ -1130,10 +1133,10 @@ with raises(AssertionError, "logaddexp: differs by inf"):
 #
 # ## 11. Limits
 #
-# - The exporter translates in opset 18 and converts. `opset_version=18` leaves the conversion out; below 18 the result is not promised.
+# - The exporter translates in opset 18 and converts. `opset_version=18` skips the conversion; below 18 the result is not guaranteed.
 # - `custom_translation_table` has no entry for complex tensors.
-# - A size that is data has no upper bound in the file. Runtimes that plan their memory ahead (TensorRT) want one.
-# - `verify_onnx_program` compares on one set of inputs. It does not see what other sizes do; call it with several.
+# - A data-dependent size has no upper bound in the file. Runtimes that plan their memory in advance (TensorRT) need one.
+# - `verify_onnx_program` compares on one set of inputs. It does not cover other sizes; call it with several.
 # - A model-local function is as fast as its nodes. For speed you need the kernel (chapters 12 to 14).
 #
 # ## 12. Exercises
@@ -1150,6 +1153,6 @@ with raises(AssertionError, "logaddexp: differs by inf"):
 # ## What to read next
 #
 # - Chapter 11: model-local functions in depth, and two more ways to run a node without a compiler.
-# - Chapter 15: if `verified` fails, which node did it?
+# - Chapter 15: if `verified` fails, which node is the cause?
 # - PyTorch: "torch.export" on unbacked symbols and data-dependent errors, and "Custom Python Operators".
 # - `torch/onnx/_internal/exporter/_core.py` in your environment: the four steps, in one function called `export`.
