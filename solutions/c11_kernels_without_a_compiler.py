@@ -1,7 +1,7 @@
 """Chapter 11: three ways to run a custom operator before any C++ is written.
 
 ``reference_knn`` returns a class, ``pyop_my_add`` declares Python kernels and rewrites a model for them, ``function_my_add``
-puts an operator's definition into a model. The grader calls each of them in a process of its own.
+puts an operator's definition into a model. The grader calls each of them in a separate process.
 
 Check one with ``make check EX=c11.reference_knn``.
 """
@@ -24,18 +24,18 @@ def reference_knn() -> type[OpRun]:
         KNNQuery(xyz, offset, new_xyz?, new_offset?; nsample) -> idx, dist
 
     Args of the node:
-        xyz: float32 [n, 3], the points. Batches lie one after the other.
-        offset: int64 [b], the number of points in batches 0 to i together: [3, 7] is a batch of 3 and one of 4.
-        new_xyz, new_offset: float32 [m, 3] and int64 [b], the points to find neighbours for, and their batches. Where both
-            are not given (left out, or the empty name), the points themselves are meant, and m is n.
-        nsample: INT, how many neighbours. It is always given.
+        xyz: float32 [n, 3], the points. The batches follow one another.
+        offset: int64 [b], entry i is the total number of points in batches 0 to i: [3, 7] is a batch of 3 and one of 4.
+        new_xyz, new_offset: float32 [m, 3] and int64 [b], the points to find neighbours for, and their batches. If both
+            are omitted (left out, or the empty name), they default to ``xyz`` and ``offset``, and m is n.
+        nsample: INT, the number of neighbours. It is always set.
 
     Results of the node:
         idx: int32 [m, nsample]. Row i has the rows of ``xyz`` that are nearest to new point i, nearest first, within the
-            batch of that point. Where two are equally far, the lower index comes first. A point is its own neighbour.
+            batch of that point. If two are equally far away, the lower index comes first. A point is its own neighbour.
         dist: float32 [m, nsample], their Euclidean distances (not squared).
 
-    Where a batch has fewer than nsample points, the rest of the row is -1 in idx and 0 in dist. A batch may be empty.
+    If a batch has fewer than nsample points, the rest of the row is -1 in idx and 0 in dist. A batch may be empty.
 
     Returns:
         A class that ``ReferenceEvaluator(model, new_ops=[...])`` finds for these nodes::
@@ -75,31 +75,31 @@ def reference_knn() -> type[OpRun]:
 def pyop_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
     """Run ``oplab::MyAdd`` in ONNX Runtime with Python kernels of ``onnxruntime_extensions``.
 
-    The operator is ``MyAdd(a, b; alpha=3.0, beta=2.0) -> y``, which is alpha * a + beta * b. ``a``, ``b`` and ``y`` have one
-    dtype, float or double, and the attributes are FLOAT.
+    The operator is ``MyAdd(a, b; alpha=3.0, beta=2.0) -> y``, which is alpha * a + beta * b. ``a``, ``b`` and ``y`` have the
+    same dtype, float or double, and the attributes are FLOAT.
 
     The function declares the kernels with ``@onnx_op``, and returns a model in which every ``oplab::MyAdd`` of the graph is a
-    node of the domain ``ai.onnx.contrib``, where such kernels live. All else stays: names, order, other nodes, also those that
-    have only the type or only the domain. The MyAdd nodes may have both attributes, one of them or none, and work on float or
-    on double, of any rank::
+    node of the domain ``ai.onnx.contrib``, the domain of such kernels. Nothing else changes: names, order, other nodes, also
+    nodes with only the type or only the domain. The MyAdd nodes may have both attributes, one of them or none, and their
+    inputs may be float or double, of any rank::
 
         >>> options = onnxruntime.SessionOptions()
         >>> options.register_custom_ops_library(onnxruntime_extensions.get_library_path())
         >>> session = onnxruntime.InferenceSession(pyop_my_add(model).SerializeToString(), options)
 
-    The grader calls it once: a kernel can be declared only once in a process. Its attributes are sixteenths, -1.6875 for
-    example, because such a kernel gets six digits of them.
+    The grader calls it once: a kernel can be declared only once in a process. The attributes in its models are sixteenths, for
+    example -1.6875, because such a kernel gets only six digits of them.
 
     Args:
-        model: has MyAdd nodes in its main graph.
+        model: a model with MyAdd nodes in its main graph.
 
     Returns:
-        The model for the Python kernels. It imports the domains that it uses. It may be ``model`` itself, changed.
+        The model for the Python kernels. It imports the domains that it uses. It may be ``model`` itself, modified.
 
     About 20 lines.
     """
 
-    # ANSWER c11.pyop_my_add: declare kernels for float and double, and give the MyAdd nodes their domain and all their attributes
+    # ANSWER c11.pyop_my_add: declare kernels for float and double, and set the domain and all attributes of the MyAdd nodes
     from onnxruntime_extensions import PyOp, onnx_op
 
     def kernel(a, b, alpha, beta):
@@ -124,10 +124,10 @@ def pyop_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
 def function_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
     """Put the definition of ``oplab::MyAdd`` into a model, so that ONNX Runtime runs it without any library.
 
-    The operator is ``MyAdd(a, b; alpha=3.0, beta=2.0) -> y``, which is alpha * a + beta * b. ``a``, ``b`` and ``y`` have one
-    dtype, float or double, and the attributes are FLOAT.
+    The operator is ``MyAdd(a, b; alpha=3.0, beta=2.0) -> y``, which is alpha * a + beta * b. ``a``, ``b`` and ``y`` have the
+    same dtype, float or double, and the attributes are FLOAT.
 
-    The graph stays as it is, node by node; the model gets one model-local function. It serves all MyAdd nodes: float or
+    No node of the graph changes; the model gets one model-local function. It works for all MyAdd nodes: float or
     double, with both attributes, one or none::
 
         >>> ready = function_my_add(model)
@@ -137,11 +137,11 @@ def function_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
         >>> onnxruntime.InferenceSession(ready.SerializeToString())  # no library is registered
 
     Args:
-        model: imports ONNX's own operators in a version from 15 on, not always the same. It may have other functions, and it
-            may have forgotten to import ``oplab``.
+        model: a model that imports ONNX's own operators in version 15 or later, not always the same. It may have other
+            functions, and its import of ``oplab`` may be missing.
 
     Returns:
-        The model with the function. It imports the domains that it uses. It may be ``model`` itself, changed.
+        The model with the function. It imports the domains that it uses. It may be ``model`` itself, modified.
 
     About 20 lines.
     """

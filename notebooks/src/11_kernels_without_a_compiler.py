@@ -15,12 +15,12 @@
 #
 # After this chapter you can
 #
-# - run a model with an operator of your own before any C++ exists, in three ways;
-# - say what each way cannot do, and show it;
-# - use the slow implementation as the judge of the fast one.
+# - run a model with a custom operator before any C++ exists, in three ways;
+# - explain what each way cannot do, and demonstrate it;
+# - use the slow implementation to check the fast one.
 #
-# Chapters 04 to 10 put nodes of your own domain into a model. This chapter gives such a node a meaning. Chapters 12 and
-# 13 do the same in C++.
+# In chapters 04 to 10 you put nodes of a custom domain into a model. In this chapter you implement such a node. Chapters 12
+# and 13 do the same in C++.
 
 # %%
 import os
@@ -99,8 +99,8 @@ for path, exported in (("TorchScript path", old), ("dynamo path", new)):
     print(f"{path:17} {node.domain}::{node.op_type}", {e.name: helper.get_attribute_value(e) for e in node.attribute})
 
 # %% [markdown]
-# From here on no exporter is involved: what the model means does not depend on who wrote it. This function makes models
-# of one node, so that you see all of it.
+# From here on no exporter is involved: the meaning of a model does not depend on which exporter wrote it. The next function
+# builds models of one node, so that you can see the whole model.
 
 
 # %%
@@ -131,12 +131,12 @@ with raises(NotImplementedError, "Node type 'Foo' from domain 'oplab' is unknown
     ReferenceEvaluator(model)
 
 # %% [markdown]
-# The file names an operator and does not say what it does. ONNX Runtime does not know it, and neither does ONNX's own
-# reference evaluator.
+# The file names an operator but does not define what it computes. Neither ONNX Runtime nor ONNX's own reference evaluator
+# knows the operator.
 #
 # ## 2. The naive try: a schema
 #
-# `onnx.defs` has a schema for each operator of ONNX, and you can register your own. It looks like a definition.
+# `onnx.defs` has a schema for each operator of ONNX, and you can register your own schema. It looks like a definition.
 
 # %%
 Schema = onnx.defs.OpSchema
@@ -165,9 +165,9 @@ with raises(NotImplementedError, "Node type 'Foo' from domain 'oplab' is unknown
 onnx.defs.deregister_schema("Foo", 2, "oplab")
 
 # %% [markdown]
-# The checker got stricter, and that is all. A schema is a signature. It lives in the memory of the `onnx` package, and
-# ONNX Runtime never asks that package. What is missing is an **implementation**, at a place where the runtime looks.
-# There are four such places.
+# The checker is stricter now, and nothing else has changed. A schema is a signature. It is kept in the memory of the `onnx`
+# package, and ONNX Runtime never queries that package. What is missing is an **implementation** in a place where the runtime
+# looks. There are four such places.
 
 
 # %%
@@ -212,7 +212,7 @@ axes.set_axis_off()
 # %% [markdown]
 # ## 3. First way: a class for onnx.reference
 #
-# `onnx.reference` is ONNX's own evaluator, in Python and NumPy. It is made to say what is right, not to be fast. A class
+# `onnx.reference` is ONNX's own evaluator, in Python and NumPy. It is designed to be correct, not to be fast. A class
 # that inherits from `OpRun` adds an operator; `_run` gets the inputs in their order and the attributes by name, and
 # returns a **tuple**.
 #
@@ -238,7 +238,8 @@ for wrong in (FooOfOplab, Foo):
 
 
 # %% [markdown]
-# The first has another name, the second no domain. Both mistakes read the same: "unknown". Now both names are right.
+# The first class has another name, the second has no domain. Both mistakes give the same message: "unknown". Now both names
+# are right.
 
 
 # %%
@@ -257,7 +258,8 @@ print(got.dtype, got.shape, "close to PyTorch:", np.allclose(got, eager, rtol=1e
 # %% [markdown]
 # ### What it does not check
 #
-# The evaluator believes you. A class that computes in double returns double, whatever the model says.
+# The evaluator does not check what your class returns. A class that computes in double returns double, whatever type the model
+# declares.
 
 
 # %%
@@ -276,8 +278,8 @@ with raises(ShapeAnnotationError, "declared element type float32 does not match 
     checked.run(None, feeds)
 
 # %% [markdown]
-# So switch `check_shape_annotations` on in tests. It holds every value against the types and the shapes that the model
-# declares, also the named ones: two inputs with the axis `"n"` must have the same length.
+# So set `check_shape_annotations` in tests. The evaluator then compares every value with the types and the shapes that the
+# model declares, including named dimensions: two inputs with the axis `"n"` must have the same length.
 
 # %%
 with raises(ShapeAnnotationError, "symbolic dimension 'n' was previously bound to 1000"):
@@ -286,8 +288,8 @@ with raises(ShapeAnnotationError, "symbolic dimension 'n' was previously bound t
 # %% [markdown]
 # ### When `_run` fails
 #
-# A TypeError or an AttributeError in `_run` is hidden behind one of the evaluator's own. The real one is its cause, printed
-# above it in a full traceback. Here the class has no parameter for the attributes.
+# The evaluator replaces a TypeError or an AttributeError from `_run` with its own exception. The original one is the cause,
+# printed above it in a full traceback. In this example, the class has no parameters for the attributes.
 
 
 # %%
@@ -309,9 +311,9 @@ except TypeError as error:
 # %% [markdown]
 # ### Attributes that are left out, inputs that are left out
 #
-# An attribute that the node does not have is not passed, so a parameter with a default serves it. An input that is not
-# given arrives as None if it has the empty name, and is not passed if it is left out at the end. One default, `None`,
-# serves both. The example is `oplab::Grid` of chapter 06, with `start` and `end` optional.
+# An attribute that the node does not have is not passed, so give its parameter a default. An omitted input is passed as None
+# if it has the empty name, and is not passed at all if it is left out at the end. A default of `None` covers both cases. The
+# example is `oplab::Grid` of chapter 06, whose inputs `start` and `end` are optional.
 
 
 # %%
@@ -344,10 +346,10 @@ for given in (["pos", "size"], ["pos", "size", "start"], ["pos", "size", "", "en
     assert ours.dtype == theirs.dtype == np.int64 and np.array_equal(ours, theirs)
 
 # %% [markdown]
-# This is what the class is for. It is a few lines of plain NumPy: you can see that it is right, so it can judge the
-# kernel. `oplab.session` is ONNX Runtime with the course's C++ kernels.
+# This is what the class is for. It is a few lines of plain NumPy: you can see that it is right, so you can check the kernel
+# against it. `oplab.session` is ONNX Runtime with the course's C++ kernels.
 #
-# **What it cannot do**: it is no kernel. It runs where your Python process runs `onnx.reference`, and nowhere else.
+# **What it cannot do**: it is not a kernel. It runs where your Python process runs `onnx.reference`, and nowhere else.
 # ONNX Runtime does not know that it exists.
 #
 # ## 4. Second way: a Python kernel in ONNX Runtime
@@ -374,7 +376,7 @@ def with_pyops(model):
 
 
 # %% [markdown]
-# Types are declared, of the inputs, the outputs and the attributes. `PyOp.dt_float` is a float tensor or a float.
+# You declare the types of the inputs, the outputs and the attributes. `PyOp.dt_float` is a float tensor or a float.
 
 # %%
 foo_attributes = {"attr1": "dt_float", "attr2": "dt_int64"}
@@ -385,9 +387,9 @@ def foo_kernel(a, b, attr1, attr2):
 
 
 # %% [markdown]
-# One warning before the first declaration. **A kernel can be declared once in a process.** A second declaration of the same
-# name and types does not replace the first. It makes every later session fail, also those of other models. Running a
-# notebook's cell twice is enough. Here it is in another process.
+# A warning before the first declaration: **a kernel can be declared only once in a process.** A second declaration of the same
+# name and types does not replace the first. It makes every later session fail, also sessions of other models. Running a
+# notebook's cell twice is enough. The next cell shows it in another process.
 
 # %%
 twice = """
@@ -412,8 +414,8 @@ if extensions:
     )
 
 # %% [markdown]
-# The model had one Neg and no Foo at all. A kernel's Python body can be exchanged, though, and this helper does so where a
-# name was declared before. So you can run the cells of this chapter as often as you like.
+# The model had one Neg and no Foo at all. However, the Python body of a kernel can be replaced. The next helper does this when
+# a name is already declared, so you can run the cells of this chapter as often as you like.
 
 # %%
 declared = globals().get("declared", {})
@@ -440,8 +442,8 @@ if extensions:
         with_pyops(model)
 
 # %% [markdown]
-# All PyOps live in one domain, `ai.onnx.contrib`. `onnx_op` has no argument for another one. So the *node* has to move: a
-# small piece of surgery on the model. The copy imports the new domain.
+# All PyOps are in one domain, `ai.onnx.contrib`. `onnx_op` has no argument for another domain. So the *node* has to move,
+# with a little graph surgery. The copy imports the new domain.
 
 
 # %%
@@ -461,10 +463,10 @@ if extensions:
     print(got.dtype, got.shape, "close to PyTorch:", np.allclose(got, eager, rtol=1e-6))
 
 # %% [markdown]
-# ### Types: what is declared, and only that
+# ### Types: only what is declared
 #
-# A model of doubles finds no kernel. The same name may be declared again **with other types**; ONNX Runtime then chooses by
-# the model's types.
+# There is no kernel for a model of doubles. You can declare the same name again **with other types**; ONNX Runtime then chooses
+# by the model's types.
 
 # %%
 doubles = {name: value.astype(np.float64) for name, value in feeds.items()}
@@ -480,7 +482,7 @@ if extensions:
 # %% [markdown]
 # ### Attributes: no defaults, six digits
 #
-# A PyOp's attributes are all required. And look at what arrives.
+# All attributes of a PyOp are required. Look at the values that arrive.
 
 # %%
 arrived = []
@@ -501,8 +503,8 @@ if extensions:
         with_pyops(one_node("Remember", *sides, domain="ai.onnx.contrib", attr2=3))
 
 # %% [markdown]
-# A float arrives with **six significant digits**: on its way it is a text. Ints are whole. Where the digits matter, move the
-# number into a text attribute of your own (`repr` keeps them all), or make it an input.
+# A float arrives with **six significant digits**: it is passed as text. Ints keep all digits. Where the digits matter, move the
+# number into a text attribute (`repr` keeps all digits), or make it an input.
 
 # %%
 if extensions:
@@ -514,7 +516,7 @@ if extensions:
 # ### What an exception does
 #
 # It ends the process. There is no status, no traceback in your notebook, and nothing that `except` could catch. So the
-# proof runs elsewhere.
+# next cell runs it in another process.
 
 # %%
 fatal = """
@@ -540,12 +542,12 @@ if extensions:
     assert done.returncode == -6 and "x is not what I wanted" in done.stderr
 
 # %% [markdown]
-# A result without a shape (None, a list, a Python number) is such an exception too. Catch errors inside the kernel while
+# A result without a shape (None, a list, a Python number) causes such an exception too. Catch errors inside the kernel while
 # you develop it. The grader does that for you in the exercise.
 #
 # ### Optional inputs
 #
-# The number of inputs is declared as well. ONNX Runtime refuses a node that leaves one out, at the end or by an empty name.
+# The number of inputs is declared as well. ONNX Runtime rejects a node that leaves an input out, at the end or by an empty name.
 
 # %%
 if extensions:
@@ -557,10 +559,10 @@ if extensions:
         with_pyops(empty)
 
 # %% [markdown]
-# ### Python, one at a time
+# ### One Python call at a time
 #
-# Every call takes Python's global lock. On its way out, the result becomes a **list of Python numbers**; on its way in, a float
-# attribute was a text. Both stand in the package's source.
+# Every call takes Python's global interpreter lock (GIL). The result is converted to a **list of Python numbers** on its way
+# out, and a float attribute is converted from text on its way in. You can see both conversions in the package's source.
 
 # %%
 if extensions:
@@ -572,8 +574,8 @@ if extensions:
     assert len(found) == 3
 
 # %% [markdown]
-# So a PyOp is slow, and a second thread hardly helps it. The picture counts calls in a fixed time, with one thread and with
-# two, for a PyOp and for the C++ kernel.
+# So a PyOp is slow, and a second thread hardly helps. The picture shows the number of calls in a fixed time, with one thread
+# and with two, for a PyOp and for the C++ kernel.
 
 
 # %%
@@ -621,12 +623,13 @@ axes.spines[["top", "right"]].set_visible(False)
 # %% [markdown]
 # ## 5. Third way: a definition in the file
 #
-# A **model-local function** is a small graph with a name, a domain and parameters, kept in `model.functions`. A node of that
-# name means that graph. Functions of ONNX itself, Gelu for example, are made in the same way.
+# A **model-local function** is a small graph with a name, a domain and parameters, kept in `model.functions`. A node with that
+# name means that graph. Functions of ONNX itself, for example Gelu, are defined in the same way.
 #
-# An attribute of the caller reaches a node inside through `ref_attr_name`: "take the value of the caller's attribute". The
-# usual target is a Constant. It becomes a float, whatever the inputs are, so `CastLike` gives it the dtype of an input.
-# (`helper.make_attribute_ref` writes one name for both sides. Here they differ, so the field is filled by hand.)
+# An attribute of the caller reaches a node inside the function through `ref_attr_name`: "take the value of the caller's
+# attribute". The usual target is a Constant. A float attribute becomes a float tensor, whatever the dtype of the inputs is, so
+# `CastLike` gives it the dtype of an input. (`helper.make_attribute_ref` writes the same name for both attributes. Here the names
+# differ, so the code fills the field directly.)
 
 
 # %%
@@ -665,8 +668,8 @@ print(got.dtype, got.shape, "close to PyTorch:", np.allclose(got, eager, rtol=1e
 print(got.dtype, got.shape, "one body for both dtypes")
 
 # %% [markdown]
-# Stock ONNX Runtime ran the model that it refused in section 1. The graph is the same; only `model.functions` was added.
-# Python is not needed either: `oplab_host` is the course's C++ program (chapter 12). No library is given to it.
+# Stock ONNX Runtime ran the model that it rejected in section 1. The graph is the same; only `model.functions` was added.
+# Python is not needed either: `oplab_host` is the course's C++ program (chapter 12). Here it runs without a library of kernels.
 
 # %%
 for name, value in feeds.items():
@@ -686,9 +689,9 @@ print("equal:", np.array_equal(np.load(lab.build / "y.npy"), stock.run(None, fee
 print(onnx.printer.to_text(with_function).replace("   ", "  "))
 
 # %% [markdown]
-# ### What the runtime makes of it
+# ### What the runtime does with it
 #
-# A function is not a kernel. ONNX Runtime **inlines** it when the session is made. Let it save the graph that it runs: the
+# A function is not a kernel. ONNX Runtime **inlines** it when the session is created. Save the graph that it runs: the
 # custom node is gone, so no optimisation is lost.
 
 # %%
@@ -702,8 +705,8 @@ lab.show(with_function, inlined)
 # %% [markdown]
 # ### Defaults, and an evaluator that does not read them
 #
-# `attributes=` lists names that the caller has to give. An attribute with a **default** goes to `attribute_protos=` instead.
-# The example is `Scale(x; factor=10.0)`.
+# `attributes=` lists the attributes that the caller has to set. An attribute with a **default** goes into `attribute_protos=`
+# instead. The example is `Scale(x; factor=10.0)`.
 
 # %%
 scale_body = [
@@ -721,7 +724,7 @@ for given in ({}, {"factor": 4.0}):
 
 # %% [markdown]
 # ONNX Runtime and the checker read these defaults. Two tools of the package onnx (1.23) do not: the reference evaluator
-# says so, and `onnx.inliner` writes a Constant **without a value**, with no word.
+# raises an error, and `onnx.inliner` writes a Constant **without a value** and does not warn.
 
 # %%
 scaled = one_node("Scale", *sides, functions=[scale])
@@ -732,7 +735,7 @@ constant = inline_local_functions(scaled).graph.node[0]
 print(constant.op_type, "with", len(constant.attribute), "attributes")
 
 # %% [markdown]
-# So write the defaults into the nodes first, where these tools are to follow.
+# So copy the defaults into the nodes before you use these tools.
 
 
 # %%
@@ -754,7 +757,7 @@ for repaired in (spell_out(scaled), inline_local_functions(spell_out(scaled))):
 # %% [markdown]
 # ### Three ways to get it wrong
 #
-# A function **imports its own opsets**. Without them nothing inside it has a version.
+# A function **imports its own opsets**. Without them, no node inside the function has a version.
 
 # %%
 without = helper.make_function("oplab", "Scale", ["x"], ["y"], scale_body, [], attribute_protos=ten)
@@ -762,8 +765,8 @@ with raises(Fail, "No opset registered for domain  in function Scale"):
     ort.InferenceSession(one_node("Scale", *sides, functions=[without]).SerializeToString())
 
 # %% [markdown]
-# Its version has to fit the model's. ONNX Runtime lets this pass; the checker does not, and the inliner leaves the node
-# as it is.
+# The version that a function imports has to be compatible with the model's. ONNX Runtime accepts this model; the checker does
+# not, and the inliner leaves the node as it is.
 
 # %%
 opset_15 = [helper.make_opsetid("", 15)]
@@ -775,7 +778,8 @@ with raises(onnx.checker.ValidationError, "FunctionOp imports version 15 whereas
 print([node.op_type for node in inline_local_functions(mixed).graph.node])
 
 # %% [markdown]
-# And without CastLike the constant stays a float. That is right for floats and fails for doubles, with the types that meet.
+# Without CastLike, the constant stays a float. That is right for floats, and fails for doubles with an error about inconsistent
+# types.
 
 # %%
 direct = [scale_body[0], helper.make_node("Mul", ["factor", "x"], ["y"])]
@@ -787,10 +791,10 @@ with raises(Fail, "(op_type:Mul): B has inconsistent type tensor(double)"):
     )
 
 # %% [markdown]
-# ### A function composes, and that is all
+# ### A function is only a composition
 #
 # Its body consists of operators that the runtime already has. Is `oplab::KNNQuery`, the k nearest neighbours of each point,
-# such a composition? For one batch it is: all distances, then TopK of the smallest.
+# such a composition? For one batch it is: compute all distances, then select the smallest with TopK.
 
 # %%
 knn_body = [
@@ -824,9 +828,9 @@ for got, right in zip(composed.run(None, cloud), session(knn_model(5)).run(None,
     print(got.dtype, got.shape, "as the C++ kernel:", np.allclose(got, right, atol=1e-6))
 
 # %% [markdown]
-# Equal, also where two points are equally far: TopK puts the lower index first. But the body never looks at `offset`, so two
-# batches run together. A cloud with fewer points than `nsample` is an error of TopK instead of a row that ends with -1.
-# And all distances at once need room.
+# The results are equal, also where two points are equally far away: TopK puts the lower index first. But the body never reads
+# `offset`, so two batches are treated as one. A cloud with fewer points than `nsample` causes an error in TopK, where the kernel
+# gives a row that ends with -1. And all distances at once need a lot of memory.
 
 # %%
 two_batches = {**cloud, "offset": np.array([150, 300])}
@@ -839,14 +843,14 @@ for points in (300, 20_000, 100_000):
 assert not same
 
 # %% [markdown]
-# Each of these could be mended with more nodes: masks for the batches, padding for TopK, a Loop for the memory. It ends as a
-# program in a graph language, slower than the kernel and harder to read. And one thing cannot be mended: a function's body
-# **cannot ask whether an optional input was given**. KNNQuery needs a kernel.
+# Each of these could be fixed with more nodes: masks for the batches, padding for TopK, a Loop for the memory. The result would
+# be a program in a graph language, slower than the kernel and harder to read. And one limit cannot be fixed: a function's body
+# **cannot test whether an optional input was given**. KNNQuery needs a kernel.
 #
-# ## 6. How domains meet
+# ## 6. How domains interact
 #
-# A session can hold several libraries, and a graph several domains. Here the PyOp and the C++ kernel of the same operator stand
-# side by side, fed with the same tensors, and ONNX itself subtracts them.
+# A session can load several libraries, and a graph can use several domains. Here the PyOp and the C++ kernel of the same operator
+# are in one graph and get the same tensors, and ONNX's own Sub subtracts their results.
 
 # %%
 nodes = [
@@ -863,11 +867,12 @@ if extensions:
 lab.show(both)
 
 # %% [markdown]
-# Each domain comes from one library. `oplab` is the course's, `ai.onnx.contrib` belongs to the extensions; a PyOp cannot be put
-# into another one. So a PyOp never replaces a kernel by accident, and a model for PyOps is another file than the model for
-# production.
+# Each domain comes from one library. `oplab` belongs to the course, `ai.onnx.contrib` belongs to the extensions; a PyOp cannot be
+# put into another domain. So a PyOp never replaces a kernel by accident, and a model for PyOps is not the same file as the model
+# for production.
 #
-# A function can have the kernel's own name and domain. Who wins when both are there? This function is wrong on purpose.
+# A function can have the same name and domain as the kernel. Which of them is used when both exist? This function is wrong on
+# purpose.
 
 # %%
 wrong_body = [helper.make_node("Neg", ["a"], ["y"])]
@@ -883,10 +888,10 @@ for name, got in runs.items():
     print(f"{name:33}", "the function" if np.array_equal(got, -feeds["a"]) else "the implementation")
 
 # %% [markdown]
-# **The implementation wins**, in both runtimes. This makes a function a good companion of a kernel: ship the model with it. Where
-# your library is there, the kernel runs. Where it is not, the model still runs, slower.
+# **The implementation takes precedence**, in both runtimes. This makes a function a useful addition to a kernel: ship the model
+# with the function. Where your library is available, the kernel runs. Where it is not, the model still runs, but slower.
 #
-# The **version** of a domain is a matter of kernels. Foo's kernel is registered for version 2; a function and a class have no
+# Only kernels depend on the **version** of a domain. Foo's kernel is registered for version 2; a function and a class have no
 # version.
 
 # %%
@@ -897,11 +902,12 @@ with raises(Fail, "oplab:Foo(-1) is not a registered function/op"):
     session(foo_model(version=1))
 
 # %% [markdown]
-# ## 7. The proof: who agrees, and who is fast
+# ## 7. The proof: which implementations agree, and which is fast
 #
-# `oplab.parity.arrays.parity` runs one model in several places and compares all outputs with those of the first: dtype and shape exactly,
-# values within a tolerance for the dtype. `ort` is ONNX Runtime with the C++ kernels, `reference` the evaluator with your class in
-# front, and `host` is a **C++ program** without any Python (chapter 12). `oplab parity model.onnx` does the same on the command line.
+# `oplab.parity.arrays.parity` runs one model in several backends and compares all outputs with those of the first backend:
+# dtype and shape exactly, values within a tolerance for the dtype. `ort` is ONNX Runtime with the C++ kernels. `reference` is
+# the evaluator, where your class takes precedence over the course's. `host` is a **C++ program** without any Python
+# (chapter 12). The command `oplab parity model.onnx` does the same.
 
 # %%
 backends = ["ort", "reference", "host"]
@@ -909,7 +915,7 @@ print(parity(model, feeds, backends, reference=[Foo]).expect(*backends).text(err
 print(parity(grid_model, grid_feeds, backends, reference=[Grid]).expect(*backends).text(errors=False))
 
 # %% [markdown]
-# Now all four implementations of Foo on the same tensors. The C++ kernel is the measure. An ULP is the distance from one
+# Now compare all four implementations of Foo on the same tensors. The C++ kernel is the baseline. An ULP is the distance from one
 # floating-point number to the next, so "at most 4 ULP" means that the two results are at most four such steps apart.
 
 
@@ -936,8 +942,8 @@ for kind, some in ((TensorProto.FLOAT, feeds), (TensorProto.DOUBLE, doubles)):
         assert got.dtype == right.dtype and got.shape == right.shape and max_ulp(right, got) <= 4
 
 # %% [markdown]
-# They do not agree to the last bit, and need not. How far is each from the truth, the same formula in double? And what does it
-# cost? The picture has both.
+# The results do not agree to the last bit, and they do not need to. How far is each from the exact result, the same formula in
+# double? And how long does each take? The picture shows both.
 
 
 # %%
@@ -982,11 +988,10 @@ labels = {name: f"{name}: {gap.mean():.2f} ULP off, at most {gap.max():.1f}" for
 slowest = race(runners(F), labels, "oplab::Foo in float: speed, and distance from the exact result")
 
 # %% [markdown]
-# Two things to read off. The PyOp is slower than all others where there is work to do. And the C++ kernel is **not** the
-# fastest: it computes each power in double, since not every int fits into a float: the exponent 2**24 + 1 would become 2**24,
-# which is even, and the power of a negative number would get the wrong sign. With these inputs you see the price and hardly the
-# gain. A kernel is as fast as
-# its author makes it; chapter 14 is about that.
+# The picture shows two things. The PyOp is slower than all other implementations where there is work to do. And the C++ kernel
+# is **not** the fastest: it computes each power in double, since a float cannot represent every int: the exponent 2**24 + 1 would
+# become 2**24, which is even, and the power of a negative number would get the wrong sign. With these inputs you see the cost and
+# hardly the benefit. A kernel is only as fast as its author makes it; chapter 14 is about that.
 
 # %%
 assert all(gap.max() < 5 for gap in away.values())
@@ -996,7 +1001,8 @@ for name in ("C++ kernel", "function") if extensions else ():
 # %% [markdown]
 # ## 8. Limits: the matrix
 #
-# Every cell of this matrix was shown above or is shown in chapter 12. Green: works. Orange: works, with a price. Red: does not.
+# Every cell of this matrix was shown above or is shown in chapter 12. Green: works. Orange: works, but at a cost. Red: does not
+# work.
 
 # %%
 columns = ["runs in\nONNX Runtime", "without\nPython", "model stays\nas it is", "any\nalgorithm", "optional\ninputs",
@@ -1027,25 +1033,25 @@ axes.set(xlim=(-1.1, len(columns)), ylim=(len(rows), -0.75))
 axes.set_axis_off()
 
 # %% [markdown]
-# - **OpRun**: the reference. It belongs into your tests, and stays there when the kernel is finished.
-# - **PyOp**: for a try inside ONNX Runtime, with a real session around it. Not for production: Python must be there, an error
-#   ends the process, and the last release of the package is of February 2026, without a wheel for Python 3.14.
+# - **OpRun**: the reference. It belongs in your tests, and stays there when the kernel is finished.
+# - **PyOp**: for an experiment inside ONNX Runtime, in a real session. Not for production: it needs Python, an error
+#   ends the process, and the last release of the package is from February 2026, without a wheel for Python 3.14.
 # - **function**: the only one of the three that you can ship. Use it wherever the operator is a composition.
 # - A runtime other than ONNX Runtime may not inline functions. `onnx.inliner` does it in the file, before you ship it.
 #
 # ## 9. Exercises
 #
-# Your file is `exercises/c11_kernels_without_a_compiler.py`. A hint: `lab.hint("reference_knn")`.
+# Your file is `exercises/c11_kernels_without_a_compiler.py`. To get a hint: `lab.hint("reference_knn")`.
 #
 # **`reference_knn`** — a class for `oplab::KNNQuery`: optional inputs, two outputs, batches, ties. Write the search in NumPy:
-# this class is what kernels are judged by.
+# kernels are checked against this class.
 
 # %%
 lab.check("reference_knn")
 
 # %% [markdown]
-# Now let it judge. The course's C++ kernel and your class get the same clouds: batches, an empty batch, one with too few
-# points, and many ties.
+# Now use it to check a kernel. The course's C++ kernel and your class get the same clouds: batches, an empty batch, a batch with
+# too few points, and many ties.
 
 # %%
 query = one_node(
@@ -1065,13 +1071,13 @@ for counts in ([40], [25, 0, 30], [3, 50], [0]):
 
 # %% [markdown]
 # **`pyop_my_add`** — MyAdd in ONNX Runtime with Python kernels: float and double, attributes with defaults, the domain. Call it
-# in this notebook once at most: section 4 says why.
+# in this notebook at most once: section 4 explains why.
 
 # %%
 lab.check("pyop_my_add")
 
 # %% [markdown]
-# **`function_my_add`** — MyAdd's definition in the model, with both attributes and their defaults.
+# **`function_my_add`** — the definition of MyAdd in the model, with both attributes and their defaults.
 
 # %%
 lab.check("function_my_add")
@@ -1079,10 +1085,10 @@ lab.check("function_my_add")
 # %% [markdown]
 # ## 10. All four on MyAdd
 #
-# The last table has MyAdd, with **your** function in the file. Multiplying and adding are rounded correctly everywhere, so
-# you could expect the same bits. But a compiler may turn a multiplication and the addition after it into one instruction that rounds
-# once, where the processor has it (FMA). So this comparison has a tolerance, too: four times `eps`, the gap between 1 and the next
-# number of the dtype.
+# The last table compares implementations of MyAdd, with **your** function in the file. Multiplication and addition are rounded
+# correctly everywhere, so you could expect the same bits. But a compiler may combine a multiplication and the addition after it
+# into one instruction that rounds once, where the processor has such an instruction (FMA). So this comparison has a tolerance, too:
+# four times `eps`, the gap between 1 and the next number of the dtype.
 
 
 # %%
@@ -1143,6 +1149,6 @@ if extensions:
 #
 # - Chapter 12: the fourth row of the matrix, a kernel in C++ and a program that loads it.
 # - Chapter 13: KNNQuery as a kernel, with its optional inputs.
-# - `oplab/ops/reference.py`: the course's own classes, one for each operator. Compare yours when it has passed.
+# - `oplab/ops/reference.py`: the course's own classes, one for each operator. Compare your class with it after it has passed.
 # - `onnx/reference/op_run.py` in your environment: how attributes and inputs reach `_run`.
-# - "Functions" in ONNX's `IR.md`: what a function may refer to, and how versions meet.
+# - "Functions" in ONNX's `IR.md`: what a function may refer to, and how versions are combined.

@@ -16,12 +16,12 @@
 # After this chapter you can
 #
 # - write an operator for ONNX Runtime in C++, from the first line to a session that runs it, in two styles;
-# - give it attributes with defaults, a version and errors that name what is wrong, and keep its objects alive long
+# - give it attributes with defaults, a version, and error messages that name the cause, and keep its objects alive long
 #   enough;
 # - load it from Python and from a C++ program, and show that both give the same bits.
 #
-# No exporter is used here: the models are made by hand, as in chapter 01. Each one stands for what the TorchScript
-# path or the dynamo path writes for an operator of your own (chapters 05, 06 and 10).
+# No exporter is used here: the models are built by hand, as in chapter 01. Each one represents the model that the TorchScript
+# path or the dynamo path writes for a custom operator (chapters 05, 06 and 10).
 
 # %%
 import os
@@ -45,8 +45,8 @@ lab = lesson("12_ort_kernels")
 quiet_exports()
 
 # %% [markdown]
-# Three helpers. `model` makes a model of one node in the domain `lesson`, `load` is ONNX Runtime with a library of
-# kernels, `run` gives the inputs in order and returns the first output.
+# Three helpers. `model` builds a model of one node in the domain `lesson`, `load` creates an ONNX Runtime session with
+# libraries of kernels, and `run` passes the inputs in order and returns the first output.
 
 
 # %%
@@ -77,7 +77,7 @@ def run(session, *arrays):
 # %% [markdown]
 # ## 1. The failure
 #
-# Here is a correct model. `MyAdd` is 3a + 2b, the operator that accompanies this course.
+# Here is a correct model. `MyAdd` is 3a + 2b, the operator that this course uses throughout.
 
 # %%
 vectors = model("MyAdd", shape=["n"])
@@ -86,13 +86,13 @@ with raises(Fail, "is not a registered function/op"):
     load(vectors)
 
 # %% [markdown]
-# The checker has no objection: it knows nothing of the domain `lesson` and lets it pass. ONNX Runtime has to
+# The checker has no objection: it does not know the domain `lesson` and accepts the node. ONNX Runtime has to
 # *compute* the node, and looks for a **kernel**: a function for this domain, this name, this version and these types.
-# It has none. The `-1` in the message only says that no version was found. (The checker
-# demands a shape for each input of a graph, so this model has one. ONNX Runtime does not need it. The next cell makes
-# `my_add`, the same model without shapes, for the rest of the chapter.)
+# There is none. The `-1` in the message only means that no version was found. (The checker requires a shape for each input
+# of a graph, so this model has one. ONNX Runtime does not need it. The next cell builds `my_add`, the same model without
+# shapes, for the rest of the chapter.)
 #
-# Chapter 11 gave it kernels in Python. Now you write one that needs no Python.
+# In chapter 11, such kernels were written in Python. Now you write one that needs no Python.
 
 # %%
 my_add = model("MyAdd")
@@ -100,23 +100,24 @@ my_add = model("MyAdd")
 # %% [markdown]
 # ## 2. What a custom-op library is
 #
-# A shared library (`.so`, on macOS `.dylib`) with **one** C function, whose name ONNX Runtime looks up:
+# A shared library (`.so`, on macOS `.dylib`) with **one** C function, which ONNX Runtime looks up by its name:
 #
 # ```cpp
 # extern "C" OrtStatus* RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base);
 # ```
 #
-# `extern "C"` keeps the name as it is written; C++ would add the argument types to it. Nothing of ONNX Runtime is
-# linked. The second argument is the way in: `base->GetApi(…)` returns a table of about 300 functions, `OrtApi`, and
-# everything that a kernel asks for goes through that table. So one library works in Python and in a C++ program, and the
-# same source on a phone.
+# `extern "C"` keeps the name as it is written; otherwise C++ would add the argument types to it. The library does not link
+# against ONNX Runtime. It gets access through the second argument: `base->GetApi(…)` returns a table of about 300 functions,
+# `OrtApi`, and a kernel calls everything it needs through that table. So one library works in Python and in a C++ program,
+# and the same source works on a phone.
 #
-# The headers `onnxruntime_cxx_api.h` wrap the table in C++ classes. They are no part of the library either: they are
-# compiled into yours.
+# The header `onnxruntime_cxx_api.h` wraps the table in C++ classes. You do not link these classes either: they
+# are compiled into your library.
 #
 # ### The naive try
 #
-# A function that computes, compiled to a library. `compile_exercise` is what the grader uses for your files.
+# A function that computes 3a + 2b, compiled to a library. `compile_exercise` is the function that the grader uses for your
+# files.
 
 
 # %%
@@ -144,8 +145,8 @@ with refused("ONNX Runtime calls RegisterCustomOps first"):
     build("naive", naive)
 
 # %% [markdown]
-# The course tells its linker to demand the name, so you hear about it at once. Other builds do not. Then ONNX Runtime
-# says it, when the library is registered. The same happens with a library of *PyTorch* operators (chapter 07), which
+# The course's build makes the linker require this symbol, so you see the error at once. Other builds do not. Then ONNX Runtime
+# reports it when the library is registered. The same happens with a library of *PyTorch* operators (chapter 07), which
 # people pass by mistake:
 
 # %%
@@ -157,9 +158,9 @@ with refused("undefined symbol: RegisterCustomOps"):
 # %% [markdown]
 # ## 3. MyAdd by hand
 #
-# Three parts, in the order in which you think of them. First the **kernel**: a struct with `ComputeV2`. It is made once
-# for each node of a model, and called at each run. ONNX Runtime calls it through a C interface, so it returns a status (a
-# null pointer means success) and must not throw (section 7).
+# The library has three parts, in the order in which you think of them. First the **kernel**: a struct with `ComputeV2`. It is
+# created once for each node of a model, and called at each run. ONNX Runtime calls it through a C interface, so it returns a
+# status (a null pointer means success) and must not throw (section 7).
 
 # %%
 kernel = r"""
@@ -193,10 +194,10 @@ struct Kernel {
 """
 
 # %% [markdown]
-# Then the **op**: what ONNX Runtime has to know before it makes a kernel. `Ort::CustomOpBase` turns these methods
-# into the C struct `OrtCustomOp`, a table of function pointers. Its third template argument, `true`, chooses the functions
-# that return a status. The default for the execution provider is the CPU. `std::nothrow` makes `new` return a null pointer
-# where there is no memory; without it, `new` throws.
+# Then the **op**: the properties that ONNX Runtime has to know before it creates a kernel. `Ort::CustomOpBase` turns these
+# methods into the C struct `OrtCustomOp`, a table of function pointers. Its third template argument, `true`, selects the
+# functions that return a status. The default execution provider is the CPU. With `std::nothrow`, `new` returns a null pointer
+# when there is no memory; without it, `new` throws.
 
 # %%
 op = r"""
@@ -216,7 +217,7 @@ struct MyAdd : Ort::CustomOpBase<MyAdd, Kernel, true> {
 # %% [markdown]
 # Last the **entry point**. It puts the op into a domain and the domain into the options of a session. `InitApi` comes
 # first: the C++ classes take their functions from the table that it stores. Both objects are `static`; section 8
-# shows why. It is a C function, so no exception may leave it: `noexcept` and `try` (section 7).
+# explains why. It is a C function, so no exception may leave it: `noexcept` and `try` (section 7).
 
 # %%
 entry = r"""
@@ -246,7 +247,7 @@ ready = load(my_add, library)
 print(run(ready, np.float32([1, 2, 3]), np.float32([10, 20, 30])))
 
 # %% [markdown]
-# It runs. The proof takes shapes that nobody wrote down: many dimensions, none, and no elements.
+# It runs. The proof uses shapes that are not declared anywhere: many dimensions, none, and no elements.
 
 # %%
 rng = np.random.default_rng(12)
@@ -258,7 +259,7 @@ for shape in ((4,), (2, 3, 5), (), (0, 7), (1, 100_000)):
 lab.show(my_add)
 
 # %% [markdown]
-# What ONNX Runtime checks for you: the number of inputs and their types, against what the op says.
+# ONNX Runtime checks the number of inputs and their types for you, against the declarations of the op.
 
 # %%
 with raises(InvalidGraph, "has input size 3 not in range [min=2, max=2]"):
@@ -270,17 +271,17 @@ with raises(InvalidGraph, "Type 'tensor(double)' of input parameter (a)"):
     load(doubles, library)
 
 # %% [markdown]
-# It does not check that the shapes match, so the kernel does. Without that check, the kernel reads past the end of a shorter
-# `b`, without an error.
+# It does not check that the shapes match, so the kernel does. Without that check, the kernel would read past the end of a
+# shorter `b`, without an error.
 
 # %%
 with raises(InvalidArgument, "MyAdd: a and b must have the same shape."):
     run(ready, np.ones((2, 3), "f"), np.ones(3, "f"))
 
 # %% [markdown]
-# ## 4. Who calls whom, in what order
+# ## 4. The order of the calls
 #
-# The same library, with a line in a file at each step. It runs in a process of its own, so that you see the end too.
+# The same library, but each step writes a line to a file. It runs in a separate process, so that you see the end too.
 
 # %%
 traced = r"""
@@ -374,10 +375,10 @@ for line in lines:  # ONNX Runtime asks for names and types many times: once for
     seen.add(line)
 
 # %% [markdown]
-# Lines with `>` are the program's, the others the library's. Look at the end: `op -` does not wait for the end of the
-# program. The library is unloaded with the last session that uses it, and its static objects go with it.
+# Lines with `>` come from the program, the other lines from the library. Look at the end: `op -` does not wait for the end of
+# the program. The library is unloaded with the last session that uses it, and its static objects are destroyed with it.
 #
-# The picture has the same order, from top to bottom; a bar is the life of an object.
+# The picture shows the same order, from top to bottom; a bar is the lifetime of an object.
 
 # %%
 PROGRAM, RUNTIME, LIBRARY = 0.0, 3.6, 7.2
@@ -426,7 +427,7 @@ axes.set(xlim=(-1.85, 8.2), ylim=(13.7, -1.2))
 axes.axis("off")
 
 # %% [markdown]
-# The picture was drawn by hand, so hold it against the trace: what must come before what.
+# The picture was drawn by hand, so check it against the trace: the order of the steps must be the same.
 
 # %%
 order = [
@@ -446,7 +447,7 @@ assert places == sorted(places) and lines.count("ComputeV2") == 2 and lines.coun
 # %% [markdown]
 # ## 5. Attributes with defaults
 #
-# A kernel reads its attributes once, when it is made, from the `OrtKernelInfo`. It reads them with a C function that returns
+# A kernel reads its attributes once, when it is created, from the `OrtKernelInfo`. It reads them with a C function that returns
 # a status, and `CreateKernelV2` can return that status unchanged:
 
 # %%
@@ -495,8 +496,8 @@ with raises(RuntimeException, "Attribute name and type don't match"):
     load(model("Scale", ["x"], factor=2), strict)
 
 # %% [markdown]
-# The attribute is required, and its type is exact: `factor=2` is an INT in the model, and is refused. ONNX has no place for a
-# default of *your* operator, so the kernel must bring it. The obvious way is to take a failure for "missing":
+# The attribute is required, and its type is exact: `factor=2` is an INT in the model, and is rejected. ONNX has no place for a
+# default of *your* operator, so the kernel has to define it. The obvious way is to interpret a failure as "missing":
 
 # %%
 lenient = scale_op.replace(
@@ -509,9 +510,9 @@ for attributes in ({"factor": 2.5}, {}, {"factor": 2}):
     print(f"{str(attributes):16} {run(load(model('Scale', ['x'], **attributes), default), x)}")
 
 # %% [markdown]
-# Look at the last line. The model says 2, the kernel computes with 1: the status was "of another type", and it was
-# taken for "missing". Both have the same code. So a careful kernel asks a second time, for the other types, before it
-# believes that an attribute is missing. `float_attribute` in `csrc/ort_ops/oplab_kernel.h` does that; the exercises
+# Look at the last line. The model has 2, but the kernel computes with 1: the status meant "of another type", and the kernel
+# interpreted it as "missing". Both have the same error code. So a careful kernel queries the attribute again, with the other types,
+# before it concludes that the attribute is missing. `float_attribute` in `csrc/ort_ops/oplab_kernel.h` does that; the exercises
 # `my_add` and `errors` ask you to do the same. (For a wrong type, ONNX Runtime's message does not name the attribute. Yours
 # should.)
 
@@ -524,7 +525,7 @@ with raises(RuntimeException, "MyAdd: the attribute alpha must be a float"):
 # ### Output shapes
 #
 # `GetOutput(0, shape)` decides the shape, at each run. Before the first run the session knows only what the model
-# declares, and ours declares nothing:
+# declares, and this model declares no shape:
 
 # %%
 print(
@@ -535,8 +536,8 @@ print(
 )
 
 # %% [markdown]
-# A shape that is written down in the kernel fits one model only, and no one objects: `GetOutput` believes what it is
-# told.
+# A shape that is hard-coded in the kernel fits only one model, and there is no error: `GetOutput` does not check the shape that
+# it gets.
 
 # %%
 written = kernel.replace("GetOutput(0, info.GetShape())", "GetOutput(0, {2, 3})")
@@ -544,13 +545,13 @@ fixed = build("fixed", written.replace("i < size", "i < size && i < 6"), op, ent
 print(run(load(my_add, fixed), np.ones(4, "f"), np.ones(4, "f")).shape, "for inputs of shape (4,)")
 
 # %% [markdown]
-# An op can also say *before* running what shape follows from its inputs (`InferOutputShape`), so that the operators
-# behind it can be planned. That has traps of its own: chapter 13.
+# An op can also infer its output shape from its inputs *before* the model runs (`InferOutputShape`), so that the operators
+# after it can be planned. That has its own traps: chapter 13.
 #
 # ## 6. Domains and versions
 #
-# A **domain** keeps your `MyAdd` apart from everybody else's. A session takes each domain from one library; two of
-# them are refused.
+# A **domain** keeps your `MyAdd` apart from every other `MyAdd`. A session takes each domain from one library; two libraries
+# with the same domain are rejected.
 
 # %%
 with raises(Exception, "Domain already set in registry"):
@@ -559,8 +560,8 @@ with raises(Exception, "Domain already set in registry"):
 # %% [markdown]
 # (`default` has another op, but the same domain `lesson`.)
 #
-# A **version** says from when on an operator exists: `start_ver_`, a member of `CustomOpBase`. A model imports a
-# version of each domain, and one that imports an older version finds no kernel.
+# An operator also has a **version**, the first version of its domain in which it exists: `start_ver_`, a member of
+# `CustomOpBase`. A model imports a version of each domain. If it imports an older version, there is no kernel.
 
 # %%
 from_2 = op.replace("  OrtStatus* Create", "  MyAdd() { start_ver_ = 2; }\n  OrtStatus* Create")
@@ -572,7 +573,7 @@ for version in (2, 3):
     print(f"a model of version {version}: 1 and 1 give", run(load(model("MyAdd", version=version), newer), one, one))
 
 # %% [markdown]
-# The obvious next step does not work. Here are two ops with one name: `Old` up to version 1, and `New`, 2a + b, from
+# The obvious next step does not work. Here are two ops with the same name: `Old` up to version 1, and `New`, 2a + b, from
 # version 2 on.
 
 # %%
@@ -590,16 +591,16 @@ for version in (1, 2, 3):
     print(f"a model of version {version}: 1 and 1 give", run(load(model("MyAdd", version=version), pair), one, one))
 
 # %% [markdown]
-# 3a + 2b gives 5, 2a + b gives 3. Version 2 runs the *old* kernel, without a warning: ONNX Runtime 1.31 makes one
-# schema of all ops with one name, with the version of the first. So never change what an operator of yours means.
-# Give the new one a new name.
-#
+# 3a + 2b gives 5, 2a + b gives 3. Version 2 runs the *old* kernel, without a warning: ONNX Runtime 1.31 creates one
+# schema for all ops with the same name, with the version of the first op. So never change the meaning of an operator.
+# Give the new operator a new name.
+
 # %% [markdown]
 # ## 7. Errors
 #
-# A kernel stands between two worlds. ONNX Runtime calls it through C function pointers, and C knows no exceptions: a
-# function reports a failure by an `OrtStatus*`, a code with a sentence, and success by a null pointer. C++ code
-# throws. So what happens to an exception that leaves a kernel? This one does what its attribute says.
+# ONNX Runtime calls a kernel through C function pointers, and C has no exceptions: a function reports a failure with an
+# `OrtStatus*`, a code with a message, and success with a null pointer. But the kernel is C++ code, and C++ code throws. So
+# what happens to an exception that leaves a kernel? The attribute of this kernel selects how it fails.
 
 # %%
 misbehaves = r"""
@@ -632,7 +633,7 @@ struct Lite {
 
 # %% [markdown]
 # Without the `true` for `CustomOpBase`, the functions are `CreateKernel` and `Compute`, which return no status. The lite API
-# is section 9.
+# is explained in section 9.
 
 # %%
 describes = op[op.index("  size_t GetInputTypeCount") :].replace("return 2;", "return 1;")
@@ -676,18 +677,18 @@ for how, title in ways.items():
 # %% [markdown]
 # Read the table column by column.
 #
-# - **Nothing crashed.** This ONNX Runtime is C++ too, its functions let an exception pass, and it catches what
-#   arrives. That is a habit of this build, not a promise: the C API forbids it, and a runtime built without
-#   exceptions (phones) cannot do it.
-# - **The code is lost.** Whatever was thrown becomes RUNTIME_EXCEPTION. A caller cannot tell your user's mistake from
+# - **Nothing crashed.** This ONNX Runtime is also written in C++: its functions let an exception pass, and it catches the
+#   exception. That is how this build behaves, not a guarantee: the C API forbids exceptions, and a runtime built without
+#   exceptions (phones) cannot catch them.
+# - **The code is lost.** Every exception becomes RUNTIME_EXCEPTION. A caller cannot distinguish a user's mistake from
 #   a broken machine. Only a status that `ComputeV2` returns keeps `INVALID_ARGUMENT`: from `CreateKernelV2`, Python sees
 #   RuntimeException whatever the code was.
-# - **The sentence is lost** where the thrown thing is no `std::exception`.
+# - **The message is lost** where the thrown object is not a `std::exception`.
 # - `Compute` of the plain kernel returns nothing, so it *can only* throw.
 #
-# Where an exception meets a function that is `noexcept`, or a C compiler's code without unwind tables, there is no
-# catching: `std::terminate` ends the process. Write `noexcept` on what ONNX Runtime calls, as section 3 does. Then this happens at once,
-# at the right place, and in your tests, and not years later in a customer's build.
+# An exception that reaches a function marked `noexcept`, or C code that was compiled without unwind tables, cannot be
+# caught: `std::terminate` ends the process. Mark the functions that ONNX Runtime calls as `noexcept`, as section 3 does. Then
+# the process ends at once, at the right place and in your tests, and not years later in a customer's build.
 
 # %%
 guarded = misbehaves.replace("ComputeV2(OrtKernelContext*)", "ComputeV2(OrtKernelContext*) noexcept")
@@ -715,8 +716,8 @@ assert done.returncode == -signal.SIGABRT and "wrong shape" in done.stderr
 # ### The fix
 #
 # Check first, and return a status; catch everything else before it leaves your function. Section 3's kernel checks, but it
-# catches only `std::exception`: with its `noexcept`, a `throw 42` ends the process. Its message names no shapes, and it loses the
-# code of what ONNX Runtime itself throws. This kernel has all three.
+# catches only `std::exception`: because it is `noexcept`, a `throw 42` ends the process. Its message does not contain the
+# shapes, and it loses the code of an error that ONNX Runtime itself throws. The next kernel fixes all three.
 
 # %%
 safe = r"""
@@ -765,15 +766,15 @@ with raises(InvalidArgument, "MyAdd: a is [2, 3] and b is [3]: they must be equa
 print(run(ready, np.ones(2, "f"), np.ones(2, "f")), "the session goes on")
 
 # %% [markdown]
-# A status from `CreateKernelV2` makes the session fail to load, with your sentence after "Exception during
-# initialization". Its code does not arrive: section 5's `mistyped` model was refused with `INVALID_ARGUMENT`, and Python saw
-# RuntimeException. ONNX Runtime does not destroy a kernel that it never got: what it held has to be freed before
+# A status from `CreateKernelV2` makes the session fail to load, with your message after "Exception during
+# initialization". The code of the status is lost: section 5's `mistyped` model was rejected with `INVALID_ARGUMENT`, and Python
+# saw RuntimeException. ONNX Runtime does not destroy a kernel that it never received: free what the kernel held before
 # you return the status (`std::unique_ptr` does).
 #
 # ## 8. Lifetimes
 #
 # `Ort::CustomOpDomain` keeps **pointers** to the ops, and a session keeps a pointer to the domain. Nothing is copied.
-# The op of many old texts has members of its own, such as its name or a provider, and is made like this:
+# The op in many old texts has data members, such as its name or a provider, and is created like this:
 
 # %%
 named = op.replace("  OrtStatus* Create", "  explicit MyAdd(const char* name) : name_(name) {}\n  OrtStatus* Create")
@@ -783,10 +784,10 @@ dies = dies.replace("= [] {", "= [&] {").replace("&op", "op.get()")
 print(dies[dies.index("  const auto op") :])
 
 # %% [markdown]
-# `RegisterCustomOps` returns, `op` is freed, and the session asks the dead object for its name. That is a **use after
+# `RegisterCustomOps` returns, `op` is freed, and the session asks the freed object for its name. That is a **use after
 # free**: undefined behaviour. It may seem to work for a year, because the memory still holds the old bytes. Do not
-# find out by trying. AddressSanitizer finds it each time: it marks freed memory, and compiled-in checks see a read
-# from it. A process has to be started for it, with the environment that `sanitizer_env` makes.
+# find out by trying. AddressSanitizer finds it each time: it marks freed memory, and checks in the compiled code detect a
+# read from it. It needs a new process, with the environment that `sanitizer_env` returns.
 
 # %%
 from oplab.toolchain.build import sanitizer_env
@@ -799,19 +800,19 @@ print(finding)
 assert "heap-use-after-free" in finding and "return name_;" in finding
 
 # %% [markdown]
-# The whole report has about a hundred lines: who read, who freed, who allocated. `sanitizer_finding` cuts it down to
-# the frame in your file, and `oplab check c12.my_add --sanitize` does the same for your exercises.
+# The whole report has about a hundred lines: which code read, which code freed, which code allocated. `sanitizer_finding`
+# reduces it to the frame in your file, and `oplab check c12.my_add --sanitize` does the same for your exercises.
 #
-# It does not see everything. ONNX Runtime itself is not compiled with the sanitizer, so a **domain** that dies too
-# early is read by code that is not watched: you get a crash without a name, or none at all. The rule covers both:
-# *the op and the domain outlive every session.* `static` inside of `RegisterCustomOps` does it in a library, because
-# the session keeps the library loaded (the green bar in the picture). In a program (section 12) they have to be
-# declared before the session.
+# AddressSanitizer does not find everything. ONNX Runtime itself is not compiled with it, so a **domain** that is destroyed too
+# early is read by code without checks: you get a crash without an explanation, or no crash at all. One rule covers both cases:
+# *the op and the domain outlive every session.* In a library, `static` inside `RegisterCustomOps` ensures this, because
+# the session keeps the library loaded (the green bar in the picture). In a program (section 12), declare them before the
+# session.
 #
 # ## 9. The lite API
 #
-# The same operator in half of the lines. `onnxruntime_lite_custom_op.h` reads from the parameters of a function what
-# the inputs and outputs are: `const Tensor<T>&` is an input, `Tensor<T>&` an output.
+# The lite API needs half the lines for the same operator. `onnxruntime_lite_custom_op.h` derives the inputs and outputs from
+# the parameters of a function: `const Tensor<T>&` is an input, `Tensor<T>&` an output.
 
 # %%
 lite = r"""
@@ -842,23 +843,23 @@ with raises(InvalidArgument, "MyAdd: a and b must have the same shape."):
 print("by hand and lite: the same bits")
 
 # %% [markdown]
-# With attributes you write a struct in place of the function: a constructor `(const OrtApi*, const OrtKernelInfo*)`,
-# and `Compute` with these parameters. `Lite` in section 7 is one.
+# For attributes, write a struct instead of the function, with a constructor `(const OrtApi*, const OrtKernelInfo*)`
+# and a `Compute` with these parameters. `Lite` in section 7 is an example.
 #
 # | | by hand | lite |
 # |---|---|---|
 # | inputs, outputs, types | methods of the op | the parameters of the function |
 # | attributes | in CreateKernelV2 | in the struct's constructor, which can only throw |
 # | a status from Compute | `CustomOpBase<…, true>`, ComputeV2 | return `Ort::Status` |
-# | a status from the creation | CreateKernelV2 | no way |
-# | optional inputs | you ask for count and null | a trap: chapter 13 |
+# | a status at creation | CreateKernelV2 | not possible |
+# | optional inputs | you check for count and null | a trap: chapter 13 |
 #
-# The course's own kernels (`csrc/ort_ops`) use neither: `Op` in `oplab_kernel.h` has the lite API's parameters and no
-# exception that leaves. It is a class on top of `OrtCustomOp`; chapter 13 shows the rest of it.
+# The course's own kernels (`csrc/ort_ops`) use neither: `Op` in `oplab_kernel.h` takes the same parameters as the lite API, and
+# no exception leaves it. It is a class on top of `OrtCustomOp`; chapter 13 shows the rest of it.
 #
 # ## 10. The kernel of older texts
 #
-# Texts of 2021 to 2023 write kernels with `Ort::CustomOpApi`. This is the middle of such a kernel.
+# Texts from 2021 to 2023 write kernels with `Ort::CustomOpApi`. This is the middle of such a kernel.
 
 # %%
 from oplab.archaeology import HERE
@@ -873,17 +874,17 @@ else:
     raise AssertionError("it compiles")
 
 # %% [markdown]
-# `CustomOpApi` was removed in ONNX Runtime 1.16. g++ says "expected ')' before 'ort'" here: it does not know the
-# type. Chapter 09 lists every name that is gone. The port, line by line:
+# `CustomOpApi` was removed in ONNX Runtime 1.16. g++ reports "expected ')' before 'ort'" here: it does not know the
+# type. Chapter 09 lists every name that was removed. The port, line by line:
 #
 # | then | now |
 # |---|---|
-# | the op hands `CustomOpApi` to the kernel, which keeps it | nothing to keep: `InitApi` stored the table |
+# | the op passes `CustomOpApi` to the kernel, which keeps it | nothing to keep: `InitApi` stored the table |
 # | `ort_.KernelInfoGetAttribute<float>(info, "attr1")` | `api.KernelInfoGetAttribute_float(info, "attr1", &attr1)`, a status |
 # | `void* CreateKernel`, `void Compute` | `CreateKernelV2`, `ComputeV2`, with a status (section 7) |
 # | `ort_.KernelContext_GetInput(context, 0)` | `Ort::KernelContext{context}.GetInput(0)` |
 # | `OrtTensorDimensions shape(ort_, x)` | `x.GetTensorTypeAndShapeInfo().GetShape()` |
-# | `ort_.GetTensorShapeElementCount(info)`, then Release | `info.GetElementCount()`; it frees itself |
+# | `ort_.GetTensorShapeElementCount(info)`, then Release | `info.GetElementCount()`; `info` frees itself |
 # | `ort_.KernelContext_GetOutput(context, 0, shape.data(), shape.size())` | `context.GetOutput(0, shape)` |
 # | `ort_.GetTensorData<float>(x)`, `GetTensorMutableData` | `x.GetTensorData<float>()`, `y.GetTensorMutableData<float>()` |
 # | `provider_`, kept by the op | `"CPUExecutionProvider"`, or no method at all |
@@ -916,16 +917,16 @@ set_target_properties(my_kernels PROPERTIES PREFIX "" SUFFIX ".so" CXX_VISIBILIT
 """)
 
 # %% [markdown]
-# - `find_path` looks for the headers; `-DORT_INCLUDE_DIR=…` names them. No `find_package`, no
-#   `target_link_libraries`: nothing of ONNX Runtime is linked.
+# - `find_path` looks for the headers; you can set their folder with `-DORT_INCLUDE_DIR=…`. There is no `find_package` and no
+#   `target_link_libraries`: the library does not link against ONNX Runtime.
 # - `ORT_API_MANUAL_INIT` stops the headers from calling `OrtGetApiBase()` by themselves, a function that is not in
 #   your library. You call `Ort::InitApi` in `RegisterCustomOps` instead.
 # - `SYSTEM` keeps warnings of the headers out of your log.
-# - `hidden` keeps your classes to yourself. Without it two libraries share, on Linux, the static variables of inline functions and
-#   templates that have one name, and such a library is never unloaded. (In one program, section 12, two `struct Kernel` are
-#   one: put them into an anonymous namespace.)
+# - `hidden` keeps your classes private to the library. Without it, two libraries on Linux share the static variables of inline
+#   functions and templates that have the same name, and such a library is never unloaded. (In one program, section 12, two structs
+#   with the name `Kernel` become one: put each into an anonymous namespace.)
 #
-# That last line hides the entry point too. So the function needs a word that brings it back:
+# That last setting hides the entry point too. So the function needs an attribute that makes it visible again:
 
 # %%
 visible = (
@@ -936,7 +937,7 @@ visible = (
 (project / "my_add.cpp").write_text(visible)
 
 # %% [markdown]
-# CMake twice: once to configure, once to build. Where there is no CMake, the next cell calls the compiler with the
+# Call CMake twice: once to configure, once to build. If CMake is not installed, the next cell calls the compiler with the
 # same flags.
 
 # %%
@@ -965,7 +966,7 @@ a, b = rng.integers(-999, 999, (2, 1000)).astype(np.float32)  # exact, whatever 
 print("the same bits:", np.array_equal(run(load(my_add, made), a, b), run(ready, a, b)))
 
 # %% [markdown]
-# `csrc/ort_ops/CMakeLists.txt` is the course's own, and you can now read every line of it. Three things go further:
+# `csrc/ort_ops/CMakeLists.txt` is the course's own build, and you can now read every line of it. It does more than yours:
 
 # %%
 course = (paths.root() / "csrc" / "ort_ops" / "CMakeLists.txt").read_text()
@@ -982,7 +983,7 @@ for words, why in {
 # %% [markdown]
 # ## 12. From a C++ program
 #
-# The end of the road: no Python at all. The note that this chapter follows shows three lines of it:
+# The last step uses no Python at all. The note that this chapter follows shows three lines of it:
 #
 # ```cpp
 # Ort::CustomOpDomain custom_op_domain("custom");
@@ -991,7 +992,7 @@ for words, why in {
 # ```
 #
 # That is registration **in process**: the kernels are compiled into the program. The other way is the one that Python
-# takes, `RegisterCustomOpsLibrary`. `csrc/host` is a small program that can do both. Without its care for the user it
+# uses, `RegisterCustomOpsLibrary`. `csrc/host` is a small program that can do both. Reduced to its calls of ONNX Runtime, it
 # is this:
 #
 # ```cpp
@@ -1007,7 +1008,7 @@ for words, why in {
 # const float* y = outputs[0].GetTensorData<float>();
 # ```
 #
-# In the real program these calls stand here:
+# In the real program, these calls are in the following files:
 
 # %%
 host = paths.root() / "csrc" / "host"
@@ -1018,9 +1019,9 @@ for call in calls:
     print(f"{call:27} {', '.join(files)}")
 
 # %% [markdown]
-# Unlike a library of kernels, a program **links** ONNX Runtime. The Python wheel has the library and no headers; the
-# link and the name under which the program finds it are the last ten lines of `csrc/host/CMakeLists.txt`. The set-up
-# has compiled it to `build/lib/oplab_host`. First a look at a model with the course's `oplab::MyAdd`:
+# Unlike a library of kernels, a program **links** against ONNX Runtime. The Python wheel has the library and no headers. The last ten
+# lines of `csrc/host/CMakeLists.txt` set the link and the name under which the program finds the library. The setup has compiled
+# the program to `build/lib/oplab_host`. First list the inputs and outputs of a model with the course's `oplab::MyAdd`:
 
 
 # %%
@@ -1037,7 +1038,7 @@ print(said)
 assert code == 0, failed
 
 # %% [markdown]
-# Without kernels it fails as Python did, and says what to do.
+# Without kernels it fails as Python did, and the message tells you what to do.
 
 # %%
 code, said, failed = call_host("course.onnx", "--list")
@@ -1045,8 +1046,8 @@ assert code == 1 and "is not a registered function/op" in failed
 print("exit code", code, "·", failed.splitlines()[-1])
 
 # %% [markdown]
-# Now both ways of registering, beside Python. The values are such that a sloppy rounding shows: coefficients that a
-# float cannot hold exactly, inputs from 1e-30 to 1e30. "Equal" means every bit.
+# Now compare both ways of registering with Python. The values are chosen so that imprecise rounding shows: coefficients that a
+# float cannot represent exactly, and inputs from 1e-30 to 1e30. "Equal" means that every bit is equal.
 
 # %%
 a, b = (10.0 ** rng.uniform(-30, 30, (2, 257, 33)) * rng.choice([-1, 1], (2, 257, 33))).astype(np.float32)
@@ -1063,7 +1064,7 @@ for title, way in ways.items():
     assert y.tobytes() == expected.tobytes()
 
 # %% [markdown]
-# And with **your** library, the one from section 11 that CMake made:
+# And with **your** library, the one that CMake built in section 11:
 
 # %%
 code, said, failed = call_host("my_add.onnx", "--library", made, *inputs, "--outputs", "mine")
@@ -1072,7 +1073,7 @@ mine = np.load(lab.build / "mine" / "y.npy")
 print(said, "equal:", mine.tobytes() == run(load(my_add, made), a, b).tobytes())
 
 # %% [markdown]
-# A wrong shape arrives in the program as a sentence and exit code 1, because the kernel answers with a status:
+# For a wrong shape, the program prints a message and returns exit code 1, because the kernel returns a status:
 
 # %%
 np.save(lab.build / "short.npy", b[:5])
@@ -1084,19 +1085,19 @@ print("exit code", code, "·", failed[failed.index("MyAdd: a is") :])
 #
 # - **One thread.** These kernels use one core. `ParallelFor` is in chapter 13, and so are optional inputs, several
 #   dtypes, several outputs and CUDA.
-# - **An exception on another thread is worse.** Nothing says what happens when one leaves a piece of `ParallelFor`. With ONNX
-#   Runtime 1.31.1 we saw a status, a crash, and a run that did not return, depending on the thread.
-# - **Headers may be older than the runtime, never newer.** `GetApi` then returns null, and a call through it would be a
-#   segmentation fault. The entry point above asks, and answers with a sentence.
-# - **A library belongs to one platform**: its processor, its C++ runtime. The model does not. Ship both, and name
+# - **An exception on another thread is worse.** It is not specified what happens when an exception leaves a piece of
+#   `ParallelFor`. With ONNX Runtime 1.31.1 we saw a status, a crash, and a run that did not return, depending on the thread.
+# - **Headers may be older than the runtime, never newer.** If they are newer, `GetApi` returns null, and a call through it would
+#   be a segmentation fault. The entry point above checks for null and returns an error message.
+# - **A library belongs to one platform**: its processor, its C++ runtime. The model does not. Ship both, and state
 #   their versions.
-# - ONNX's checker never looks at your operator. The kernel is the only one who can refuse a wrong model.
+# - ONNX's checker never looks at your operator. Only the kernel can reject a wrong model.
 #
 # ## 14. Exercises
 #
-# Your files are `exercises/csrc/c12_my_add.cpp`, `c12_errors.cpp` and `c12_port_foo.cpp`. Each becomes a library of
-# its own, with the domain `c12`. From saving to the verdict it takes two or three seconds; `make watch` does it at
-# each save.
+# Your files are `exercises/csrc/c12_my_add.cpp`, `c12_errors.cpp` and `c12_port_foo.cpp`. Each is compiled to its own
+# library, with the domain `c12`. The result appears two or three seconds after you save the file; `make watch` runs the check
+# at each save.
 #
 # **`my_add`** — the whole library: kernel, attributes with defaults, op and entry point. By hand or lite.
 
@@ -1104,13 +1105,13 @@ print("exit code", code, "·", failed[failed.index("MyAdd: a is") :])
 lab.check("my_add")
 
 # %% [markdown]
-# **`errors`** — every wrong shape and attribute becomes a status with a sentence.
+# **`errors`** — for every wrong shape and attribute, return a status with a message.
 
 # %%
 lab.check("errors")
 
 # %% [markdown]
-# **`port_foo`** — a kernel of 2022 on the API of today, for version 2 of its domain.
+# **`port_foo`** — port a kernel from 2022 to the current API, for version 2 of its domain.
 
 # %%
 lab.check("port_foo")
@@ -1119,6 +1120,6 @@ lab.check("port_foo")
 # ## What to read next
 #
 # - Chapter 13: real kernels. `csrc/ort_ops/grid.cpp` is one.
-# - `csrc/ort_ops/oplab_kernel.h` and `docs/operators.md`: how the course's kernels keep the promises of section 7.
-# - `onnxruntime_c_api.h`, the struct `OrtCustomOp`: the table of functions behind everything here.
-# - `csrc/host`: the program of section 12, with all its care for the user.
+# - `csrc/ort_ops/oplab_kernel.h` and `docs/operators.md`: how the course's kernels follow the rules of section 7.
+# - `onnxruntime_c_api.h`, the struct `OrtCustomOp`: the table of functions on which everything in this chapter is built.
+# - `csrc/host`: the complete program of section 12.

@@ -1,15 +1,15 @@
 // c12.errors: AddBias(x [rows, columns], bias [columns]; scale = 1.0) -> y [rows, columns] = x + scale*bias
 //
-// Everything else is refused with a status of the code ORT_INVALID_ARGUMENT. Its sentence begins with "AddBias: " and names
-// - x or bias, with its whole shape such as [2, 3, 4], where the rank is not 2 or not 1;
-// - both shapes, where the lengths do not fit;
-// - scale, when the session is made: if it is not a float attribute, or if it is not a finite number above 0. In the second case
-//   the sentence contains the value.
-// From Create the code does not reach the caller: ONNX Runtime reports RUNTIME_EXCEPTION in its place.
+// Reject everything else with a status with the code ORT_INVALID_ARGUMENT. Its message begins with "AddBias: " and names
+// - x or bias, with its whole shape such as [2, 3, 4], if its rank is not 2 (x) or not 1 (bias);
+// - both shapes, if the lengths do not match;
+// - scale, when the session is created: if it is not a float attribute, or if it is not a finite number above 0. In the second
+//   case the message contains the value.
+// The code of a status from Create does not reach the caller: ONNX Runtime reports RUNTIME_EXCEPTION instead.
 // An exception must not leave Create or ComputeV2, which are called through a C interface.
 //
-// ONNX Runtime makes many kernels of one operator, and calls each of them from several threads at once: attributes belong to the
-// kernel, what a run computes belongs to the run. Free what you allocate, and only read the inputs.
+// ONNX Runtime creates many kernels of one operator, and calls each of them from several threads at once: store the attributes
+// in the kernel, and nothing that a run computes. Free what you allocate, and only read the inputs.
 #include <onnxruntime_cxx_api.h>
 
 #include <cmath>
@@ -23,13 +23,13 @@
 namespace {
 
 struct Kernel {
-  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept;  // a null pointer: all went well
+  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept;  // a null pointer means success
   float scale = 1.0f;
 };
 
 OrtStatus* Create(const OrtKernelInfo* info, Kernel& kernel) noexcept;  // sets kernel.scale
 
-// ANSWER c12.errors: write Create and ComputeV2, so that each wrong model and input becomes a status
+// ANSWER c12.errors: write Create and ComputeV2, so that they return a status for each wrong model and input
 template <typename... Words>
 OrtStatus* invalid(const Words&... words) {
   std::ostringstream text;
@@ -96,7 +96,7 @@ OrtStatus* Kernel::ComputeV2(OrtKernelContext* raw) noexcept {
 }
 // END
 
-struct AddBias : Ort::CustomOpBase<AddBias, Kernel, true> {  // true: with status, so Create…V2 and ComputeV2
+struct AddBias : Ort::CustomOpBase<AddBias, Kernel, true> {  // true: with a status, so CreateKernelV2 and ComputeV2
   OrtStatus* CreateKernelV2(const OrtApi& api, const OrtKernelInfo* info, void** made) const noexcept {
     std::unique_ptr<Kernel> kernel{new (std::nothrow) Kernel};
     if (!kernel) return api.CreateStatus(ORT_FAIL, "AddBias: no memory for a kernel");

@@ -4,14 +4,14 @@
 //
 // a, b and y are float and have the same shape: any number of dimensions, also none, and sizes of 0. alpha and beta are
 // float attributes, and a model may leave out either one or both. Use CustomOpBase or the lite API, as you like. A constructor
-// of the lite API can only throw: ONNX Runtime 1.31 then refuses the session, but nothing promises that it does.
+// of the lite API can only throw: ONNX Runtime 1.31 then does not create the session, but this is not guaranteed.
 //
-// An attribute of another type is refused when the session is made, with a sentence that names it. (ONNX Runtime then
-// reports RUNTIME_EXCEPTION, whatever the code of your status is.) Shapes that differ are a status of the code
-// ORT_INVALID_ARGUMENT, not an exception, with a sentence that names both, such as [2, 3] and [3].
+// Reject an attribute of another type when the session is created, with a message that names it. (ONNX Runtime then
+// reports RUNTIME_EXCEPTION, whatever the code of your status is.) For shapes that differ, return a status with the code
+// ORT_INVALID_ARGUMENT, do not throw. Its message names both shapes, such as [2, 3] and [3].
 //
-// ONNX Runtime makes many kernels of one operator, and calls each of them from several threads at once: attributes belong to the
-// kernel, what a run computes belongs to the run. Free what you allocate, and only read the inputs.
+// ONNX Runtime creates many kernels of one operator, and calls each of them from several threads at once: store the attributes
+// in the kernel, and nothing that a run computes. Free what you allocate, and only read the inputs.
 // Not allowed, because the answer is in it: csrc/ort_ops/my_add.cpp.
 #include <onnxruntime_lite_custom_op.h>  // the lite API, and with it onnxruntime_cxx_api.h
 
