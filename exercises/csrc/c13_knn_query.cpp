@@ -3,20 +3,20 @@
 //
 // The nsample nearest points of xyz for each point of new_xyz, nearest first, ties to the lower index. idx counts from the first
 // point of xyz, over all batches; dist is the Euclidean distance. Compare the squared distances: those of the grader are exact in
-// float and in double. offset[i] is the number of points in the batches 0 to i; a point has neighbours in its own batch only. Where
-// a batch has fewer than nsample points, idx is -1 and dist is 0. Without new_xyz and new_offset the points look for neighbours
-// among themselves.
+// float and in double. offset[i] is the number of points in the batches 0 to i; a point has neighbours only in its own batch. If a
+// batch has fewer than nsample points, the remaining entries are -1 in idx and 0 in dist. Without new_xyz and new_offset, xyz
+// and offset are used in their place.
 //
-// A status with a sentence for the caller refuses
+// Refuse the following with a status whose message is a sentence for the caller:
 // - one of new_xyz and new_offset without the other;
 // - an xyz whose shape is not [n, 3], a new_xyz whose shape is not [m, 3], offsets that do not have one dimension;
-// - offsets that fall (also below 0), that do not end at the number of points, or that have another length than each other;
+// - offsets that decrease or are below 0, that do not end at the number of points, or that differ in length from each other;
 // - points that are NaN or infinite: name the input, and the index of the point in it.
-// nsample has no default and is at least 1; the constructor refuses the rest. oplab::refuse makes the status, with the code
-// ORT_INVALID_ARGUMENT. The grader does not look at the code or at the words.
+// nsample has no default and is at least 1; the constructor refuses other values. oplab::refuse creates the status, with the code
+// ORT_INVALID_ARGUMENT. The grader does not check the code or the words.
 //
-// ONNX Runtime makes many kernels of one operator, and calls each of them from several threads at once: attributes belong to the
-// kernel, what a run computes belongs to the run. Free what you allocate, and only read the inputs.
+// ONNX Runtime creates many kernels of one operator, and calls each of them from several threads at once: attributes belong to
+// the kernel, the values that a run computes belong to the run. Free what you allocate, and only read the inputs.
 // Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/ort_ops/knn_query.cpp.
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@ using oplab::Tensor;
 using Points = Tensor<float>;
 using Offsets = Tensor<int64_t>;
 
-// TODO c13.knn_query: the kernel KNNQuery, a struct for oplab::Op, as the lines above describe it
+// TODO c13.knn_query: the kernel KNNQuery, a struct for oplab::Op, as described above
 #error "c13.knn_query is not written yet"
 
 }  // namespace

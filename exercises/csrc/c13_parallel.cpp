@@ -1,11 +1,11 @@
 // c13.parallel: lab::Blur(x float[h, w]) -> y float[h, w], total double[1]
 //
-// y[r] = (x[r - 1] + 2 x[r] + x[r + 1]) / 4, where row 0 stands for the row above it and row h - 1 for the row below it.
+// y[r] = (x[r - 1] + 2 x[r] + x[r + 1]) / 4, where row 0 is also the row above itself, and row h - 1 the row below itself.
 // total is the sum of y: each row in double from left to right, then the rows from top to bottom, so that every number of
-// threads gives the same bits. The rows are computed through ParallelFor.
+// threads gives the same bits. Compute the rows with ParallelFor.
 //
-// ONNX Runtime makes many kernels of one operator, and calls each of them from several threads at once: attributes belong to the
-// kernel, what a run computes belongs to the run. Free what you allocate, and only read the inputs.
+// ONNX Runtime creates many kernels of one operator, and calls each of them from several threads at once: attributes belong to
+// the kernel, the values that a run computes belong to the run. Free what you allocate, and only read the inputs.
 #include <algorithm>
 #include <vector>
 

@@ -17,17 +17,17 @@
 #
 # - write a kernel with inputs and outputs of several dtypes, with optional inputs that may be absent in every way that ONNX
 #   allows, and with any number of inputs;
-# - spread its rows over ONNX Runtime's threads and prove that every number of threads gives the same bits;
-# - tell ONNX Runtime the shapes of your outputs before anything runs, with the names of their dimensions.
+# - distribute its rows over ONNX Runtime's threads, and prove that the result has the same bits for every number of threads;
+# - tell ONNX Runtime the shapes of your outputs before the model runs, including the names of their dimensions.
 #
-# Chapter 12 ended with kernels of two inputs: one dtype, always given, one thread. The operators that brought you here are not
-# like that. This is the one from the point-cloud networks of chapter 08:
+# Chapter 12 ended with kernels that have two required inputs of one dtype, and run on one thread. The operators that you need in
+# practice are more complex. This one is from the point-cloud networks of chapter 08:
 #
 # ```
 # KNNQuery(xyz float[n,3], offset int64[b], new_xyz?, new_offset?; nsample) -> idx int32[m,nsample], dist float[m,nsample]
 # ```
 #
-# Two dtypes going in, two coming out, two inputs that need not be there. Section 9 runs it, from PyTorch to its kernel.
+# It has inputs of two dtypes, outputs of two dtypes, and two optional inputs. Section 9 runs it, from PyTorch to its kernel.
 
 # %%
 import os
@@ -56,10 +56,11 @@ quiet_exports()
 # %% [markdown]
 # ### What each section uses
 #
-# The C++ of this chapter is in Python strings, with `noexcept` and `try` around each function that ONNX Runtime calls;
-# `compiled` makes a library of it. What chapter 12 explained is written once, here: the entry point, the domain `lesson`, and
-# `CreateKernelV2`. A kernel of this chapter is a `compute` that may throw. A user's mistake is an `Ort::Exception` with the code
-# `ORT_INVALID_ARGUMENT`; ONNX Runtime's own exceptions keep their code, and all others become `ORT_RUNTIME_EXCEPTION`.
+# The C++ code of this chapter is in Python strings, with `noexcept` and `try` around each function that ONNX Runtime calls;
+# `compiled` builds a library from it. The parts that chapter 12 explained are written once, here: the entry point, the domain
+# `lesson`, and `CreateKernelV2`. A kernel of this chapter is a `compute` function that may throw. For a user's mistake it throws
+# an `Ort::Exception` with the code `ORT_INVALID_ARGUMENT`; ONNX Runtime's own exceptions keep their code, and all other
+# exceptions become `ORT_RUNTIME_EXCEPTION`.
 
 # %%
 HEAD = r"""
@@ -132,8 +133,8 @@ def compiled(name, *parts, operators):
 
 
 # %% [markdown]
-# Models are made by hand with `onnx.helper`, one node each, so no exporter takes part before section 9. `""` among the inputs
-# is ONNX's way to write "not given".
+# Models are built by hand with `onnx.helper`, one node each, so no exporter is involved until section 9. In a node's list of
+# inputs, ONNX uses `""` for "not given".
 
 
 # %%
@@ -161,14 +162,14 @@ def run(library, model, feeds):
 # %% [markdown]
 # ## 1. The failure
 #
-# The running example is small. `Pick(x, at, scale?)` reads the elements of `x` at the places `at`, and multiplies them. A
-# place outside `x` gives 0, and a second output counts how often that happened.
+# The running example is small. `Pick(x, at, scale?)` reads the elements of `x` at the indices `at`, and multiplies them by
+# `scale`. An index outside `x` gives 0, and a second output counts these indices.
 #
 # | | x | at | scale? | y | outside |
 # |---|---|---|---|---|---|
 # | dtype | float | int64 | float[1] | float | int32[1] |
 #
-# First without `scale`. The kernel is nothing new.
+# The first version has no `scale`. There is nothing new in its kernel.
 
 # %%
 KERNEL = r"""
@@ -195,8 +196,8 @@ struct PickKernel {
 """
 
 # %% [markdown]
-# The operator says how many inputs there are and which dtype they have. This one answers as the classic example does, the same
-# for every index.
+# The operator declares the number of its inputs and their dtypes. This one returns the same dtype for every index, as the classic
+# example does.
 
 # %%
 OPERATOR = r"""
@@ -217,12 +218,12 @@ with raises(InvalidGraph, "Type 'tensor(int64)' of input parameter (at) of opera
     session(model_of("Pick", ["x", "at"], ["y", "outside"], dtypes), libraries=[one_type])
 
 # %% [markdown]
-# The kernel read int64 all the time; ONNX Runtime asks the operator, not the kernel, and refuses the model before anything
-# runs. (Had it not, `places` would point to floats.)
+# The kernel reads int64, but ONNX Runtime asks the operator, not the kernel, and refuses the model before anything runs. (Had it
+# not, `places` would point to floats.)
 #
 # ## 2. Several dtypes: ask by index
 #
-# `GetInputType` and `GetOutputType` are called once for each index. Answer with it.
+# ONNX Runtime calls `GetInputType` and `GetOutputType` once for each index. Return the dtype of that index.
 
 # %%
 BY_INDEX = r"""
@@ -243,8 +244,8 @@ for places in ([[2, 0], [7, 1]], 1):
     print(run(two_inputs, any_shape, feeds | {"at": np.array(places)})[0].tolist())
 
 # %% [markdown]
-# That is one list of dtypes. A kernel for double too is a **second operator object with the same name**, usually from a template.
-# ONNX Runtime takes the one that fits. Here is the smallest: it copies its input.
+# This operator accepts one list of dtypes. To support double as well, register a **second operator object with the same name**,
+# usually from a template. ONNX Runtime selects the operator that fits. Here is the smallest example: it copies its input.
 
 # %%
 COPY = r"""
@@ -280,8 +281,8 @@ with raises(InvalidGraph, "Type 'tensor(float16)' of input parameter (x)"):
 # %% [markdown]
 # ## 3. Optional inputs
 #
-# Now `scale`, input 2, which a model may leave out. In ONNX there are two ways: a shorter list of inputs, or the empty name.
-# Without a word from you every input is required, and ONNX Runtime refuses both.
+# Now add `scale`, input 2, which a model may leave out. ONNX has two ways to do this: a shorter list of inputs, or the empty
+# name. By default every input is required, and ONNX Runtime refuses both.
 
 # %%
 REQUIRED = "return *context.GetInput(2).GetTensorData<float>();"
@@ -300,7 +301,7 @@ with raises(InvalidGraph, "input 2 is marked single but has an empty string in t
     session(pick('named ""'), libraries=[required])
 
 # %% [markdown]
-# `GetInputCharacteristic` says which inputs are optional, by index. Both models load now.
+# `GetInputCharacteristic` declares which inputs are optional, by index. Now both models load.
 
 # %%
 OPTIONAL = r"""
@@ -314,8 +315,8 @@ for way in ways:
 print("all three load")
 
 # %% [markdown]
-# Old texts stop here. The kernel still reads input 2, and what it gets is null. The next cell runs each model **in a process of
-# its own**, because two of them do not come back.
+# Older tutorials stop here. The kernel still reads input 2, and gets null. The next cells run each model **in its own process**,
+# because two of the runs do not return.
 
 # %%
 APART = """
@@ -342,12 +343,12 @@ for way in ways:
 assert apart(naive, pick("left out")) == apart(naive, pick('named ""')) == "ended by signal 11"
 
 # %% [markdown]
-# Signal 11 is a segmentation fault. `GetInput` gave a null value, and `GetTensorData` followed it.
+# Signal 11 is a segmentation fault. `GetInput` returned a null value, and `GetTensorData` dereferenced it.
 #
 # ### What a kernel can ask
 #
-# Two questions come to mind: how many inputs are there, and is this one null? `Ask` has two required and two optional inputs and
-# reports both answers.
+# A kernel can ask two questions: how many inputs are there, and is this input null? `Ask` has two required and two optional
+# inputs, and reports both answers.
 
 # %%
 ASK = r"""
@@ -382,8 +383,8 @@ for wiring in wirings:
     print(f"{wiring!s:22} GetInputCount() {seen[tuple(wiring)][0]}   GetInput(2), (3): {seen[tuple(wiring)][1:]}")
 
 # %% [markdown]
-# The count says how long the list is, and the empty name counts. So "`index < GetInputCount()`" means "the list reaches this
-# far", and not "this input is given". Red: where the count alone is wrong. Each is a crash.
+# The count is the length of the list, including empty names. So `index < GetInputCount()` means "the list has an entry at this
+# index", and not "this input is given". The cells in red show where the count alone is wrong. Each of them is a crash.
 
 
 # %%
@@ -414,9 +415,9 @@ table(rows, heads, [2.3, 1.1, 1.5, 1.1, 1.5], bad)
 # %% [markdown]
 # ### The fix
 #
-# Ask whether the value is null. With ONNX Runtime 1.31 `GetInput` gives null beyond the end of the list too, so this one
-# question covers both ways. The header promises null for an optional input that is left out; it says nothing of a place beyond the
-# end of the list. So the course's own kernels ask for the count as well: it costs nothing.
+# Check whether the value is null. With ONNX Runtime 1.31, `GetInput` also returns null beyond the end of the list, so this one
+# check covers both ways. The header promises null for an optional input that is left out; it does not mention an index beyond the
+# end of the list. So the course's own kernels check the count as well: it costs nothing.
 
 # %%
 ASKED = r"""
@@ -434,11 +435,11 @@ with raises(InvalidArgument, "Pick: scale must have one value."):
     run(fixed, pick("given"), feeds | {"scale": np.ones(0, np.float32)})
 
 # %% [markdown]
-# ### The lite API looks at the count alone
+# ### The lite API checks only the count
 #
-# In the lite API of chapter 12 an optional input is a `std::optional<const Tensor<T>*>`. It is shorter, and it has the red cells
-# of the table built in: with ONNX Runtime 1.31.1 and headers 1.21 an input named `""` ends the process. Even a *required* one
-# does, because the lite API declares every input optional and so takes the model.
+# In the lite API of chapter 12 an optional input is a `std::optional<const Tensor<T>*>`. This is shorter, but it is wrong exactly
+# where the table has red cells: with ONNX Runtime 1.31.1 and headers 1.21, an input named `""` ends the process. Even a
+# *required* input with this name does, because the lite API declares every input optional, so the model is accepted.
 
 # %%
 LITE = r"""
@@ -466,8 +467,9 @@ for wiring in (["a", "b", "c"], ["a"], ["a", "", "c"], ["", "b"]):
     assert ("signal 11" in ended) == ("" in wiring)
 
 # %% [markdown]
-# That is why the course has a header of its own, `csrc/ort_ops/oplab_kernel.h`. You may include it in your exercises. It takes the
-# same parameters as the lite API, and asks both questions. `quote` prints lines of it, and fails when they are no longer there.
+# That is why the course has its own header, `csrc/ort_ops/oplab_kernel.h`. You may include it in your exercises. It takes the
+# same parameters as the lite API, and asks both questions. `quote` prints lines of the header, and fails if they are no longer in
+# it.
 
 # %%
 header = (paths.root() / "csrc/ort_ops/oplab_kernel.h").read_text()
@@ -484,14 +486,15 @@ quote("if (index < inputs.GetInputCount() && inputs.GetInput(index)) tensor.empl
 # %% [markdown]
 # ## 4. Several outputs
 #
-# `Pick` has two already. But does every model want both? An output, too, can be left out or named `""`. Required is the default.
+# `Pick` already has two outputs, but not every model needs both. An output can also be left out or named `""`. By default it is
+# required.
 
 # %%
 with raises(InvalidGraph, "has output size 1 not in range [min=2, max=2]"):
     session(model_of("Pick", ["x", "at"], ["y"], dtypes), libraries=[fixed])
 
 # %% [markdown]
-# Declared optional, it may be absent, and then `GetOutput` gives null. Ask before you write.
+# If an output is declared optional, it may be absent, and then `GetOutput` returns null. Check before you write.
 
 # %%
 OPTIONAL_OUTPUT = r"""
@@ -512,8 +515,8 @@ for wanted in (["y", "outside"], ["y"], ["y", ""]):
 # %% [markdown]
 # ## 5. Any number of inputs
 #
-# A *variadic* operator takes a list: `Concat`, `Sum`, `Max`. The last input is declared variadic, with the least number of inputs,
-# and whether they all have one dtype (`Homogeneity`).
+# A *variadic* operator takes a list of inputs: `Concat`, `Sum`, `Max`. Declare the last input variadic, together with the minimum
+# number of inputs and whether they all have one dtype (`Homogeneity`).
 
 # %%
 COUNT = r"""
@@ -544,8 +547,8 @@ with raises(InvalidGraph, "Type 'tensor(int64)' of input parameter (b)"):
     session(model_of("Count", ["a", "b"], ["y"], {"b": "int64"}), libraries=[count])
 
 # %% [markdown]
-# In the course's header that is one parameter, `const Tensors<T>&`, for one input or more. `oplab::VarSum` uses it (`var_sum.cpp`),
-# and here it runs beside ONNX's own `Sum`.
+# In the course's header this is one parameter, `const Tensors<T>&`, for one or more inputs. `oplab::VarSum` uses it
+# (`var_sum.cpp`); here it is compared with ONNX's own `Sum`.
 
 # %%
 terms = np.random.default_rng(13).normal(size=(5, 1000)).astype(np.float32)
@@ -560,12 +563,12 @@ print("VarSum equals Sum:", np.allclose(*sums, rtol=0, atol=1e-5))
 # %% [markdown]
 # ## 6. Rows on several threads
 #
-# ONNX Runtime has a pool of threads, and a kernel may use it: `ParallelFor(fn, total, batches, data)` calls `fn(data, index)` for
-# each index from 0 to total - 1, on any thread, in any order, and comes back when all are done. Do not start threads of your own:
-# they would fight with the pool for the same cores, and ignore `intra_op_num_threads`.
+# ONNX Runtime has a thread pool, and a kernel may use it: `ParallelFor(fn, total, batches, data)` calls `fn(data, index)` for
+# each index from 0 to total - 1, on any thread, in any order, and returns when all calls are done. Do not start your own threads:
+# they would compete with the pool for the same cores, and ignore `intra_op_num_threads`.
 #
 # The example compares each row of an image with the row above it, `y[r] = exp(-(x[r] - x[r-1])²)`; row 0 is compared with itself.
-# `total` is the sum of y, one double.
+# `total` is the sum of y, a single double.
 
 # %%
 ROWS = r"""
@@ -601,7 +604,8 @@ struct AlikeOp : Base<AlikeOp, AlikeKernel> {
 """
 
 # %% [markdown]
-# The first try at `one_row`. It looks right: "the row above, held inside the image", and each element is added to the total.
+# Here is a first attempt at `one_row`. It looks right: it clamps "the row above" to the image, and adds each element to the
+# total.
 
 # %%
 FIRST_TRY = r"""
@@ -633,18 +637,19 @@ print("row 0 as if the row above were the last:", np.allclose(y[0], np.exp(-((im
 # %% [markdown]
 # ### The index is a `size_t`
 #
-# `row - 1` of an unsigned 0 is not -1. It is the largest number that there is, and `min` makes the last row of it. Nothing crashes.
-# Only the first row is wrong, and only if somebody looks. Make the index signed first.
+# If `row` is an unsigned 0, `row - 1` is not -1. It is the largest `size_t`, and `min` turns it into the last row. Nothing
+# crashes. Only the first row is wrong, which is easy to miss. Make the index signed first.
 #
 # ### Two rows, one variable
 #
-# `*rows.total += …` reads, adds and writes. When two threads do it at once, one of the sums is lost: a *data race*. On several
-# threads the total may be wrong, or by luck right, which is worse: a test that passes proves nothing.
+# `*rows.total += …` reads, adds and writes. When two threads do this at the same time, one of the sums is lost: this is a *data
+# race*. On several threads the total may be wrong. It may also be right by chance, which is worse: a test that passes proves
+# nothing.
 #
-# So do not wait for luck. The result of a correct kernel **must not depend on the order** in which its rows are called. The
-# course has a scheduler that hands ParallelFor's pieces out in an order of its own, one after the other, on one thread: no race
-# can happen, and what still differs depends on the order. (It passes the library ONNX Runtime's table of functions with one
-# entry replaced.)
+# So do not rely on chance. The result of a correct kernel **must not depend on the order** in which its rows are called. The
+# course has a scheduler that runs ParallelFor's pieces in an order that it chooses, one after the other, on one thread: no race
+# can happen, so a result that still differs depends on the order. (The scheduler passes ONNX Runtime's function table to the
+# library with one entry replaced.)
 
 # %%
 from oplab.checks.schedules import ORDERS, ScheduledSession
@@ -664,13 +669,13 @@ print("are the totals the same?", len(set(found.values())) == 1)
 assert len(set(found.values())) > 1
 
 # %% [markdown]
-# The totals differ at the 16th digit, where doubles round; with values of many sizes they differ at the first. So the model gives
-# other bits in each run. Would a lock help? It takes the race away and leaves the order free, so the totals still differ. An atomic
-# is the same.
+# The totals differ at the 16th digit, where doubles round; with values of many magnitudes they differ at the first. So the model
+# gives different bits in each run. Would a lock help? A lock removes the race but does not fix the order, so the totals still
+# differ. The same is true of an atomic.
 #
-# ### The fix: a place for each row
+# ### The fix: a separate sum for each row
 #
-# Each row writes its own sum, and one thread adds the sums up, from top to bottom, when all rows are done.
+# Each row writes its own sum, and one thread adds up the sums, from top to bottom, when all rows are done.
 
 # %%
 FIXED_ROW = r"""
@@ -690,7 +695,8 @@ void one_row(void* data, size_t index) {
 fixed_rows = compiled("fixed_rows", HEAD, ROWS % FIXED_ROW, operators=["AlikeOp"])
 
 # %% [markdown]
-# The proof: the values against numpy, then the same bits in every order, and on one, two and four of ONNX Runtime's own threads.
+# To prove it, compare the values with NumPy. Then check for the same bits in every order, and on one, two and four of ONNX
+# Runtime's own threads.
 
 # %%
 serial = session(alike_model, threads=1, libraries=[fixed_rows]).run(None, {"x": tall})
@@ -704,9 +710,9 @@ for threads in (2, 4):
 # %% [markdown]
 # ### One buffer, two rows
 #
-# No order shows memory that rows **share** while they work: when rows run one after the other, each finds the value that it wrote
-# itself. So the grader also compiles `parallel` with ThreadSanitizer's instrumentation, which reports each memory access. It then
-# lets two threads take turns at the rows and compares the addresses. Here `gap` is static, so all rows share it:
+# No order reveals memory that rows **share** while they run: when rows run one after the other, each row reads the value that it
+# wrote itself. So the grader also compiles `parallel` with ThreadSanitizer's instrumentation, which reports each memory access.
+# It then lets two threads take turns running the rows, and compares the addresses. Here `gap` is static, so all rows share it:
 
 # %%
 from oplab.checks.schedules import SHARES, WatchedSession
@@ -731,10 +737,10 @@ for name, row in {"static_gap": static_gap, "first_try": FIRST_TRY, "fixed_rows"
 # %% [markdown]
 # Every order gives the same total for `static_gap`; only the addresses reveal the race. A local variable fixes it.
 #
-# And what the threads bring. Each point is the fastest of 25 interleaved runs, relative to one thread. Beyond the number of cores
-# there is nothing to gain. The curve is a measurement of the machine that made this notebook, and other programs on it bend the
-# curve. The title says how many programs wanted a core when it began: where that is more than there are cores, the curve shows
-# them and not the kernel. Run the cell on a quiet machine.
+# How much faster is the kernel with more threads? Each point is the fastest of 25 interleaved runs, relative to one thread.
+# Beyond the number of cores there is nothing to gain. The curve was measured on the machine that executed this notebook, and
+# other programs on that machine distort it. The title reports how many programs needed a core when the measurement began: if this
+# is more than the number of cores, the curve shows those programs and not the kernel. Run the cell on an idle machine.
 
 # %%
 large = np.random.default_rng(8).normal(size=(4096, 1024)).astype(np.float32)
@@ -764,9 +770,9 @@ axes.spines[["top", "right"]].set_visible(False)
 # %% [markdown]
 # ### Pieces
 #
-# A row of 8 values is less work than handing it over. The course's `parallel_for(context, size, piece, work)` calls
-# `work(begin, end)` for many rows at once. The length of a piece is **yours and fixed**: cut by the number of threads, sums of
-# pieces would depend on it. Its index is signed from the first line on.
+# Computing a row of 8 values is less work than passing it to a thread. The course's `parallel_for(context, size, piece, work)`
+# calls `work(begin, end)` for many rows at once. **You choose the length of a piece, and it is fixed**: if it depended on the
+# number of threads, so would the sums of pieces. Its index is signed from the first line on.
 
 # %%
 quote(
@@ -775,14 +781,15 @@ quote(
 )
 
 # %% [markdown]
-# An exception must not leave a piece: it may run on a thread where nobody catches it, and nothing says what happens then (chapter
-# 12, section 13). Note what went wrong in a place of the row's own, and refuse after ParallelFor. That holds for memory, too: a
-# `std::vector` may throw. (`oplab::parallel_for` catches, and throws again behind ParallelFor.)
+# An exception must not leave a piece: the piece may run on a thread that does not catch it, and the behaviour is then not
+# specified (chapter 12, section 13). Record the error in a variable that belongs to the row, and refuse after ParallelFor. This
+# also applies to memory: a `std::vector` may throw. (`oplab::parallel_for` catches the exception, and rethrows it after
+# ParallelFor.)
 #
 # ## 7. Shapes before anything runs
 #
-# A session knows the shapes of ONNX's own operators before it runs, also symbolic ones such as `["n", 3]`. Behind a custom
-# node it knows nothing, and everything behind that is unknown too.
+# A session knows the output shapes of ONNX's own operators before it runs, including symbolic ones such as `["n", 3]`. It does
+# not know the output shape of a custom node, and all shapes that depend on it are unknown too.
 
 
 # %%
@@ -797,7 +804,7 @@ def inferred(library, size, dtype="float32", behind="Identity", other=None):
 print("Copy without inference:", inferred(copy, [2, 3]), inferred(copy, ["n", 3]))
 
 # %% [markdown]
-# `[]` stands for "not known". An operator may have a static `InferOutputShape`. Chapter 12's API makes it one line.
+# `[]` means "not known". An operator may have a static `InferOutputShape`. With the API of chapter 12 it is one line.
 
 # %%
 INFER = r"""
@@ -816,36 +823,36 @@ print(
 )
 
 # %% [markdown]
-# Fixed sizes arrive. A named dimension is lost, without a word. A dimension with no name becomes the **size -1**, and an operator
-# that is right in every run is refused:
+# Fixed sizes are passed on. A named dimension is lost, and there is no warning. A dimension with no name becomes the **size -1**,
+# and an operator that is correct in every run is refused:
 
 # %%
 with raises(Fail, "Incompatible dimensions"):
     inferred(infers, [None, 3], behind="Add", other=[5, 3])
 
 # %% [markdown]
-# And the double kernel no longer loads, because `SetOutputShape` writes a type as well, float unless told otherwise, over the
-# one that ONNX Runtime had found. Here `y` becomes float, and `z` behind it does not fit:
+# The double kernel no longer loads either. `SetOutputShape` also sets a type, float by default, and overwrites the type that ONNX
+# Runtime had found. Here `y` becomes float, and `z` after it does not match:
 
 # %%
 with raises(Fail, "Type (tensor(double)) of output arg (z) of node () does not match expected type (tensor(float))"):
     inferred(infers, [2, 3], dtype="float64")
 
 # %% [markdown]
-# Why, one by one (ONNX Runtime 1.31.1, headers 1.21):
+# Here are the reasons (ONNX Runtime 1.31.1, headers 1.21):
 #
 # | what you see | because |
 # |---|---|
-# | names are lost | the helper writes -2 as the size of a symbolic dimension; the runtime refuses it, and nobody reads the status |
-# | size -1 | -1 without a name is taken as a size; only a name that no other dimension has leaves it unknown |
-# | float | the third argument of `SetOutputShape`; passing `T` does not help: of all kernels with one name the **first** is asked |
+# | names are lost | the helper writes -2 as the size of a symbolic dimension; the runtime refuses it, and the status is ignored |
+# | size -1 | -1 without a name is taken as a size; the dimension stays unknown only if it has a name that no other dimension has |
+# | float | the default of `SetOutputShape`'s third argument; passing `T` does not help: only the **first** kernel with a name is asked |
 # | a scalar looks unknown | both have no dimensions |
-# | an error is not reported | a status from here is ignored: `Compute` has to check anyway |
-# | a crash before ONNX Runtime 1.24 | an input has the name "": the runtime itself reads through a null pointer (not shown here) |
+# | an error is not reported | a status returned here is ignored: `Compute` has to check anyway |
+# | a crash before ONNX Runtime 1.24 | an input has the name "": the runtime itself dereferences a null pointer (not shown here) |
 #
-# The fix calls the C API under the helper: size -1 **and** the name, and the type of the input. A dimension that is not known gets a
-# name that no other dimension has, so the rank is kept. That is `oplab::Shapes` in the course's header; a kernel has a static
-# `InferShapes`.
+# The fix calls the C API that the helper uses, with size -1 **and** the name, and with the type of the input. An unknown
+# dimension gets a name that no other dimension has, so the rank is kept. `oplab::Shapes` in the course's header does this; a
+# kernel has a static `InferShapes`.
 
 # %%
 quote(
@@ -886,7 +893,7 @@ print("Add after it:", shown(inferred(names_kept, [None, 3], behind="Add", other
 # %% [markdown]
 # ## 8. CPU or CUDA
 #
-# Old kernels choose with the preprocessor, inside Compute:
+# Older kernels choose with the preprocessor, inside Compute:
 #
 # ```
 # #ifdef USE_CUDA
@@ -896,9 +903,10 @@ print("Add after it:", shown(inferred(names_kept, [None, 3], behind="Add", other
 # #endif
 # ```
 #
-# One library has one of the two. Today the *operator* says where it runs, `GetExecutionProviderType`, and two operators with one
-# name can stand side by side: ONNX Runtime gives a node to the provider that the session has. The stream comes from the
-# context and not from the constructor. The rest is what you know: null, dtypes by index, a status.
+# Such a library contains one of the two branches. Today the *operator* declares where it runs, with `GetExecutionProviderType`,
+# and two operators with the same name can be registered together: ONNX Runtime assigns a node to the provider that the session
+# has. The stream comes from the context and not from the constructor. The rest is the same as before: null checks, dtypes by
+# index, a status.
 
 # %%
 SCALE = r"""
@@ -939,8 +947,8 @@ struct TwiceOp : Base<TwiceOp, TwiceKernel> {
 """
 
 # %% [markdown]
-# Compiled for the CPU it runs. An operator for a provider that the session does not have is not a fallback: the node has no
-# implementation.
+# The operator that is compiled for the CPU runs. An operator for a provider that the session does not have is not used as a
+# fallback: the node has no implementation.
 
 # %%
 cpu, gpu = ('#define PROVIDER "' + name + 'ExecutionProvider"\n' for name in ("CPU", "CUDA"))
@@ -951,8 +959,8 @@ with raises(NotImplemented, "Could not find an implementation for Twice(1)"):
     session(model_of("Twice", ["x"], ["y"]), libraries=[for_cuda])
 
 # %% [markdown]
-# The same text is a CUDA source. Where `nvcc` is found, the next cell compiles it with the headers that you have, and the picture says
-# so. Running it takes a GPU and the package `onnxruntime-gpu`; nothing here does.
+# The same text is also a CUDA source. If `nvcc` is found, the next cell compiles it with the headers that you have, and the
+# figure reports this. Running it requires a GPU and the package `onnxruntime-gpu`; nothing here runs it.
 
 # %%
 import shutil
@@ -979,13 +987,14 @@ rows = [
 table(rows, ["an operator for", "compiled by", "x and y lie on", "Twice"], [2.3, 1.3, 1.3, 4.2], set())
 
 # %% [markdown]
-# What differs beside the launch: inputs and outputs lie on the device, so a size, an offset or an attribute tensor that the *host* has to
-# read needs `GetInputMemoryType(index)` with `OrtMemTypeCPUInput`. `KNNQuery` would ask that for its offsets.
+# Besides the launch, there is one difference: inputs and outputs are on the device. If the *host* has to read a size, an offset
+# or an attribute tensor, `GetInputMemoryType(index)` has to return `OrtMemTypeCPUInput` for that input. `KNNQuery` would need
+# this for its offsets.
 #
-# ## 9. The end of the road: from PyTorch to a kernel
+# ## 9. The whole path: from PyTorch to a kernel
 #
-# A plugin node such as `DynamicTRTResize` or `KNNQuery` exports without any definition behind it, and old courses end there: the
-# file exists, and nothing runs it. Now it has a kernel. First the model, with `torch.ops.oplab.knn_query` inside.
+# A plugin node such as `DynamicTRTResize` or `KNNQuery` is exported without a definition, and older courses end there: the file
+# exists, but nothing can run it. Now the node has a kernel. First, the model, which calls `torch.ops.oplab.knn_query`.
 
 # %%
 ops.load()
@@ -1002,8 +1011,8 @@ offset, new_offset = torch.tensor([40, 60]), torch.tensor([10, 25])
 names = ["xyz", "offset", "new_xyz", "new_offset"]
 
 # %% [markdown]
-# *(TorchScript path.)* A symbolic function, as in chapter 06: a None of the graph becomes the empty name by itself, and
-# `outputs=2` makes two outputs. The number becomes an attribute.
+# *(TorchScript path.)* A symbolic function, as in chapter 06: a None of the graph becomes the empty name automatically, and
+# `outputs=2` creates two outputs. The number becomes an attribute.
 
 # %%
 import io
@@ -1029,7 +1038,7 @@ def export(inputs):
 
 
 # %% [markdown]
-# *(dynamo path.)* A translation, as in chapter 10. Its return annotation says that there are two outputs; without it the export
+# *(dynamo path.)* A translation, as in chapter 10. Its return annotation declares two outputs; without the annotation the export
 # fails.
 
 # %%
@@ -1072,26 +1081,26 @@ lab.show(models["TorchScript path"])
 # %% [markdown]
 # ## 10. The header on one page
 #
-# You have met every part of `oplab_kernel.h` by now. `oplab::Op<Kernel>` reads the parameters of `Compute` and answers ONNX
+# By now you have seen every part of `oplab_kernel.h`. `oplab::Op<Kernel>` reads the parameters of `Compute` and answers ONNX
 # Runtime's questions from them:
 #
 # | parameter of `Compute` | what `Op` answers | section |
 # |---|---|---|
-# | `const Tensor<T>& x` | an input of the dtype T, required | 2 |
-# | `std::optional<const Tensor<T>*> x` | optional; `has_value()` is false where the node leaves it out, in either way | 3 |
+# | `const Tensor<T>& x` | a required input of dtype T | 2 |
+# | `std::optional<const Tensor<T>*> x` | an optional input; `has_value()` is false if the node leaves it out, in either way | 3 |
 # | `const Tensors<T>& x` | variadic, one or more | 5 |
-# | `Tensor<T>& y` | an output of the dtype T, required: `y.Allocate(shape)` gives its memory | 4 |
+# | `Tensor<T>& y` | a required output of dtype T: `y.Allocate(shape)` allocates its memory | 4 |
 # | `OrtKernelContext* context` | for `parallel_for` | 6 |
 #
-# | beside it | |
+# | also in the header | |
 # |---|---|
-# | `int_attribute(info, "nsample")`, `float_attribute(info, "alpha", 3.0f)` | for the constructor; a missing one ends the session |
-# | `refuse("n is ", n, ".")`, `return invalid("Pick: …")` | a status with a sentence; `Op` catches what is thrown, at any depth |
+# | `int_attribute(info, "nsample")`, `float_attribute(info, "alpha", 3.0f)` | for constructors; no session if a required one is missing |
+# | `refuse("n is ", n, ".")`, `return invalid("Pick: …")` | a status with a message; `Op` catches exceptions that are thrown at any depth |
 # | `parallel_for(context, size, piece, work)` | 6 |
 # | `static void InferShapes(Shapes& shapes)` | 7 |
-# | `add_domain(options, base, [] { … return domain; })` | all of `RegisterCustomOps`: the table, `InitApi`, `try`, the domain that stays |
+# | `add_domain(options, base, [] { … return domain; })` | all of `RegisterCustomOps`: function table, `InitApi`, `try`, static domain |
 #
-# Here is `Pick` once more, all of it:
+# Here is the complete `Pick`:
 
 # %%
 WHOLE = r"""
@@ -1132,35 +1141,37 @@ with raises(InvalidArgument, "Pick: scale must have one value."):
 # %% [markdown]
 # ## 11. Limits
 #
-# - The check of orders finds results that depend on the order; the check of addresses finds memory that rows share. The second does
-#   not see accesses inside a library that your rows call, because that library is not instrumented.
+# - The check of orders finds results that depend on the order; the check of addresses finds memory that rows share. The second
+#   check does not see accesses inside a library that your rows call, because that library is not instrumented.
 # - "The same bits" holds on one machine. Another compiler or processor may fuse `a * b + c` into one rounding.
-# - `InferShapes` sees shapes, not values. A size that depends on data (`NonZero`) stays unknown, but its rank can be known.
-# - `Op` has no optional outputs and no variadic ones; section 4 shows how to do them by hand.
-# - The crashes were seen with ONNX Runtime 1.31.1 and headers 1.21. When one of these cells no longer fails, the runtime has learnt
-#   something, and this chapter has to.
+# - `InferShapes` sees shapes, not values. A size that depends on data (`NonZero`) stays unknown, but the rank of the output can
+#   be known.
+# - `Op` supports neither optional nor variadic outputs; section 4 shows how to write them by hand.
+# - The crashes were observed with ONNX Runtime 1.31.1 and headers 1.21. If one of these cells no longer fails, the runtime has
+#   changed, and this chapter has to be updated.
 #
 # ## 12. Exercises
 #
-# Your files are `exercises/csrc/c13_grid.cpp`, `c13_knn_query.cpp` and `c13_parallel.cpp`. The comment at the top of each says what
-# the operator computes. They register the domain `lab`. A crash suggests `oplab check c13.grid --sanitize`, which finds the line.
+# Your files are `exercises/csrc/c13_grid.cpp`, `c13_knn_query.cpp` and `c13_parallel.cpp`. The comment at the top of each file
+# describes what the operator computes. The files register the domain `lab`. If a kernel crashes, run it with `--sanitize`, for
+# example `oplab check c13.grid --sanitize`, which finds the line.
 #
-# **`grid`** — `lab::Grid` by hand, on `Ort::CustomOpBase`: an int64 output, and two inputs that may be absent in every way of
-# section 3. No points are points too.
+# **`grid`** — `lab::Grid` by hand, on `Ort::CustomOpBase`: an int64 output, and two inputs that may be absent in each of the ways
+# of section 3. An input without points is valid too.
 
 # %%
 lab.check("grid")
 
 # %% [markdown]
 # **`knn_query`** — `lab::KNNQuery` with `oplab::Op`: four inputs of two dtypes, two optional ones, two outputs, an attribute, and
-# offsets from a model that may be wrong.
+# offsets from the model, which may be wrong.
 
 # %%
 lab.check("knn_query")
 
 # %% [markdown]
-# **`parallel`** — blur the rows of an image on ONNX Runtime's threads, and sum it to the same bits with any number of them. The
-# grader calls your rows in orders of its own, and watches which memory they use.
+# **`parallel`** — blur the rows of an image on ONNX Runtime's threads, and sum the result, with the same bits for any number of
+# threads. The grader calls your rows in several orders, and monitors which memory they use.
 
 # %%
 lab.check("parallel")
@@ -1169,7 +1180,8 @@ lab.check("parallel")
 # ## What to read next
 #
 # - Chapter 14: the same kernels, fast.
-# - `csrc/ort_ops/knn_query.cpp` and `grid.cpp`: the course's own, for float and double, with every check; `csrc/common` has what
-#   they share with PyTorch's operators.
-# - `docs/operators.md`: what each kernel promises, and the findings of sections 3 and 7 with their reasons.
-# - `onnxruntime_lite_custom_op.h` in your headers: look for `has_value`, and see where the count is asked and null is not.
+# - `csrc/ort_ops/knn_query.cpp` and `grid.cpp`: the course's own kernels, for float and double, with all checks; `csrc/common`
+#   has the code that they share with the PyTorch operators.
+# - `docs/operators.md`: what each kernel guarantees, and the findings of sections 3 and 7 with their reasons.
+# - `onnxruntime_lite_custom_op.h` in your headers: look for `has_value`, and see where the header checks the count but does not
+#   check for null.

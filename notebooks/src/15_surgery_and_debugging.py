@@ -15,9 +15,9 @@
 #
 # After this chapter you can
 #
-# - say how far a model may be from its reference, and measure how far it is;
-# - look at every value inside a model, and find the first node that is wrong, among hundreds;
-# - cut a model, put other nodes in, and leave a file in which everything still fits.
+# - decide how far a model may differ from its reference, and measure the difference;
+# - inspect every value inside a model, and find the first wrong node among hundreds;
+# - cut a model, replace some of its nodes, and keep the file consistent.
 
 # %%
 import copy
@@ -42,10 +42,10 @@ lab = lesson("15_surgery_and_debugging")
 quiet_exports()
 
 # %% [markdown]
-# ## 1. The failure: the photo is wrong, and nobody complains
+# ## 1. The failure: the photo is wrong, and there is no error
 #
-# This is the network of chapter 00, exported over the **dynamo path**. A colleague has run his tools over the file. It loads, it runs,
-# and the photo that comes out is not the one that you know.
+# This is the network of chapter 00, exported over the **dynamo path**. A colleague has processed the file with his tools. It
+# loads and runs, but the output is not the photo that you know.
 
 # %%
 net = load_srcnn()
@@ -84,12 +84,12 @@ for place in axes:
     place.axis("off")
 
 # %% [markdown]
-# The checker is content, because every message in the file is well formed. ONNX Runtime runs it. Only the numbers are wrong. Two
-# questions follow: **how wrong is wrong**, and **which node did it**?
+# The checker accepts the file, because every message in it is well formed. ONNX Runtime runs it. Only the numbers are wrong. This
+# raises two questions: **how large a difference is an error**, and **which node causes it**?
 #
 # ## 2. How to compare two models
 #
-# You export, you compare, you get a number. Is it a good one? Look at three of them.
+# You export a model, compare the outputs, and get a number. Is this number acceptable? Look at three of them.
 
 # %%
 with torch.no_grad():
@@ -103,21 +103,22 @@ for name, array in {"ONNX Runtime": right, "the colleague's file": wrong, "float
     )
 
 # %% [markdown]
-# The third line is the key. The same network in float64 is not equal to the float32 one either. float32 keeps 24 binary digits,
-# about seven decimal ones. Each operation rounds its result, and a convolution adds hundreds of products. **A difference of the
-# size of the rounding is not an error.** Two correct programs that add in another order differ by as much.
+# The third line is the important one. The same network in float64 does not give the same result as in float32 either. float32
+# keeps 24 binary digits, about seven decimal digits. Each operation rounds its result, and a convolution adds hundreds of
+# products. **A difference of the size of the rounding error is not a fault.** Two correct programs that add in a different order
+# differ by as much.
 #
 # So a comparison needs a tolerance, and the tolerance needs a reason:
 #
 # | what | why |
 # |---|---|
-# | relative to the magnitude | 1e-4 is nothing for values near 1000, and everything for values near 1e-5 |
-# | by dtype | a float16 keeps three decimal digits, a float32 seven |
+# | relative to the magnitude | 1e-4 is negligible for values near 1000, and huge for values near 1e-5 |
+# | by dtype | float16 keeps three decimal digits, float32 seven |
 # | by depth | rounding errors add up from layer to layer |
 # | exact for integers and bool | an index that is off by one is wrong |
-# | shape, dtype and NaN first | NumPy broadcasts shapes that differ, and no number is larger than NaN |
+# | shape, dtype and NaN first | NumPy broadcasts shapes that differ, and a comparison such as `NaN > 1e-3` is false |
 #
-# The last row is where home-made comparisons fail. Both of these find no difference:
+# Hand-written comparisons fail at the last row. Neither of these finds a difference:
 
 # %%
 left, right_shape = np.ones((2, 3), np.float32), np.ones((1, 3), np.float32)
@@ -126,8 +127,8 @@ print("shapes [2, 3] and [1, 3]:", np.abs(left - right_shape).max())
 print("a NaN is larger than 1e-3:", bool(np.abs(with_nan - 1).max() > 1e-3))
 
 # %% [markdown]
-# `oplab.debug.drift` does it in the right order. Its error is the largest difference, divided by the largest magnitude that was
-# expected. The tolerance comes with the dtype: 1e-3 for a float32 deep inside a model.
+# `oplab.debug.drift` makes these checks in the right order. Its error is the largest difference, divided by the largest expected
+# magnitude. The tolerance depends on the dtype: 1e-3 for a float32 value deep inside a model.
 
 # %%
 for name, array in {
@@ -142,14 +143,14 @@ for name, array in {
 # %% [markdown]
 # ## 3. Cut: extract_model, and its classic mistake
 #
-# Which node did it? The old way is to cut the model in two and compare the halves. `onnx.utils.extract_model` does the cut: it takes a
-# file, names of inputs, names of outputs. Here is the graph, with names.
+# Which node causes the difference? The old way is to cut the model in two and compare the halves. `onnx.utils.extract_model` cuts
+# a model: it takes a file, the names of inputs, and the names of outputs. Here is the graph, with names.
 
 # %%
 lab.show(good)
 
 # %% [markdown]
-# Take the part behind the first convolution.
+# Take the part after the first convolution.
 
 # %%
 folder = lab.fresh("cut")
@@ -164,15 +165,15 @@ except Exception as error:
 assert "x" in str(failed)
 
 # %% [markdown]
-# It fails, and this is the classic mistake. The last node adds the photo itself to the detail: `y` needs `x`, too. A cut is a line through
-# the graph, and **every edge that the line crosses has to be named**.
+# It fails because of the classic mistake. The last node adds the photo itself to the detail, so `y` also needs `x`. A cut is a
+# line through the graph, and **every edge that the line crosses has to be named**.
 
 # %%
 onnx.utils.extract_model(folder / "whole.onnx", folder / "part.onnx", [first.output[0], "x"], ["y"])
 print([node.op_type for node in onnx.load(folder / "part.onnx").graph.node])
 
 # %% [markdown]
-# `oplab.debug.extract` works on a model in memory. Its message names the input and who reads it.
+# `oplab.debug.extract` works on a model in memory. Its error message names the missing input and the node that reads it.
 
 # %%
 with raises(OplabError, "'x' (read by"):
@@ -181,7 +182,7 @@ part = extract(good, [first.output[0], "x"], ["y"])
 print([node.op_type for node in part.graph.node], "from", [value.name for value in part.graph.input])
 
 # %% [markdown]
-# In the first exercise you write it yourself.
+# In the first exercise you write this function yourself.
 
 # %%
 lab.check("extract")
@@ -189,8 +190,8 @@ lab.check("extract")
 # %% [markdown]
 # ## 4. Tap: look at a value without a cut
 #
-# A cut needs the values at its inputs, and you do not have them. There is a shorter way. Any value inside the graph can become an
-# *output*: append its name to the graph's outputs. A type is not needed, because ONNX Runtime works it out.
+# To run a part, you need the values of its inputs, and you do not have them. There is a shorter way. Any value inside the graph
+# can become an *output*: append its name to the graph's outputs. A type is not needed, because ONNX Runtime infers it.
 
 # %%
 tapped = copy.deepcopy(good)
@@ -199,8 +200,8 @@ values = session(tapped).run(None, {"x": blurred.numpy()})
 print([list(value.shape) for value in values])
 
 # %% [markdown]
-# `tap` does this for all values at once, or for those that you name. It also works behind operators that ONNX does not know: here is
-# one of the course, whose result has no type in the file.
+# `tap` does this for all values at once, or for those that you name. It also works after operators that ONNX does not know: here
+# is an operator of the course, whose result has no type in the file.
 
 # %%
 two = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "ab"]
@@ -216,8 +217,8 @@ custom = helper.make_model(
 print(tap(custom)({"a": np.float32([1, 2]), "b": np.float32([3, 5])}))
 
 # %% [markdown]
-# With all values of a model at hand, you compare the two files node by node and take the first that differs. For five nodes that is
-# the whole method.
+# With all values available, compare the two files node by node and take the first node that differs. For five nodes this is the
+# whole method.
 
 # %%
 healthy, sick = tap(good)(blurred), tap(bad)(blurred)
@@ -229,9 +230,10 @@ for node in good.graph.node:
 # %% [markdown]
 # ## 5. Against PyTorch, layer by layer
 #
-# Often there is no good file. There is the PyTorch module, and an export that differs. Then the values have other names on both sides:
-# `layer1.0.relu` here, `relu_1` there. `compare_layers` watches PyTorch operator by operator, taps the model, and pairs the values in
-# order, by kind, by shape and, above all, by value. Take a ResNet-18 with random weights, exported over both paths.
+# Often there is no correct file, only the PyTorch module and an export that differs. Then the values have different names on the
+# two sides: `layer1.0.relu` in the module, `relu_1` in the file. `compare_layers` records the values of PyTorch operator by
+# operator, taps the model, and matches the values in order, by kind, by shape and, above all, by value. Take a ResNet-18 with
+# random weights, exported over both paths.
 
 # %%
 torch.manual_seed(0)
@@ -246,14 +248,15 @@ for path, model in models.items():
     print(f"{path:17} {kinds.count('Conv')} Conv and {kinds.count('Relu')} Relu matched, drifts: {layers.first_bad}")
 
 # %% [markdown]
-# Exporters do not keep every layer. Both paths fold a BatchNorm into the convolution before it, so a `Conv` of the file stands for two
-# layers of PyTorch:
+# Exporters do not keep every layer. Both paths fold a BatchNorm into the convolution before it, so a `Conv` of the file
+# corresponds to two layers of PyTorch:
 
 # %%
 print([row.layer for row in layers.rows if "Conv" in row.node][:2])
 
 # %% [markdown]
-# Now a fault: the weights of one convolution come from an older training step. Errors rise there and stay.
+# Now add a fault: the weights of one convolution come from an older training step. The errors rise at this convolution and
+# remain.
 
 # %%
 stale = copy.deepcopy(models["dynamo path"])
@@ -271,14 +274,15 @@ layers.figure("Error along the graph of ResNet-18, one convolution with older we
 # %% [markdown]
 # ## 6. Bisect: the first wrong node in a few runs
 #
-# To keep all values of a large model costs memory, and on a device you may see a few values only. You do not need them all. Think of
-# the nodes as a list, in which makers come first. After the first k nodes, some values are still needed: by a later node, or as an
-# output. They are the **frontier**. Everything that the first k nodes did, they did through the frontier. So:
+# Keeping all values of a large model takes memory, and on a device you may be able to read only a few values. You do not need all
+# of them. The nodes of a graph are a list in topological order: each node comes after the nodes whose outputs it reads. After the
+# first k nodes, some values are still needed: by a later node, or as an output. These values are the **frontier**. The first k
+# nodes affect the result only through the frontier. So:
 #
-# - a fault among the first k nodes that reaches the output shows in the frontier after k;
+# - a fault among the first k nodes that reaches the output is visible in the frontier after k;
 # - if the fault comes later, the frontier is right.
 #
-# One comparison tells on which side of k the fault lies. Halve, and nine comparisons find one node among 300.
+# One comparison shows on which side of k the fault is. Halve the list each time, and nine comparisons find one node among 300.
 
 # %%
 found = bisect(stale, models["dynamo path"], image)
@@ -286,8 +290,8 @@ print(found)
 assert stale.graph.node[found.node].name == sixth.name
 
 # %% [markdown]
-# In the picture each row is one comparison: blue where the frontier is right, orange where it is wrong. The grey part is what is still
-# possible.
+# In the figure, each row is one comparison: blue if the frontier is right, orange if it is wrong. The grey bar covers the nodes
+# that may still contain the fault.
 
 # %%
 figure, axes = plt.subplots(figsize=(9, 2.6), layout="constrained")
@@ -303,12 +307,12 @@ axes.invert_yaxis()
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
-# Why the frontier and not the one value at k? Graphs have branches. A fault in the left branch leaves every value of the right one
-# right, also far behind it in the list. The exercise `find_the_bug` has such graphs.
+# Why compare the frontier and not only the value at k? Graphs have branches. A fault in the left branch leaves every value of the
+# right branch correct, even far later in the list. The exercise `find_the_bug` has such graphs.
 #
 # ## 7. Five faults from practice
 #
-# A small network with the parts that faults like: attention over channels, a Resize, a convolution.
+# The examples use a small network with parts that are often faulty: attention over channels, a Resize, a convolution.
 
 
 # %%
@@ -343,7 +347,7 @@ def report(broken, reference=reference, **options):
 
 
 # %% [markdown]
-# **A wrong axis.** Softmax over axis 1 weighs the channels. Over axis 2, which has one element here, everything becomes 1.
+# **A wrong axis.** Softmax over axis 1 weights the channels. Over axis 2, which has one element here, every weight becomes 1.
 
 # %%
 broken = copy.deepcopy(reference)
@@ -362,7 +366,8 @@ found = report(broken)
 assert "last.bias" in found.details[0]
 
 # %% [markdown]
-# **A swapped scale.** Height times 3 and width times 2, where it was the other way round. The shape tells it, and the model still runs.
+# **A swapped scale.** The height is scaled by 3 and the width by 2, instead of the reverse. The shape reveals this, but the model
+# still runs.
 
 # %%
 broken = copy.deepcopy(reference)
@@ -373,9 +378,9 @@ found = report(broken)
 assert "Constant" in found.suspects[-1]
 
 # %% [markdown]
-# **A double Cast.** A tool inserted `Cast` to an integer type and back, and cut off everything behind the decimal point. The two new nodes
-# have no partner in the reference, so `bisect` first runs both models once with all values, to match them. It names the new nodes,
-# and the first value with a partner that is wrong.
+# **A double Cast.** A tool inserted a `Cast` to an integer type and a `Cast` back, and so removed everything after the decimal
+# point. The two new nodes have no partner in the reference, so `bisect` first runs both models once with all values, to match
+# them. It names the new nodes, and the first wrong value that has a partner.
 
 
 # %%
@@ -398,8 +403,8 @@ found = report(insert(reference, features, [there, back]))
 assert "Cast 'to_int'" in found.suspects
 
 # %% [markdown]
-# **An overflow in float16.** The largest float16 is 65504. Here a tool moved a scale in front of a part that runs in float16. Among the
-# suspects, `tap` shows where the infinities begin; the mean of an infinity makes the NaN behind them.
+# **An overflow in float16.** The largest float16 is 65504. Here a tool moved a scale to a place before a part that runs in
+# float16. Among the suspects, `tap` shows where the infinities begin; the mean of an infinity produces the NaN after them.
 
 # %%
 big = helper.make_node("Constant", [], ["big"], "big", value=numpy_helper.from_array(np.float32(2e6)))
@@ -414,16 +419,16 @@ print("infinities:", {name: bool(np.isinf(array).any()) for name, array in insid
 assert "Cast 'to_half'" in found.suspects and np.isinf(inside["half"]).any()
 
 # %% [markdown]
-# Now you. The reference runs on a phone, and you may look twelve times.
+# Now it is your turn. The reference runs on a phone, and you may call `compare` twelve times.
 
 # %%
 lab.check("find_the_bug")
 
 # %% [markdown]
-# ## 8. Replace: other nodes in the place of some
+# ## 8. Replace: new nodes instead of old ones
 #
-# The fault is found, or a group of nodes should become one that is faster. Surgery is short, and it has three traps. Take
-# `3a + 2b`, written as three nodes, and put `oplab::MyAdd` there by hand.
+# You have found the fault, or you want to replace a group of nodes by one faster node. Graph surgery takes little code, but it
+# has three traps. Take `3a + 2b`, written as three nodes, and replace them by `oplab::MyAdd` by hand.
 
 # %%
 numbers = [numpy_helper.from_array(np.float32(value), name) for value, name in ((3, "three"), (2, "two"))]
@@ -443,7 +448,7 @@ before = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], i
 before = onnx.shape_inference.infer_shapes(before)
 
 # %% [markdown]
-# **Trap 1: the order.** The new node goes to the end of the list, because `append` is at hand.
+# **Trap 1: the order.** The new node goes to the end of the list, because `append` is convenient.
 
 # %%
 after = copy.deepcopy(before)
@@ -453,9 +458,9 @@ with raises(onnx.checker.ValidationError, "Nodes in a graph must be topologicall
     onnx.checker.check_model(after)
 
 # %% [markdown]
-# **Trap 2: the import.** The node stands in the right place now. A model has to say which version of each domain it uses. The checker
-# insists on it. ONNX Runtime does not for a custom domain: it takes the newest version that a library has, which may be another one
-# tomorrow.
+# **Trap 2: the import.** Now the node is in the right place. A model has to declare which version of each domain it uses. The
+# checker requires this. ONNX Runtime does not require it for a custom domain: it takes the newest version that a library has,
+# which may be a different one tomorrow.
 
 # %%
 nodes = [after.graph.node[1], after.graph.node[0]]
@@ -466,8 +471,8 @@ with raises(onnx.checker.ValidationError, "No opset import for domain 'oplab'"):
 print("ONNX Runtime:", session(after).run(None, {"a": np.float32([1]), "b": np.float32([2])})[0])
 
 # %% [markdown]
-# **Trap 3: what the file still says about the old nodes.** `value_info` is what the file tells about shapes and dtypes inside. Here are
-# the entries of two values that no longer exist. The checker and ONNX Runtime do not mind.
+# **Trap 3: what the file still contains about the old nodes.** `value_info` records the shapes and dtypes of values inside the
+# graph. It still has the entries of two values that no longer exist. The checker and ONNX Runtime do not report them.
 
 # %%
 after.opset_import.append(helper.make_opsetid("oplab", 1))
@@ -476,8 +481,8 @@ print("value_info speaks of:", [value.name for value in after.graph.value_info])
 print("initialisers:", [tensor.name for tensor in after.graph.initializer])
 
 # %% [markdown]
-# They do mind when such an entry is about a value that still exists. Change the dtype of what the piece computes, and the old entry
-# contradicts it.
+# This changes if such an entry is about a value that still exists. Change the dtype of the piece's output: now the old entry
+# contradicts it, and the model does not load.
 
 # %%
 half = copy.deepcopy(before)
@@ -487,7 +492,7 @@ with raises((Fail, InvalidGraph), "does not match expected type"):
     ort.InferenceSession(half.SerializeToString())
 
 # %% [markdown]
-# `oplab.debug.replace` does all of it: the piece is named by the values at its borders.
+# `oplab.debug.replace` does all of this. You specify the piece by the values at its borders.
 
 # %%
 fused = replace(before, ["a", "b"], ["sum"], helper.make_node("MyAdd", ["a", "b"], ["sum"], domain="oplab"))
@@ -497,8 +502,8 @@ print([session(model).run(None, feeds)[0].tolist() for model in (before, fused)]
 lab.show(before, fused)
 
 # %% [markdown]
-# A value that others still read stays. The new piece can also be a whole model. To *insert* a node, put a piece with one node more in
-# the place of another: here the last node, an `Add`, becomes `Add` and `Clip`, and the photo stays between 0 and 1.
+# A value that other nodes still read is kept. The new piece can also be a whole model. To *insert* a node, replace a piece by one
+# with one more node: here the last node, an `Add`, becomes `Add` and `Clip`, and the photo stays between 0 and 1.
 
 # %%
 piece = helper.make_graph(
@@ -519,7 +524,7 @@ print("range", [round(float(value), 2) for value in (result.min(), result.max())
 assert np.allclose(result, np.clip(right, 0, 1), atol=1e-6)
 
 # %% [markdown]
-# The last exercise does it for every group in a graph, and leaves alone what only looks like one.
+# In the last exercise you do this for every group in a graph, and keep the nodes that only look like a group.
 
 # %%
 lab.check("replace_subgraph")
@@ -529,18 +534,19 @@ lab.check("replace_subgraph")
 #
 # - `bisect` finds faults that reach an output **on your inputs**. A fault in a branch that an `If` does not take stays hidden; try inputs
 #   of several kinds.
-# - Two faults: you get the first one. Mend it and search again.
-# - Values in the bodies of `If`, `Loop` and `Scan` are not compared. The node is, as a whole.
-# - These tools switch off ONNX Runtime's own graph optimisations, so that each node computes what the file says. If the fault is gone
-#   then, one of these optimisations makes it, and `SessionOptions.graph_optimization_level` is your next question.
+# - If there are two faults, you get the first one. Fix it and search again.
+# - Values in the bodies of `If`, `Loop` and `Scan` are not compared. The node as a whole is compared.
+# - These tools disable ONNX Runtime's own graph optimisations, so that each node computes what the file specifies. If the fault
+#   disappears, one of these optimisations causes it, and the next setting to look at is
+#   `SessionOptions.graph_optimization_level`.
 # - For patterns in large graphs there are rewriters: `onnxscript.rewriter` matches a pattern that you write as a function.
 #
-# On the command line: `oplab debug bisect after.onnx before.onnx --inputs x.npz`, and `tap` and `extract` beside it.
+# On the command line, use `oplab debug bisect after.onnx before.onnx --inputs x.npz`. `oplab debug` also has `tap` and `extract`.
 #
 # ## What to read next
 #
 # - `docs/debug.md` in this repository: how the tools match and measure.
 # - ONNX: `docs/IR.md` on value_info, names and the order of nodes.
-# - D. Goldberg, "What Every Computer Scientist Should Know About Floating-Point Arithmetic", ACM Computing Surveys 1991: why two right
-#   programs differ.
+# - D. Goldberg, "What Every Computer Scientist Should Know About Floating-Point Arithmetic", ACM Computing Surveys 1991: why two
+#   correct programs differ.
 # - Chapter 16 uses all of this on two models that you take from PyTorch to a C++ program.
