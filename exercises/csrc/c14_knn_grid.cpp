@@ -1,12 +1,12 @@
 // c14.knn_grid: lab::KNN(xyz float[n,3], offset int64[b]; k) -> idx int32[n,k], dist float[n,k]
 //
-// The k nearest points of each point in its own batch, itself among them. offset[i] is the number of points in the batches 0 … i;
-// idx counts through all of xyz. The nearest come first, and of two at one distance the lower index; distances are compared as
-// float dx*dx + dy*dy + dz*dz, and dist is the root. Where a batch has fewer than k points, the rest is idx -1 and dist 0.
+// For each point, the k nearest points of its own batch, including the point itself. offset[i] is the number of points in the batches
+// 0 … i; idx is an index into all of xyz. Nearest first, ties to the lower index; distances are compared as float dx*dx + dy*dy + dz*dz,
+// and dist is the square root. If a batch has fewer than k points, the rest of the row is -1 in idx and 0 in dist.
 //
-// A right answer passes at any speed. All points: 0.9 times as fast as scipy's cKDTree on one thread, and `oplab::parallel_for` cuts a
-// large input into more than one piece. The speed is measured with points that fill a cube evenly; lines, planes, heaps and equal points
-// only have to be right.
+// A correct answer passes at any speed. All points require 0.9 times the speed of scipy's cKDTree on one thread, and that `oplab::parallel_for`
+// splits a large input into more than one piece. The speed is measured with points that fill a cube evenly; lines, planes, heaps and
+// equal points only have to be correct.
 // Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/ort_ops/knn_query.cpp.
 #include <cmath>
 #include <limits>
@@ -18,7 +18,7 @@ namespace {
 using oplab::Tensor;
 
 
-// The points [begin, end) are one batch. idx and dist are filled with -1 and 0 already.
+// The points [begin, end) are one batch. idx and dist are already filled with -1 and 0.
 void neighbours(OrtKernelContext* context, const float* xyz, int64_t begin, int64_t end, int64_t k, int32_t* idx, float* dist) {
   // TODO c14.knn_grid: the rows begin … end of idx and dist, without looking at every point for every query
 #error "c14.knn_grid is not written yet"

@@ -15,13 +15,13 @@
 #
 # After this chapter you can
 #
-# - measure a kernel so that the number means something, and draw it beside the machine's limits and beside its peers;
-# - climb from a naive kernel to one that comes close to ONNX Runtime's own operator or beats it, one idea at a time: hoist, vectorise,
+# - measure a kernel so that the number means something, and plot it next to the machine's limits and next to its peers;
+# - turn a naive kernel into one that comes close to ONNX Runtime's own operator or beats it, one idea at a time: hoist, vectorise,
 #   choose the width of a vector, block, use threads;
-# - say when a plugin is not worth it.
+# - decide when a plugin is not worth it.
 #
-# The models of this chapter are made by hand, one node each. No exporter takes part: a kernel runs the same whether the dynamo path or
-# the TorchScript path wrote its node.
+# The models in this chapter are built by hand, with one node each. No exporter is involved: a kernel runs the same whether the dynamo
+# path or the TorchScript path wrote its node.
 
 # %%
 import os
@@ -54,8 +54,8 @@ rng = np.random.default_rng(14)
 # %% [markdown]
 # ### What each section uses
 #
-# Most rungs of a ladder are one C++ function. A library registers several of them as operators of the domain `lesson`, and `compiled`
-# makes it. All of chapter 13's header is in use: `oplab_kernel.h`.
+# The chapter improves each kernel in steps, the rungs of a ladder. Most rungs are one C++ function. `compiled` builds a library that
+# registers several of them as operators of the domain `lesson`. All kernels use `oplab_kernel.h`, the header from chapter 13.
 
 # %%
 ENTRY = r"""
@@ -100,9 +100,9 @@ def model_of(nodes, inputs, outputs, numbers=None):
 # %% [markdown]
 # ## 1. The failure: one node, slower than three
 #
-# `3a + 2b` is three nodes in ONNX: Mul, Mul, Add. Each of them reads its operands from memory and writes its result there. One
-# node of your own reads a and b once and writes y once, so it should be about twice as fast. Here is the kernel, written as one
-# would write it on paper.
+# In ONNX, `3a + 2b` is three nodes: Mul, Mul, Add. Each node reads its operands from memory and writes its result to memory. A single
+# custom node reads a and b once and writes y once, so it should be about twice as fast. Here is the kernel, a direct translation of
+# the formula.
 
 # %%
 ADD = r"""
@@ -128,7 +128,7 @@ struct Naive {
 naive_alone = compiled("naive_alone", ADD, NAIVE, operators={"Naive": "Add<Naive>"})
 
 # %% [markdown]
-# Beside it, the three nodes. `runner` makes a session with as many threads as this notebook uses.
+# Next to it are the three nodes. `runner` creates a session with as many threads as this notebook uses.
 
 # %%
 VECTORS = {"a": ("float32", ["n"]), "b": ("float32", ["n"])}, {"y": ("float32", ["n"])}
@@ -162,20 +162,20 @@ print("equal:", np.allclose(*results.values()))
 print(f"⏱ one node takes {slower:.1f} times as long as three")
 
 # %% [markdown]
-# The fused kernel is right, and it loses by far. A line that begins with ⏱ depends on your machine, like the bars and curves of this
-# chapter. Before you repair the kernel: how do you know that the number is true?
+# The fused kernel is correct, but much slower. A line that begins with ⏱ depends on your machine, as do the bars and curves in this
+# chapter. Before you fix the kernel: how do you know that the number is right?
 #
 # ## 2. Measure honestly
 #
 # `race` (in `oplab/timing.py`, 20 lines) does four things:
 #
-# - **Warm up.** The first run pays for memory that is touched for the first time, for threads that start and for cold caches.
-# - **Take turns.** A machine gets slower and faster for seconds at a time. In each round everybody runs once, and every other round
-#   runs backwards.
+# - **Warm up.** The first run includes the cost of memory that is touched for the first time, of starting threads and of cold caches.
+# - **Take turns.** A machine gets slower and faster for seconds at a time. In each round every contestant runs once, and every other
+#   round runs in reverse order.
 # - **Compare within a round**, then take the **median** of the ratios. A mean would follow the worst round.
-# - **Show the spread.** A ratio without it is a rumour.
+# - **Show the spread.** Without the spread, you cannot judge a ratio.
 #
-# The same kernel against itself shows what can go wrong. The right answer is 1.
+# Comparing a kernel with itself shows what can go wrong. The correct ratio is 1.
 
 # %%
 same = both["three nodes"]
@@ -210,11 +210,11 @@ axes.set_ylim(-len(ratios) + 0.4, 0.6)
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
-# ### Memory that is new
+# ### New memory
 #
-# A benchmark that keeps its results measures something else. Each kept result needs new memory, and the system has to find and clear
-# every page of it, inside your kernel's time. A result that is dropped gives its pages to the next run. `race` drops them.
-# The two below cannot take turns: what the one drops, the other would take.
+# A benchmark that keeps its results does not measure the kernel alone. Each kept result needs new memory, and the system has to find
+# and clear every page of it during your kernel's run. When a result is dropped, the next run reuses its pages. `race` drops the results.
+# The two measurements below cannot take turns: one would reuse the memory that the other drops.
 
 # %%
 kept = []
@@ -230,14 +230,15 @@ axes.set_xlabel("ms for the three nodes, median and each run", **style)
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
-# Two more rules. **Threads:** give both sides the same number, here the same as the notebook's, or you compare thread counts. And **check
-# the results** of what you time: a kernel that returns early is always the fastest.
+# Two more rules. **Threads:** give both sides the same number of threads, here the notebook's, or you compare thread counts. **Results:**
+# check the results of what you time. A kernel that returns early is always the fastest.
 #
 # ## 3. The limits of the machine
 #
-# How fast could `3a + 2b` be at all? It moves 12 bytes for each element, and the memory has a speed. The STREAM benchmark's *triad*
-# measures it: `c[i] = a[i] + s * b[i]` on arrays that no cache holds, best of several. For kernels that compute a lot, the other
-# limit is arithmetic: products and sums in registers, with no memory at all. Both are measured here, with the threads that the ladder uses.
+# How fast can `3a + 2b` be at best? It moves 12 bytes for each element, and the memory bandwidth is limited. The *triad* of the STREAM
+# benchmark measures this bandwidth: `c[i] = a[i] + s * b[i]` on arrays that do not fit into any cache, best of several runs. For kernels
+# that compute a lot, the other limit is arithmetic: products and sums in registers, with no memory access at all. Both limits are
+# measured here, with the same number of threads as the ladder.
 
 # %%
 LIMITS = r"""
@@ -306,19 +307,19 @@ bandwidth, peak = measure({"n": np.array([1 << 22])})
 print("both limits are measured:", bool(bandwidth > 0.1 and peak > 0.1))
 
 # %% [markdown]
-# The loop over the chains is compiled several times, on x86 for SSE, AVX2 and AVX-512: the processor's instructions that compute 4, 8
-# or 16 floats at once (on AArch64 for NEON: 4). `chosen_simd` finds the widest set that the processor
-# has when it runs, and `run_vectorised` calls that one (`csrc/common/simd.h`). The flags of the course name no processor, so
-# everything else is compiled for the oldest one. A library that you give away has to be built that way, too: `-march=native`
-# ends with an illegal instruction on somebody's machine.
+# The loop over the chains is compiled several times. On x86 it is compiled for SSE, AVX2 and AVX-512, the instruction sets that compute
+# 4, 8 or 16 floats at once (on AArch64 for NEON: 4). At run time, `chosen_simd` finds the widest set that the processor has, and
+# `run_vectorised` calls the version for that set (`csrc/common/simd.h`). The course's compiler flags do not name a processor, so all
+# other code is compiled for the oldest processor of the architecture. A library that you distribute has to be built that way, too: with
+# `-march=native`, it crashes with an illegal instruction on some machines.
 #
 # ## 4. The ladder of `3a + 2b`
 #
-# **Rung 1, naive,** is section 1. **Rung 2, hoisted:** `a.Data()` looks like reading a field. It is a call into ONNX Runtime through a
-# table of functions, and the compiler cannot know that it returns the same pointer each time. Take it out of the loop.
-# **Rung 3, vectorised:** with plain pointers the compiler computes several elements with one instruction, without being asked. To see
-# what that is worth, rung 2 forbids it. **Rung 4, parallel:** chapter 13's `parallel_for`, with pieces that are large enough to
-# be worth waking a thread.
+# **Rung 1, naive,** is the kernel of section 1. **Rung 2, hoisted:** `a.Data()` looks like a field access, but it is a call into ONNX
+# Runtime through a table of functions, and the compiler cannot know that it returns the same pointer each time. Move it out of the loop.
+# **Rung 3, vectorised:** with plain pointers, the compiler automatically computes several elements with one instruction. To show what
+# that gains, rung 2 disables it. **Rung 4, parallel:** it uses `parallel_for` from chapter 13, with pieces that are large enough to
+# justify waking a thread.
 
 # %%
 RUNGS = r"""
@@ -348,8 +349,7 @@ names = ["Naive", "Hoisted", "Vectorised", "Parallel"]
 adds = compiled("adds", ADD, NAIVE, RUNGS, operators={name: f"Add<{name}>" for name in names})
 
 # %% [markdown]
-# The peers are what you would run otherwise: the three nodes, PyTorch's `3 * a + 2 * b`, and the course's own
-# `MyAdd`.
+# The peers are the implementations that you would use otherwise: the three nodes, PyTorch's `3 * a + 2 * b`, and the course's `MyAdd`.
 
 # %%
 ops.load()
@@ -398,19 +398,19 @@ ladder(add_seconds, peers, ("the memory's speed", 12e-9 * (1 << 22) / bandwidth)
 plt.show()
 
 # %% [markdown]
-# A bar is the best run, as the limit is the best of several. The line ends at the median: a long one is a busy machine. Ratios that are
-# printed are still medians of rounds.
+# A bar shows the best run, because the limit is also the best of several runs. The line ends at the median: a long line indicates a busy
+# machine. Printed ratios are still medians over the rounds.
 #
-# The last rungs stand near the red line. From there on no cleverness in the loop helps: the kernel waits for the memory. That is
-# also why rung 3 gains little over rung 2, and why threads gain less than their number. **Fusing** is what wins against the three
-# nodes: fewer bytes, not faster arithmetic. One trick is left: an ordinary store reads its line of the cache from memory first,
-# so 16 bytes move where 12 are counted. Stores that go past the cache (*non-temporal*) save that, and can pass the line. On
-# x86, the course's `MyAdd` uses them for a y of 16 MiB or more.
+# The last rungs are close to the red line. From there on, no further optimisation of the loop helps: the kernel waits for the memory.
+# This is also why rung 3 gains little over rung 2, and why the speedup from threads is smaller than their number. The advantage over the
+# three nodes comes from **fusing**: fewer bytes, not faster arithmetic. One trick is left. An ordinary store first reads its cache line
+# from memory, so 16 bytes move where 12 are counted. Stores that bypass the cache (*non-temporal* stores) avoid this read, and can get
+# past the red line. On x86, the course's `MyAdd` uses them for a y of 16 MiB or more.
 #
 # ## 5. When a plugin is not worth it
 #
-# **Small tensors.** A call costs a few microseconds, whatever is in it. Below some size the time is the call, and your plugin cannot
-# be faster than any other node.
+# **Small tensors.** A call costs a few microseconds, whatever it computes. Below some size, the call takes nearly all of the time, and
+# your plugin cannot be faster than any other node.
 
 # %%
 sizes = [1 << power for power in range(4, 23, 3)]
@@ -437,10 +437,10 @@ axes.legend(frameon=False, fontsize=10)
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
-# On the left all three are the same flat line.
+# On the left, all three curves are the same flat line.
 #
-# **Work that the runtime does well.** ONNX Runtime's matrix product has years of work in it. Three loops of your own are right, the
-# compiler vectorises the inner one, and they are usually slower.
+# **Work that the runtime does well.** ONNX Runtime's matrix product has been optimised for years. Your own three loops are correct, and
+# the compiler vectorises the inner one, but they are usually slower.
 
 # %%
 MATMUL = r"""
@@ -475,14 +475,14 @@ print("equal:", equal)
 print(f"⏱ ORT's own is {ahead:.1f} times as fast")
 
 # %% [markdown]
-# So ask three questions before you write a plugin: is the tensor large enough that the call does not count? Does the plugin save
+# Before you write a plugin, ask three questions. Is the tensor so large that the cost of a call does not matter? Does the plugin save
 # memory traffic, or work, that the graph of standard nodes cannot save? Does the runtime lack a good kernel for it?
 #
 # ## 6. The ladder of a deformable convolution
 #
-# Here the answers are yes, yes and no: ONNX Runtime has had one since opset 19. See how close you get on your processor. A deformable
-# convolution looks for each output pixel and each of the kernel's nine places (*taps*) at a place of its own, between four pixels. The
-# lesson's version has one image, a 3×3 kernel, pad 1 and no mask.
+# Here the answers are yes, yes and no: ONNX Runtime has a kernel for it, from opset 19 on. See how close you get on your processor. For
+# each output pixel and each of the kernel's nine positions (*taps*), a deformable convolution reads the image at its own place,
+# between four pixels. The lesson's version has one image, a 3×3 kernel, pad 1 and no mask.
 
 # %%
 DEFORM = r"""
@@ -528,9 +528,9 @@ struct Deform {
 """
 
 # %% [markdown]
-# **Rung 1, naive.** The formula: for each output channel and pixel, over all channels and taps. **Rung 2, hoisted.** The sample at a place
-# does not depend on the output channel. Take all samples of a pixel once (a column of *im2col*, the matrix in which each
-# column holds everything that one output pixel reads), and let every output channel multiply the same column.
+# **Rung 1, naive.** The formula: for each output channel and pixel, a sum over all channels and taps. **Rung 2, hoisted.** The sample at a
+# place does not depend on the output channel. Compute all samples of a pixel once (a column of *im2col*, the matrix in which each
+# column holds everything that one output pixel reads), and multiply this column by the weights of every output channel.
 
 # %%
 DEFORM_1_2 = r"""
@@ -574,10 +574,10 @@ struct Hoisted {
 """
 
 # %% [markdown]
-# **Rung 3, vectorised.** Two loops still go one element at a time. A sample reads each channel from another plane, far apart in
-# memory: turn the image to *channels-last* once, and one place is four runs of neighbouring floats. The sum over i cannot be
-# vectorised at all, since the compiler may not reorder a float sum: turn the weights, and let the inner loop run over output channels.
-# A place outside points to a row of zeros, so the loop has no condition.
+# **Rung 3, vectorised.** Two loops still process one element at a time. The loop that samples reads each channel from a different plane,
+# far apart in memory: convert the image to *channels-last* once, and one place is four runs of neighbouring floats. The sum over i
+# cannot be vectorised at all, because the compiler must not reorder a float sum: transpose the weights, and let the inner loop run over
+# output channels. A pixel outside of the image is read from a row of zeros, so the loop needs no condition.
 
 # %%
 DEFORM_3 = r"""
@@ -620,10 +620,10 @@ struct Vectorised {
 """
 
 # %% [markdown]
-# **Rung 4, the width of a vector.** Rung 3 left the vectors to the compiler, which was told nothing about your processor: on x86-64 it
-# uses 16 bytes. GCC and clang also let you write vectors yourself: `vector_size(32)` makes a type of eight floats that has `+` and `*`.
-# Every width compiles on every processor and computes the same. Here is the heart of the next rung, six sums that should stay in
-# registers, as one source for three widths.
+# **Rung 4, the width of a vector.** In rung 3, the compiler chose the vectors without knowing your processor: on x86-64 it uses 16 bytes.
+# GCC and clang also let you write vectors yourself: `vector_size(32)` defines a type of eight floats that supports `+` and `*`. Every
+# width compiles on every processor and computes the same. Here is the core of the next rung, six sums that should stay in registers, as
+# one source for three widths.
 
 # %%
 WIDTH = r"""
@@ -664,9 +664,9 @@ HEADERS = '#include "oplab_kernel.h"\n#include "matrix_tile.h"\n'
 wides = compiled("wides", HEADERS, WIDTH, WIDE, operators={f"Wide{w}": f"Wide<{w}>" for w in widths})
 
 # %% [markdown]
-# What the compiler makes of it is text that you can read: `g++ -S`. Below is the innermost loop of each width. On x86-64 the loop is
-# compiled for AVX2, whatever your processor has, because it is only read and not run. Elsewhere it is compiled for the compiler's
-# default processor.
+# You can read the assembly that the compiler generates: `g++ -S`. Below is the innermost loop for each width. On x86-64 the loop is
+# compiled for AVX2, whatever your processor supports, because it is only read and not run. On other architectures, it is compiled for
+# the compiler's default processor.
 
 # %%
 AVX2 = ["-mavx2", "-mfma"] if platform.machine() in ("x86_64", "AMD64") else []
@@ -715,12 +715,12 @@ plt.show()
 
 # %% [markdown]
 # Green is a multiply-add, red reads or writes the stack. With GCC on x86-64: an AVX2 register has 32 bytes. GCC splits each operation
-# on 64 bytes in two but keeps the *variable* in memory, so all six sums are read and written in each step, although twelve of the 16
-# registers would hold them. The loop for 16 bytes is as short as the one for 32, and each instruction does half of the work. On AArch64
-# a register has 16 bytes, so the wider variants are the ones to watch. clang may keep both halves in registers.
+# on 64 bytes into two but keeps the *variable* in memory, so all six sums are read and written in each step, although twelve of the 16
+# registers would hold them. The loop for 16 bytes is as short as the loop for 32, and each instruction does half of the work. On AArch64
+# a register has 16 bytes, so check the wider variants there. clang may keep both halves in registers.
 #
-# So the width has to follow the set of instructions. Here are the times, for each set that your processor has. `OPLAB_SIMD` chooses
-# one when a session is created.
+# So the width has to match the instruction set. Here are the times for each set that your processor has. `OPLAB_SIMD` selects a set when
+# a session is created.
 
 # %%
 tile_of = {"samples": rng.random((200, 200, 6), dtype=np.float32), "weights": rng.random((200, 32), dtype=np.float32)}
@@ -761,12 +761,12 @@ plt.show()
 # The struct that `run_vectorised` calls gets the instruction set as a template parameter, `simd`; `oplab::Vector<T, simd>` is a vector
 # that fills one of its registers.
 #
-# **Rung 5, blocked.** Rung 3 reads all weights again for every pixel, and loads and stores a sum for each product. Take 48 pixels at
-# once, a *tile*. For one tap its samples are a matrix [48 × 64 channels] that stays in the cache, and `Product` of
-# `matrix_tile.h` multiplies some rows of it with 16 output channels as rung 4 does: the sums stay in registers, and one weight that is
-# loaded serves up to 12 pixels with AVX-512, 6 with AVX2, 4 with NEON and 3 with SSE2. The comment above `Product` describes how the
-# three matrices are laid out in memory.
-# **Rung 6, parallel.** A tile needs nothing of another tile.
+# **Rung 5, blocked.** Rung 3 reads all weights again for every pixel, and loads and stores a sum for each product. Process 48 pixels at
+# once, a *tile*. For one tap, the samples of a tile are a matrix [48 × 64 channels] that stays in the cache. `Product` in
+# `matrix_tile.h` multiplies some rows of this matrix by the weights of 16 output channels as rung 4 does: the sums stay in registers,
+# and each loaded weight is used for up to 12 pixels with AVX-512, 6 with AVX2, 4 with NEON and 3 with SSE2. The comment above `Product`
+# describes how the three matrices are laid out in memory.
+# **Rung 6, parallel.** The tiles are independent of each other.
 
 # %%
 DEFORM_5_6 = r"""
@@ -821,8 +821,8 @@ deforms = compiled(
 )
 
 # %% [markdown]
-# Peers: ONNX Runtime's DeformConv, torchvision, and the course's `DeformConv2d`. Offsets of more than a pixel, so some places are
-# outside. Rung 4 has no bar in the picture below: it is the inner loop of rung 5, measured alone.
+# The peers are ONNX Runtime's DeformConv, torchvision, and the course's `DeformConv2d`. Offsets can be larger than a pixel, so some places
+# are outside of the image. Rung 4 has no bar in the figure below: it is the inner loop of rung 5, which was measured alone above.
 
 # %%
 C, H = 64, 40
@@ -862,8 +862,8 @@ plt.show()
 # %% [markdown]
 # ## 7. The roofline
 #
-# One picture for both limits. Across: how many operations a kernel does for each byte that it *has to* move. Up: how many it does in a
-# second. Below the slope the memory holds a kernel back, below the flat roof the arithmetic does.
+# The roofline shows both limits in one figure. The x axis is the number of operations for each byte that a kernel *has to* move. The
+# y axis is the number of operations per second. Below the slope, memory limits a kernel; below the flat roof, arithmetic does.
 
 # %%
 moved = 4 * (C * H * H * 2 + C * C * 9 + 18 * H * H)
@@ -890,15 +890,16 @@ axes.set_ylabel("10⁹ operations in a second", **style)
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
-# The picture says what to try next. `3a + 2b` on the slope: move fewer bytes, fuse it with its neighbours. The convolution
-# has room above it: the loops that find a place and fetch four pixels do few of the operations that are counted here, and take
-# their time.
+# The figure shows what to try next. `3a + 2b` is on the slope: move fewer bytes, fuse it with its neighbours. The convolution is below
+# the roof, so it can still become faster: the loops that compute a place and load four pixels do few of the operations that are counted
+# here, but they take time.
 #
 # ## 8. Neighbours: less work instead of faster work
 #
-# The k nearest neighbours of n points, k = 8. **Rung 1, naive:** all n² distances, sorted. **Rung 2, hoisted:** nearly every
-# distance loses against the k-th best so far, so keep a short sorted list and store nothing else. **Rung 3, vectorised:** x, y and z in
-# three arrays, eight squares at once, and only then the question whether one of them is good enough.
+# The task is to find the k nearest neighbours of n points, with k = 8. **Rung 1, naive:** compute all n² distances and sort them.
+# **Rung 2, hoisted:** nearly every distance is larger than the k-th best so far, so keep a short sorted list and store nothing else.
+# **Rung 3, vectorised:** keep x, y and z in three arrays, compute eight squares at once, and only then test whether one of them is small
+# enough.
 
 # %%
 KNN = r"""
@@ -992,11 +993,12 @@ struct Vectorised {
 """
 
 # %% [markdown]
-# **Rung 4, grid.** All of that is still n². Put the points into voxels, about two in each, and store them voxel by voxel (count, add up,
-# place). A search looks at the query's own voxel, then at the shell around it, then at the next. It may stop when **the next shell is
-# farther away than the k-th best**, and not as soon as it has k points: the voxel's own points may lie in its far corner.
+# **Rung 4, grid.** All these rungs still compute n² distances. Put the points into voxels, about two in each, and store them voxel by
+# voxel (count, add up, place). A search visits the query's own voxel, then the shell around it, then the next shell. It may stop when
+# **the next shell is farther away than the k-th best**, and not as soon as it has k points: the points in the query's voxel may be in its
+# far corner.
 #
-# The picture shows one search for four points, in two dimensions, after shell 1.
+# The figure shows one search for four points, in two dimensions, after shell 1.
 
 # %%
 generator = np.random.default_rng(186)
@@ -1023,10 +1025,10 @@ axes.tick_params(length=0)
 plt.show()
 
 # %% [markdown]
-# The search has found the four green points. The circle through the farthest of them reaches beyond shell 1, so shell 2 has to be
-# searched too, and the orange point there is nearer. The code below handles the unit cube only; yours, in the exercise, has to work for
-# every box. **Rung 5, parallel:** queries in the order of the voxels, so that one query finds in the cache what the one before it has
-# read.
+# The search has found the four green points. The circle through the farthest of them extends beyond shell 1, so shell 2 has to be
+# searched too, and the orange point there is nearer. The code below handles the unit cube only; your code in the exercise has to work for
+# every box. **Rung 5, parallel:** the queries run in the order of the voxels, so that each query finds in the cache what the previous
+# query has read.
 
 # %%
 KNN_4_5 = r"""
@@ -1129,8 +1131,8 @@ ladder(knn_seconds, peers, None, "8 nearest neighbours of 6 000 points")
 plt.show()
 
 # %% [markdown]
-# There is no red line: the limit of an n² loop says nothing about a search that leaves most of the n² out.
-# Rungs 2 and 3 make the same work faster. Rung 4 does other work, and the gap grows with n:
+# There is no red line: the limit of an n² loop does not apply to a search that skips most of the n² distances.
+# Rungs 2 and 3 do the same work faster. Rung 4 does less work, and the gap grows with n:
 
 # %%
 counts = (500, 1500, 4500, 13500, 40500)
@@ -1149,8 +1151,8 @@ axes.spines[["top", "right"]].set_visible(False)
 # %% [markdown]
 # ### What the grid does not do
 #
-# Put nearly all points into one voxel, with a few far outside: the grid has become a list, and the search is n² again. That is the
-# bound of a plain grid. The lesson's grid takes a box from 0 to 1; a heap in its corner shows it.
+# If nearly all points are in one voxel and a few are far outside, the grid is only a list, and the search is n² again. This is the
+# limit of a plain grid. The lesson's grid covers a box from 0 to 1; a dense cluster (a heap) of points in its corner shows the effect.
 
 # %%
 heap = {"xyz": cloud["xyz"] * np.float32(0.02)}
@@ -1163,14 +1165,14 @@ share = times_as_fast(crowded["spread"], crowded["heaped"])
 print(f"⏱ the same points in one corner take {share:.0f} times as long")
 
 # %% [markdown]
-# The course's kernel notices it. `csrc/common/knn_grid.h` counts how many points share a voxel, and gives each search a budget;
-# where either is too much, a k-d tree takes over (`knn_tree.h`). Its bounds are exact, too: for each layer of voxels it keeps
-# the coordinates that really occur, where this lesson has `1 - 1e-5`.
+# The course's kernel detects this. `csrc/common/knn_grid.h` counts how many points share a voxel, and gives each search a budget; if
+# either is too much, a k-d tree is used instead (`knn_tree.h`). The bounds of that grid are exact, too: for each layer of voxels it keeps
+# the coordinates that really occur, whereas this lesson uses `1 - 1e-5`.
 #
-# ## 9. The last rung must change no bit
+# ## 9. Threads must not change the result
 #
-# Threads make a kernel faster, and must not change what it computes. Chapter 13's scheduler calls the pieces in orders of its
-# own. The last rung gives the same bits in each of them, because a piece writes its own part and has scratch memory of its own.
+# Threads make a kernel faster, but they must not change what it computes. Chapter 13's scheduler calls the pieces in different orders.
+# The last rung gives the same bits in each order, because each piece writes its own part of the output and has its own scratch memory.
 
 # %%
 small = {name: value[..., :20, :20] if name != "W" else value for name, value in image.items()}
@@ -1185,20 +1187,22 @@ for label, order in ORDERS.items():
 # %% [markdown]
 # ## 10. Limits
 #
-# - These are numbers of one machine, and of sizes that suit the lesson. On yours, two neighbouring bars can change places: the lesson
-#   asserts results, never times.
-# - The measured peak is the best of a simple loop. A processor that lowers its clock for wide vectors has more than one.
-# - A sum in another order can differ in its last bits. In section 6, rungs 3 and 5 add in another order than rung 1: they agree to
-#   rounding, not to the bit. A fused multiply-add (AVX2, AVX-512, NEON) rounds once where SSE2 rounds twice. The number of threads
-#   changes nothing; the processor does.
-# - The grid of section 8 assumes points that fill a cube. `docs/operators.md` says what the course's kernel promises for the rest.
+# - These numbers are from one machine, for sizes that suit the lesson. On your machine, two neighbouring bars can change places: the
+#   lesson asserts results, never times.
+# - The measured peak is the best result of a simple loop. A processor that lowers its clock frequency for wide vectors has more than one
+#   peak.
+# - A sum in a different order can differ in its last bits. In section 6, rungs 3 and 5 add in a different order than rung 1: the results
+#   agree up to rounding, not bit for bit. A fused multiply-add (AVX2, AVX-512, NEON) rounds once where SSE2 rounds twice. The number of
+#   threads does not change the result; the processor does.
+# - The grid in section 8 assumes points that fill a cube. `docs/operators.md` describes what the course's kernel guarantees for other
+#   points.
 #
 # ## 11. Exercises
 #
-# Your files are `exercises/csrc/c14_fuse_my_add.cpp`, `c14_deform_conv.cpp` and `c14_knn_grid.cpp`; the comment at the top of each is the
-# whole specification. **Right comes first:** a naive answer that is right passes with at least two fifths of the points. The rest
-# grows with the speed on one thread, measured by turns with a baseline, and one fifth is for pieces that threads can share. The
-# message says how far you are, and which rung is probably missing. A slow or busy machine costs nothing.
+# Your files are `exercises/csrc/c14_fuse_my_add.cpp`, `c14_deform_conv.cpp` and `c14_knn_grid.cpp`; the comment at the top of each file is
+# the complete specification. **Correctness comes first:** a naive answer that is correct passes with at least two fifths of the points.
+# The other points grow with the speed on one thread, measured in turns with a baseline, and one fifth is for pieces that threads
+# can share. The message reports your speed, and which rung is probably missing. A slow or busy machine costs you no points.
 #
 # **`fuse_my_add`** — `alpha*a + beta*b`, where b may be one row that is added to each row of a.
 
@@ -1206,7 +1210,8 @@ for label, order in ORDERS.items():
 lab.check("fuse_my_add")
 
 # %% [markdown]
-# **`deform_conv`** — section 6 with a mask, strides, pads and several images. Borders first: write rung 1, pass, then climb.
+# **`deform_conv`** — section 6 with a mask, strides, pads and several images. Start with the borders: write rung 1, pass the checks, then
+# add the other rungs.
 
 # %%
 lab.check("deform_conv")
@@ -1220,8 +1225,8 @@ lab.check("knn_grid")
 # %% [markdown]
 # ## What to read next
 #
-# - Chapter 15, when a fast model gives a wrong result; chapter 16, where your kernels go into a whole network.
+# - Chapter 15, for a fast model that gives a wrong result; chapter 16, in which your kernels become part of a whole network.
 # - `csrc/ort_ops/deform_conv2d.cpp` and `matrix_tile.h`: rung 6 of section 6, with groups, every attribute and every check.
 #   `csrc/common/knn_grid.h` and `knn_tree.h`: the search that cannot become quadratic.
 # - S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model", 2009; J. McCalpin's STREAM benchmark.
-# - `oplab/checks/speed.py`: how the grader measured you.
+# - `oplab/checks/speed.py`: how the grader measures your kernels.

@@ -15,13 +15,13 @@
 #
 # After this chapter you can
 #
-# - take a network whose operator neither exporter knows, and deliver it over both, with all sizes open;
-# - run it in Python and in a C++ program on a kernel that you wrote;
-# - hand over the proof with it: parity, structure and latency, in one report.
+# - take a network with an operator that neither exporter knows, and export it with both, with all sizes dynamic;
+# - run it in Python and in a C++ program with a kernel that you wrote;
+# - deliver evidence with it: parity, structure and latency, in one report.
 #
-# There are two networks. **Project one** is SRCNN with a factor that is an *input*: one file for every enlargement. **Project two** is
-# a classifier for point clouds, whose layers look at the nearest neighbours of each point. This tour walks the whole road with the
-# course's operators. Then you walk it with your own.
+# There are two networks. **Project one** is SRCNN with an enlargement factor that is an *input*: one file for every factor. **Project
+# two** is a classifier for point clouds, whose layers use the nearest neighbours of each point. This lesson does both projects with the
+# course's operators. Then you do them with your own operators.
 
 # %%
 import io
@@ -53,11 +53,11 @@ quiet_exports()
 ops.load()
 
 # %% [markdown]
-# ### The road
+# ### The parts of a project
 #
-# Each project has three parts, and each part is the work of an earlier chapter: an operator in PyTorch with its fake (03 and 10, in
-# C++ 07), a mapping for each exporter (06 and 10), a kernel for ONNX Runtime (12 and 13). What is new is that all of them have to fit
-# at once.
+# Each project has three parts, and each part is the subject of earlier chapters: an operator in PyTorch with its fake (03 and 10, in
+# C++ 07), a mapping for each exporter (06 and 10), and a kernel for ONNX Runtime (12 and 13). The new task is to make all of them fit
+# together.
 
 # %%
 drawings.pipeline(
@@ -77,8 +77,8 @@ drawings.pipeline(
 # %% [markdown]
 # ## 1. Project one: the failure
 #
-# A camera app wants one model file and a slider. `interpolate` takes its factor as a Python number, so the first idea is to turn
-# the tensor into one.
+# A camera app needs one model file and a slider. `interpolate` takes its factor as a Python number, so the first idea is to convert
+# the tensor into a number.
 
 # %%
 srcnn = load_srcnn()
@@ -93,7 +93,7 @@ example = (torch.rand(2, 3, 12, 10), torch.tensor(2.0))
 named = {"input_names": ["photo", "factor"], "output_names": ["y"]}
 
 # %% [markdown]
-# *TorchScript path.* It exports, without an error. Look at the inputs.
+# *TorchScript path.* The export succeeds without an error. Look at the inputs.
 
 # %%
 buffer = io.BytesIO()
@@ -103,9 +103,10 @@ print("inputs:", [value.name for value in naive.graph.input])
 assert len(naive.graph.input) == 1
 
 # %% [markdown]
-# The slider is gone. `.item()` made a number, the number became a constant, and the file enlarges two times for ever.
+# The input for the slider is missing. `.item()` returned a number, the number became a constant, and the file always enlarges by a
+# factor of two.
 #
-# *dynamo path.* It stops at `interpolate`: the operator wants its factor as a plain number, and here it is a symbol (chapter 03,
+# *dynamo path.* The export fails at `interpolate`: the operator needs its factor as a plain number, and here it is a symbol (chapter 03,
 # section 4).
 
 # %%
@@ -115,8 +116,9 @@ with raises(TorchExportError, "Failed to export the model with torch.export"):
 # %% [markdown]
 # ## 2. The fix: an operator that takes the factor as data
 #
-# `oplab::dynamic_resize(x, scales)` does. The module keeps the factor a tensor all the way. The operator comes with its fake: height
-# and width are new symbols, `new_dynamic_size()`. Yours needs one, too (section 8 of chapter 03, section 6 of chapter 10).
+# `oplab::dynamic_resize(x, scales)` is such an operator. In the module, the factor stays a tensor throughout. The operator has a fake, in
+# which height and width are new symbols from `new_dynamic_size()`. Your operator needs a fake, too (section 8 of chapter 03, section 6 of
+# chapter 10).
 
 
 # %%
@@ -135,8 +137,8 @@ class SuperResolution(torch.nn.Module):
 super_resolution = SuperResolution().eval()
 
 # %% [markdown]
-# *TorchScript path.* A symbolic function, registered under the operator's name. Batch and channels are those of `x`; height and
-# width are data, so their sizes stay open.
+# *TorchScript path.* A symbolic function is registered under the operator's name. The batch size and the channels are those of `x`; height
+# and width depend on data, so they stay dynamic.
 
 
 # %%
@@ -148,8 +150,8 @@ def to_resize(g, x, scales):
 register_custom_op_symbolic("oplab::dynamic_resize", to_resize, 9)
 
 # %% [markdown]
-# *dynamo path.* A typed onnxscript function. onnxscript looks its types up among the module's globals, so `FLOAT` is imported at
-# the top of the file and not inside a function.
+# *dynamo path.* The translation is a typed onnxscript function. onnxscript looks up its types in the module's globals, so `FLOAT` is
+# imported at the top of the file and not inside a function.
 
 # %%
 oplab_1 = Opset("oplab", 1)
@@ -161,7 +163,7 @@ def resize_translation(x: FLOAT[...], scales: FLOAT[...]) -> FLOAT[...]:
 
 
 # %% [markdown]
-# One function for both exports, because both projects need it. `external_data=False` keeps the weights in the file (chapter 00).
+# One function does both exports, because both projects need it. `external_data=False` keeps the weights in the file (chapter 00).
 
 
 # %%
@@ -191,12 +193,12 @@ for file in ("torchscript.onnx", "dynamo.onnx"):
 lab.show(one / "torchscript.onnx", one / "dynamo.onnx")
 
 # %% [markdown]
-# The same network, in two dialects. The TorchScript path writes out how `expand` works, in many small nodes; the dynamo path writes
-# one Expand. Both have one node `oplab::DynamicResize`, and the convolutions are the same.
+# Both files contain the same network, written differently. The TorchScript path decomposes `expand` into many small nodes; the dynamo path
+# writes one Expand. Both have one node `oplab::DynamicResize`, and the convolutions are the same.
 #
 # ## 3. The proof
 #
-# Sizes and factors that were not exported, in PyTorch, in ONNX Runtime, and in the C++ program of chapter 12.
+# Compare PyTorch, ONNX Runtime and the C++ program of chapter 12, at sizes and factors that were not exported.
 
 # %%
 rng = np.random.default_rng(16)
@@ -210,8 +212,8 @@ for file in ("torchscript.onnx", "dynamo.onnx"):
     report.expect("eager", "ort", "host")
 
 # %% [markdown]
-# One detail, because your kernel will meet it. A float32 of 2.3 is 2.29999995. Ten rows times that are 23 in float32, which
-# rounds the product, and 22.9999995 in double, of which `floor` leaves 22. All runtimes have to multiply alike: in float32.
+# One detail will also affect your kernel. A float32 of 2.3 is 2.29999995. Ten rows times this number is 23 in float32, which rounds the
+# product, but 22.9999995 in double, and `floor` makes that 22. All runtimes have to multiply in the same way: in float32.
 
 # %%
 small, factor = torch.rand(1, 3, 10, 10), torch.tensor(2.3)
@@ -221,7 +223,7 @@ print("dynamic_resize:", ours, "rows   interpolate:", theirs, "rows")
 assert (ours, theirs) == (23, 22)
 
 # %% [markdown]
-# And the photo, from one file at three factors. At 3 the original is known, so there is a number too.
+# Here is a photo, enlarged by one file at three factors. At factor 3 the original is known, so the quality is measured, too.
 
 # %%
 original = torch.from_numpy(photos.to_nchw(photos.photo("chelsea", (120, 180))))
@@ -246,8 +248,8 @@ assert psnr(image.clip(0, 1), original) > psnr(blurred, original)
 # %% [markdown]
 # ## 4. Project two: the network and its clouds
 #
-# A laser scanner gives points and nothing else. `EdgeNet` says which of eight solids a cloud shows. Several clouds travel as one
-# tensor of points; `offset[i]` is the number of points in the clouds 0 to i.
+# A laser scanner returns points and nothing else. `EdgeNet` predicts which of eight solids a cloud shows. Several clouds are concatenated
+# into one tensor of points; `offset[i]` is the number of points in the clouds 0 to i.
 
 # %%
 figure, axes = plt.subplots(2, 4, figsize=(10, 5), subplot_kw={"projection": "3d"}, layout="constrained")
@@ -259,9 +261,9 @@ for place, name in zip(axes.flat, SOLIDS, strict=True):
     place.axis("off")
 
 # %% [markdown]
-# Its layers come from a known paper (*Dynamic Graph CNN*, Wang and others, 2019): a linear layer sees each point beside each of its
-# 12 nearest neighbours, and the largest answer counts. `tools/train_edge_net.py` made the weights, in minutes on two cores; every
-# cloud of the training was made for it and seen once.
+# Its layers come from a known paper (*Dynamic Graph CNN*, Wang and others, 2019): a linear layer gets each point together with each of its
+# 12 nearest neighbours, and the maximum over the neighbours is kept. `tools/train_edge_net.py` trained the weights in minutes on two
+# cores; every training cloud was generated for the training and used once.
 
 # %%
 net = load_edge_net()
@@ -275,7 +277,7 @@ assert (called == label).mean() > 0.95
 # %% [markdown]
 # ## 5. The naive try: all distances, and the k smallest
 #
-# Neighbours need no new operator, you might say: subtract, square, sum, `topk`. Both exporters know these.
+# You might think that neighbours need no new operator: subtract, square, sum, `topk`. Both exporters know these.
 
 
 # %%
@@ -309,8 +311,8 @@ axes.spines[["top", "right"]].set_visible(False)
 _ = axes.legend(frameon=False)
 
 # %% [markdown]
-# Why it fails: `topk` ignores `offset`. A test with one cloud is perfect. With two, a point finds neighbours in a cloud that it has
-# nothing to do with. And the table of all distances grows with the square of the points:
+# This fails because `topk` ignores `offset`. A test with one cloud passes. With two clouds, a point finds neighbours in the other
+# cloud. Also, the table of all distances grows with the square of the number of points:
 
 # %%
 print(f"100 000 points need {100_000**2 * 3 * 4 / 1e9:.0f} GB for the differences")
@@ -318,9 +320,9 @@ print(f"100 000 points need {100_000**2 * 3 * 4 / 1e9:.0f} GB for the difference
 # %% [markdown]
 # ## 6. The fix: a KNN node
 #
-# `oplab::knn_query` keeps the clouds apart, says -1 where a cloud has too few points, and never makes a table of all distances.
-# `oplab.nets.edge_net.neighbours` wraps it for the network: -1 becomes the row's first entry, and int32 becomes int64, with which PyTorch
-# indexes. The mappings are those of chapters 08 and 13.
+# `oplab::knn_query` keeps the clouds apart, returns -1 where a cloud has too few points, and never creates a table of all distances.
+# `oplab.nets.edge_net.neighbours` wraps it for the network: it replaces -1 by the row's first entry and converts int32 to int64, which
+# PyTorch uses for indices. The mappings are those of chapters 08 and 13.
 
 
 # %%
@@ -341,8 +343,9 @@ def knn_translation(nsample: int, xyz: FLOAT[...], offset: INT64[...]) -> tuple[
 
 
 # %% [markdown]
-# *TorchScript path*: opset 18, because the largest feature of each cloud becomes a ScatterElements with `reduction="max"`, which ONNX
-# has since then. Nobody reminds you: at 17 the export, `onnx.checker` and ONNX Runtime are content, and another runtime need not be.
+# *TorchScript path*: the export uses opset 18, because the maximum of each feature over a cloud becomes a ScatterElements with
+# `reduction="max"`, which ONNX has had since opset 18. There is no warning at opset 17: the export, `onnx.checker` and ONNX Runtime
+# accept the model, but another runtime may not.
 
 # %%
 cloud_axes = {"xyz": {0: "points"}, "offset": {0: "clouds"}}
@@ -368,7 +371,7 @@ lab.show(two / "dynamo.onnx")
 # %% [markdown]
 # ## 7. The proof
 #
-# Numbers first: clouds of other sizes, one of them smaller than k.
+# First compare the numbers, for clouds of other sizes, one of them smaller than k.
 
 # %%
 cases = []
@@ -381,7 +384,7 @@ for file in ("torchscript.onnx", "dynamo.onnx"):
     print(f"{file:17} {report.summary()}")
 
 # %% [markdown]
-# Then what the numbers are for. 400 held-out clouds at once, in ONNX Runtime: rows are what a cloud is, columns what it is called.
+# Then look at the classes: 400 held-out clouds at once, in ONNX Runtime. Rows are the true classes, columns the predicted classes.
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
@@ -404,9 +407,10 @@ for place, file in zip(axes, ("torchscript.onnx", "dynamo.onnx"), strict=True):
     assert (in_ort == called).all()
 
 # %% [markdown]
-# ## 8. The trap: a network that its training has just left
+# ## 8. The trap: a network directly after training
 #
-# `load_edge_net` returns the network in eval mode. A training loop does not. Forget `eval()`, and three things go wrong.
+# `load_edge_net` returns the network in eval mode. After a training loop, it is in train mode. If you forget `eval()`, three things go
+# wrong.
 
 # %%
 fresh = load_edge_net().train()
@@ -429,14 +433,14 @@ print("one call in train mode has moved the BatchNorm's numbers:", moved)
 assert gap > 0.1 and "Dropout" in kept and moved
 
 # %% [markdown]
-# In the file only the Dropout is wrong: this BatchNorm has no convolution to be folded into, but it is in its inference form
-# (chapter 02). The last one is the worst: BatchNorm *learns* from every batch that it sees in train mode. After one comparison
-# in train mode, `eval()` comes too late, and the weights are no longer those that you trained.
+# In the file, only the Dropout is wrong: this BatchNorm has no convolution to be folded into, but it is in its inference form
+# (chapter 02). The third problem is the worst: in train mode, BatchNorm *learns* from every batch. After one comparison in train mode,
+# `eval()` is too late, and the network is no longer the one that you trained.
 #
 # ## 9. Limits
 #
-# The course's operator answers -1 where *one* cloud is too small. Where all of them are, it refuses: no such k can have been meant.
-# Your `lab::KNN` will be more patient and fill the row.
+# The course's operator returns -1 where *one* cloud is too small. If all of them are too small, it raises an error, because no such k
+# can be intended. Your `lab::KNN` will accept that and fill the row.
 
 # %%
 with raises(RuntimeError, "nsample must not be larger than the largest batch"):
@@ -444,17 +448,17 @@ with raises(RuntimeError, "nsample must not be larger than the largest batch"):
 
 # %% [markdown]
 # - Each cloud has at least one point. `EdgeNet` finds its neighbours once, in space; the paper finds them again in each layer.
-# - A file with a node of a domain of its own runs only where the kernel is. That is the price; chapters 10 and 11 show model-local
-#   functions, which need no kernel, and chapter 14 what a kernel can gain.
-# - The kernel that you write below looks at all points of a cloud for each of its points. 2 000 points are 4 million distances. The
-#   course's `knn_query` searches a grid; chapter 14 is about that.
-# - Equal distances have an order here, the lower index. Two *nearly* equal ones may be ordered otherwise by another formula: this is why
-#   the grader and the report put their points on a lattice, where distances are exact.
+# - A file with a node in a custom domain runs only where the kernel is available. This is the cost; chapters 10 and 11 show model-local
+#   functions, which need no kernel, and chapter 14 shows what a kernel can gain.
+# - The kernel that you write below visits all points of a cloud for each of its points. 2 000 points need 4 million distances. The
+#   course's `knn_query` searches a grid; chapter 14 explains how.
+# - Points at equal distances are ordered by index, lower first. Another formula may order two *nearly* equal distances differently.
+#   Therefore the grader and the report put their points on a lattice, where distances are exact.
 #
 # ## 10. Exercises
 #
-# Now with operators of your own. They are two projects of about 75 minutes, and each has two halves: a kernel in C++ and the PyTorch side.
-# The halves meet in one line, which stands at the top of both files:
+# Now use your own operators. The two projects take about 75 minutes each, and each project has two halves: a kernel in C++ and the PyTorch
+# side. Both halves of a project follow the same signature, which is at the top of both files:
 #
 # ```
 # lab::DynamicResize(x float[N, C, H, W], scales float[4]) -> y float[N, C, H', W']
@@ -466,8 +470,8 @@ with raises(RuntimeError, "nsample must not be larger than the largest batch"):
 #
 # ### Project one
 #
-# **`resize_kernel`** — `exercises/csrc/c16_resize_kernel.cpp`. A bicubic resize in C++, as simple as you like: its correctness is
-# judged, not its speed.
+# **`resize_kernel`** — `exercises/csrc/c16_resize_kernel.cpp`. A bicubic resize in C++, as simple as you like: the grader checks its
+# correctness, not its speed.
 
 # %%
 lab.check("resize_kernel")
@@ -481,15 +485,15 @@ lab.check("super_resolution")
 # %% [markdown]
 # ### Project two
 #
-# **`knn_kernel`** — `exercises/csrc/c16_knn_kernel.cpp`. If you have solved `c13.knn_query`, start from it. What differs: no second set of
-# points, no distances, int64 indices, and a row that is too short repeats its first entry.
+# **`knn_kernel`** — `exercises/csrc/c16_knn_kernel.cpp`. If you have solved `c13.knn_query`, start from it. The differences: there is no
+# second set of points and no distances, the indices are int64, and a row that is too short repeats its first entry.
 
 # %%
 lab.check("knn_kernel")
 
 # %% [markdown]
-# **`point_cloud`** — `exercises/c16_capstone.py`. You get the network as its training left it. Put your operator at `net.knn`, and
-# deliver it.
+# **`point_cloud`** — `exercises/c16_capstone.py`. You get the network as its training left it. Assign your operator to `net.knn`, and
+# deliver the network.
 
 # %%
 lab.check("point_cloud")
@@ -497,16 +501,16 @@ lab.check("point_cloud")
 # %% [markdown]
 # ## 11. Your report
 #
-# This compiles your kernels, exports your networks, compares PyTorch, ONNX Runtime and the C++ program, measures all of them, and
-# keeps a page with the models and the kernels. `oplab capstone` does the same in a terminal and prints where the page is;
-# `--to DIR` keeps it in another folder. Every report gets a new folder, `build/capstone/report-001` and so on; none replaces
-# another. A project that is not solved, or fails, is named, and the other project is reported.
+# The next cell compiles your kernels, exports your networks, compares PyTorch, ONNX Runtime and the C++ program, measures all of them, and
+# saves a page with the models and the kernels. `oplab capstone` does the same in a terminal and prints where the page is;
+# `--to DIR` saves it in another folder. Every report gets a new folder, `build/capstone/report-001` and so on; none replaces
+# another. A project that is not solved, or fails, is named, and the other project is still reported.
 
 # %%
 kept = capstone.report()
 
 # %% [markdown]
-# Its pictures, made with your kernels. In the latency charts a lower bar is better, and the scale is logarithmic.
+# These are the report's figures, made with your kernels. In the latency charts a lower bar is better, and the scale is logarithmic.
 
 # %%
 from IPython.display import display
@@ -515,14 +519,14 @@ for figures in kept.figures.values() if kept else ():
     display(*figures)
 
 # %% [markdown]
-# This is what you hand over: two files for each network, a kernel that is one shared library, and a page that says what agrees with
-# what, of which nodes the files are made, and what a call costs. Whoever gets it can run every line of it again.
+# This is what you deliver: two files for each network, a kernel that is one shared library, and a page that reports which results agree,
+# which nodes are in the files, and how long a call takes. The recipient can run every line of it again.
 #
 # ## What to read next
 #
 # - `python tools/train_edge_net.py --check` prints the table of the held-out clouds; without `--check` it trains, and Ctrl-C keeps the best
 #   weights so far.
-# - Chapter 14, with your own `knn_kernel` in mind: where does its time go, and what would a grid save?
+# - Chapter 14, with your own `knn_kernel` in mind: where does it spend its time, and how much would a grid save?
 # - `docs/host.md`: the C++ program, and how to link a kernel into it.
-# - `docs/parity.md` and `docs/debug.md`, for the day when a report is red: `oplab debug bisect` finds the first node that differs.
-# - Your own operator. You have the road.
+# - `docs/parity.md` and `docs/debug.md`, for a report that shows a difference: `oplab debug bisect` finds the first node that differs.
+# - Your own operator. You know all the steps.
