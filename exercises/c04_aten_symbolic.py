@@ -1,10 +1,10 @@
 """Chapter 04: symbolic functions for ATen operators that the TorchScript exporter lacks.
 
-Each function below takes nothing and returns nothing: it registers one mapping with
-``torch.onnx.register_custom_op_symbolic``. The grader calls it in a process of its own and then exports over the TorchScript
+Each function below takes no arguments and returns nothing: it registers one mapping with
+``torch.onnx.register_custom_op_symbolic``. The grader calls it in a separate process and then exports with the TorchScript
 path, ``torch.onnx.export(..., dynamo=False)``.
 
-In the specifications, ``export`` stands for that export, ``run`` for ONNX Runtime, and ``allclose`` compares with NumPy.
+In the specifications, ``export`` means that export, ``run`` runs ONNX Runtime, and ``allclose`` compares with NumPy.
 
 Check one with ``make check EX=c04.asinh``.
 """
@@ -39,10 +39,10 @@ def asinh() -> None:
 
 
 def per_opset() -> None:
-    """Map ``torch.sinh``, schema ``aten::sinh(Tensor self) -> Tensor``, to what each opset has.
+    """Map ``torch.sinh``, schema ``aten::sinh(Tensor self) -> Tensor``, to the operators of each opset.
 
-    ONNX has ``Sinh`` since opset 9. Before that, ``sinh(x) = (e^x - e^-x) / 2`` has to be composed of older operators. After
-    the call, for a float32 ``x`` of any shape::
+    ONNX has ``Sinh`` from opset 9 on. Before that, ``sinh(x) = (e^x - e^-x) / 2`` has to be composed from older operators.
+    After the call, for a float32 ``x`` of any shape::
 
         >>> per_opset()
         >>> model = {n: export(torch.sinh, (x,), opset_version=n) for n in (7, 8, 9, 13, 20)}
@@ -54,7 +54,7 @@ def per_opset() -> None:
     About 10 lines.
     """
 
-    # TODO c04.per_opset: let opsets 7 and 8 write a composition, and every opset from 9 on the native Sinh
+    # TODO c04.per_opset: write a composition at opsets 7 and 8, and the native Sinh at every opset from 9 on
     raise todo("c04.per_opset")
 
 
@@ -72,7 +72,7 @@ def sinc() -> None:
         >>> run(model, np.float32([0, 0.5, 1.5]))
         array([ 1.        ,  0.63661975, -0.21220659], dtype=float32)
 
-    (A float64 tensor without axes is left out: the exporter itself makes it a float32.) About 8 lines.
+    (A float64 tensor without axes is excluded: the exporter itself converts it to float32.) About 8 lines.
     """
 
     # TODO c04.sinc: write sin(pi x) / (pi x) with standard operators, 1 at x = 0, in the dtype of x, from opset 9 on
@@ -82,8 +82,8 @@ def sinc() -> None:
 def hypot() -> None:
     """Map ``torch.hypot``, schema ``aten::hypot(Tensor self, Tensor other) -> Tensor``, to standard ONNX operators.
 
-    ``hypot(x, y) = sqrt(x^2 + y^2)``, without leaving the range of the dtype on the way. After the call, for finite ``x`` and
-    ``y`` of one dtype, float32 or float64, whose shapes broadcast, and every opset from 9 on::
+    ``hypot(x, y) = sqrt(x^2 + y^2)``, and no intermediate result leaves the range of the dtype. After the call, for
+    finite ``x`` and ``y`` of one dtype, float32 or float64, whose shapes broadcast, and every opset from 9 on::
 
         >>> hypot()
         >>> model = export(torch.hypot, (x, y), opset_version=9)

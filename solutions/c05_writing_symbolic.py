@@ -1,10 +1,10 @@
 """Chapter 05: symbolic functions with attributes, constants, optional inputs, dtypes and several outputs.
 
-``my_add``, ``plugin``, ``dtypes`` and ``kthvalue`` take nothing and return nothing: each registers one mapping with
-``torch.onnx.register_custom_op_symbolic``. ``clip`` *is* a symbolic function. The grader calls them in processes of their own and
-exports over the TorchScript path, ``torch.onnx.export(..., dynamo=False)``.
+``my_add``, ``plugin``, ``dtypes`` and ``kthvalue`` take no arguments and return nothing: each registers one mapping with
+``torch.onnx.register_custom_op_symbolic``. ``clip`` *is* a symbolic function. The grader calls them in separate processes and
+exports with the TorchScript path, ``torch.onnx.export(..., dynamo=False)``.
 
-In the specifications, ``export`` stands for that export and ``run`` for ONNX Runtime with the kernels of ``oplab.session``.
+In the specifications, ``export`` means that export, and ``run`` runs ONNX Runtime with the kernels of ``oplab.session``.
 
 Check one with ``make check EX=c05.my_add``.
 """
@@ -31,7 +31,7 @@ def my_add() -> None:
         >>> y.dtype == a.dtype and y.shape == a.shape and allclose(y, 0.1 * a - 2.0 * b)  # float64: within 1e-12
         True
 
-    No ``Cast`` in the graph. (A float64 tensor without axes is left out: the exporter itself makes it a float32.) About 3 lines.
+    The graph has no ``Cast``. (A float64 tensor without axes is excluded: the exporter itself converts it to float32.) About 3 lines.
     """
 
     # ANSWER c05.my_add: register a mapping from oplab::my_add to Mul and Add, with the alpha and the beta of the call
@@ -47,7 +47,7 @@ def plugin() -> None:
     """Map the same ``oplab::my_add`` to the custom operator ``oplab::MyAdd(a, b; alpha, beta) -> y``.
 
     ``alpha`` and ``beta`` are FLOAT attributes. The course's kernel takes float32 and float64, not float16: for float16 the
-    graph casts to float32 before the node and back after it. The graph knows the type of the node's output. After the registration,
+    graph casts to float32 before the node and back after it. The graph has the type of the node's output. After the registration,
     for opset 9 and above::
 
         >>> plugin()
@@ -88,9 +88,9 @@ def clip(g, x, low, high):
         >>> [node.op_type for node in model.graph.node]
         ['Constant', 'Constant', 'Clip']
 
-    Up to opset 10 the bounds of ``Clip`` are attributes, from 11 on they are inputs without axes, of the dtype of ``x`` and with all
-    the digits that it holds: for a float64, 0.1 is not the float32 0.1. A bound that is None is left out. ``x`` is a float16,
-    float32 or float64; from opset 12 on it can be an int32 or int64 too. No ``Cast``.
+    Up to opset 10 the bounds of ``Clip`` are attributes. From 11 on they are inputs without axes, of the dtype of ``x`` and in its
+    full precision: for a float64, 0.1 is not the float32 0.1. A bound that is None is omitted. ``x`` is a float16,
+    float32 or float64; from opset 12 on it can be an int32 or int64 too. The graph has no ``Cast``.
 
     Args:
         g: the graph context; ``g.opset`` is the opset of the export.
@@ -101,7 +101,7 @@ def clip(g, x, low, high):
         the value of the Clip node. About 9 lines.
     """
 
-    # ANSWER c05.clip: write Clip with attributes until opset 10, and with inputs of the dtype of x from 11 on; a bound can be None
+    # ANSWER c05.clip: write Clip with attributes up to opset 10, and with inputs of the dtype of x from 11 on; a bound can be None
     def bound(number):
         if number is not None:
             return g.op("Constant", value_t=torch.tensor(number, dtype=x.type().dtype()))
@@ -118,7 +118,7 @@ def clip(g, x, low, high):
 def dtypes() -> None:
     """Replace PyTorch's mapping of ``torch.log10``, schema ``aten::log10(Tensor self) -> Tensor``, by one that keeps the dtype.
 
-    PyTorch's own is wrong in three ways: float16 becomes float32, float64 loses digits, and a result without axes gets one. After
+    PyTorch's mapping is wrong in three ways: float16 becomes float32, float64 loses digits, and a result without axes gets one. After
     the call, for ``x`` of any shape in float16, float32 or float64 and every opset from 9 on::
 
         >>> dtypes()
@@ -129,7 +129,7 @@ def dtypes() -> None:
         >>> "Cast" in [node.op_type for node in model.graph.node]
         False
 
-    (A float64 tensor without axes is left out: the exporter itself makes it a float32.) About 4 lines.
+    (A float64 tensor without axes is excluded: the exporter itself converts it to float32.) About 4 lines.
     """
 
     # ANSWER c05.dtypes: register a mapping of aten::log10 that is right for float16, float32 and float64, without a Cast

@@ -15,11 +15,11 @@
 #
 # After this chapter you can
 #
-# - name the axes that may change, on both exporters, and see in the file whether the exporter kept its word;
+# - name the axes that may change, with both exporters, and check in the file whether they stayed dynamic;
 # - turn a number that an operator takes as a constant, here an upscaling factor, into an input of the model;
-# - resize a photo in ONNX Runtime exactly as PyTorch does it, down to the number of pixels.
+# - resize a photo in ONNX Runtime exactly as PyTorch does, down to the number of pixels.
 #
-# Notes on deployment call it the first difficulty: models are dynamic, and engines prefer them static.
+# Notes on deployment call this the first difficulty: models are dynamic, but engines prefer static ones.
 
 # %%
 import logging
@@ -39,8 +39,8 @@ from oplab import lesson, quiet_exports, raises
 lab = lesson("03_dynamic_models")
 
 # %% [markdown]
-# The photo, the network, and three helpers. `export_ts` is the **TorchScript path**, `export_dynamo` the **dynamo path**.
-# Each returns a model that is complete in memory. `run` runs one in ONNX Runtime.
+# The next cells load the photo and the network, and define three helpers. `export_ts` uses the **TorchScript path**,
+# `export_dynamo` the **dynamo path**. Each returns a complete model in memory. `run` runs a model in ONNX Runtime.
 
 # %%
 from oplab.nets.photos import photo, to_image, to_nchw
@@ -74,10 +74,10 @@ def run(model, **feeds):
 
 
 # %% [markdown]
-# ## 1. The failure: a size becomes a law
+# ## 1. The failure: a size becomes fixed
 #
-# Both exporters get one example. Its sizes are written into the file, unless you say otherwise. The *header* of a model
-# says what goes in and comes out. `header` prints the shape of each input.
+# Both exporters get one example input. Its sizes are written into the file, unless you specify otherwise. The *header* of a model
+# declares its inputs and outputs. `header` returns the shape of each input.
 
 
 # %%
@@ -103,8 +103,8 @@ for model in fixed.values():
         run(model, input=wider.numpy())
 
 # %% [markdown]
-# That is one line of the message "Got invalid dimensions for input: input". It names the axis, what came and what the file demands.
-# A wrong number of axes is refused in the same way.
+# This is one line of the message "Got invalid dimensions for input: input". It states the axis, the size it got and the size that
+# the file requires. A wrong number of axes is rejected in the same way.
 
 # %%
 with raises(InvalidArgument, "Invalid rank"):
@@ -113,7 +113,7 @@ with raises(InvalidArgument, "Invalid rank"):
 # %% [markdown]
 # ## 2. TorchScript path: `dynamic_axes` is a label
 #
-# `dynamic_axes` gives names to axes, by the name of an input *or* output. SRCNN runs at every size now.
+# `dynamic_axes` maps the name of an input *or* output to names for its axes. SRCNN now runs at every size.
 
 # %%
 image_axes = {0: "batch", 2: "height", 3: "width"}
@@ -123,8 +123,8 @@ got = run(model, input=wider.numpy())
 print(got.shape, "within 1e-5:", bool(np.abs(got - srcnn(wider).numpy()).max() <= 1e-5))
 
 # %% [markdown]
-# SRCNN is made of convolutions, and a convolution does not care. But a trace records **tensor operators** only. As soon as a
-# size goes through Python, it is a number. This model returns the left half of a photo.
+# SRCNN consists of convolutions, and a convolution works at any size. But a trace records **tensor operators** only. As soon as a
+# size passes through Python, it becomes a fixed number. This model returns the left half of a photo.
 
 
 # %%
@@ -139,9 +139,8 @@ print("PyTorch:     ", tuple(LeftHalf()(wider).shape))
 print("ONNX Runtime:", run(half, photo=wider.numpy()).shape)
 
 # %% [markdown]
-# The header says `width`, the session takes every width, and the answer is 75 columns for ever: half of the width at export.
-# Nothing fails. The only sign was a warning while it was traced, and this notebook, like many programs, had switched
-# warnings off.
+# The header states `width` and the session accepts every width, but the output always has 75 columns: half of the width at
+# export. Nothing fails. The only sign was a warning during tracing, and this notebook, like many programs, had disabled warnings.
 
 # %%
 with warnings.catch_warnings(record=True) as caught:
@@ -150,13 +149,13 @@ with warnings.catch_warnings(record=True) as caught:
 print(*{str(w.message).split(". ")[0] for w in caught if w.category is torch.jit.TracerWarning})
 
 # %% [markdown]
-# `dynamic_axes` changes the header. It does not change, and does not check, what was recorded. So a label needs a test: run the
-# file at a size that is not the example's, and compare.
+# `dynamic_axes` changes the header. It neither changes nor checks what was recorded. So a label needs a test: run the file at a
+# size other than the example's, and compare.
 #
 # ## 3. Dynamo path: `dynamic_shapes` is a claim
 #
 # The dynamo path captures the model with `torch.export`. There a size is a *symbol*, and Python's `math.ceil` of a symbol is a
-# symbol too. The same model comes out right.
+# symbol too. The same model is exported correctly.
 
 # %%
 half = export_dynamo(LeftHalf(), (small,), ["photo"], ({0: "batch", 2: "height", 3: "width"},))
@@ -166,18 +165,18 @@ print([node.op_type for node in half.graph.node])
 
 # %% [markdown]
 # `dynamic_shapes` is keyed by the arguments of `forward`, by position or by name. What you write for an axis is a claim that the
-# model works for every size there. `torch.export` tests the claim against the code. You can write it in four ways:
+# model works for every size of that axis. `torch.export` checks the claim against the code. You can write it in four ways:
 #
 # | you write | you claim |
 # |---|---|
-# | `"height"` | this axis is dynamic, and that is its name |
-# | `Dim("height", min=2, max=4096)` | the same, with a range; one `Dim` object for several axes says that they are equal |
+# | `"height"` | this axis is dynamic, and this is its name |
+# | `Dim("height", min=2, max=4096)` | the same, with a range; one `Dim` object for several axes states that their sizes are equal |
 # | `2 * Dim("half_height")` | dynamic and even |
-# | `Dim.AUTO` | nothing: find out, and name it as you like |
+# | `Dim.AUTO` | nothing: the exporter determines it, and chooses the name |
 #
-# An axis that is not mentioned has the size of the example.
+# An axis that you do not mention keeps the size of the example.
 #
-# Now a model that needs all of that: it works on blocks of 2 × 2 pixels, and has one gain for each photo.
+# The next model needs all of this: it works on blocks of 2 × 2 pixels, and has one gain for each photo.
 
 
 # %%
@@ -202,10 +201,10 @@ for label, shapes in claims.items():
     print(f"{label:5}", header(model), "right:", np.allclose(got, Blocks()(x, gain).numpy()))
 
 # %% [markdown]
-# ### A claim that is false
+# ### A false claim
 #
-# Forget the axis of `gain`. Then `gain` has the size 2, the code multiplies the two, and so the batch is 2. Watch what becomes of
-# the claim that it is dynamic. `torch.export` itself is strict:
+# Leave out the axis of `gain`. Then `gain` has the fixed size 2, the code multiplies the blocks by `gain`, and so the batch is 2.
+# See what happens to the claim that the batch is dynamic. `torch.export` itself is strict:
 
 # %%
 wrong = ({0: batch, 2: even_height, 3: even_width}, None)
@@ -213,8 +212,8 @@ with raises(torch._dynamo.exc.UserError, "your code specialized it to be a const
     torch.export.export(Blocks(), pair, dynamic_shapes=wrong)
 
 # %% [markdown]
-# Its message ends in "Suggested fixes: batch = 2". `torch.onnx.export` **takes the suggestion** and says nothing (torch 2.15).
-# A name as text is stricter.
+# Its message ends with "Suggested fixes: batch = 2". `torch.onnx.export` **applies the suggestion** without a message (torch
+# 2.15). A name given as text is stricter.
 
 # %%
 auto = ({0: Dim.AUTO, 2: Dim.AUTO, 3: Dim.AUTO}, None)
@@ -227,12 +226,12 @@ with raises(torch.onnx.OnnxExporterError, "tracing inferred a static shape of 2 
     export_dynamo(Blocks(), pair, ["photo", "gain"], text)
 
 # %% [markdown]
-# Three answers to the same mistake:
+# The same mistake has three outcomes:
 #
-# - `Dim`: the batch has become 2. The header is honest, if you look.
-# - `Dim.AUTO`: the header of `photo` still has a made-up name for the batch. It is not true, see below.
-# - Text: the export fails, and says which axis it is. Prefer this one. (It finds an axis that became *one* size. It does not
-#   find a range that the code has narrowed: chapter 02, section 4, has the check.)
+# - `Dim`: the batch has become 2. The header is correct, but you have to look at it.
+# - `Dim.AUTO`: the header of `photo` still has a generated name for the batch. This is false, as the next cell shows.
+# - Text: the export fails, and the message names the axis. Prefer text. (It detects an axis that became *one* size. It does not
+#   detect a range that the code has narrowed: chapter 02, section 4, has the check for that.)
 
 # %%
 with raises(InvalidArgument, "Got invalid dimensions"):
@@ -241,8 +240,8 @@ with raises(Fail, "broadcast"):
     run(model, photo=x.numpy(), gain=gain[:2].numpy())
 
 # %% [markdown]
-# Two more things that the header cannot do. The file may *say* `2*half_height`, but ONNX Runtime does not compute with names: an
-# odd height fails somewhere in the middle. And the range of a `Dim` is not in the file at all.
+# The header has two more limits. It may *contain* `2*half_height`, but ONNX Runtime does not compute with names: an odd height
+# fails at a node inside the graph. And the range of a `Dim` is not in the file at all.
 
 # %%
 model = export_dynamo(Blocks(), pair, ["photo", "gain"], claims["Dim"])
@@ -254,8 +253,8 @@ model = export_dynamo(Blocks(), pair, ["photo", "gain"], ranged)
 print(header(model)["photo"], run(model, photo=torch.rand(5, 3, 100, 10).numpy(), gain=gain.numpy()).shape)
 
 # %% [markdown]
-# One axis has to stay fixed here: SRCNN's first weights fit three channels. The TorchScript path lets you name it, which
-# promises something false. The dynamo path refuses the name.
+# One axis has to stay fixed here: SRCNN's first weights are for three channels. The TorchScript path lets you name this axis, so
+# the header promises something false. The dynamo path rejects the name.
 
 # %%
 model = export_ts(srcnn, (small,), ["input"], {"input": {1: "channels"}})
@@ -266,11 +265,11 @@ with raises(torch.onnx.OnnxExporterError, "dimension inputs[0].shape[1]"):
 # %% [markdown]
 # ## 4. A size that is a *value*: the factor
 #
-# Until now a size came from the shape of an input. Super-resolution asks for more: the user picks a **factor**, 1.5 or 2 or 3, and
-# the factor decides how large the output is. The size depends on the *value* of an input.
+# So far, each size came from the shape of an input. Super-resolution needs more: the user picks a **factor**, 1.5 or 2 or 3, and
+# the factor determines the size of the output. So the size depends on the *value* of an input.
 #
-# In PyTorch that is one line. The factor of this model stands in a tensor of four scales, one for each axis, as ONNX will want
-# it.
+# In PyTorch this takes one line. This model gets the factor as a tensor of four scales, one for each axis: the form that ONNX
+# needs later.
 
 
 # %%
@@ -286,14 +285,14 @@ def factor(value):
 [tuple(Naive()(small, factor(value)).shape) for value in (1.5, 2, 3)]
 
 # %% [markdown]
-# The `.tolist()` is needed: `interpolate` takes numbers (floats too, not only integers), and no tensor.
+# The `.tolist()` is necessary: `interpolate` takes numbers (floats as well as integers), but not a tensor.
 
 # %%
 with raises(TypeError, "invalid combination of arguments"):
     F.interpolate(small, scale_factor=factor(2)[-2:], mode="bicubic")
 
 # %% [markdown]
-# Export it. On the TorchScript path:
+# Export the model, first on the TorchScript path:
 
 # %%
 names = ["input", "factor"]
@@ -304,8 +303,8 @@ print(run(naive, input=small.numpy()).shape)
 lab.show(naive)
 
 # %% [markdown]
-# No error, and the input `factor` **is gone**. Its value at export, 3, stands in the graph as a constant. Two names were given, one
-# was used. A program that feeds the factor finds out late; a check of the names finds out at once.
+# There is no error, but the input `factor` **is gone**. Its value at export, 3, is a constant in the graph. You gave two names,
+# and one was used. A program that feeds the factor discovers this late; a check of the names discovers it at once.
 
 # %%
 with raises(InvalidArgument, "Invalid input name"):
@@ -316,7 +315,8 @@ print("missing inputs:", missing)
 assert missing == {"factor"}
 
 # %% [markdown]
-# The dynamo path notices. It follows the value as far as `interpolate`, whose schema wants floats, and stops.
+# The dynamo path detects the problem. It follows the value as far as `interpolate`, whose schema requires floats, and stops with
+# an error.
 
 # %%
 shapes = ({0: "batch", 2: "height", 3: "width"}, None)
@@ -324,12 +324,12 @@ with raises(torch.onnx.OnnxExporterError, "found element of type SymFloat"):
     export_dynamo(Naive(), (small, factor(3)), names, shapes)
 
 # %% [markdown]
-# So the operator stands in the way: `aten::upsample_bicubic2d` has its scales as *arguments*, and an argument is a constant of the
-# graph. Is ONNX any better?
+# So the obstacle is the operator: `aten::upsample_bicubic2d` takes its scales as plain *arguments*, and such an argument is a
+# constant in the graph. Does ONNX allow more?
 #
-# ## 5. Resize, and where it looks
+# ## 5. Resize, and where it reads
 #
-# ONNX has `Resize`, and there the scales are an **input**.
+# ONNX has `Resize`, whose scales are an **input**.
 
 # %%
 resize = onnx.defs.get_schema("Resize", 17)
@@ -337,9 +337,9 @@ print(*[f"{i.name}: {i.option.name}" for i in resize.inputs], sep=", ")
 print(", ".join(resize.attributes))
 
 # %% [markdown]
-# Four inputs, in this order: `X`, `roi` (for one mode that nobody here needs), `scales`, `sizes`. You give scales *or* sizes. The
-# attributes decide which pixels are mixed, and with which weights. For PyTorch each has one right value. Find it by experiment:
-# this function makes a model of one `Resize`.
+# It has four inputs, in this order: `X`, `roi` (for one mode that this chapter does not use), `scales`, `sizes`. You give scales
+# *or* sizes. The attributes determine which pixels are combined, and with which weights. To match PyTorch, each attribute has one
+# correct value. Find it by experiment: this function builds a model with one `Resize`.
 
 # %%
 from onnx import TensorProto, helper
@@ -356,8 +356,8 @@ def resize_model(inputs=("x", "", "scales"), **attributes):
 
 
 # %% [markdown]
-# Where does output pixel *i* look? That is `coordinate_transformation_mode`. The picture resizes four pixels by 1.5. A ramp is
-# fed, so the values that come out *are* the places.
+# Where does output pixel *i* read? The attribute `coordinate_transformation_mode` determines this. The picture resizes four
+# pixels by 1.5. The input is a ramp, so the output values *are* the positions.
 
 # %%
 import matplotlib.pyplot as plt
@@ -390,11 +390,10 @@ drawing.tick_params(length=0)
 drawing.set_frame_on(False)
 
 # %% [markdown]
-# `half_pixel` is the fair one: pixels are squares, and the new squares divide the same line evenly. Its rule is
-# `(i + 0.5) / scale - 0.5`.
+# `half_pixel` treats pixels as squares, and the new squares divide the same line evenly. Its rule is `(i + 0.5) / scale - 0.5`.
 #
-# ONNX also has `pytorch_half_pixel`. The name is a trap. Compare all of them with PyTorch, for two factors, one of which leaves a
-# single pixel.
+# ONNX also has `pytorch_half_pixel`. The name is misleading. Compare all modes with PyTorch, for two factors, one of which leaves
+# a single pixel.
 
 # %%
 x = torch.rand(1, 3, 12, 12, generator=torch.manual_seed(3))
@@ -409,14 +408,14 @@ for label, options in attributes.items():
     print(f"{label:22} {found[0]:<10.3f} {found[1]:.3f}")
 
 # %% [markdown]
-# `pytorch_half_pixel` is `half_pixel`, except for an output of one pixel: that one reads at 0 instead of the middle. PyTorch
-# reads the middle, whatever the name says, so texts that recommend it are wrong there. The cubic's
-# coefficient a is −0.75 in PyTorch, and by default in ONNX too.
+# `pytorch_half_pixel` is `half_pixel`, except for an output of one pixel, which reads at 0 instead of in the middle. PyTorch
+# reads in the middle in spite of that name, so texts that recommend `pytorch_half_pixel` are wrong in that case. The coefficient
+# a of the cubic is −0.75 in PyTorch, and by default in ONNX too.
 #
 # ### Scales or sizes
 #
-# Given `sizes`, `Resize` computes the scale from them. That is another number as soon as the size was rounded. Five pixels
-# times 2.3 are 11.5, so 11. The ratio 11 / 5 is 2.2.
+# With `sizes`, `Resize` computes the scale from them. As soon as the size was rounded, this scale is not the factor. Five pixels
+# times 2.3 are 11.5, rounded down to 11. The ratio 11 / 5 is 2.2.
 
 # %%
 line = torch.rand(1, 1, 5, 5, generator=torch.manual_seed(5)).numpy()
@@ -430,8 +429,8 @@ for label, right in expected.items():
     print(f"{label:30} scales: {np.abs(by_scales - right).max():.4f}   sizes: {np.abs(by_sizes - right).max():.4f}")
 
 # %% [markdown]
-# The same shape, two pictures. PyTorch has both meanings too, and each fits one of ONNX's inputs. What you may not do is to mix
-# them. And a factor in the *place* of sizes is no whole number; the checker refuses it.
+# The shapes are the same, but the pictures differ. PyTorch has both meanings too, and each corresponds to one of ONNX's inputs.
+# Do not mix them. And a factor in the *place* of `sizes` does not have an integer type; the checker rejects it.
 
 # %%
 with raises(onnx.shape_inference.InferenceError, "sizes"):
@@ -441,7 +440,7 @@ with raises(onnx.shape_inference.InferenceError, "sizes"):
 # %% [markdown]
 # ## 6. How many pixels are 10 × 2.3?
 #
-# 23. But the factor is a float32, and 2.3 as a float32 is a little less.
+# The answer is 23. But the factor is a float32, and 2.3 as a float32 is slightly less than 2.3.
 
 # %%
 single = np.float32(2.3)
@@ -450,7 +449,7 @@ print(f"double:  10 x 2.3 = {10 * float(single):.7f}, floor {math.floor(10 * flo
 print(f"float32: 10 x 2.3 = {np.float32(10) * single:.7f}, floor {math.floor(np.float32(10) * single)}")
 
 # %% [markdown]
-# Who multiplies how? Ask four programs, for a few sizes.
+# How is the product computed? Compare four cases at a few sizes.
 
 # %%
 from onnx.reference import ReferenceEvaluator
@@ -475,8 +474,9 @@ for (size, value), found in rows.items():
 assert rows[100, 2.3] == (229, 229, 230, 229)
 
 # %% [markdown]
-# ONNX Runtime multiplies in float32, everybody else in double. Our photo has 100 rows: at 2.3 PyTorch makes 229 of them, and ONNX
-# Runtime 230. Nobody breaks a rule. The specification names no precision, and plain Python makes 114 pixels of 50 too.
+# ONNX Runtime multiplies in float32, all others in double. The photo has 100 rows: at 2.3 PyTorch produces 229 rows, and ONNX
+# Runtime 230. Neither breaks a rule. The specification does not define a precision, and plain Python also turns 50 pixels into
+# 114.
 
 # %%
 print(*[line.strip() for line in resize.doc.splitlines() if "floor" in line])
@@ -486,8 +486,9 @@ with raises(AssertionError, "Shapes are not equal"):
     np.testing.assert_equal(got.shape, Naive()(small, factor(2.3)).numpy().shape, "Shapes are not equal")
 
 # %% [markdown]
-# Two systems have to agree, so one of them has to follow. ONNX Runtime's kernel is compiled; your PyTorch code is not. The ATen
-# operator below `interpolate` takes the size *and* the scales, so both can be right. For bilinear there is one of the same form.
+# The two systems have to agree, so one of them has to adapt. ONNX Runtime's kernel is compiled; your PyTorch code is not. The
+# ATen operator that `interpolate` calls takes the size *and* the scales, so both can be right. The bilinear operator has the same
+# form.
 
 # %%
 for operator in (torch.ops.aten.upsample_bicubic2d, torch.ops.aten.upsample_bilinear2d):
@@ -513,12 +514,12 @@ print(all(same_size(int(draws.integers(4, 600)), float(draws.uniform(0.3, 5))) f
 # %% [markdown]
 # ## 7. TorchScript path: a Function with its own mapping
 #
-# Now the mapping. `torch.autograd.Function` makes an operator of your own out of two methods. `forward` is what PyTorch runs.
-# `symbolic` is what the TorchScript path writes into the graph instead of looking at `forward`. Its arguments are the graph
-# context `g` and one graph value for each argument of `forward` (without `ctx`). `g.op` writes one node: first the inputs, then the
-# attributes, each with its type at the end of its name: `_s` string, `_f` float, `_i` integer, `_t` tensor (chapter 05). `Resize`
-# does not read `roi` in this mode, but opset 11 demands it, so it gets a tensor without elements. (That is no way to leave an
-# input out in general: chapter 05, section 8. A Python `None` in its place crashes the process.)
+# Now write the mapping. A subclass of `torch.autograd.Function` defines your own operator with two methods. PyTorch runs
+# `forward`. The TorchScript path does not look into `forward`: it calls `symbolic`, which writes the nodes. The arguments of
+# `symbolic` are the graph context `g` and one graph value for each argument of `forward` (without `ctx`). `g.op` writes one node:
+# first the inputs, then the attributes, each with its type at the end of its name: `_s` string, `_f` float, `_i` integer, `_t`
+# tensor (chapter 05). `Resize` does not read `roi` in this mode, but opset 11 requires it, so it gets a tensor without elements.
+# (This is not a general way to omit an input: see chapter 05, section 8. A Python `None` in its place crashes the process.)
 
 
 # %%
@@ -535,8 +536,8 @@ class NewInterpolate(torch.autograd.Function):
 
 
 # %% [markdown]
-# `StrangeSuperResolutionNet` enlarges by any factor, then sharpens with SRCNN: the course's net with its trained weights. It works
-# on the brightness of the photo and gives the detail to all three colours, so nothing else is needed for colour.
+# `StrangeSuperResolutionNet` enlarges a photo by any factor, then sharpens it with SRCNN, the course's network with its trained
+# weights. SRCNN works on the brightness of the photo and adds the detail to all three colours, so colour needs no other step.
 
 
 # %%
@@ -556,8 +557,8 @@ print(header(on_ts_path))
 lab.show(on_ts_path)
 
 # %% [markdown]
-# `factor` is an input, and `Resize` reads it. One file, saved once. The proof: four factors that it runs, three of which it never
-# saw.
+# `factor` is an input, and `Resize` reads it. The file is saved once. The test runs it with four factors, three of which the
+# export did not see.
 
 
 # %%
@@ -579,14 +580,14 @@ def prove(model, net):
 enlarged = prove(on_ts_path, net)
 
 # %% [markdown]
-# The comparison can fail. With the plain `interpolate` in `forward`, as older texts have it, it does, at 2.3:
+# The comparison can fail. With a plain `interpolate` in `forward`, as in older texts, it fails at 2.3:
 
 # %%
 with raises(AssertionError, "factor 2.3: the two disagree"):
     prove(on_ts_path, StrangeSuperResolutionNet(Naive()))  # interpolate(scale_factor=…)
 
 # %% [markdown]
-# And the exported file does not depend on `forward` at all. Here is a `forward` that is plainly wrong. The graph is the same.
+# The exported file does not depend on `forward` at all. This `forward` is clearly wrong, but the graph is the same.
 
 
 # %%
@@ -601,8 +602,8 @@ print("same nodes:", [n.op_type for n in other.graph.node] == [n.op_type for n i
 print("same numbers:", np.array_equal(run(other, input=small.numpy(), factor=factor(2).numpy()), enlarged[2]))
 
 # %% [markdown]
-# So nobody but your test compares the two. Which opsets? `Resize` has cubic coordinates and its four inputs since opset 11. At 10
-# the export still succeeds, and the file is invalid.
+# So only your test compares `forward` with `symbolic`. Which opsets work? `Resize` has its cubic mode and its four inputs from
+# opset 11 on. At 10 the export still succeeds, but the file is invalid.
 
 # %%
 patch = small[..., :20, :30]
@@ -618,8 +619,8 @@ for opset in (10, 11, 13, 18, 20):
 # %% [markdown]
 # ## 8. Dynamo path: an operator with a fake and a translation
 #
-# The dynamo path ignores `symbolic`. It traces `forward`, and meets the same wall as before. (Shown with the `forward` that older
-# texts have; with ours the exporter stops at the next operator for the same reason.)
+# The dynamo path ignores `symbolic`. It traces `forward`, and fails with the same error as before. (The cell uses the `forward`
+# of older texts; with the `forward` of section 7, the exporter stops at the next operator for the same reason.)
 
 
 # %%
@@ -633,8 +634,8 @@ with raises(torch.onnx.OnnxExporterError, "found element of type SymFloat"):
     export_dynamo(StrangeSuperResolutionNet(OldForward.apply), (small, factor(3)), names, shapes)
 
 # %% [markdown]
-# Here an operator of your own is made with `torch.library.custom_op`. It is opaque: the exporter does not look inside. The body
-# may use `.tolist()` and whatever it likes.
+# On this path you define your own operator with `torch.library.custom_op`. It is opaque: the exporter does not look inside. The
+# body may use `.tolist()` and any other Python code.
 
 
 # %%
@@ -649,8 +650,8 @@ with raises(torch.onnx.OnnxExporterError, "no fake impl registered"):
     export_dynamo(net_op, (small, factor(3)), names, shapes)
 
 # %% [markdown]
-# During an export no numbers flow, only shapes: tensors are *fake*. The operator has to say which shape comes out. But height and
-# width depend on the value of `scales`, and a fake tensor has no values. What about the factor of the example?
+# An export computes no values, only shapes: tensors are *fake*. The operator has to declare the shape of its output. But height
+# and width depend on the value of `scales`, and a fake tensor has no values. Can the fake use the factor of the example?
 
 
 # %%
@@ -663,8 +664,8 @@ with raises(Exception, "are not equal"):
     torch.library.opcheck(resize_op, (small, factor(2.3)), test_utils=["test_schema", "test_faketensor"])
 
 # %% [markdown]
-# That is right for 3 only. `opcheck` runs operator and fake beside each other and finds it. The honest answer is "a size that
-# nobody knows yet": `get_ctx().new_dynamic_size()` makes a new symbol for it.
+# This is correct for the factor 3 only. `opcheck` runs the operator and its fake, compares them, and finds the error. The correct
+# answer is "a size that is not known yet": `get_ctx().new_dynamic_size()` creates a new symbol for it.
 
 
 # %%
@@ -677,15 +678,15 @@ def unknown_size(x, scales):
 torch.library.opcheck(resize_op, (small, factor(2.3)), test_utils=["test_schema", "test_faketensor"])
 
 # %% [markdown]
-# The capture works now. What is missing is the mapping, link 2 of chapter 00: which ONNX nodes stand for `c03::resize`?
+# Now the capture works. The mapping, link 2 of chapter 00, is still missing: which ONNX nodes implement `c03::resize`?
 
 # %%
 with raises(torch.onnx.OnnxExporterError, "No ONNX function found for"):
     export_dynamo(net_op, (small, factor(3)), names, shapes)
 
 # %% [markdown]
-# A translation is a function of `onnxscript`. Its arguments and its result carry types. `opset18` is where `op.Resize` comes from;
-# `None` leaves an input out, here `roi`. The table's key is the operator's overload, `.default`.
+# A translation is a function written with `onnxscript`. Its arguments and its result have type annotations. `op.Resize` comes
+# from `opset18`; `None` omits an input, here `roi`. The table's key is the operator's overload, `.default`.
 
 # %%
 from onnxscript import FLOAT
@@ -710,14 +711,14 @@ again = prove(on_dynamo_path, net_op)
 print("both files give the same photos:", all(np.allclose(again[value], enlarged[value], atol=1e-6) for value in again))
 
 # %% [markdown]
-# A constant in a translation is a node too, `op.Constant`. Outside an export `op` computes at once, so you can try a node before you
-# use it.
+# A constant in a translation is a node too, `op.Constant`. Outside an export, `op` computes the result immediately, so you can
+# try a node before you use it.
 
 # %%
 print(op.Mul(np.float32([1, 2]), op.Constant(value_floats=[10.0, 0.5])))
 
 # %% [markdown]
-# `u0` and `u1` in the header of the output are the two unknown sizes. Left the naive graph, right the new one:
+# `u0` and `u1` in the header of the output are the two unknown sizes. The naive graph is on the left, the new graph on the right:
 
 # %%
 lab.show(naive, on_dynamo_path)
@@ -728,12 +729,12 @@ lab.show(naive, on_dynamo_path)
 # | your operator | `autograd.Function`, `forward` | `torch.library.custom_op` |
 # | its shape during the export | `forward` runs on the example | the fake: `new_dynamic_size()` |
 # | its mapping | `symbolic(g, …)` in the class | a typed onnxscript function in `custom_translation_table` |
-# | a number that Python takes out of a tensor | a constant, with a warning | a symbol, which `interpolate`'s scales refuse |
+# | a number that Python reads from a tensor | a constant, with a warning | a symbol, which the scales of `interpolate` do not accept |
 # | opsets | 11 to 20 | 18 and newer |
 #
 # ## 9. One model, many factors
 #
-# The photos come from the file, through ONNX Runtime. All crops show the same part of the scene, pixel by pixel.
+# The enlarged photos are outputs of the file in ONNX Runtime. All crops show the same part of the scene, pixel by pixel.
 
 # %%
 views = {"input": small.numpy()} | {f"× {value}": image for value, image in enlarged.items()}
@@ -754,8 +755,8 @@ for (title, image), drawing in zip(views.items(), grid, strict=True):
     drawing.axis("off")
 
 # %% [markdown]
-# How good are they? The original is larger, so there is a truth to compare with at each factor. PSNR in decibels, more is
-# better.
+# How good are they? The original is larger, so there is a ground truth to compare with at each factor. The PSNR is in decibels;
+# higher is better.
 
 # %%
 for value, image in enlarged.items():
@@ -766,13 +767,13 @@ for value, image in enlarged.items():
     )
 
 # %% [markdown]
-# The net was trained at the factors 2 and 3, and there it helps. At 1.5 it sharpens what is sharp already. That a file *runs* at every
-# factor says nothing about how good the model is there: that was decided in training.
+# The network was trained at the factors 2 and 3, and it helps there. At 1.5 it sharpens a photo that is sharp already. That a
+# file *runs* at every factor does not tell you how good the model is at that factor: training determines that.
 #
 # ## 10. A third way, and what it costs
 #
-# On the dynamo path you can stay within PyTorch's own operators: compute the *size* from the factor. Sizes may be unknown
-# symbols there, scales may not.
+# On the dynamo path PyTorch's own operators are enough: compute the *size* from the factor. On this path sizes may be unknown
+# symbols, but scales may not.
 
 
 # %%
@@ -795,9 +796,9 @@ for value in (2, 2.3):
     print(f"factor {value:<3}  {got.shape}  as BySize in PyTorch: {close[0]}, as the resize by scales: {close[1]}")
 
 # %% [markdown]
-# It is a right export of *another* function: `Resize` with `sizes`. If that is what your model means, it is the shortest way. A net
-# that was trained with scales sees its photos shifted by up to a pixel. On the TorchScript path this version loses the factor
-# too.
+# This is a correct export of *another* function: `Resize` with `sizes`. If your model means that function, this is the shortest
+# way. A network that was trained with scales gets its photos shifted by up to a pixel. On the TorchScript path this version loses
+# the factor too.
 
 # %%
 print(header(export_ts(BySize(), (small, factor(3)), names, axes)))
@@ -805,8 +806,9 @@ print(header(export_ts(BySize(), (small, factor(3)), names, axes)))
 # %% [markdown]
 # ## 11. Limits
 #
-# - **Large photos drift.** Both systems compute coordinates in float32, in another order. The error of a coordinate grows with the
-#   coordinate, so the same model differs more on a larger photo. Factor 2 is exact. At 1.5, on noise:
+# - **Larger photos differ more.** Both systems compute coordinates in float32, but in different orders. The error of a coordinate
+#   grows with the coordinate, so the outputs of the same model differ more on a larger photo. Factor 2 is exact. At 1.5, on
+#   noise:
 
 # %%
 for size in (32, 256, 512):
@@ -820,8 +822,8 @@ for size in (32, 256, 512):
     )
 
 # %% [markdown]
-# - For a cubic, the scales of batch and channels have to be 1, and none may be 0 or less. ONNX Runtime says so when it runs, not
-#   before.
+# - In cubic mode, the scales of batch and channels have to be 1, and no scale may be 0 or less. ONNX Runtime reports this when it
+#   runs the model, not before.
 
 # %%
 for scales in ([1, 2, 2, 2], [1, 1, 0, 2]):
@@ -829,7 +831,7 @@ for scales in ([1, 2, 2, 2], [1, 1, 0, 2]):
         run(resize_model(), x=line, scales=np.float32(scales))
 
 # %% [markdown]
-# - A valid `Resize` can lack a kernel. ONNX Runtime's CPU has none for float64.
+# - A valid `Resize` can lack a kernel. ONNX Runtime's CPU execution provider has none for float64.
 
 # %%
 double = resize_model()
@@ -840,29 +842,30 @@ with raises(NotImplemented, "NOT_IMPLEMENTED"):
     run(double, x=line.astype(np.float64), scales=factor(2).numpy())
 
 # %% [markdown]
-# - An unknown output size has a price: the engine cannot plan its memory ahead. Some engines want a range for each dynamic axis;
-#   the ONNX file has no place for it.
-# - `dynamic_shapes` describes shapes. That two *values* fit each other, as a factor and a size, no exporter can know.
+# - An unknown output size has a cost: the engine cannot plan its memory in advance. Some engines require a range for each dynamic
+#   axis; the ONNX file has no place for it.
+# - `dynamic_shapes` describes shapes. No exporter can know whether two *values* match, such as a factor and a size.
 #
 # ## 12. Exercises
 #
-# Your file is `exercises/c03_dynamic_models.py`. A docstring is the specification. `lab.hint("dynamic_batch")` gives a hint.
+# Your file is `exercises/c03_dynamic_models.py`. The docstrings are the specification. `lab.hint("dynamic_batch")` gives a hint.
 #
-# **`dynamic_batch`** — a network with two inputs, whose code you do not see: any batch, any even height and width, and a header that
-# tells the truth. One axis stays fixed.
+# **`dynamic_batch`** — export a network with two inputs, whose code you do not see: the file takes any batch and any even height
+# and width, and its header is correct. One axis stays fixed.
 
 # %%
 lab.check("dynamic_batch")
 
 # %% [markdown]
-# **`tensor_scale_ts`** — the TorchScript path, without looking: bicubic, with one factor for the height and one for the width. The
-# graph input has two numbers; how many does `Resize` want?
+# **`tensor_scale_ts`** — the TorchScript path, without looking at the lesson: a bicubic resize, with one factor for the height
+# and one for the width. The graph input has two numbers; how many does `Resize` need?
 
 # %%
 lab.check("tensor_scale_ts")
 
 # %% [markdown]
-# **`tensor_scale_dynamo`** — the dynamo path, *bilinear*, with one factor that has no axes. Operator, fake, translation.
+# **`tensor_scale_dynamo`** — the dynamo path: a *bilinear* resize, with one factor that has no axes. Write the operator, the fake
+# and the translation.
 
 # %%
 lab.check("tensor_scale_dynamo")
@@ -871,6 +874,6 @@ lab.check("tensor_scale_dynamo")
 # ## What to read next
 #
 # - Chapter 04: mappings for operators that have none. Chapter 05: `g.op` in depth.
-# - Chapter 08: the same resize as a *plugin*, a node of your own domain with a kernel of your own.
+# - Chapter 08: the same resize as a *plugin*, a node in your own domain with your own kernel.
 # - Chapter 10: translations on the dynamo path, and data-dependent shapes in general.
 # - PyTorch's pages on `torch.export` and dynamic shapes, and the page of `Resize` in the ONNX operator reference.

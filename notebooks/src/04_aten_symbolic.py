@@ -16,10 +16,10 @@
 # After this chapter you can
 #
 # - find the schema of a PyTorch operator, and the ONNX operators of each opset;
-# - write a symbolic function, register it for the right opsets, and take it away again;
-# - prove that the exported model is valid and gives PyTorch's numbers.
+# - write a symbolic function, register it for the right opsets, and remove it again;
+# - prove that the exported model is valid and matches PyTorch's results.
 #
-# ATen is PyTorch's library of tensor operators. A *symbolic function* says which ONNX nodes stand for one of them.
+# ATen is PyTorch's library of tensor operators. A *symbolic function* maps one of them to ONNX nodes.
 
 # %%
 import inspect
@@ -37,7 +37,7 @@ from oplab import lesson, quiet_exports, raises
 lab = lesson("04_aten_symbolic")
 
 # %% [markdown]
-# Two helpers for the whole chapter. `export` uses the **TorchScript path** (`dynamo=False`) and leaves every axis
+# The whole chapter uses two helpers. `export` uses the **TorchScript path** (`dynamo=False`) and makes every axis
 # dynamic. `run` runs a model in ONNX Runtime.
 
 # %%
@@ -70,8 +70,8 @@ def run(model, *arrays):
 # %% [markdown]
 # ## 1. The failure
 #
-# PyTorch has `asinh`. ONNX has `Asinh`. The export fails all the same, at every opset, because nothing connects the
-# two. *(TorchScript path.)*
+# PyTorch has `asinh`. ONNX has `Asinh`. The export still fails, at every opset, because nothing connects the two.
+# *(TorchScript path.)*
 
 # %%
 x = torch.linspace(-3, 3, 7)
@@ -80,28 +80,28 @@ with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
     export(torch.asinh, x)
 
 # %% [markdown]
-# Three links have to hold (chapter 00): PyTorch can run the operator, the exporter has a mapping, and ONNX has an operator
-# (or several) for it. Link 2, the mapping, is missing here. Before you can write it, you need the exact interface of the
-# two others.
+# Three links are needed (chapter 00): PyTorch can run the operator, the exporter has a mapping, and ONNX has an
+# operator (or several) for it. Link 2, the mapping, is missing here. Before you can write it, you need the exact
+# interfaces of the PyTorch operator and the ONNX operator.
 #
 # ## 2. The operator's schema
 #
-# The error message has the name: `aten::asinh`. It is the kind of a node in the traced graph.
+# The error message contains the name: `aten::asinh`. It is the kind of a node in the traced graph.
 
 # %%
 traced = torch.jit.trace(torch.asinh, x)
 [node.kind() for node in traced.graph.nodes()]
 
 # %% [markdown]
-# Its arguments stand in two places. The first is a file that PyTorch's build generates and the wheel contains. You do
-# not have to build PyTorch for it. It shows the *Python* function.
+# You can look up its arguments in two places. The first is a file that PyTorch's build generates and the wheel
+# contains, so you do not have to build PyTorch. It shows the *Python* function.
 
 # %%
 stub_file = Path(torch.__file__).parent / "_C" / "_VariableFunctions.pyi"
 [line.strip() for line in stub_file.read_text().splitlines() if "def asinh(" in line]
 
 # %% [markdown]
-# The second is the operator itself. Its schema is what the exporter works with.
+# The second place is the operator itself. The exporter works with its schema.
 
 # %%
 print(torch.ops.aten.asinh.default._schema)
@@ -109,14 +109,14 @@ print(torch.ops.aten.hypot.default._schema)
 print("overloads:", torch.ops.aten.asinh.overloads())
 
 # %% [markdown]
-# The Python function has a keyword `out`. The schema has not: `out` is an overload of its own, and it never comes
-# into the graph of a model that returns its result. A symbolic function gets the graph context `g`, then one value
-# for each argument **of the schema**: `asinh(g, x)`.
+# The Python function has a keyword argument `out`. The schema does not: `out` is a separate overload, and it never
+# appears in the graph of a model that returns its result. A symbolic function gets the graph context `g`, then one
+# value for each argument **of the schema**: `asinh(g, x)`.
 #
 # ## 3. The ONNX operator
 #
-# The package `onnx` holds the whole operator table. An *opset* is a numbered edition of it. Each operator has the
-# opset in which it appeared, and those in which it changed.
+# The `onnx` package contains the complete operator table. An *opset* is a numbered version of this table. For each
+# operator, the table lists the opset in which it was added and the opsets in which it changed.
 
 # %%
 names = ["Asinh", "Sinh", "Exp", "Cast", "Where", "Equal", "Max", "Resize", "Deg2Rad"]
@@ -128,8 +128,8 @@ for name in names:
     print(f"{name:8}", sorted(history[name]) or "ONNX does not have it")
 
 # %% [markdown]
-# A model written for opset 12 means, for each operator, the newest version that is not newer than 12. `get_schema`
-# does this look-up.
+# A model written for opset 12 uses, for each operator, the newest version that is not newer than 12. `get_schema` does
+# this look-up.
 
 # %%
 for opset in (9, 10, 11, 12, 13, 20):
@@ -139,8 +139,8 @@ for opset in (9, 10, 11, 12, 13, 20):
         print(opset, "-> no Resize yet")
 
 # %% [markdown]
-# A version can differ in attributes, in inputs, or only in types. This one matters in an exercise: `Equal` is as old
-# as ONNX, but it could not always compare floats.
+# Versions can differ in attributes, in inputs, or only in types. One difference matters in an exercise: `Equal` is as
+# old as ONNX, but it could not always compare floats.
 
 
 # %%
@@ -154,8 +154,8 @@ def takes_floats(name, opset):
 # %% [markdown]
 # ## 4. A mapping that exists: bicubic, down to Resize
 #
-# Before you write a mapping, read one. Bicubic interpolation is a good one to follow. Old texts send you to
-# `torch/onnx/symbolic_opset11.py`. Today this file only passes on the names of another one.
+# Before you write a mapping, read one. Bicubic interpolation is a good example. Old texts refer to
+# `torch/onnx/symbolic_opset11.py`. Today this file only re-exports the names of another file.
 
 # %%
 folder = Path(torch.onnx.__file__).parent
@@ -163,7 +163,8 @@ lines = (folder / "symbolic_opset11.py").read_text().splitlines()
 print(*[line.split("  #")[0] for line in lines if line.strip()], sep="\n")
 
 # %% [markdown]
-# So search where the code lives now. Each file `symbolic_opsetN.py` holds what the exporter learned with opset N.
+# So search the folder that contains the code now. Each file `symbolic_opsetN.py` contains the mappings that were added
+# with opset N.
 
 # %%
 home = folder / "_internal" / "torchscript_exporter"
@@ -174,8 +175,8 @@ for file in sorted(home.glob("symbolic_opset*.py")):
 
 # %% [markdown]
 # `symbolic_opset11.py` registers `aten::upsample_bicubic2d`. The decorator `_apply_params` calls `_interpolate` with
-# these three values, and what comes back is the symbolic function. You need not follow that by hand: ask the registry
-# which function answers, and Python where it was written.
+# these three values, and the result is the symbolic function. You do not have to follow these calls by hand: the
+# registry returns the function that the exporter uses, and Python tells you where it is defined.
 
 # %%
 from torch.onnx._internal.torchscript_exporter.registration import registry
@@ -185,7 +186,7 @@ source = inspect.unwrap(bicubic)
 print(source.__qualname__, "in", Path(inspect.getsourcefile(source)).name)
 
 # %% [markdown]
-# The last step is a call of `g.op`. Each `g.op` writes one ONNX node. The suffix of an attribute's name is its type:
+# The last step is a call to `g.op`. Each `g.op` writes one ONNX node. The suffix of an attribute's name is its type:
 # `_s` string, `_f` float.
 
 # %%
@@ -193,8 +194,8 @@ text = inspect.getsource(source)
 print(inspect.cleandoc(text[text.rindex("return g.op(") :]))
 
 # %% [markdown]
-# Now the same from the other end. At opset 10 there is no entry, so the export fails. At 13 the graph has this `Resize`
-# with these attributes. (The picture leaves out attributes that have their default value.)
+# Now check the result of an export. At opset 10 there is no entry, so the export fails. At 13 the graph has this
+# `Resize` with these attributes. (The picture omits attributes that have their default value.)
 
 
 # %%
@@ -210,8 +211,8 @@ lab.show(export(twice, image, opset=13))
 # %% [markdown]
 # ## 5. Your first symbolic function
 #
-# Two lines write the mapping, one registers it. The name has its namespace. The last argument is an opset, see the
-# next section. *(TorchScript path.)*
+# Two lines define the mapping, and one line registers it. The name includes its namespace. The last argument is an
+# opset; the next section explains it. *(TorchScript path.)*
 
 
 # %%
@@ -225,8 +226,8 @@ onnx.checker.check_model(model, full_check=True)
 lab.show(model)
 
 # %% [markdown]
-# Is it right? Compare in ONNX Runtime, with fresh numbers and with a size that was not exported. The comparison has
-# to be able to fail, so a wrong operator is tried too.
+# Is it correct? Compare its results in ONNX Runtime with PyTorch's, for new numbers and a size that was not used in the
+# export. The comparison has to be able to fail, so the cell also compares a wrong function.
 
 # %%
 fresh = np.random.default_rng(4).normal(scale=3, size=1000).astype(np.float32)
@@ -235,17 +236,17 @@ print("asinh:", np.allclose(run(model, fresh), expected, atol=1e-6))
 print("sinh: ", np.allclose(np.sinh(fresh), expected, atol=1e-6))
 
 # %% [markdown]
-# Older texts register with `torch.onnx.symbolic_registry.register_op('asinh', asinh_symbolic, '', 9)`. That module
-# is gone.
+# Older texts register with `torch.onnx.symbolic_registry.register_op('asinh', asinh_symbolic, '', 9)`. That module no
+# longer exists.
 
 # %%
 with raises(ModuleNotFoundError, "torch.onnx.symbolic_registry"):
     import torch.onnx.symbolic_registry
 
 # %% [markdown]
-# Another form that you will meet has the decorator `parse_args` (`"v"`: a value of the graph) and the Python function's
-# `out`. For `asinh` both change nothing. Chapter 05, section 6, needs `parse_args` for arguments that
-# are not tensors.
+# Another form that you will see uses the decorator `parse_args` (`"v"`: a value of the graph) and the Python function's
+# `out`. For `asinh` neither changes anything. Chapter 05, section 6, needs `parse_args` for arguments that are not
+# tensors.
 
 # %%
 from torch.onnx.symbolic_helper import parse_args
@@ -262,10 +263,10 @@ print([node.op_type for node in export(torch.asinh, x).graph.node])
 # %% [markdown]
 # ## 6. What the version means
 #
-# The old `register_op` bound a function to one opset alone. That has changed too.
+# The old `register_op` bound a function to a single opset. This has changed too.
 #
-# A registration at N serves opset N **and those above**. Register at 12, and 9 and 11 fail. Register at 9, and
-# something less welcome happens below.
+# A registration at N applies to opset N **and above**. If you register at 12, opsets 9 and 11 fail. If you register at
+# 9, the opsets below 9 have an unwanted result.
 
 
 # %%
@@ -298,8 +299,8 @@ assert at_9[:2] == ["exported, ORT: InvalidGraph"] * 2 and at_9[2:] == ["works"]
 assert at_12 == ["no function"] * 4 + ["works"] * 3
 
 # %% [markdown]
-# At opsets 7 and 8 the export *succeeds* and the model is invalid: `Asinh` exists since opset 9. The exporter's
-# look-up has the reason.
+# At opsets 7 and 8 the export *succeeds*, but the model is invalid: `Asinh` was added in opset 9. The exporter's
+# look-up shows the reason.
 
 # %%
 from torch.onnx._internal.torchscript_exporter.registration import _dispatch_opset_version as dispatch
@@ -308,16 +309,16 @@ text = inspect.getsource(dispatch)
 print(inspect.cleandoc(text[text.index("    if target >=") :]))
 
 # %% [markdown]
-# From opset 9 on the look-up goes **down** to the nearest registration. Below 9 it goes **up**, to 9 at most: a habit
-# from the time of Caffe2. So a registration at 9 leaks into 7 and 8, one at 8 serves 7, and one at 7 does not serve
-# 8.
+# From opset 9 on, the look-up goes **down** to the nearest registration. Below 9 it goes **up**, to 9 at most: a legacy
+# rule from the time of Caffe2. So a registration at 9 also applies to 7 and 8, a registration at 8 also applies to 7,
+# and a registration at 7 does not apply to 8.
 
 # %%
 for registered in ([12], [9], [8], [7, 9]):
     print(f"registered at {str(registered):8}", {opset: dispatch(opset, registered) for opset in (7, 8, 9, 13)})
 
 # %% [markdown]
-# Nothing but a check finds this. The export says nothing; the checker and ONNX Runtime do.
+# Only a check finds this. The export gives no warning; the checker and ONNX Runtime raise an error.
 
 # %%
 leaked = export(torch.asinh, x, opset=8)
@@ -329,8 +330,9 @@ with raises(InvalidGraph, "domain_version of 8"):
 # %% [markdown]
 # ### The dispatch table
 #
-# The picture asks the registry for a few operators at each opset. A number is the registration that answers. Red: it
-# comes from *above*, so look twice whether its operators exist there.
+# The picture shows, for a few operators, which registration the registry returns at each opset. A number is the opset
+# of that registration. Red means that it comes from *above*, so check whether its ONNX operators exist at the lower
+# opset.
 
 # %%
 import matplotlib.pyplot as plt
@@ -381,9 +383,9 @@ figure.tight_layout()
 # %% [markdown]
 # Look at the last row: `sinh` registered at 7 and at 9. Opset 8 is red.
 #
-# ## 7. Names that nobody checks
+# ## 7. Names that are not checked
 #
-# Some texts say that `g.op` checks the names of ONNX operators. It does not. `ASinh` is exported without a word.
+# Some texts say that `g.op` checks the names of ONNX operators. It does not. `ASinh` is exported without a warning.
 
 
 # %%
@@ -406,8 +408,8 @@ with raises(InvalidGraph, "ASinh"):
     run(misspelt, x.numpy())
 
 # %% [markdown]
-# A name with a namespace is an operator of *another domain*. The checker knows nothing about that domain and lets it
-# pass. Only the runtime objects, unless it has a kernel for it (chapters 11 to 13).
+# A name with a namespace is an operator of *another domain*. The checker knows nothing about that domain and accepts
+# the operator. Only the runtime rejects it, unless it has a kernel for it (chapters 11 to 13).
 
 # %%
 use("oplab::Asinh")
@@ -418,8 +420,8 @@ with raises(Fail, "is not a registered function/op"):
     run(foreign, x.numpy())
 
 # %% [markdown]
-# The *other* name, that of the ATen operator, has traps of its own. It needs its namespace. An empty one means
-# `aten`. A wrong one is accepted, and the exporter never asks for it.
+# The name of the *ATen* operator has its own traps. It needs a namespace. An empty namespace means `aten`. A wrong
+# namespace is accepted, but the exporter never looks it up.
 
 # %%
 torch.onnx.unregister_custom_op_symbolic("aten::asinh", 9)
@@ -432,10 +434,10 @@ torch.onnx.register_custom_op_symbolic("::asinh", asinh_symbolic, 9)
 print("::asinh registered, torch.asinh:     ", outcome(torch.asinh, x, 13))
 
 # %% [markdown]
-# ## 8. Take it away again
+# ## 8. Remove a registration
 #
-# A registration lives as long as the process. `unregister_custom_op_symbolic` removes it; the version has to be the
-# one of the registration. Where PyTorch has a mapping of its own, that one comes back.
+# A registration lasts as long as the process. `unregister_custom_op_symbolic` removes it; the version has to be that of
+# the registration. Where PyTorch has its own mapping, that mapping is used again.
 
 # %%
 torch.onnx.register_custom_op_symbolic("aten::relu", lambda g, x: g.op("Abs", x), 9)
@@ -444,8 +446,8 @@ torch.onnx.unregister_custom_op_symbolic("aten::relu", 9)
 print(export(torch.relu, x).graph.node[0].op_type)
 
 # %% [markdown]
-# Where PyTorch has none, an empty entry stays behind, and the next export fails with a sentence that does not help
-# (seen with torch 2.15). If you ever read it: no function is registered for that operator.
+# Where PyTorch has no mapping, an empty entry remains, and the next export fails with an unhelpful message (seen with
+# torch 2.15). The message means that no function is registered for that operator.
 
 # %%
 torch.onnx.unregister_custom_op_symbolic("aten::asinh", 9)
@@ -455,8 +457,8 @@ with raises((ValueError, torch.onnx.errors.UnsupportedOperatorError), "min()"):
 # %% [markdown]
 # ## 9. When ONNX lacks the operator: compose it
 #
-# ONNX has no `Deg2Rad`. `torch.deg2rad(x)` is `x * (pi / 180)`, so `Mul` and a constant will do. But which constant?
-# Three look alike.
+# ONNX has no `Deg2Rad`. `torch.deg2rad(x)` is `x * (pi / 180)`, so `Mul` and a constant are enough. But which constant?
+# Three constants look alike.
 
 # %%
 factor = math.pi / 180
@@ -485,19 +487,20 @@ for label, constant in constants.items():
         print(f"{label:33} {dtype} -> {y.dtype}, error below 1e{math.ceil(math.log10(error))}")
 
 # %% [markdown]
-# - A float32 constant has lost digits. The exporter casts it to double for a double `x`; the digits do not come back.
-# - A float64 constant **with an axis** counts as a real tensor: it lifts a float32 model to double. The dtype of the
+# - A float32 constant has lost digits. The exporter casts it to double for a double `x`; this does not restore the
+#   digits.
+# - A float64 constant **with an axis** counts as a real tensor: it promotes a float32 model to double. The dtype of the
 #   output is wrong.
-# - A float64 constant **without axes** takes the dtype of `x`, and loses nothing before. This is the one to use.
+# - A float64 constant **without axes** takes the dtype of `x`, and loses no digits before that. Use this constant.
 #
-# The silent `Cast` of the second one is in its graph:
+# The graph with the second constant shows the implicit `Cast`:
 
 # %%
 degrees_with(constants["torch.tensor([f], dtype=float64)"])
 lab.show(export(torch.deg2rad, torch.ones(2)))
 
 # %% [markdown]
-# The result of a composition is only as good as its formula. `log(exp(x) + exp(y))` is `logaddexp` on paper.
+# The result of a composition is only as good as its formula. On paper, `log(exp(x) + exp(y))` is `logaddexp`.
 
 
 # %%
@@ -514,11 +517,10 @@ print("PyTorch:", torch.logaddexp(*[torch.from_numpy(numbers)] * 2).numpy().roun
 # %% [markdown]
 # `exp(100)` is larger than the largest float32. Test a composition at the ends of its range, not only around 1.
 #
-# ## 10. The dynamo path beside it
+# ## 10. Compared with the dynamo path
 #
-# Everything above is the TorchScript path. `torch.onnx.export` uses the **dynamo path** by default, and that one has
-# its own mappings. It exports `asinh` without help, and it **ignores your registration without a word**. Count the
-# calls.
+# Everything above uses the TorchScript path. `torch.onnx.export` uses the **dynamo path** by default, which has its own
+# mappings. It exports `asinh` without help, and it **ignores your registration without a warning**. Count the calls.
 
 # %%
 calls = []
@@ -537,7 +539,7 @@ print("after the dynamo path:  ", len(calls), "  its graph:", [node.op_type for 
 assert len(calls) == 1
 
 # %% [markdown]
-# Which operators lack a mapping today? Ask both. The registrations of this notebook are removed first.
+# Which operators lack a mapping today? Try both paths. The cell first removes the registrations of this notebook.
 
 # %%
 for name in ("asinh", "deg2rad", "logaddexp"):
@@ -573,9 +575,9 @@ for name in one + two:
     print(f"{name:10} {left if len(left) < 16 else 'yes':18} {dynamo_way(function, inputs)}")
 
 # %% [markdown]
-# Each path lacks operators that the other has. `hypot`, your last exercise, is missing in both. And look at dynamo's
-# `logaddexp`: it is the formula on paper from above, with the same result at 100. A mapping that exists is not yet a
-# good one.
+# Each path lacks operators that the other path has. `hypot`, your last exercise, is missing in both. The `logaddexp` of
+# the dynamo path is the same formula as above, with the same result at 100. That a mapping exists does not mean that it
+# is a good one.
 
 # %%
 program = torch.onnx.export(Model(torch.logaddexp), (a, b), dynamo=True, verbose=False)
@@ -589,8 +591,8 @@ print(session.run(None, dict.fromkeys(names, hundred))[0])
 #
 # ## 11. Limits
 #
-# - A valid graph can still lack a kernel. ONNX allows `Asinh` on doubles; ONNX Runtime's CPU has no such kernel. The
-#   session says so.
+# - A valid graph can still lack a kernel. ONNX allows `Asinh` on doubles, but ONNX Runtime's CPU execution provider has
+#   no such kernel. The session reports this.
 
 # %%
 torch.onnx.register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
@@ -600,8 +602,8 @@ with raises(NotImplemented, "NOT_IMPLEMENTED"):
     run(double, x.double().numpy())
 
 # %% [markdown]
-# - The TorchScript path treats a float64 tensor without axes as if it were a Python number, and makes it a float32 as
-#   soon as a constant meets it.
+# - The TorchScript path treats a float64 tensor without axes as if it were a Python number, and converts it to float32
+#   as soon as it is combined with a constant.
 
 # %%
 degrees_with(constants["torch.tensor(f, dtype=float64)"])
@@ -609,17 +611,17 @@ scalar = export(torch.deg2rad, torch.tensor(90.0, dtype=torch.float64))
 print([node.op_type for node in scalar.graph.node], run(scalar, np.array(90.0)).dtype)
 
 # %% [markdown]
-# - The TorchScript path is deprecated; its mappings end at opset 20. Models in the wild still depend on it, and it
-#   takes what dynamo refuses.
-# - `registry` and `_dispatch_opset_version` are private parts of PyTorch. Read them, do not build on them.
+# - The TorchScript path is deprecated; its mappings end at opset 20. Existing models still depend on it, and it accepts
+#   models that the dynamo path rejects.
+# - `registry` and `_dispatch_opset_version` are private parts of PyTorch. Read them, but do not depend on them.
 #
 # ## 12. Exercises
 #
 # Your file is `exercises/c04_aten_symbolic.py`. Each function registers one mapping; its docstring is the
-# specification. The grader runs it in a process of its own, so what you registered in this notebook does not count
-# there. A hint: `lab.hint("asinh")`.
+# specification. The grader runs it in a separate process, so your registrations in this notebook have no effect there.
+# `lab.hint("asinh")` gives a hint.
 #
-# **`asinh`** — write it again, without looking: one `Asinh` node at every opset from 9 on.
+# **`asinh`** — write the mapping again, without looking at the lesson: one `Asinh` node at every opset from 9 on.
 
 # %%
 lab.check("asinh")
@@ -639,7 +641,8 @@ lab.check("per_opset")
 lab.check("sinc")
 
 # %% [markdown]
-# **`hypot`** — `sqrt(x² + y²)` for two inputs that broadcast, from opset 9 on. Right at 1e30, at 1e-30 and at (0, 0).
+# **`hypot`** — `sqrt(x² + y²)` for two inputs that broadcast, from opset 9 on. It has to be correct at 1e30, at 1e-30
+# and at (0, 0).
 
 # %%
 lab.check("hypot")
@@ -648,8 +651,8 @@ lab.check("hypot")
 # ## What to read next
 #
 # - Chapter 05: `g.op` in depth — attributes, several outputs, optional inputs, dtypes.
-# - `torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py`: some three hundred mappings. Find `gelu`, and how
-#   it handles its argument.
+# - `torch/onnx/_internal/torchscript_exporter/symbolic_opset9.py`: about three hundred mappings. Find `gelu`, and see
+#   how it handles its argument.
 # - The ONNX operator reference on onnx.ai, and `onnx.defs.get_schema("Where", 9).doc` for the version that you
 #   target.
 # - Chapter 10: the same operators on the dynamo path.

@@ -15,11 +15,11 @@
 #
 # After this chapter you can
 #
-# - read two definitions, PyTorch's and ONNX's, and write the `g.op` calls that lead from one to the other;
+# - read two definitions, PyTorch's and ONNX's, and write the `g.op` calls that map the first to the second;
 # - write attributes, constants, optional inputs and several outputs with the right types;
 # - map an operator that ONNX does not have, and run it with your own kernel.
 #
-# Chapter 04 registered mappings of one line. This one opens `g.op` and looks inside.
+# Chapter 04 registered mappings of one line. This chapter explains `g.op` in detail.
 
 # %%
 import inspect
@@ -43,8 +43,8 @@ from oplab import lesson, ops, quiet_exports, raises, session
 lab = lesson("05_writing_symbolic")
 
 # %% [markdown]
-# The helpers of this chapter. `export` uses the **TorchScript path** (`dynamo=False`). `run` runs a model in ONNX
-# Runtime together with the course's kernels.
+# This chapter uses three helpers. `export` uses the **TorchScript path** (`dynamo=False`). `run` runs a model in ONNX
+# Runtime with the course's kernels. `types` lists the types of its nodes.
 
 # %%
 quiet_exports()
@@ -82,7 +82,7 @@ def types(model):
 # ## 1. The failure
 #
 # `torch.ops.oplab.my_add(a, b, alpha, beta)` computes `alpha * a + beta * b`. It is compiled C++ (chapter 07 writes
-# it), it runs, and no exporter knows it. First the *TorchScript path*, then the *dynamo path*.
+# it). It runs, but neither exporter knows it. First try the *TorchScript path*, then the *dynamo path*.
 
 
 # %%
@@ -100,18 +100,19 @@ with raises(torch.onnx.OnnxExporterError, "No ONNX function found"):
     torch.onnx.export(Model(weighted), (a, b), dynamo=True, verbose=False)
 
 # %% [markdown]
-# Both want a mapping. This chapter writes it for the TorchScript path; chapter 10 does the same for dynamo.
+# Both need a mapping. This chapter writes it for the TorchScript path; chapter 10 does the same for the dynamo path.
 #
 # ## 2. From two definitions to one function
 #
-# A symbolic function is derived from two definitions. The first is the **PyTorch operator's schema**. It gives the
-# arguments of your function: `g`, then one for each argument, in this order, defaults included.
+# You derive a symbolic function from two definitions. The first is the **PyTorch operator's schema**. It determines the
+# arguments of your function: `g`, then one for each argument of the schema, in this order, including those with a
+# default.
 
 # %%
 print(torch.ops.oplab.my_add.default._schema)
 
 # %% [markdown]
-# What exactly arrives? Look before you write.
+# What exactly does your function receive? Print its arguments before you write the mapping.
 
 
 # %%
@@ -126,10 +127,10 @@ register("oplab::my_add", show_arguments, 9)
 model = export(weighted, a, b)
 
 # %% [markdown]
-# All four are values of the graph. The two Python floats have become constants: float64, without axes. Remember that,
-# it matters in section 5.
+# All four are values of the graph. The two Python floats have become constants: float64, without axes. This matters in
+# section 5.
 #
-# The second definition is the **ONNX operator's**. `onnx.defs` has it for each opset.
+# The second definition is the **ONNX operator's schema**. `onnx.defs` has it for each opset.
 
 
 # %%
@@ -151,18 +152,18 @@ card("Add", 13)
 card("TopK", 11)
 
 # %% [markdown]
-# Each line of a card says what to write:
+# Each line of a card tells you what to write:
 #
 # | in the definition | in `g.op("Name", …)` | section |
 # |---|---|---|
 # | an input | the next positional argument, a value of the graph | 2 |
 # | an attribute | a keyword with the suffix of its type: `axis_i=0` | 3 |
 # | an input that needs a number | a `Constant` node | 4 |
-# | inputs with the same type letter | have to have one dtype; ONNX converts nothing | 5 |
+# | inputs with the same type letter | must have the same dtype; ONNX does not convert | 5 |
 # | an optional input that you leave out | the none node | 8 |
-# | several outputs | `outputs=2`, a tuple comes back | 9 |
+# | several outputs | `outputs=2`; the result is a tuple | 9 |
 #
-# The picture does it for `TopK`: every part of the definition has its place in the call.
+# The picture shows this for `TopK`: every part of the definition has its place in the call.
 
 # %%
 import matplotlib.pyplot as plt
@@ -190,10 +191,10 @@ axes.axis("off")
 figure.tight_layout()
 
 # %% [markdown]
-# ### The naive try
+# ### The naive attempt
 #
-# This course grew out of five old study notes on export (chapter 09 goes through all of them). They write a `my_add` like
-# this. (One of them even has `2a + b`: another operator of the same name.)
+# This course grew out of five old study notes on export (chapter 09 goes through all of them). They write `my_add` like
+# this. (One of them even has `2a + b`: another operator with the same name.)
 
 
 # %%
@@ -210,8 +211,8 @@ point = torch.tensor(1.0)
 print("a tensor without axes becomes", run(export(weighted, point, point), point, point)[0].shape)
 
 # %% [markdown]
-# Two faults. The coefficients of the call are thrown away: nobody complains, the numbers are wrong. And `[3]` has an
-# axis, so a result without axes gets one.
+# This mapping has two faults. It ignores the coefficients of the call: there is no error, but the numbers are wrong.
+# And `[3]` has an axis, so a result without axes gets one.
 #
 # ### The fix
 #
@@ -229,7 +230,8 @@ onnx.checker.check_model(model, full_check=True)
 lab.show(model)
 
 # %% [markdown]
-# The proof: fresh numbers, sizes that were not exported, three dtypes, and no axes at all. *(TorchScript path.)*
+# Test it with new numbers, sizes that were not used in the export, three dtypes, and no axes at all. *(TorchScript
+# path.)*
 
 # %%
 rng = np.random.default_rng(5)
@@ -243,7 +245,7 @@ for dtype in ("float16", "float32", "float64"):
 print("no axes:", run(export(weighted, point, point), point, point)[0].shape)
 
 # %% [markdown]
-# The *dynamo path* still fails: it never asks this registry.
+# The *dynamo path* still fails: it never uses this registry.
 
 # %%
 with raises(torch.onnx.OnnxExporterError, "No ONNX function found"):
@@ -252,10 +254,10 @@ with raises(torch.onnx.OnnxExporterError, "No ONNX function found"):
 # %% [markdown]
 # ## 3. Attributes and their suffixes
 #
-# ONNX stores the type of each attribute in the file. Python's `1` could be an INT or a FLOAT, so the suffix says it.
-# The table is made by exporting a node of an invented operator and reading the file. The exporter has no mapping of
-# `aten::asinh`, so this chapter borrows that name for its probes. *(TorchScript path; the dynamo path takes the types
-# from the onnxscript function or from `torch.onnx.ops.symbolic`, chapters 08 and 10.)*
+# ONNX stores the type of each attribute in the file. Python's `1` could be an INT or a FLOAT, so the suffix specifies
+# it. To make the table, the cells export a node of an invented operator and read the file. The exporter has no mapping
+# for `aten::asinh`, so this chapter uses that name for its experiments. *(TorchScript path; the dynamo path takes the
+# types from the onnxscript function or from `torch.onnx.ops.symbolic`, chapters 08 and 10.)*
 
 
 # %%
@@ -278,12 +280,12 @@ for keyword in given:
     print(f"{name}={str(value).replace('tensor', 'torch.tensor'):44} {kind:12} {shown}")
 
 # %% [markdown]
-# - One suffix serves one value and a list: `a_f=1` is FLOAT, `a_f=[1, 2.5]` is FLOATS.
-# - An attribute that is `None` is left out. Exercise `clip` can use that.
-# - The suffix is the end of the name: the attribute is called `a`.
+# - The same suffix is used for one value and for a list: `a_f=1` is FLOAT, `a_f=[1, 2.5]` is FLOATS.
+# - An attribute that is `None` is omitted. Exercise `clip` can use this.
+# - The suffix is not part of the name in the file: the attribute is called `a`.
 #
-# A wrong type is a TypeError. The words are pybind11's; read the name in front: `i_` wanted an int. A name without a
-# suffix is a ValueError.
+# A wrong type raises a TypeError. The message comes from pybind11; read the name at the start: `i_` expected an int. A
+# name without a suffix raises a ValueError.
 
 # %%
 with raises(TypeError, "i_(): incompatible function arguments"):
@@ -296,8 +298,8 @@ with raises(ValueError, "must be suffixed with type"):
     attribute(alpha=1.0)
 
 # %% [markdown]
-# What no error tells you: a FLOAT is a **float32**. `0.1` is stored with eight digits, and a model in double
-# precision feels it.
+# There is no error when a number loses digits: a FLOAT is a **float32**. `0.1` is stored with eight digits, which
+# affects a model in double precision.
 
 # %%
 ((_, stored),) = attribute(alpha_f=0.1)
@@ -306,9 +308,9 @@ print(f"stored - 0.1 = {stored - 0.1:.1e}")
 # %% [markdown]
 # ## 4. Constants
 #
-# A number that ONNX wants as an *input* needs a node: `Constant`, with the tensor `value_t`. The other attributes that
-# ONNX allows there (`value_float`, `value_ints`, …) do not work in `g.op`, and neither does a Python number among the
-# inputs.
+# A number that ONNX requires as an *input* needs a node: `Constant`, with the tensor `value_t`. The other attributes
+# that ONNX allows for `Constant` (`value_float`, `value_ints`, …) do not work in `g.op`, and neither does a Python
+# number among the inputs.
 
 
 # %%
@@ -327,8 +329,8 @@ with raises(TypeError, "z_(): incompatible function arguments"):
     times(lambda g: 2.0)
 
 # %% [markdown]
-# A torch tensor among the inputs does work, as a short form. But it means a tensor **without axes**: one element loses
-# its axis without a word, more than one is refused.
+# A torch tensor among the inputs does work, as a short form. But it is written as a tensor **without axes**: a tensor
+# with one element loses its axis without a warning, and a tensor with more elements is rejected.
 
 # %%
 (constant,) = [node for node in times(lambda g: torch.tensor([2.0])).graph.node if node.op_type == "Constant"]
@@ -339,9 +341,9 @@ with raises(RuntimeError, "shape '[]' is invalid for input of size 3"):
 # %% [markdown]
 # ## 5. Dtypes
 #
-# ONNX never converts between dtypes: `Mul` wants two equal ones. So somebody has to convert. For some operators the
-# exporter does it, after your function has returned. Which ones, and how? Try five constants with `Mul` and with
-# `Clip`. *(TorchScript path.)*
+# ONNX never converts between dtypes: both inputs of `Mul` must have the same dtype. So the exported graph needs equal
+# dtypes. For some operators the exporter converts them, after your function has returned. For which operators, and how?
+# Try five constants with `Mul` and with `Clip`. *(TorchScript path.)*
 
 
 # %%
@@ -372,17 +374,17 @@ for operator in ("Mul", "Clip"):
 # %% [markdown]
 # Read the table in three steps.
 #
-# - `Mul`: a constant **without axes** counts as a Python number. It takes the dtype of `x`, an int64 too.
-# - `Mul`: a constant **with axes** counts as a tensor. If its dtype is wider, `x` is lifted to it by a `Cast` that you
-#   did not write. A float32 model that becomes double runs slower, and the next node may not fit.
-# - `Clip`: nothing is mended. The dtype has to be right when you write it.
+# - `Mul`: a constant **without axes** counts as a Python number. It takes the dtype of `x`, even if it is an int64.
+# - `Mul`: a constant **with axes** counts as a tensor. If its dtype is wider, `x` is promoted to it by a `Cast` that
+#   you did not write. A float32 model that becomes double runs slower, and the dtype may not fit the next node.
+# - `Clip`: the exporter converts nothing. The dtype has to be right when you write it.
 #
-# So there are two safe ways: a float64 constant without axes where the exporter mends it, or the dtype of `x`, which
-# works everywhere: `torch.tensor(number, dtype=x.type().dtype())`.
+# So there are two safe ways: a float64 constant without axes where the exporter converts it, or a constant in the dtype
+# of `x`, which works everywhere: `torch.tensor(number, dtype=x.type().dtype())`.
 #
-# ### A mapping of PyTorch's own that is wrong
+# ### A wrong mapping in PyTorch
 #
-# `log10` is exported by PyTorch. This is its mapping:
+# PyTorch can export `log10`. This is its mapping:
 
 # %%
 from torch.onnx._internal.torchscript_exporter.registration import registry
@@ -391,7 +393,7 @@ source = inspect.getsource(registry.get_function_group("aten::log10").get(13))
 print(source.replace("2.30258509299404568401", "2.302585…").rstrip())
 
 # %% [markdown]
-# You can read its faults off the table: the constant is float32, and it has an axis.
+# The table explains its faults: the constant is float32, and it has an axis.
 
 
 # %%
@@ -411,8 +413,8 @@ for bits, x in thirds.items():
 print("no axes:", run(export(torch.log10, point), point)[0].shape)
 
 # %% [markdown]
-# A half model gets a float32 output, a double model has float32 digits, a scalar gets an axis. Exercise `dtypes` mends
-# it. The *dynamo path* has a mapping of its own, with one of the three faults:
+# A float16 model gets a float32 output, a float64 model has float32 digits, and a scalar gets an axis. Exercise
+# `dtypes` fixes this. The *dynamo path* has its own mapping, with one of the three faults:
 
 # %%
 for bits, x in thirds.items():
@@ -424,8 +426,9 @@ for bits, x in thirds.items():
 # %% [markdown]
 # ### The graph, coloured by dtype
 #
-# Colour makes a stray dtype visible. From the left: PyTorch's `log10` for a float16; a float64 constant with an axis
-# that lifts a float32 to double; an int64 that `Clip` does not take. The last graph has one colour, as it should.
+# Colour makes an unexpected dtype visible. From the left: PyTorch's `log10` for a float16; a float64 constant with an
+# axis, which promotes a float32 to double; an int64 that `Clip` does not accept. The last graph has one colour, as it
+# should.
 
 # %%
 from oplab.figures.dtypes import by_dtype
@@ -447,7 +450,7 @@ by_dtype(stray)
 # %% [markdown]
 # ### Cast on purpose
 #
-# `Cast` is a node like any other. Its attribute `to` is a number of ONNX's list of types, not a torch dtype.
+# `Cast` is a node like any other. Its attribute `to` is a number from ONNX's list of types, not a torch dtype.
 
 # %%
 kinds = torch.onnx.TensorProtoDataType
@@ -461,13 +464,13 @@ with raises(TypeError, "i_(): incompatible function arguments"):
 # %% [markdown]
 # ## 6. The second kind: an operator that ONNX does not have
 #
-# `my_add` could be composed. Many operators cannot, or only slowly. Then you invent a node: a name in a domain of
-# your own. ONNX is a format, it stores any name; what runs it is your kernel. (TensorRT calls such a kernel a *plugin*;
-# the node in the file is the same.) All you decide is the interface: here
+# `my_add` can be composed from standard operators. Many operators cannot, or the result is slow. Then you define a new
+# node: a name in your own domain. ONNX is a format and stores any name; your kernel runs the node. (TensorRT calls such
+# a kernel a *plugin*; the node in the file is the same.) You only choose the interface: here
 # `oplab::MyAdd(a, b; alpha, beta) -> y`, two inputs and two FLOAT attributes.
 #
-# An attribute needs a Python float, and `alpha` is a value of the graph. The decorator `parse_args` reads it: one
-# descriptor for each argument of the schema.
+# An attribute needs a Python float, but `alpha` is a value of the graph. The decorator `parse_args` reads it. It takes
+# one descriptor for each argument of the schema.
 #
 # | descriptor | your function gets |
 # |---|---|
@@ -475,9 +478,9 @@ with raises(TypeError, "i_(): incompatible function arguments"):
 # | `"f"`, `"i"`, `"b"`, `"s"` | a Python float, int, bool or str |
 # | `"fs"`, `"is"` | a list of floats or ints |
 # | `"t"` | a torch tensor |
-# | `"none"` | the value, unread |
+# | `"none"` | the value, which is not read |
 #
-# All but `"v"` and `"none"` want a constant, or None.
+# All descriptors except `"v"` and `"none"` require a constant, or None.
 
 
 # %%
@@ -493,8 +496,8 @@ print({entry.domain or "ai.onnx": entry.version for entry in plugin.opset_import
 lab.show(plugin)
 
 # %% [markdown]
-# The checker knows nothing about the domain `oplab`, so it lets it pass. ONNX Runtime alone refuses the model. With
-# the kernels of `oplab.session` it runs. (Chapter 12 writes this kernel.)
+# The checker knows nothing about the domain `oplab`, so it accepts the node. ONNX Runtime on its own rejects the model.
+# With the kernels of `oplab.session` the model runs. (Chapter 12 writes this kernel.)
 
 # %%
 with raises(Fail, "is not a registered function/op"):
@@ -512,17 +515,18 @@ register("oplab::my_add", my_add_symbolic, 9)
 lab.show(export(weighted, a, b), plugin)
 
 # %% [markdown]
-# | | standard operators | a node of your own |
+# | | standard operators | your own node |
 # |---|---|---|
-# | runs in | every ONNX runtime | those that have your kernel |
-# | shapes and types | ONNX knows the rules | you have to say them |
+# | runs in | every ONNX runtime | the runtimes that have your kernel |
+# | shapes and types | ONNX knows the rules | you have to specify them |
 # | speed | a kernel for each node | one pass over the memory |
 #
-# Choose standard operators if they can say it. The *dynamo path* has the same two kinds, in other words (chapter 10).
+# Choose standard operators if they can express the operation. The *dynamo path* has the same two kinds, under other
+# names (chapter 10).
 #
-# ### What parse_args lets through
+# ### What parse_args does not catch
 #
-# The wrong number of descriptors is an error. The wrong letter is not always one: `"i"` on `-0.7` gives 0.
+# The wrong number of descriptors is an error. The wrong letter is not always an error: `"i"` on `-0.7` gives 0.
 
 
 # %%
@@ -541,7 +545,7 @@ with raises(AssertionError, "A mismatch between the number of arguments (4) and 
     parsed("v", "v", "f")
 
 # %% [markdown]
-# And `"f"` works on constants only. An argument that the model computes has no value at export.
+# `"f"` works on constants only. An argument that the model computes has no value at export.
 
 # %%
 with raises(torch.onnx.errors.SymbolicValueError, "Expected node type 'onnx::Constant' for argument 'a'"):
@@ -551,8 +555,8 @@ with raises(torch.onnx.errors.SymbolicValueError, "Expected node type 'onnx::Con
 # ### Types: what setType is for
 #
 # ONNX has a rule for the output type of each standard operator. For `oplab::MyAdd` it has none. If such a node is the
-# *result* of your function and you leave `setType` out, the exporter warns, and then takes the type that PyTorch saw
-# in the trace. The warning comes from C++, so printing it here takes a detour.
+# *result* of your function and you omit `setType`, the exporter warns, and then uses the type that PyTorch recorded in
+# the trace. The warning comes from C++, so the next cell needs a workaround to print it.
 
 
 # %%
@@ -582,8 +586,8 @@ with warnings_of_the_exporter():
     export(weighted, a, b)
 
 # %% [markdown]
-# If the node stands *inside* your function, nobody warns, and nobody helps. This one writes MyAdd and then a Relu. It
-# is exported with fixed sizes, so that the file should know every shape.
+# If the node is *inside* your function, there is no warning, and the exporter does not add the type. This function
+# writes MyAdd and then a Relu. It is exported with fixed sizes, so the file should contain every shape.
 
 
 # %%
@@ -610,14 +614,14 @@ for with_type in (False, True):
         inner_value(with_type)
 
 # %% [markdown]
-# Without it neither the rest of your function nor the file knows the dtype and the shape of the inner value. Three
-# forms that you will need:
+# Without `setType`, neither the rest of your function nor the file knows the dtype and the shape of the inner value.
+# You will need three forms:
 #
 # - `y.setType(x.type())` – same dtype, same shape;
 # - `y.setType(x.type().with_dtype(torch.int64))` – another dtype;
-# - `y.setType(x.type().with_sizes([n, k]))` – another shape; `None` is a size that is not known.
+# - `y.setType(x.type().with_sizes([n, k]))` – another shape; `None` is an unknown size.
 #
-# What you say there is believed. A wrong type makes a model that does not load:
+# The exporter does not check this type. A wrong type produces a model that does not load:
 
 
 # %%
@@ -634,8 +638,8 @@ with raises(Fail, "does not match expected type (tensor(float))"):
 # %% [markdown]
 # ### And requires_grad?
 #
-# A type of the TorchScript graph also knows whether a gradient was wanted. `setType` copies that too. ONNX has no place
-# for it: the exported files are equal.
+# A type of the TorchScript graph also records whether a gradient is required. `setType` copies this too. ONNX has no
+# place for it: the exported files are equal.
 
 # %%
 files = set()
@@ -647,8 +651,8 @@ print("different files:", len(files))
 # %% [markdown]
 # ## 7. How PyTorch registers
 #
-# PyTorch's own mappings stand in the files `symbolic_opsetN.py`. The decorator `_onnx_symbolic` above each of them
-# puts it into a registry, under the operator's name and the opset N of the file.
+# PyTorch's own mappings are in the files `symbolic_opsetN.py`. The decorator `_onnx_symbolic` on each mapping adds it
+# to a registry, under the operator's name and the opset N of the file.
 
 # %%
 print(inspect.getsource(registry.get_function_group("aten::relu").get(13)).split("return")[0].rstrip())
@@ -668,8 +672,8 @@ from torch.onnx._internal.torchscript_exporter import registration
 print(inspect.getsource(registration.custom_onnx_symbolic).rstrip().splitlines()[-1].strip())
 
 # %% [markdown]
-# `custom=True` is the difference. The registry keeps two tables for each operator, PyTorch's and yours, and yours
-# hides PyTorch's at the same opset. That is why `unregister_custom_op_symbolic` can bring PyTorch's back.
+# The difference is `custom=True`. The registry keeps two tables for each operator, PyTorch's and yours, and your entry
+# hides PyTorch's entry at the same opset. That is why `unregister_custom_op_symbolic` can restore PyTorch's entry.
 
 # %%
 register("aten::relu", lambda g, x: g.op("Abs", x), 9)
@@ -679,7 +683,8 @@ torch.onnx.unregister_custom_op_symbolic("aten::relu", 9)
 print("PyTorch's:", list(table._base), " yours:", list(table._overrides), " hidden at 9:", table.overridden(9))
 
 # %% [markdown]
-# How much is in it? Count the entries by file. The registry is private: read it, do not build on it.
+# How many mappings does it contain? Count the entries by file. The registry is private: read it, but do not depend on
+# it.
 
 # %%
 mine = ("aten::asinh", "oplab::my_add")
@@ -698,13 +703,13 @@ figure.tight_layout()
 assert counts[9] > 300
 
 # %% [markdown]
-# Most mappings are as old as opset 9, and serve every opset above it. The *dynamo path* has a registry of its own,
-# keyed by overloads such as `torch.ops.aten.relu.default`, and never looks here.
+# Most mappings are as old as opset 9, and apply to every opset above it. The *dynamo path* has its own registry, keyed
+# by overloads such as `torch.ops.aten.relu.default`, and never uses this one.
 #
 # ## 8. Optional inputs: MyRelu and MyClip
 #
-# There is a second place for a symbolic function: the static method `symbolic` of a `torch.autograd.Function`. Chapter
-# 08 is about it. The old notes show two, MyRelu and MyClip. Their MyRelu:
+# A symbolic function can also be the static method `symbolic` of a `torch.autograd.Function`. Chapter 08 is about it.
+# The old notes show two such classes, MyRelu and MyClip. This is their MyRelu:
 
 
 # %%
@@ -724,7 +729,7 @@ with raises(Fail, "Type parameter (T) of Optype (Clip) bound to different types"
     run(export(MyRelu.apply, samples[64]), samples[64])
 
 # %% [markdown]
-# It is right for float32 and for nothing else: section 5 says why. Their MyClip writes the bound as an attribute.
+# It is correct for float32 only: section 5 explains why. Their MyClip writes the bound as an attribute.
 
 
 # %%
@@ -748,20 +753,20 @@ with raises(InvalidGraph, "Unrecognized attribute: min"):
     run(export(clipped, samples[32], opset=13), samples[32])
 
 # %% [markdown]
-# The export succeeds at 13, the model does not load. The cards say why:
+# The export succeeds at 13, but the model does not load. The cards show why:
 
 # %%
 card("Clip", 10)
 card("Clip", 11)
 
 # %% [markdown]
-# What was an attribute is an optional input since version 11. `g.opset` tells your function which opset it writes for.
-# (In a Function, `low` arrives as the Python number, not as a value of the graph.)
+# From version 11 on, each bound is an optional input instead of an attribute. `g.opset` is the opset of the export. (In
+# a Function, `low` arrives as a Python number, not as a value of the graph.)
 #
-# ### Leaving an input out
+# ### Omitting an input
 #
-# `max` alone, without `min`: the place of `min` has to stay empty. In the file that is an empty name. In `g.op`, `None`
-# looks right, and ends the process: no exception, no message. The cell runs it in a process of its own.
+# For `max` without `min`, the place of `min` has to stay empty. In the file it is an empty name. In `g.op`, `None`
+# looks right, but it crashes the process, without an exception or a message. So the cell runs it in a separate process.
 
 # %%
 program = """
@@ -777,9 +782,9 @@ print("ended by signal", -ended.returncode, "(11 is a segmentation fault)")
 assert ended.returncode == -11
 
 # %% [markdown]
-# What `g.op` wants is a **none node**: a `prim::Constant` of the type Optional, which the exporter turns into the
-# empty name. An ONNX `Constant` without a value is not one. And the empty tensor that chapter 03 gave to `Resize` as its `roi`
-# is a given input without elements, not an absent one.
+# `g.op` needs a **none node**: a `prim::Constant` of the type Optional, which the exporter turns into the empty name.
+# An ONNX `Constant` without a value is not a none node. Neither is the empty tensor that chapter 03 gave to `Resize` as
+# its `roi`: that input is present but has no elements.
 
 
 # %%
@@ -799,8 +804,9 @@ with raises(RuntimeError, "required keyword attribute 'value' is undefined"):
     use(lambda g: g.op("Constant"))
 
 # %% [markdown]
-# At the end of the list no placeholder is needed: leave the argument out. An optional *argument* of the PyTorch
-# operator comes the same way: `None` arrives as a value whose node `mustBeNone()`. `torch.clamp(x, max=1)` shows it.
+# At the end of the list you do not need a placeholder: omit the argument. An optional *argument* of the PyTorch
+# operator arrives in the same form: `None` is a value whose node returns True for `mustBeNone()`.
+# `torch.clamp(x, max=1)` shows this.
 
 
 # %%
@@ -815,7 +821,8 @@ print(types(model), "->", run(model, np.float32([-3, 3]))[0])
 torch.onnx.unregister_custom_op_symbolic("aten::clamp", 9)
 
 # %% [markdown]
-# The *dynamo path* never calls `symbolic`. It looks into `forward`, finds `clamp`, and is right at 18. Count the calls.
+# The *dynamo path* never calls `symbolic`. It looks into `forward`, finds `clamp`, and is correct at opset 18. Count
+# the calls.
 
 # %%
 calls = []
@@ -838,8 +845,8 @@ assert calls == [0.5]
 # %% [markdown]
 # ## 9. Several outputs
 #
-# `g.op` returns one value. If the ONNX operator has two outputs and you want the second, `outputs=2` makes it a tuple.
-# `GLU` splits its input in two: the first half times the sigmoid of the second.
+# `g.op` returns one value. If the ONNX operator has two outputs and you need the second, `outputs=2` makes it return a
+# tuple. `GLU` splits its input in two and multiplies the first half by the sigmoid of the second.
 
 
 # %%
@@ -861,8 +868,8 @@ with raises(TypeError, "must be an iterable, not torch._C.Value"):
 torch.onnx.unregister_custom_op_symbolic("aten::glu", 9)
 
 # %% [markdown]
-# If the *PyTorch* operator has two outputs, your function returns a tuple, in the order of the schema. The number is
-# checked. `torch.aminmax` has two:
+# If the *PyTorch* operator has two outputs, your function returns a tuple, in the order of the schema. The exporter
+# checks the number of outputs. `torch.aminmax` has two:
 
 # %%
 print(torch.ops.aten.aminmax.default._schema)
@@ -882,13 +889,13 @@ torch.onnx.unregister_custom_op_symbolic("aten::aminmax", 9)
 print(types(model), [float(value) for value in run(model, x)])
 
 # %% [markdown]
-# Which dtypes come out is the ONNX operator's business. `TopK`'s card above says it: Indices has the type `I`, and `I`
-# is int64. The *dynamo path* takes a tuple from an onnxscript function in the same way.
+# The ONNX operator determines the dtypes of the outputs. The card of `TopK` above shows them: Indices has the type `I`,
+# and `I` is int64. The *dynamo path* accepts a tuple from an onnxscript function in the same way.
 #
 # ## 10. symbolic_helper
 #
-# PyTorch's mappings use a module of helpers, and old texts use it freely. Most of its names begin with an underscore:
-# they are private, and some have changed before. Which are not?
+# PyTorch's mappings use a module of helpers, and old texts use it often. Most of its names begin with an underscore:
+# they are private, and some have changed in the past. Which names are public?
 
 # %%
 members = inspect.getmembers(symbolic_helper)
@@ -904,7 +911,7 @@ print("tables: ", *tables)
 print("private:", len(private), "functions")
 
 # %% [markdown]
-# The private ones that you will meet most often, and what does the same without them:
+# The table lists the private helpers that you will see most often, and how to do the same without them:
 #
 # | in old texts | what it does | without it |
 # |---|---|---|
@@ -914,7 +921,7 @@ print("private:", len(private), "functions")
 # | `_optional_input_placeholder_tensor(g)` | the none node | section 8 |
 # | `_try_get_scalar_type(v)` | the dtype | `v.type().dtype()` |
 #
-# The two readers side by side, on an argument that is a constant and on one that is not:
+# Compare the two functions that read a constant, on an argument that is a constant and on one that is not:
 
 
 # %%
@@ -933,7 +940,8 @@ with raises(torch.onnx.errors.SymbolicValueError, "expected a constant value of 
 # %% [markdown]
 # ## 11. Limits
 #
-# - **Float attributes are float32.** The plugin is exact in float32, and not in float64; the composition is.
+# - **Float attributes are float32.** The plugin is exact in float32, but not in float64; the composition is exact in
+#   float64 too.
 
 # %%
 wide = torch.from_numpy(rng.normal(size=(2, 40)))
@@ -943,8 +951,8 @@ for label, symbolic in (("composition", my_add_symbolic), ("plugin", plugin_symb
     print(f"{label:11} float64: error {'above' if gap > 1e-10 else 'below'} 1e-10")
 
 # %% [markdown]
-# - **None leaves the node as it is.** A symbolic function that forgets its `return` is an error for `aten::`, but for
-#   an operator of a library the node is exported untranslated, without an error.
+# - **None leaves the node as it is.** For an `aten::` operator, a symbolic function without a `return` raises an error.
+#   For an operator of another library, the node is exported untranslated, without an error.
 
 # %%
 register("oplab::my_add", lambda g, a, b, alpha, beta: None, 9)
@@ -957,20 +965,21 @@ for name in mine:
 # %% [markdown]
 # - A float64 tensor without axes becomes a float32 in a composition (chapter 04, section 11).
 # - `g` is a `GraphContext`. PyTorch calls it internal; `g.op` and `g.opset` have kept their meaning so far.
-# - The TorchScript path is deprecated. What you learned here about types, optional inputs and outputs is ONNX's, and
-#   holds on every path.
+# - The TorchScript path is deprecated. What you learned here about types, optional inputs and outputs belongs to ONNX,
+#   and applies to every path.
 #
 # ## 12. Exercises
 #
 # Your file is `exercises/c05_writing_symbolic.py`. The docstrings are the specification.
 #
-# **`my_add`** – the composition, again without looking, for each call and three dtypes.
+# **`my_add`** – write the composition again, without looking at the lesson, for the coefficients of each call and three
+# dtypes.
 
 # %%
 lab.check("my_add")
 
 # %% [markdown]
-# **`plugin`** – the node `oplab::MyAdd`. Its kernel takes no float16; your graph does.
+# **`plugin`** – write the node `oplab::MyAdd`. Its kernel does not accept float16; your graph does.
 
 # %%
 lab.check("plugin")
