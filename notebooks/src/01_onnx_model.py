@@ -79,7 +79,7 @@ with raises(Fail, "Unsupported model IR version: 14"):
 # %% [markdown]
 # (What stands before the sentence is a place in ONNX Runtime's own source.)
 #
-# **The naive try.** The message names a number, so you lower that number.
+# **The naive attempt.** The message names a number, so you lower that number.
 
 # %%
 model = helper.make_model(graph, ir_version=13)

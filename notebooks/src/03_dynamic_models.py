@@ -253,7 +253,7 @@ model = export_dynamo(Blocks(), pair, ["photo", "gain"], ranged)
 print(header(model)["photo"], run(model, photo=torch.rand(5, 3, 100, 10).numpy(), gain=gain.numpy()).shape)
 
 # %% [markdown]
-# One axis has to stay fixed here: SRCNN's first weights are for three channels. The TorchScript path lets you name this axis, so
+# One axis has to stay fixed here: SRCNN's first operation needs three channels. The TorchScript path lets you name this axis, so
 # the header promises something false. The dynamo path rejects the name.
 
 # %%

@@ -821,7 +821,7 @@ print(types(model), "->", run(model, np.float32([-3, 3]))[0])
 torch.onnx.unregister_custom_op_symbolic("aten::clamp", 9)
 
 # %% [markdown]
-# The *dynamo path* never calls `symbolic`. It looks into `forward`, finds `clamp`, and is correct at opset 18. Count
+# The *dynamo path* never calls `symbolic`. It looks into `forward`, finds `clamp`, and is correct. Count
 # the calls.
 
 # %%

@@ -251,7 +251,7 @@ register_custom_op_symbolic(target, parse_args(*"vvvvviiiiiiiib")(starred), 19)
 model = export(spin, (image, offset, mask), names)
 
 # %% [markdown]
-# A letter for a number cannot work for an argument that is a tensor, because a tensor has no constant value.
+# A letter for a number cannot work for an argument that is a tensor, because the value of `bias` is not known before the model runs.
 
 # %%
 register_custom_op_symbolic(target, parse_args(*"vvvviiiiiiiiib")(fourteen), 19)
@@ -259,7 +259,7 @@ with raises(torch.onnx.errors.SymbolicValueError, "Expected node type 'onnx::Con
     export(spin, (image, offset, mask), names)
 
 # %% [markdown]
-# ## 4. The naive try: two inputs
+# ## 4. The naive attempt: two inputs
 #
 # Older texts stop at a shortcut. They state that ONNX has no such operator, write a node in an invented domain with two of
 # the inputs, and never run it.
@@ -414,7 +414,7 @@ for axes in (left, middle, right):
 # ### A test that can detect a swap
 #
 # `Spin` has equal strides, equal pads, and equal dilations. Which mistakes does that hide? Introduce each mistake into the
-# node, once for a convolution with equal numbers and once for a convolution in which **all numbers differ**.
+# node, once for a convolution with equal numbers and once for a convolution in which **the two numbers of each pair differ**.
 
 
 # %%
@@ -492,9 +492,9 @@ for label, spoil in mistakes.items():
     print(f"{label:24}" + "".join(f"{verdict(*pair, spoil):14}" for pair in cases.values()))
 
 # %% [markdown]
-# With equal numbers, four of the six mistakes pass. With different numbers, none of them passes: the size of the offsets
-# depends on the number of output pixels, and ONNX Runtime reports an error when the two no longer match. When you test a
-# mapping, give every parameter a different value.
+# With equal numbers, four of the six mistakes pass. With different numbers, none of them passes. The size of the offsets
+# depends on the number of output pixels, so ONNX Runtime reports an error for each of these four. When you test a mapping, give
+# the two numbers of each pair different values.
 #
 # ### No mask
 #
@@ -700,7 +700,7 @@ axes.set_yticks(rows)
 axes.spines[:].set_visible(False)
 
 # %% [markdown]
-# ### The naive try: shifted inputs
+# ### The naive attempt: shifted inputs
 #
 # *(TorchScript path.)* An argument that was left out arrives as a value of type None; `_is_none` detects it. The obvious
 # approach is to pass on only the arguments that are present.
@@ -960,7 +960,7 @@ frozen = export(Frozen(), (torch.ones(2, 3), torch.ones(2, 3)), foo_names, dynam
 print({entry.name: onnx.helper.get_attribute_value(entry) for entry in frozen.graph.node[0].attribute})
 
 # %% [markdown]
-# - `_is_none` and `registry` are not public. They have been stable for years, but a new version may move them.
+# - `_is_none` and `registry` are not public. A new version of PyTorch may move or change them.
 # - `onnx.checker` checks ONNX's own operators. The inputs, attributes and types of a custom node are checked only by your
 #   tests and by the kernel.
 # - A node in a custom domain runs only where your kernel is available. Map to an ONNX operator if there is one.

@@ -193,8 +193,8 @@ STABLE_TORCH_LIBRARY_IMPL(lab07, CPU, m) { m.impl("my_add", TORCH_BOX(&my_add));
 """
 
 # %% [markdown]
-# `TORCH_TARGET_VERSION` is the oldest version of PyTorch that has to load the file: 2.13. All three use the same `setup.py`, so
-# only the sources differ.
+# `TORCH_TARGET_VERSION` is the oldest version of PyTorch that has to load the file: 2.13. All three are built by the
+# same `setup.py`; the names, the sources and this one flag differ.
 
 # %%
 plain = SETUP.replace('    include_dirs=["include"],\n', "")
@@ -206,7 +206,7 @@ second = write(lab.fresh("aten"), my_add_DOT_cpp=ATEN, setup_DOT_py=aten_setup)
 third = write(lab.fresh("stable"), my_add_DOT_cpp=STABLE, setup_DOT_py=stable_setup)
 
 # %% [markdown]
-# Now build all three **at the same time**. The elapsed time is therefore not a useful measure: each build waits for the others.
+# Now build all three **at the same time**. The elapsed time is therefore not a useful measure: the three builds share the processor.
 # The figure below shows the processor time of the compiler and the linker. The first run of this cell takes half a minute. The
 # libraries and their times are cached under a key that depends on the sources, so the second run reads them.
 
@@ -517,7 +517,7 @@ fails_to_build("'aplha' was not declared", compiled, "lab07_typo", typo)
 
 # %% [markdown]
 # The compiler finds a typo. It does not find a C++ `float` where the schema's `float` needs a `double`: boxed arguments are
-# bytes, and half of the bytes of 3.0 are 0.
+# bytes, and the four bytes of 3.0 that are read as a float are 0.
 
 # %%
 halved = compiled("lab07_float", STABLE.replace("double alpha, double beta", "float alpha, float beta"))
@@ -527,7 +527,7 @@ assert not halved(a, b).any() and torch.ops.lab07.my_add(a, b).any()
 # %% [markdown]
 # ### Checks first
 #
-# The kernel above trusts its caller. If the shapes differ, it reads beyond the end of the smaller tensor without an error. Check
+# The kernel above trusts its caller. If the shapes differ, it may read beyond the end of a tensor without an error. Check
 # the inputs **before you take the first pointer**: a failed `STD_TORCH_CHECK` becomes a RuntimeError in Python.
 
 # %%

@@ -21,8 +21,8 @@
 # - give such a node two outputs, optional inputs and correct types, and **run** it, because its kernel is loaded.
 #
 # Texts about plugins usually end at the export: the file has an unknown node, and the rest is left to somebody else. This
-# chapter includes the rest. The course's library has kernels for `DynamicResize` and `KNNQuery`, and each model below
-# runs.
+# chapter includes the rest. The course's library has kernels for `DynamicResize` and `KNNQuery`, and the models below
+# run.
 
 # %%
 import importlib.util
@@ -115,7 +115,7 @@ def shape(value):
 
 
 # %% [markdown]
-# ## 1. The problem: code that no exporter can read
+# ## 1. The problem: code that the TorchScript exporter cannot read
 #
 # Chapters 04 to 06 mapped operators that PyTorch knows by name. But much code has no name in PyTorch: a C library that
 # works on raw memory, a module made with pybind11, a NumPy function. Here NumPy represents all of them. `my_add` is
@@ -709,7 +709,7 @@ for resize in (TypedResize, FrozenResize):
 # ### Second answer: the kernel's shape inference
 #
 # The kernel can also provide shapes. It may have a function that computes the shapes of its outputs from those of its
-# inputs, when the model is loaded. The course's `MyAdd` has one. Here is a file without any type:
+# inputs, when the model is loaded. The course's `MyAdd` has one. Here is a file whose output has no shape:
 
 
 # %%
@@ -1046,8 +1046,8 @@ for model in (strange, with_plugin, own):
     print(*plugin_key(model.graph.node[0]))
 
 # %% [markdown]
-# `Just_A_Scope_Name` appears nowhere: the scope is for ONNX Runtime and for readers. Two names do matter, and one is a
-# trap: a node `oplab::Resize` would be imported in step 1, as ONNX's Resize. Give a plugin a name that ONNX does not
+# `Just_A_Scope_Name` appears nowhere: the scope is for ONNX Runtime and for readers. One name is a trap: a
+# node `oplab::Resize` would be imported in step 1, as ONNX's Resize. Give a plugin a name that ONNX does not
 # have.
 #
 # To match a plugin that is registered in a namespace, write the two attributes. ONNX Runtime's kernel ignores them, so

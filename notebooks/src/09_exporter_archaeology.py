@@ -108,7 +108,7 @@ with raises(ModuleNotFoundError, "torch.onnx.symbolic_registry"):
     import torch.onnx.symbolic_registry
 
 # %% [markdown]
-# **The naive try.** You search for the name, find `register_custom_op_symbolic`, and change that one line. The rest of
+# **The naive attempt.** You search for the name, find `register_custom_op_symbolic`, and change that one line. The rest of
 # the code stays the same: register, then `torch.onnx.export(model, x, path)`. It runs. Is it right?
 
 # %%
@@ -194,7 +194,7 @@ for status, count in archaeology.counts().items():
 
 # %% [markdown]
 # Such a table is useful only while it is true. So each entry has a *probe*: a function that shows the status on this
-# machine, and a second one that shows that the replacement works. These are the probes for the naive try of section 1.
+# machine, and a second one that shows that the replacement works. These are the probes for the naive attempt of section 1.
 
 # %%
 row = archaeology.find("register_default_export")

@@ -157,7 +157,7 @@ captured = torch.export.export(Call(torch.copysign), (a, b))
 print([str(node.target) for node in captured.graph.nodes if node.op == "call_function"])
 
 # %% [markdown]
-# ## 2. The naive try: translate it word for word
+# ## 2. The naive attempt: translate it word for word
 #
 # The counterpart of a symbolic function is a **translation**. You pass it to the export in a table. The key is the operator of the FX
 # graph, with its overload. An operator that has a translation is not decomposed.
@@ -473,7 +473,7 @@ with raises(NotImplementedError, "for the last axis, not for 0"), innermost():
 # ## 6. Your own operator
 #
 # So far PyTorch had the operator. If you add an operator, the capture also needs its **fake**: the shape and dtype of the output, without
-# any data. `inside` keeps the points that are in a box. It calls NumPy, so that the exporter cannot look inside.
+# any data. `inside` keeps the points that are in a box. `custom_op` makes it opaque: the exporter cannot look inside.
 
 
 # %%
@@ -800,7 +800,7 @@ for path in sorted(folder.iterdir()):
 # ## 10. Every operator of the course, on both exporters
 #
 # Each operator is exported in four ways: as it comes, and with your mapping, on both paths. A cell of the table is the result of an export
-# that ran, and whose file was run in ONNX Runtime and compared with PyTorch. First the mappings of the **TorchScript path**.
+# that was tried, and whose file, if there is one, was run in ONNX Runtime and compared with PyTorch. First the mappings of the **TorchScript path**.
 
 
 # %%
@@ -880,8 +880,8 @@ ts_mappings = {
 }
 
 # %% [markdown]
-# Then the translations of the **dynamo path**. Where ONNX has the operator, it becomes a composition; each remaining operator is one node
-# of `oplab`.
+# Then the translations of the **dynamo path**. Some operators become a composition of ONNX's own; each remaining operator is one node of
+# `oplab`.
 
 # %%
 oplab_2 = Opset("oplab", 2)

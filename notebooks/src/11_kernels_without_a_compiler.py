@@ -134,7 +134,7 @@ with raises(NotImplementedError, "Node type 'Foo' from domain 'oplab' is unknown
 # The file names an operator but does not define what it computes. Neither ONNX Runtime nor ONNX's own reference evaluator
 # knows the operator.
 #
-# ## 2. The naive try: a schema
+# ## 2. The naive attempt: a schema
 #
 # `onnx.defs` has a schema for each operator of ONNX, and you can register your own schema. It looks like a definition.
 
@@ -904,7 +904,7 @@ with raises(Fail, "oplab:Foo(-1) is not a registered function/op"):
 # %% [markdown]
 # ## 7. The proof: which implementations agree, and which is fast
 #
-# `oplab.parity.arrays.parity` runs one model in several backends and compares all outputs with those of the first backend:
+# `oplab.parity.parity` runs one model in several backends and compares all outputs with those of the first backend:
 # dtype and shape exactly, values within a tolerance for the dtype. `ort` is ONNX Runtime with the C++ kernels. `reference` is
 # the evaluator, where your class takes precedence over the course's. `host` is a **C++ program** without any Python
 # (chapter 12). The command `oplab parity model.onnx` does the same.

@@ -114,7 +114,7 @@ my_add = model("MyAdd")
 # The header `onnxruntime_cxx_api.h` wraps the table in C++ classes. You do not link these classes either: they
 # are compiled into your library.
 #
-# ### The naive try
+# ### The naive attempt
 #
 # A function that computes 3a + 2b, compiled to a library. `compile_exercise` is the function that the grader uses for your
 # files.
@@ -1019,7 +1019,7 @@ for call in calls:
     print(f"{call:27} {', '.join(files)}")
 
 # %% [markdown]
-# Unlike a library of kernels, a program **links** against ONNX Runtime. The Python wheel has the library and no headers. The last ten
+# Unlike a library of kernels, a program **links** against ONNX Runtime. The Python wheel has the library and no headers. The last
 # lines of `csrc/host/CMakeLists.txt` set the link and the name under which the program finds the library. The setup has compiled
 # the program to `build/lib/oplab_host`. First list the inputs and outputs of a model with the course's `oplab::MyAdd`:
 
@@ -1091,7 +1091,8 @@ print("exit code", code, "·", failed[failed.index("MyAdd: a is") :])
 #   be a segmentation fault. The entry point above checks for null and returns an error message.
 # - **A library belongs to one platform**: its processor, its C++ runtime. The model does not. Ship both, and state
 #   their versions.
-# - ONNX's checker never looks at your operator. Only the kernel can reject a wrong model.
+# - Unless a schema is registered, as in chapter 11, ONNX's checker does not look at your operator: only the kernel can reject a wrong
+#   model.
 #
 # ## 14. Exercises
 #

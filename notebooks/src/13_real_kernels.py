@@ -56,7 +56,7 @@ quiet_exports()
 # %% [markdown]
 # ### What each section uses
 #
-# The C++ code of this chapter is in Python strings, with `noexcept` and `try` around each function that ONNX Runtime calls;
+# The C++ code of this chapter is in Python strings, with `noexcept` and `try` around each function that ONNX Runtime calls and that can fail;
 # `compiled` builds a library from it. The parts that chapter 12 explained are written once, here: the entry point, the domain
 # `lesson`, and `CreateKernelV2`. A kernel of this chapter is a `compute` function that may throw. For a user's mistake it throws
 # an `Ort::Exception` with the code `ORT_INVALID_ARGUMENT`; ONNX Runtime's own exceptions keep their code, and all other
@@ -133,7 +133,7 @@ def compiled(name, *parts, operators):
 
 
 # %% [markdown]
-# Models are built by hand with `onnx.helper`, one node each, so no exporter is involved until section 9. In a node's list of
+# Models are built by hand with `onnx.helper`, so no exporter is involved until section 9. In a node's list of
 # inputs, ONNX uses `""` for "not given".
 
 
@@ -218,8 +218,7 @@ with raises(InvalidGraph, "Type 'tensor(int64)' of input parameter (at) of opera
     session(model_of("Pick", ["x", "at"], ["y", "outside"], dtypes), libraries=[one_type])
 
 # %% [markdown]
-# The kernel reads int64, but ONNX Runtime asks the operator, not the kernel, and refuses the model before anything runs. (Had it
-# not, `places` would point to floats.)
+# The kernel reads int64, but ONNX Runtime asks the operator, not the kernel, and refuses the model before anything runs.
 #
 # ## 2. Several dtypes: ask by index
 #
@@ -642,7 +641,7 @@ print("row 0 as if the row above were the last:", np.allclose(y[0], np.exp(-((im
 #
 # ### Two rows, one variable
 #
-# `*rows.total += …` reads, adds and writes. When two threads do this at the same time, one of the sums is lost: this is a *data
+# `*rows.total += …` reads, adds and writes. When two threads do this at the same time, one of the sums can be lost: this is a *data
 # race*. On several threads the total may be wrong. It may also be right by chance, which is worse: a test that passes proves
 # nothing.
 #
@@ -670,7 +669,7 @@ assert len(set(found.values())) > 1
 
 # %% [markdown]
 # The totals differ at the 16th digit, where doubles round; with values of many magnitudes they differ at the first. So the model
-# gives different bits in each run. Would a lock help? A lock removes the race but does not fix the order, so the totals still
+# can give different bits in each run. Would a lock help? A lock removes the race but does not fix the order, so the totals still
 # differ. The same is true of an atomic.
 #
 # ### The fix: a separate sum for each row
@@ -1146,7 +1145,7 @@ with raises(InvalidArgument, "Pick: scale must have one value."):
 # - "The same bits" holds on one machine. Another compiler or processor may fuse `a * b + c` into one rounding.
 # - `InferShapes` sees shapes, not values. A size that depends on data (`NonZero`) stays unknown, but the rank of the output can
 #   be known.
-# - `Op` supports neither optional nor variadic outputs; section 4 shows how to write them by hand.
+# - `Op` supports neither optional nor variadic outputs; section 4 shows how to write optional ones by hand.
 # - The crashes were observed with ONNX Runtime 1.31.1 and headers 1.21. If one of these cells no longer fails, the runtime has
 #   changed, and this chapter has to be updated.
 #

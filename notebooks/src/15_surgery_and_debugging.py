@@ -127,8 +127,8 @@ print("shapes [2, 3] and [1, 3]:", np.abs(left - right_shape).max())
 print("a NaN is larger than 1e-3:", bool(np.abs(with_nan - 1).max() > 1e-3))
 
 # %% [markdown]
-# `oplab.debug.drift` makes these checks in the right order. Its error is the largest difference, divided by the largest expected
-# magnitude. The tolerance depends on the dtype: 1e-3 for a float32 value deep inside a model.
+# `oplab.debug.drift` makes these checks in the right order. Its error is the largest difference, divided by the largest finite
+# magnitude that is expected. The tolerance depends on the dtype: 1e-3 for a float32 value deep inside a model.
 
 # %%
 for name, array in {
@@ -217,7 +217,7 @@ custom = helper.make_model(
 print(tap(custom)({"a": np.float32([1, 2]), "b": np.float32([3, 5])}))
 
 # %% [markdown]
-# With all values available, compare the two files node by node and take the first node that differs. For five nodes this is the
+# With all values available, compare the two files node by node and take the first node that differs. For a short model this is the
 # whole method.
 
 # %%
@@ -380,7 +380,7 @@ assert "Constant" in found.suspects[-1]
 # %% [markdown]
 # **A double Cast.** A tool inserted a `Cast` to an integer type and a `Cast` back, and so removed everything after the decimal
 # point. The two new nodes have no partner in the reference, so `bisect` first runs both models once with all values, to match
-# them. It names the new nodes, and the first wrong value that has a partner.
+# them. It names the new nodes, and a wrong value after them that has a partner.
 
 
 # %%
@@ -404,7 +404,7 @@ assert "Cast 'to_int'" in found.suspects
 
 # %% [markdown]
 # **An overflow in float16.** The largest float16 is 65504. Here a tool moved a scale to a place before a part that runs in
-# float16. Among the suspects, `tap` shows where the infinities begin; the mean of an infinity produces the NaN after them.
+# float16. Among the suspects, `tap` shows where the infinities begin; the Softmax of an infinity produces the NaN after them.
 
 # %%
 big = helper.make_node("Constant", [], ["big"], "big", value=numpy_helper.from_array(np.float32(2e6)))

@@ -275,7 +275,7 @@ print("held-out clouds called by their names: more than 95 %:", (called == label
 assert (called == label).mean() > 0.95
 
 # %% [markdown]
-# ## 5. The naive try: all distances, and the k smallest
+# ## 5. The naive attempt: all distances, and the k smallest
 #
 # You might think that neighbours need no new operator: subtract, square, sum, `topk`. Both exporters know these.
 
@@ -457,7 +457,7 @@ with raises(RuntimeError, "nsample must not be larger than the largest batch"):
 #
 # ## 10. Exercises
 #
-# Now use your own operators. The two projects take about 75 minutes each, and each project has two halves: a kernel in C++ and the PyTorch
+# Now use your own operators. The two projects take 70 to 80 minutes each, and each project has two halves: a kernel in C++ and the PyTorch
 # side. Both halves of a project follow the same signature, which is at the top of both files:
 #
 # ```
