@@ -800,7 +800,8 @@ for path in sorted(folder.iterdir()):
 # ## 10. Every operator of the course, on both exporters
 #
 # Each operator is exported in four ways: as it comes, and with your mapping, on both paths. A cell of the table is the result of an export
-# that was tried, and whose file, if there is one, was run in ONNX Runtime and compared with PyTorch. First the mappings of the **TorchScript path**.
+# that was tried, and whose file, if there is one, was run in ONNX Runtime and compared with PyTorch. First the mappings of the
+# **TorchScript path**.
 
 
 # %%

@@ -56,8 +56,8 @@ quiet_exports()
 # %% [markdown]
 # ### What each section uses
 #
-# The C++ code of this chapter is in Python strings, with `noexcept` and `try` around each function that ONNX Runtime calls and that can fail;
-# `compiled` builds a library from it. The parts that chapter 12 explained are written once, here: the entry point, the domain
+# The C++ code of this chapter is in Python strings, with `noexcept` and `try` around each function that ONNX Runtime calls and that
+# can fail; `compiled` builds a library from it. The parts that chapter 12 explained are written once, here: the entry point, the domain
 # `lesson`, and `CreateKernelV2`. A kernel of this chapter is a `compute` function that may throw. For a user's mistake it throws
 # an `Ort::Exception` with the code `ORT_INVALID_ARGUMENT`; ONNX Runtime's own exceptions keep their code, and all other
 # exceptions become `ORT_RUNTIME_EXCEPTION`.

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from oplab.authoring import mutants
+from oplab.authoring import mutants, words
 from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
@@ -379,6 +379,12 @@ def nothing_is_unfinished(course: Course) -> Iterator[Finding]:
                 yield Finding(f"{_short(course, path)}, line {number}", f"unfinished: {line.strip()}")
 
 
+def words_are_plain(course: Course) -> Iterator[Finding]:
+    """No word of :data:`oplab.authoring.words.WORDS` in what is read, unless ``tests/allowed_words.toml`` has the line."""
+    for where, what in words.problems(course.root):
+        yield Finding(where, what)
+
+
 RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
     ids_are_unique,
     hints_help,
@@ -393,6 +399,7 @@ RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
     minutes_add_up,
     notebooks_mention_each_exercise,
     nothing_is_unfinished,
+    words_are_plain,
 )
 
 
