@@ -38,10 +38,7 @@ def test_the_text_of_a_lesson_and_not_its_code(course):
 @pytest.mark.parametrize("file", ["exercises/c01.py", "exercises/c01_x.cpp", "docs/x.md", "README.md"])
 def test_what_else_is_read(course, file):
     (course / file).write_text("# it lies there for ever\n")
-    assert (
-        found(course) == [f"{file}, line 1"] * 2 + ["course.toml, line 1"]
-        or found(course)[1:] == [f"{file}, line 1"] * 2
-    )
+    assert found(course).count(f"{file}, line 1") == 2
 
 
 @pytest.mark.parametrize(
