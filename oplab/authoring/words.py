@@ -1,11 +1,13 @@
 """Words that the course does not use, because a reader stumbles over them, and what to write instead.
 
-They are looked for in all that is read: the text of the lessons, the stubs, ``course.toml`` with its hints, ``docs/`` and the README.
+They are looked for in all that is read: the text of the lessons, the stubs, ``course.toml`` with its hints, ``docs/``, the README, and
+the messages in the course's own code.
 ``tests/allowed_words.toml`` lists the lines in which such a word is right, each with its reason.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Iterator
@@ -57,12 +59,29 @@ def lines(root: Path) -> Iterator[tuple[str, int, str]]:
                 yield path.relative_to(root).as_posix(), number, line
 
 
+def messages(root: Path) -> Iterator[tuple[str, int, str]]:
+    """(file, line number, text) of each text in the code of ``oplab``, if the course has it: messages, not docstrings or names."""
+    for path in sorted((root / "oplab").rglob("*.py")):
+        if path.name == Path(__file__).name:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and id(node) not in docstrings
+                and " " in node.value
+            ):
+                yield path.relative_to(root).as_posix(), node.lineno, node.value
+
+
 def problems(root: Path) -> Iterator[tuple[str, str]]:
     """(where, sentence) for each word of the list that is not allowed there, and for each allowance that nothing needs any more."""
     path = root / ALLOWED
     allowed = tomllib.loads(path.read_text(encoding="utf-8"))["allow"] if path.is_file() else []
     used = [False] * len(allowed)
-    for file, number, line in lines(root):
+    for file, number, line in (*lines(root), *messages(root)):
         words = list(found(line))
         for index, entry in enumerate(allowed):
             if words and entry["file"] == file and entry["line"] in line:
