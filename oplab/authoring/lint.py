@@ -338,12 +338,15 @@ def no_file_is_orphaned(course: Course) -> Iterator[Finding]:
 
 
 def minutes_add_up(course: Course) -> Iterator[Finding]:
-    """A chapter takes at least as long as its exercises together."""
+    """A chapter takes at least as long as its exercises and reading its lesson together."""
     for chapter in course.chapters:
         total = sum(exercise.minutes for exercise in chapter.exercises)
-        if total > chapter.minutes:
+        source = course.root / "notebooks" / "src" / f"{chapter.stem}.py"
+        reading = words.reading_minutes(source) if source.is_file() else 0
+        if total + reading > chapter.minutes:
             yield Finding(
-                chapter.stem, f"its exercises take {total} minutes together, the chapter says {chapter.minutes}."
+                chapter.stem,
+                f"its exercises take {total} minutes together, its lesson takes {reading}, and the chapter says {chapter.minutes}.",
             )
         if not chapter.exercises:
             yield Finding(chapter.stem, "it has no exercise, so no points.")

@@ -268,6 +268,11 @@ def _print_table(course: Course, reached: progressing.Progress) -> None:
                 level,
             )
     Console().print(table)
+    hours = round(sum(chapter.minutes for chapter in course.chapters) / 60)
+    practice = round(sum(exercise.minutes for exercise in course.exercises) / 60)
+    print(
+        f"About {hours} hours: {practice} for the exercises, and {hours - practice} for reading and running the lessons."
+    )
 
 
 class _Display:

@@ -64,7 +64,7 @@ BROKEN = {
     "same hint": (edit("course.toml", "Add?", "x + x"), "c05.double: a hint is empty or there twice."),
     "minutes": (
         edit("course.toml", "minutes = 10\n\n", "minutes = 9\n\n"),
-        "its exercises take 10 minutes together, the chapter says 9.",
+        "its exercises take 10 minutes together, its lesson takes 0, and the chapter says 9.",
     ),
     "two goals": (
         edit(f"solutions/{S}.py", "    # END\n", "    # END\n    # ANSWER c05.double: again\n    # END\n"),

@@ -13,7 +13,7 @@ from tests.support.fixture_course import command
 
 MANIFEST = """\
 # The first comment.
-title = "Small"   # beside a key
+title = "Small"   # next to a key
 
 [[chapter]]
 stem = "03_before"
