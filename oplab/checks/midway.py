@@ -40,7 +40,7 @@ _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
 
 
 class _Pages:
-    """Copies of arrays on pages of their own, of which at most ``_OPEN`` can be read at a time."""
+    """Copies of arrays on their own pages, of which at most ``_OPEN`` can be read at a time."""
 
     def __init__(self, arrays: Mapping[str, Any]):
         self.copies: dict[str, np.ndarray] = {}
