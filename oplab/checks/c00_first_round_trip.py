@@ -381,11 +381,11 @@ def judge_compare(v: Judge) -> None:
                 )
             if agrees is not (kind in AGREE):
                 wanted, came = ("agree", "do not") if kind in AGREE else ("do not agree", "do")
-                raise WrongAnswer(f"Pair {kind!r}: the two {wanted}, the answer is that they {came}. {CAUSES[kind]}")
+                raise WrongAnswer(f"Pair {kind!r}: the two {wanted}, your answer is that they {came}. {CAUSES[kind]}")
             if kind in NOT_COMPARABLE:
                 if max_abs != math.inf:
                     raise WrongAnswer(
-                        f"Pair {kind!r}: the two cannot be compared, so max_abs is inf; the answer is {max_abs:.3g}."
+                        f"Pair {kind!r}: the two cannot be compared, so max_abs is inf; your answer is {max_abs:.3g}."
                     )
             else:
                 gap = float(np.abs(actual.astype(np.float64) - expected.astype(np.float64)).max())
@@ -396,7 +396,7 @@ def judge_compare(v: Judge) -> None:
                 if not abs(max_abs - gap) <= noise:
                     cause = _other_measure(max_abs, actual, expected) or CAUSES[kind]
                     raise WrongAnswer(
-                        f"Pair {kind!r}: the largest difference is {gap:.3g}, the answer is {max_abs:.3g}. {cause}"
+                        f"Pair {kind!r}: the largest difference is {gap:.3g}, your answer is {max_abs:.3g}. {cause}"
                     )
 
 
@@ -604,7 +604,7 @@ def expect_same_weights(model: onnx.ModelProto, wanted: onnx.ModelProto) -> None
         right, got = numpy_helper.to_array(tensor), numpy_helper.to_array(found[tensor.name])
         if got.dtype != right.dtype:
             raise WrongAnswer(
-                f"The weights of {tensor.name!r} have another dtype: each was {right.dtype}, is {got.dtype} now."
+                f"The weights of {tensor.name!r} have another dtype: it was {right.dtype}, it is {got.dtype} now."
             )
         if got.shape != right.shape:
             raise WrongAnswer(f"The weights of {tensor.name!r} were {describe(right)}, they are {describe(got)} now.")
