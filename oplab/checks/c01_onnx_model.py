@@ -156,7 +156,7 @@ def judge_build(v: Judge) -> None:
             returned(v, title, "ModelProto")
             if v.value(f"{title}: changed"):
                 raise WrongAnswer(
-                    f"{title}: an array that was given has changed, its shape or its numbers. a and b stay as they are."
+                    f"{title}: an input array has changed, in its shape or its numbers. Leave a and b as they are."
                 )
             models[title] = v.model(title)
             expect_versions(models[title])
@@ -236,7 +236,7 @@ def _expect_both(model: onnx.ModelProto, line: tuple, a: np.ndarray, b: np.ndarr
     if sum(map(math.prod, have)) > a.size + b.size:
         raise WrongAnswer(
             f"{line_title(*line)}: a and b are {describe(a)} and {describe(b)}, and the model holds tensors of "
-            f"{' and '.join(map(str, have))}, so copies of their numbers. Mul and Add broadcast by themselves."
+            f"{' and '.join(map(str, have))}, which are copies of their numbers. Mul and Add broadcast by themselves."
         )
 
 
@@ -1028,9 +1028,10 @@ def why_row(row: Row, left: list[tuple], right: list[Row], model: onnx.ModelProt
                 return f" There is {shown(other)}. {cause}"
     for other in near:
         if other[:5] == row[:5]:
-            wanted = {"TENSOR": " A tensor is its dtype and its sizes.", "GRAPH": " A graph is its name."}.get(
-                row[4], ""
-            )
+            wanted = {
+                "TENSOR": " For a tensor, the value is its dtype and its sizes.",
+                "GRAPH": " For a graph, the value is its name.",
+            }.get(row[4], "")
             return f" There is {shown(other)}: the value is wrong.{wanted}"
     if row[3] == "":
         return " A node without attributes has a row too."
