@@ -769,7 +769,7 @@ def judge_foo(v: Judge) -> None:
                 error = v.error(title)
                 if error and error.type == "ConversionError":
                     raise WrongAnswer(
-                        f"{title}: the dynamo path knows no mapping for oplab::foo_forward, and it does not ask yours: "
+                        f"{title}: the dynamo path has no mapping for oplab::foo_forward, and it does not use yours: "
                         "a registered symbolic function serves the TorchScript path, dynamo=False."
                     )
                 if error and error.type == "UnsupportedOperatorError":
