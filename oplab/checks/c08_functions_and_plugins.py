@@ -67,7 +67,7 @@ _CAUSES = {
         "x.type().with_sizes([…])."
     ),
     "produced an incorrect number of outputs": (
-        "g.op makes one output unless it is told outputs=2, and symbolic returns as many values as forward."
+        "g.op makes one output unless outputs=2 is given, and symbolic returns as many values as forward."
     ),
     "incompatible function arguments": (
         "An input of g.op is a value of the graph, an attribute a Python number or text with the suffix of its type: alpha_f=…, "
@@ -75,7 +75,7 @@ _CAUSES = {
     ),
     "'NoneType' object is not": SIZES,
     "cannot unpack non-iterable NoneType": SIZES,
-    "non-iterable torch._C.Value": "g.op makes one output unless it is told outputs=2.",
+    "non-iterable torch._C.Value": "g.op makes one output unless outputs=2 is given.",
     "positional argument": (
         "symbolic is called with g and then the arguments of apply: values of the graph for tensors, Python's own numbers and None "
         "for the rest, and nothing for an argument that was left out."
@@ -192,7 +192,7 @@ def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndar
 
 _QUERY_CAUSES = {
     "must come together": (
-        "With new_xyz or new_offset alone the points of xyz ask for themselves: give the operator None for both."
+        "With new_xyz or new_offset alone the points of xyz are the queries: give the operator None for both."
     ),
 }
 
@@ -982,7 +982,7 @@ def expect_query_inputs(node: onnx.NodeProto, case: Query) -> None:
             f" {foreign} is made in the graph: nsample is an attribute, and a tensor is passed on as symbolic got it."
         )
     elif not case.asks and inputs == ["xyz", "offset", "xyz", "offset"]:
-        cause = " The result would be the same, but the kernel is told that other points ask: leave the new points out."
+        cause = " The result would be the same, but the inputs state that other points are the queries: leave the new points out."
     elif not case.asks and len(inputs) == 3:
         cause = (
             f" {inputs[2]} moved into the place of new_xyz. One of the two is None here, so this is a self-query, and both are left out."
