@@ -778,7 +778,7 @@ def expect_pooled(
         sums, many = centres.astype(np.float64) * counts[:, None], counts[:, None]
         causes = {
             "This is the sum of a cell's points, not their mean.": sums,
-            'Of each cell only one point counts: ScatterND writes, unless it is told reduction="add".': last / many,
+            'Of each cell only one point counts: ScatterND writes, unless it has reduction="add".': last / many,
             "This is the last point of each cell, not the mean.": np.array(last),
             "This is the first point of each cell, not the mean.": points[first],
             "The sums were divided by one more than the number of points: the 0 that a sum starts from is not a point.": sums
@@ -848,7 +848,7 @@ _FAKE_CAUSES = {
 }
 _POOL_CAUSES = {
     "updates tensor should have shape": (
-        "What ScatterND adds to has a row of d numbers for each cell, and d is that of the points: op.Shape(points, start=1)."
+        "The tensor that ScatterND adds to has a row of d numbers for each cell, and d is that of the points: op.Shape(points, start=1)."
     )
 }
 
@@ -1088,7 +1088,7 @@ _ATTACH_CAUSES = {
     MIXED_TYPES: _FLOAT_NUMBER,
     "does not match expected type": _FLOAT_NUMBER,
     "AssertionError": (
-        "What the table gives is within 1e-3 of PyTorch, and was refused. What differs here is the attached function, or the tolerance: "
+        "The result of the table is within 1e-3 of PyTorch, and was refused. What differs here is the attached function, or the tolerance: "
         "1e-3, for every dtype."
     ),
 }
