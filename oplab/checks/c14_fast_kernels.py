@@ -789,7 +789,7 @@ KNN_SCALE = speed.Scale(
     0.9,
     [
         (0.3, "the rung 'grid' (each query looks at every point of its batch)"),
-        (0.9, "two points or so in a voxel, stored voxel by voxel, and a list that keeps the k best alone"),
+        (0.9, "two points or so in a voxel, stored voxel by voxel, and a list that keeps only the k best"),
     ],
 )
 
@@ -913,7 +913,7 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, given: np.ndarray) 
             far_out = np.abs(feeds["xyz"]).max() > 100 * np.ptp(feeds["xyz"], axis=0).max()
             if not far_out and given.shape == far.shape and (far > given + 1e-3 * (1 + far)).any():
                 likely[
-                    "The points in idx are farther away than dist says: what the list of a query holds is left over from another query."
+                    "The points in idx are farther away than dist states: the list of a query holds points of another query."
                 ] = got
             elif (far > dist + 1e-4 * (1 + dist)).any():
                 likely[
