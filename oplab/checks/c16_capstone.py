@@ -146,7 +146,7 @@ def expect_module(v: Judge) -> None:
         raise WrongAnswer(f"Expected the module that the two files were made from, got a {v.value('returned')}.")
     if v.value("training"):
         raise WrongAnswer(
-            "The returned module is in train mode: Dropout throws features away, and BatchNorm uses the numbers of the batch at hand. "
+            "The returned module is in train mode: Dropout throws features away, and BatchNorm uses the statistics of the current batch. "
             "Call eval() before you export and before you compare."
         )
 
@@ -163,7 +163,7 @@ def expect_result(
             raise
         cause = (
             f"{changed.partition(',')[0]} has other values than in the network that you were given. "
-            + "A call in train mode moves the numbers of a BatchNorm: call eval() first."
+            + "A call in train mode changes the statistics of a BatchNorm: call eval() first."
             * all("running_" in entry or "num_batches" in entry for entry in changed.split(", "))
         )
         raise WrongAnswer(f"{error} {cause}".rstrip()) from None
@@ -713,7 +713,7 @@ def expect_names(got: np.ndarray, expected: np.ndarray, label: np.ndarray) -> No
     same, right = float((got.argmax(1) == expected.argmax(1)).mean()), float((got.argmax(1) == label).mean())
     if same < 0.99:
         raise WrongAnswer(
-            f"It calls {same:.0%} of the clouds what the network calls them in PyTorch; expected all of them."
+            f"It gives {same:.0%} of the clouds the name that the network gives them in PyTorch; expected all of them."
         )
     if right < 0.88:
         raise WrongAnswer(
