@@ -385,7 +385,7 @@ def expect_steady(v: Evidence, stress: Stress, expect: Callable[[str, list[np.nd
             )
 
 
-_ENDS = " The grader puts each tensor next to an inaccessible page to see it; elsewhere the call uses what belongs to others."
+_ENDS = " The grader puts each tensor next to an inaccessible page to see it; elsewhere the call uses memory that belongs to others."
 _LOCK = "A lock that is still held when an exception leaves the function is never released: std::lock_guard releases it on every way out."
 _SHARED = "Calls share something: a static or global variable, or a buffer that is kept. Keep what a call works with in its own variables."
 
