@@ -655,7 +655,7 @@ def judge_frozen(v: Judge) -> None:
                 if got != want:
                     text = helper.printable_graph(model.graph)
                     raise WrongAnswer(
-                        f"{title}: {name!r} is {want}, the answer says {got!r}.{_frozen_cause(model, name, want, got)}\n"
+                        f"{title}: {name!r} is {want}, your answer is {got!r}.{_frozen_cause(model, name, want, got)}\n"
                         f"The graph, declared inputs {declared}:\n{textwrap.indent(text, '    ')}"
                     )
 
