@@ -519,7 +519,7 @@ def _expect_my_add_node(
                 cause = " It was rounded."
             elif value in (np.float32(other) for other in others):
                 cause = " That is a coefficient of an earlier call: the symbolic function keeps something between two calls."
-            raise WrongAnswer(f"The attribute {name} is {value:.7g}, the call says {number:.7g}.{cause}")
+            raise WrongAnswer(f"The attribute {name} is {value:.7g}, the call has {number:.7g}.{cause}")
 
 
 def _source(model: onnx.ModelProto, name: str) -> str:
@@ -1022,7 +1022,7 @@ def _expect_kth(
 
 
 def _expect_equal(got: np.ndarray, right: np.ndarray, name: str, likely: dict[str, np.ndarray], cause: str) -> None:
-    """Equal to the last digit, or a cause that is equal to the last digit; ``cause`` is told instead where it is known."""
+    """Equal to the last digit, or a cause that is equal to the last digit; ``cause`` is reported instead where it is known."""
     if np.array_equal(got, right):
         return
     found = cause or next((text for text, wrong in likely.items() if np.array_equal(got, wrong)), "")
