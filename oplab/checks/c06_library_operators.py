@@ -844,7 +844,7 @@ def expect_foo_attributes(node: onnx.NodeProto, attr1: float, attr2: int) -> Non
     if abs(found["attr1"] - attr1) > 1e-6 * max(1.0, abs(attr1)):
         cause = ""
         if found["attr1"] == int(attr1):
-            cause = ' The fraction is cut off: the letter "i" in parse_args turns a float into an int without a word.'
+            cause = ' The fraction is cut off: the letter "i" in parse_args silently turns a float into an int.'
         elif found["attr1"] == attr2:
             cause = " attr1 and attr2 are swapped."
         elif abs(found["attr1"] - attr1) < 5e-3:
