@@ -171,7 +171,7 @@ def raised(message: str) -> str:
 
 
 def result(v: Judge, title: str) -> np.ndarray:
-    """The tensor recorded under ``title``; an exception of the operator is told with its own words."""
+    """The tensor recorded under ``title``; an exception of the operator is reported in its own words."""
     error = v.error(title)
     if error:
         raise WrongAnswer(raised(error.message))
