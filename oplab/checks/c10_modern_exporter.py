@@ -743,7 +743,7 @@ def judge_data_dependent_shape(v: Judge) -> None:
                     if first.HasField("dim_value") or first.dim_param == "n":
                         shown = first.dim_value if first.HasField("dim_value") else first.dim_param
                         raise WrongAnswer(
-                            f"The file says that {value.name} has {shown} rows. How many there are is data: new_dynamic_size()."
+                            f"The file states that {value.name} has {shown} rows. How many there are is data: new_dynamic_size()."
                         )
 
 
@@ -983,7 +983,7 @@ def collect_attach_function(c: Collect) -> None:
 
 
 def with_reasons(attach: Callable[..., Any], *job: Any) -> None:
-    """Call the learner's function; an exporter's exception is told with its reason."""
+    """Call the learner's function; an exporter's exception is reported with its reason."""
     with exporting.reasons():
         attach(*job)
 
