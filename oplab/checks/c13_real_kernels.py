@@ -30,7 +30,7 @@ _CAUSES = {
         "Each input that a model may leave out has to be declared optional, by its index; the others are required."
     ),
     "nput … is missing": "The index is beyond the last input: ask GetInputCount() before GetInput().",
-    "bad optional access": "An optional input was read that this model does not give: ask has_value() first.",
+    "bad optional access": "An optional input was read that this model does not have: ask has_value() first.",
 }
 
 
