@@ -945,7 +945,7 @@ def expect_resized(got: np.ndarray, feeds: Feeds, kept: tuple[int, ...] = ()) ->
             feeds, border="left out"
         ),
         "The factors are swapped: scales[2] is the height's, scales[3] the width's.": resized(swapped),
-        "Everything is enlarged 2 times, whatever scales says.": resized(
+        "Everything is enlarged 2 times, whatever scales is.": resized(
             {"x": feeds["x"], "scales": np.array([1, 1, 2, 2], np.float32)}
         ),
         "A side is floor(size * scale), multiplied in float: 10 pixels times 2.3 are 23, not 22.": resized(
