@@ -139,7 +139,7 @@ def interrupted(
 def on_faults(told: Callable[[int], None]) -> None:
     """Call ``told`` with the address of the next access to memory that is not allowed; then the process dies of it as usual.
 
-    It stays in effect for the rest of the process. Where the system is not Linux on 64 bits, nothing is told.
+    It stays in effect for the rest of the process. Where the system is not Linux on 64 bits, ``told`` is not called.
     """
     if not POSSIBLE:
         return

@@ -52,7 +52,7 @@ def collect(job: Job, pipe: _ReportPipe) -> Report:
 
     Args:
         job: what to run.
-        pipe: is told the phases.
+        pipe: receives the phases.
 
     Returns:
         a report with the outcome ``collected`` and the seals of the evidence. What the learner's code or the check raises goes on to
