@@ -190,7 +190,7 @@ def _faults_left_out(table: Any) -> Iterator[str]:
         return
     for fault, reason in table.items():
         if fault not in FAULTS:
-            yield f"{fault!r} is no kind of fault; known are {', '.join(FAULTS)}."
+            yield f"{fault!r} is not a kind of fault; the kinds are {', '.join(FAULTS)}."
         elif not isinstance(reason, str) or not reason.strip():
             yield f"{fault} needs a reason: why there can be no such mutant."
 
@@ -217,7 +217,9 @@ def _answer(exercise: Exercise, kind: str, name: str, table: Any, solution: str)
         if not verdict["says"].strip():
             raise _Malformed("says is missing: words that the message has to contain.")
         if verdict["status"] not in REJECTED:
-            raise _Malformed(f"status {verdict['status']!r} is no way to be rejected; it can be {', '.join(REJECTED)}.")
+            raise _Malformed(
+                f"status {verdict['status']!r} is not a way to be rejected; it can be {', '.join(REJECTED)}."
+            )
         if verdict["fault"] and verdict["fault"] not in FAULTS:
             raise _Malformed(f"fault {verdict['fault']!r} is unknown; it can be {', '.join(FAULTS)}.")
     form = _FORMS.get(next((key for key in _FORMS if key in table), ""), set())

@@ -57,7 +57,7 @@ def create(course: Course, plan: Plan) -> list[Path]:
     match = _ID.fullmatch(plan.id)
     if not match:
         raise OplabError(
-            f"{plan.id!r} is no exercise's id.", "An id looks like c05.clip: the chapter's number, then a name."
+            f"{plan.id!r} is not an exercise's id.", "An id looks like c05.clip: the chapter's number, then a name."
         )
     if plan.kind not in KINDS:
         raise OplabError(f"There is no kind {plan.kind}.", f"It can be {', '.join(KINDS)}.")

@@ -448,7 +448,7 @@ def judge_plugin(v: Judge) -> None:
                 _expect_any_size(model)
     if not v.ok:
         return
-    with v.check("the type of the node's output stands in the graph"):
+    with v.check("the graph has the type of the node's output"):
         for case in cases:
             with about(case.title):
                 _expect_typed(models[case])

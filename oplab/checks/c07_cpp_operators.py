@@ -356,7 +356,7 @@ def judge_my_add(v: Judge) -> None:
         expect_steady(v, stress, lambda title, outputs: expect_sum_of(repeated[title], outputs, stress.calls[title]))
     if not v.results[-1].passed:
         return
-    with v.check("returns a tensor of its own"):
+    with v.check("returns a new tensor"):
         for name, before in (("a", a), ("b", b)):
             if not np.array_equal(v.array(f"{name} afterwards"), before):
                 raise WrongAnswer(
@@ -913,7 +913,7 @@ def judge_knn_query(v: Judge) -> None:
     for name, chosen in (
         ("finds the nearest points of one batch", ONE),
         ("keeps batches apart", [*MANY, *FAR, *LARGER]),
-        ("takes queries of their own", OTHER),
+        ("takes separate queries", OTHER),
         ("fills up with -1 where a batch is short", SHORT),
         ("reads points of any layout", TURNED),
     ):

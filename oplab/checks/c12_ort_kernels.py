@@ -107,9 +107,9 @@ def run_cases(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case]) 
             c.value(f"{case.title}: during", str(found["during"]))
             if "y" in found:
                 c.value(f"{case.title}: y", found["y"])
-                c.value(f"{case.title}: beside", int(found["beside"]))
+                c.value(f"{case.title}: around", int(found["around"]))
                 strange = (found["y"] == UNTOUCHED) | np.isnan(found["y"])
-                sound = sound and not found["beside"] and (case.special or not strange.any())
+                sound = sound and not found["around"] and (case.special or not strange.any())
             elif not case.refused:
                 sound = False
     return sound
@@ -164,10 +164,10 @@ def _one(
         stage.write_text("run")
         shape = case.shapes[0]
         if guarded and not case.refused:
-            y, beside = _run_between_guards(session, names, arrays, shape)
+            y, around = _run_between_guards(session, names, arrays, shape)
         else:
-            y, beside = session.run(None, dict(zip(names, arrays, strict=True)))[0], 0
-        np.savez(file, state="ok", says="", during="", y=y, beside=beside)
+            y, around = session.run(None, dict(zip(names, arrays, strict=True)))[0], 0
+        np.savez(file, state="ok", says="", during="", y=y, around=around)
     except Exception as error:
         np.savez(file, state=type(error).__name__, says=str(error)[:2000], during=stage.read_text())
 
@@ -186,9 +186,9 @@ def _run_between_guards(
     out = np.full(size + 2 * GUARD, UNTOUCHED, np.float32)
     binding.bind_output("y", "cpu", 0, np.float32, list(shape), out.ctypes.data + 4 * GUARD)
     session.run_with_iobinding(binding)
-    beside = out != UNTOUCHED
-    beside[GUARD : GUARD + size] = False
-    return out[GUARD : GUARD + size].reshape(shape).copy(), int(beside.sum())
+    around = out != UNTOUCHED
+    around[GUARD : GUARD + size] = False
+    return out[GUARD : GUARD + size].reshape(shape).copy(), int(around.sum())
 
 
 # --- judge -----------------------------------------------------------------------------------------------------------
@@ -286,11 +286,11 @@ def result(v: Judge, op: str, case: Case) -> np.ndarray:
             given = " and ".join(str(list(shape)) for shape in case.shapes)
             raise WrongAnswer(f"{case.title}: inputs of {given} are right, and the kernel refuses them: {status(says)}")
         raise WrongAnswer(f"{case.title}: {status(says)}")
-    beside = v.value(f"{case.title}: beside")
+    around = v.value(f"{case.title}: around")
     y = v.array(f"{case.title}: y")
-    if type(beside) is not int or beside:
+    if type(around) is not int or around:
         raise WrongAnswer(
-            f"{case.title}: the kernel writes {beside} elements outside of its output, which has {y.size}. The loop must end at the number "
+            f"{case.title}: the kernel writes {around} elements outside of its output, which has {y.size}. The loop must end at the number "
             "of elements of this run."
         )
     return y

@@ -775,7 +775,7 @@ def judge_replace_subgraph(v: Judge) -> None:
             gone |= {node.output[0] for node in models[name].graph.node} - {
                 entry for node in got.graph.node for entry in node.output
             }
-    with v.check("the nodes stand in order"):
+    with v.check("the nodes are in order"):
         for name, got in found.items():
             _expect_sorted(got, name)
     with v.check("imports what it uses"):

@@ -206,7 +206,7 @@ def nested(model: onnx.ModelProto) -> Figure:
             _fact(axes, 7.6, y, name, _short(text, 36))
     count = len(graph.value_info)
     _cards(axes, 7.45, 0.5, 3.2, 1.3, f"value_info   {count} × ValueInfoProto", _TEAL, min(count, 1) or 1)
-    _text(axes, 7.6, 1.05, "types and shapes of what\nlies between the nodes", size=9.5)
+    _text(axes, 7.6, 1.05, "types and shapes of the\nvalues between the nodes", size=9.5)
     plt.close(figure)  # else the inline backend shows it a second time
     return figure
 

@@ -106,7 +106,10 @@ BROKEN = {
         mutant('"shape"', '"shapes"'),
         f"{MUTANT_FILE}, shape: fault 'shapes' is unknown; it can be state,",
     ),
-    "a reason for no kind": (mutant("alias =", "aliases ="), f"{MUTANT_FILE}, without: 'aliases' is no kind of fault;"),
+    "a reason for no kind": (
+        mutant("alias =", "aliases ="),
+        f"{MUTANT_FILE}, without: 'aliases' is not a kind of fault;",
+    ),
     "an empty reason": (mutant('"it runs once"', '" "'), f"{MUTANT_FILE}, without: threads needs a reason:"),
     "no words": (
         mutant('says = "got nothing"\n', ""),
@@ -115,7 +118,7 @@ BROKEN = {
     "empty words": (mutant('"got nothing"', '" "'), f"{MUTANT_FILE}, none: says is missing"),
     "odd status": (
         mutant('nothing"\n', 'nothing"\nstatus = "passed"\n'),
-        "none: status 'passed' is no way to be rejected; it can be failed, error, timeout, crashed, build_failed.",
+        "none: status 'passed' is not a way to be rejected; it can be failed, error, timeout, crashed, build_failed.",
     ),
     "unknown key": (
         mutant("find =", "fnid ="),

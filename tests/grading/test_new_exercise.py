@@ -89,8 +89,8 @@ def test_a_file_that_somebody_works_in_only_grows(root):
     ("plan", "before", "words"),
     [
         (Plan("c05.double", "x"), None, "c05.double exists already."),
-        (Plan("c5.x", "x"), None, "'c5.x' is no exercise's id."),
-        (Plan("c05.Double", "x"), None, "is no exercise's id."),
+        (Plan("c5.x", "x"), None, "'c5.x' is not an exercise's id."),
+        (Plan("c05.Double", "x"), None, "is not an exercise's id."),
         (Plan("c05.x", " "), None, "has to be one line of text."),
         (Plan("c05.x", "a\nb"), None, "has to be one line of text."),
         (Plan("c05.x", "x", kind="rust"), None, "There is no kind rust."),

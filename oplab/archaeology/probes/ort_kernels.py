@@ -142,7 +142,7 @@ def _() -> str:
     same(run(foo(scale="k"), x, y, np.int64(5), library=ported()), 5 * (x + y))
     same(run(foo(scale=""), x, y, library=ported()), x + y)
     same(run(foo(), x, y, library=ported()), x + y)
-    return "an int64 input beside floats: given, empty, and left out"
+    return "an int64 input next to floats: given, empty, and left out"
 
 
 @old("compute_stream")
