@@ -13,13 +13,13 @@ from oplab import todo
 
 
 def predict(model: nn.Module, example: tuple[torch.Tensor, ...]) -> dict[str, tuple[bool, list[int]] | None]:
-    """Say what each capture keeps of a model.
+    """Report what each capture keeps of a model.
 
     The three captures are ``torch.jit.trace(model, example)``, ``torch.jit.script(model)`` and
     ``torch.export.export(model, example)``. For each of them the answer is
 
     - ``None`` where the capture raises an exception;
-    - else ``(decides, inputs)``. ``decides``: the graph still has a decision in it, a branch or a loop, also where it comes
+    - else ``(decides, inputs)``. ``decides``: the graph still has a decision in it, a branch or a loop, also one that comes
       from a submodule: ``prim::If`` or ``prim::Loop`` in TorchScript, ``torch.cond`` or ``torch.while_loop`` in an exported
       graph. ``inputs``: the positions of those tensors of ``example`` that at least one node of the graph reads, in
       increasing order.
@@ -35,18 +35,18 @@ def predict(model: nn.Module, example: tuple[torch.Tensor, ...]) -> dict[str, tu
         {'trace': (False, [0]), 'script': (True, [0, 1]), 'export': None}
 
     Args:
-        model: any module, in eval mode. It may have weights and submodules, and stays as it is.
-        example: its inputs, one tensor for each argument of ``forward``. They stay as they are.
+        model: any module, in eval mode. It may have weights and submodules. Do not modify it.
+        example: its inputs, one tensor for each argument of ``forward``. Do not modify them.
 
     About 20 lines.
     """
 
-    # TODO c02.predict: for each of the three captures, say whether the graph decides and which inputs it reads
+    # TODO c02.predict: for each of the three captures, report whether the graph decides and which inputs it reads
     raise todo("c02.predict")
 
 
 def control_flow(gate: nn.Module) -> nn.Module:
-    """Bring both ways of a Python branch into the ONNX model.
+    """Bring both sides of a Python branch into the ONNX model.
 
     ``gate`` is a trained module of this class. It arrives in train mode, and the dynamo path cannot export it::
 
@@ -64,7 +64,7 @@ def control_flow(gate: nn.Module) -> nn.Module:
     Returns:
         a module of one float32 tensor ``[batch, width]`` that the grader exports as it is, with
         ``torch.onnx.export(module, (x,), dynamo=True)`` and a dynamic batch. The file has one ``If`` node. It computes only the
-        layer of the side that is taken, with the weights of ``gate``, and gives what ``gate`` gives in eval mode.
+        layer of the side that is taken, with the weights of ``gate``, and returns what ``gate`` returns in eval mode.
 
     About 10 lines.
     """
@@ -89,11 +89,11 @@ def frozen(model: bytes, declared: list[str]) -> dict[str, str]:
 
     Args:
         model: the bytes of an ONNX file, as ``onnx.load_from_string`` reads them. The bodies of If and Loop nodes can read
-            values of the graph around them, without naming them among the node's inputs.
+            values from the graph around them, without naming them among the node's inputs.
         declared: the names of the inputs that the model is supposed to have.
 
     About 20 lines.
     """
 
-    # TODO c02.frozen: say for each declared input whether it is used, unused or missing
+    # TODO c02.frozen: report for each declared input whether it is used, unused or missing
     raise todo("c02.frozen")

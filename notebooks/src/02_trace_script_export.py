@@ -17,11 +17,11 @@
 #
 # - say what a trace, a script and an exported program record of your model, and what each of them drops;
 # - follow a model through the three steps of the TorchScript path, and read its graph at each step;
-# - keep both ways of a branch in the ONNX file, and find an input that was baked into one.
+# - keep both sides of a branch in the ONNX file, and find an input that was baked into one.
 #
-# An ONNX file is a graph without Python. Something has to turn your Python into a graph first: a **capture**. The
-# TorchScript path traces your model, or takes one that you have scripted. The dynamo path captures it with
-# `torch.export`. What the capture drops, no later step can bring back.
+# An ONNX file is a graph without Python. Something has to turn your Python code into a graph first: a **capture**. The
+# TorchScript path traces your model, or takes a model that you have scripted. The dynamo path captures it with
+# `torch.export`. No later step can restore what the capture drops.
 
 # %%
 import inspect
@@ -43,7 +43,8 @@ from oplab import lesson, quiet_exports, raises
 lab = lesson("02_trace_script_export")
 
 # %% [markdown]
-# Helpers for the whole chapter: one export for each path, both with the input `x` of any length, and `run`.
+# The next cells define helpers for the whole chapter: one export function for each path, both with an input `x` of any
+# length, and `run`.
 
 # %%
 quiet_exports()
@@ -76,8 +77,8 @@ def ops(model):
 # %% [markdown]
 # ## 1. The failure
 #
-# A volume control: a loud signal is squeezed with `tanh`, a quiet one is made three times as loud. The signal itself
-# decides, with a Python `if`.
+# The example is a volume control: it squeezes a loud signal with `tanh`, and makes a quiet signal three times as loud. A
+# Python `if` on the signal itself decides.
 
 
 # %%
@@ -98,7 +99,7 @@ model = ts_path(Volume(), quiet)
 print("ONNX Runtime:", run(model, quiet).round(3), " PyTorch:", Volume()(quiet).numpy().round(3))
 
 # %% [markdown]
-# They agree, so you ship it. The first loud signal:
+# They agree, so you ship the file. Then comes the first loud signal:
 
 # %%
 print("ONNX Runtime:", run(model, loud).round(3), " PyTorch:", Volume()(loud).numpy().round(3))
@@ -106,9 +107,9 @@ print("the whole graph:", ops(model))
 assert "Tanh" not in ops(model)
 
 # %% [markdown]
-# The `if` is gone, and `Tanh` with it. The file holds the one way that the example took. There was a warning. You did not
-# see it, because this notebook has warnings switched off (`quiet_exports`), and in a log of a few hundred lines it is easy to
-# miss. The next cell switches them on.
+# The `if` is gone, and so is `Tanh`. The file holds only the side that the example took. There was a warning. You did not see
+# it, because this notebook has warnings switched off (`quiet_exports`), and it is easy to miss in a log of a few hundred
+# lines. The next cell switches warnings on.
 
 
 # %%
@@ -122,7 +123,7 @@ def trace_warnings(model, *inputs):
 print(trace_warnings(Volume(), quiet))
 
 # %% [markdown]
-# The **dynamo path** does not export this model at all. That is better: nobody ships a file that does not exist.
+# The **dynamo path** does not export this model at all. That is better: you cannot ship a file that does not exist.
 
 # %%
 page = io.StringIO()  # the exporter also prints how far it came
@@ -130,12 +131,13 @@ with redirect_stderr(page), raises(torch.onnx.OnnxExporterError, "Could not guar
     dynamo_path(Volume(), quiet)
 
 # %% [markdown]
-# Two paths, two captures, two outcomes. The next three sections look at the captures alone, without ONNX.
+# The two paths use different captures, and the outcomes differ. The next three sections look at the captures alone, without
+# ONNX.
 #
 # ## 2. Trace: what happened once
 #
-# `torch.jit.trace` runs the model with an example and writes down every operator that was called. Here is ELU, one
-# operator. `show_graph` leaves out where in your files each line comes from.
+# `torch.jit.trace` runs the model with an example and records every operator that is called. Here is ELU, one operator.
+# `show_graph` leaves out the source location of each line.
 
 
 # %%
@@ -150,15 +152,15 @@ show_graph(traced.graph)
 # %% [markdown]
 # How to read it:
 #
-# - `%input` and `%7` are *values*. Each is made once. `%self` is the module.
-# - `Float(1, strides=[1], …)` is the example's type: dtype, sizes, device. A trace knows these because it ran.
-# - `aten::elu` is the operator. Its schema has four arguments, so `alpha` and the two scales that you never wrote
-#   became constants, `prim::Constant`. `prim` holds what is not a tensor operator: constants, tuples, branches.
+# - `%input` and `%7` are *values*. Each value is defined once. `%self` is the module.
+# - `Float(1, strides=[1], …)` is the example's type: dtype, sizes, device. A trace knows these because the model ran.
+# - `aten::elu` is the operator. Its schema has four arguments, so `alpha` and the two scales, which you did not write, became
+#   constants, `prim::Constant`. The namespace `prim` holds what is not a tensor operator: constants, tuples, branches.
 #
-# The exporter walks over these nodes and asks for each one: is there a *symbolic function*, a Python function that writes
-# the ONNX nodes for this operator? `aten::elu` has one. Chapter 04 is about those that have none.
+# The exporter walks over these nodes. For each node it looks for a *symbolic function*, a Python function that writes the
+# ONNX nodes for this operator. `aten::elu` has one. Chapter 04 is about operators that have none.
 #
-# Now the volume control, traced with each of the two signals. Two examples, two graphs.
+# Now trace the volume control with each of the two signals. The two examples give two different graphs.
 
 # %%
 with_quiet = torch.jit.trace(Volume(), quiet, check_trace=False)
@@ -167,10 +169,10 @@ show_graph(with_quiet.graph)
 show_graph(with_loud.graph)
 
 # %% [markdown]
-# The comparison that decided, `x.abs().max() > 1`, has left no node at all: its result went to Python, and nothing in
-# the graph needs it. Python is what a trace does not see.
+# The comparison that decided, `x.abs().max() > 1`, left no node at all: its result went to Python, and nothing in the graph
+# needs it. A trace does not see Python.
 #
-# A loop is the same story. Traced with three numbers, it is three additions for ever. And for a loop over an axis there
+# The same happens to a loop. Traced with three numbers, it always does three additions. And for a loop over an axis there
 # is no warning at all.
 
 
@@ -192,16 +194,16 @@ print("warnings:", trace_warnings(Total(), five))
 # %% [markdown]
 # ## 3. Script: what is written
 #
-# `torch.jit.script` does not run the model. It reads the source text of `forward`, parses it, and compiles it. So the
-# `if` stays: `prim::If` with two blocks.
+# `torch.jit.script` does not run the model. It reads the source text of `forward`, parses it, and compiles it. So the `if`
+# stays: it becomes `prim::If` with two blocks.
 
 # %%
 scripted = torch.jit.script(Volume())
 show_graph(scripted.graph)
 
 # %% [markdown]
-# There is no example, so there are no sizes: `%x.1 : Tensor` is all that is known. The same graph, written as code, is
-# easier to read. A loop becomes `prim::Loop`, and it counts right.
+# There is no example, so there are no sizes: the type `Tensor` of `%x.1` is all that is known. The same graph is easier to
+# read when it is written as code. A loop becomes `prim::Loop`, and the scripted sum is right.
 
 # %%
 print(scripted.code)
@@ -209,7 +211,8 @@ total = torch.jit.script(Total())
 print("loops:", str(total.graph).count("prim::Loop"), " sum of 1 to 5:", total(five).item())
 
 # %% [markdown]
-# The price: it must understand every line. It knows a part of Python only. No `try`, no `**kwargs`, no libraries.
+# The drawback: the compiler must understand every line, and it knows only a part of Python. It knows no `try`, no `**kwargs`,
+# and no libraries.
 
 
 # %%
@@ -226,7 +229,7 @@ with raises(torch.jit.frontend.UnsupportedNodeError, "try blocks aren't supporte
 print(torch.jit.trace(Careful(), quiet)(quiet))
 
 # %% [markdown]
-# One more thing to know before you search a graph: a submodule is a call. `inlined_graph` opens it.
+# One more thing to know before you search a graph: a submodule is a call. `inlined_graph` expands it.
 
 
 # %%
@@ -244,8 +247,8 @@ print("graph:        ", [node.kind() for node in outer.graph.nodes()])
 print("inlined_graph:", [node.kind() for node in outer.inlined_graph.nodes()])
 
 # %% [markdown]
-# The TorchScript path takes a scripted module and does not trace it again. `prim::If` becomes ONNX's `If`, with both
-# ways in the file. (Some texts say that ONNX graphs have no control flow. They may have: `If`, `Loop` and `Scan`.)
+# The TorchScript path accepts a scripted module and does not trace it again. `prim::If` becomes ONNX's `If`, with both
+# branches in the file. (Some texts state that ONNX graphs have no control flow. They can have it: `If`, `Loop` and `Scan`.)
 
 # %%
 model = ts_path(scripted, quiet)
@@ -254,14 +257,14 @@ print("quiet:", run(model, quiet).round(3), " loud:", run(model, loud).round(3))
 lab.show(model)
 
 # %% [markdown]
-# The dynamo path refuses it. Scripting is the TorchScript path's way out, and it ends there.
+# The dynamo path rejects the scripted module. Scripting solves the problem only on the TorchScript path.
 
 # %%
 with raises(torch.onnx.OnnxExporterError, "Exporting a ScriptModule is not supported"):
     dynamo_path(scripted, quiet)
 
 # %% [markdown]
-# And PyTorch has announced the end of both:
+# And PyTorch has deprecated both tracing and scripting:
 
 # %%
 with warnings.catch_warnings(record=True) as seen:
@@ -274,9 +277,9 @@ for text in sorted({f"{warning.category.__name__}: {warning.message}" for warnin
 # %% [markdown]
 # ## 4. torch.export: what holds, and under which condition
 #
-# `torch.export.export` runs the model too, but with *fake tensors*: they have a dtype and a shape, and no numbers. A
-# dynamic axis has a symbol for its size. Whatever Python asks about it is written down as a condition. The result is
-# an `ExportedProgram`.
+# `torch.export.export` runs the model too, but with *fake tensors*: they have a dtype and a shape, but no values. A dynamic
+# axis has a symbol for its size. Whatever Python asks about the symbol is recorded as a condition. The result is an
+# `ExportedProgram`.
 
 
 # %%
@@ -298,15 +301,15 @@ text = "\n".join(line for line in str(program).splitlines() if "# File:" not in 
 print(re.sub(r"\n\s*\n", "\n", re.sub(r"\bs\d+\b", "s0", text)))
 
 # %% [markdown]
-# Four things are in it that a trace does not have:
+# The program contains four things that a trace does not have:
 #
-# - **The FX graph** (FX is PyTorch's own form of a graph). Nodes with `op`, `target`, `args`, `users`. A target such as
-#   `aten.linear.default` is an *overload*: one operator of ATen with one list of argument types.
-# - **The graph signature.** Weights are inputs of the graph like `x`. The signature says which placeholder is which
-#   weight and which one is yours. Mutated buffers would stand there too.
-# - **Range constraints.** The size `s0` was never written down: it is a symbol, and it is at least 3.
-# - **Guards.** Why 3? Python asked whether the size is greater than 2, and got "yes". The program remembers the
-#   question, and refuses to answer where the answer would be another one.
+# - **The FX graph** (FX is PyTorch's own form of a graph). Its nodes have `op`, `target`, `args` and `users`. A target such
+#   as `aten.linear.default` is an *overload*: one operator of ATen with one list of argument types.
+# - **The graph signature.** Weights are inputs of the graph, like `x`. The signature states which placeholder is which weight
+#   and which one is your input. Mutated buffers would be listed there too.
+# - **Range constraints.** The size `s0` was not recorded as a number: it is a symbol, and it is at least 3.
+# - **Guards.** Why 3? Python asked whether the size is greater than 2, and the answer was "yes". The program remembers the
+#   question, and raises an error for an input for which the answer would be different.
 
 # %%
 print(program.graph_signature.user_inputs, list(program.graph_signature.parameters))
@@ -315,23 +318,23 @@ with raises(AssertionError, "Guard failed"):
     program.module()(torch.ones(2, 4))
 
 # %% [markdown]
-# So a branch on a *size* is decided at the capture, like in a trace, but the decision is kept as a condition. A loop over
-# an axis asks for one exact size, and an axis that you declared dynamic is then an error:
+# So a branch on a *size* is decided at the capture, as in a trace, but the decision is kept as a condition. A loop over an
+# axis needs one exact size, so an axis that you declared dynamic is then an error:
 
 # %%
 with raises(torch._dynamo.exc.UserError, "specialized it to be a constant (5)"):
     torch.export.export(Total(), (five,), dynamic_shapes=({0: torch.export.Dim("n")},))
 
 # %% [markdown]
-# Each node of the graph knows what it is and who reads it. Two of these placeholders are weights.
+# Each node of the graph knows its kind and its readers. Two of these placeholders are weights.
 
 # %%
 for node in program.graph.nodes:
     print(f"{node.op:14} {node.name:16} {node.target!s:22} read by {[reader.name for reader in node.users]}")
 
 # %% [markdown]
-# A branch on a *value* cannot be decided, because there is no value. This is the error of section 1, at its source, with
-# the graph as far as it came: the last node is where Python asked.
+# A branch on a *value* cannot be decided, because there is no value. This is the error of section 1 at its source, with the
+# graph captured so far: the last node is where Python asked for the value.
 
 # %%
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -342,7 +345,7 @@ with redirect_stderr(page), raises(GuardOnDataDependentSymNode, "Could not guard
 print(list(dict.fromkeys(re.findall(r"torch\.ops\.(\S+?)\(", page.getvalue()))))
 
 # %% [markdown]
-# A trap follows. ONNX has no place for a guard. The file takes two rows, and gives what the other way would give.
+# This leads to a trap. ONNX cannot store a guard. The file accepts two rows, and returns what the other branch would return.
 
 # %%
 model = dynamo_path(window, rows)
@@ -350,8 +353,8 @@ print("PyTorch, 2 rows:     ", *window(torch.ones(2, 4)).detach().numpy().round(
 print("ONNX Runtime, 2 rows:", *run(model, np.ones((2, 4))).round(3))
 
 # %% [markdown]
-# You asked for a dynamic axis, and `torch.onnx.export` lets the capture narrow the range, even one that you state as a
-# `Dim`. It says nothing, but the program in its result knows.
+# You asked for a dynamic axis, but `torch.onnx.export` lets the capture narrow the range, even a range that you state as a
+# `Dim`. There is no message, but the program in its result has the narrowed range.
 
 # %%
 n = torch.export.Dim("n", min=1, max=512)
@@ -359,8 +362,8 @@ result = torch.onnx.export(window, (rows,), dynamo=True, verbose=False, dynamic_
 print("you asked for 1 to 512, you get", [str(range_) for range_ in result.exported_program.range_constraints.values()])
 
 # %% [markdown]
-# `torch.export` itself is strict. So capture first and hand the program to `torch.onnx.export`: a range that the model
-# does not keep is an error then.
+# `torch.export` itself is strict. So capture first and pass the program to `torch.onnx.export`: a range that the model does
+# not support is then an error.
 
 # %%
 with raises(torch._dynamo.exc.UserError, "n = Dim('n', min=3, max=512)"):
@@ -372,8 +375,8 @@ print(ops(torch.onnx.export(program, dynamo=True, verbose=False).model_proto))
 # %% [markdown]
 # ## 5. The fix: torch.cond
 #
-# `torch.cond(condition, one_way, other_way, operands)` is a branch that the capture can see. The condition is a tensor,
-# the ways are functions. Both are captured. *(dynamo path)*
+# `torch.cond(condition, one_way, other_way, operands)` is a branch that the capture can see. The condition is a tensor, and
+# the two branches are functions. Both are captured. *(dynamo path)*
 
 
 # %%
@@ -393,7 +396,7 @@ onnx.checker.check_model(model, full_check=True)
 lab.show(model)
 
 # %% [markdown]
-# The proof: exported with three quiet numbers, run with other lengths and both ways.
+# The model was exported with three quiet numbers. To verify it, run it with another length and through both branches.
 
 # %%
 rng = np.random.default_rng(2)
@@ -403,8 +406,8 @@ for scale in (0.2, 5.0):
     print(f"largest {np.abs(x).max():.2f}:", np.allclose(run(model, x), expected, atol=1e-6))
 
 # %% [markdown]
-# Rules of `torch.cond`, each with what you see when you break it. Both ways return the same number of tensors, of one
-# shape and one dtype. And no way may return its input as it is: write `x.clone()`.
+# The next cell breaks two rules of `torch.cond`, to show the errors. Both branches return the same number of tensors, with
+# the same shape and the same dtype. And no branch may return its input unchanged: write `x.clone()`.
 
 
 # %%
@@ -428,8 +431,8 @@ with raises(RuntimeError, "expected same dtype"):
     torch.export.export(Cond(is_loud, torch.tanh, lambda x: x.double()), (quiet,))
 
 # %% [markdown]
-# The condition stays a tensor. With `.item()` it is a Python number. That goes well in a toy, and fails as soon as one
-# way has weights:
+# The condition has to stay a tensor. With `.item()` it is a Python number. That works in a toy model, and fails as soon as
+# one branch has weights:
 
 # %%
 toy = dynamo_path(Cond(lambda x: is_loud(x).item(), torch.tanh, lambda x: x * 3), quiet)
@@ -440,11 +443,11 @@ with raises(torch.onnx.OnnxExporterError, "unbacked symbols"):
     dynamo_path(with_weights, quiet, dynamic_shapes=None)
 
 # %% [markdown]
-# Two answers that look right and are not:
+# Two solutions look right but are not:
 #
-# - `torch.where` gives the right numbers here, but it computes **both** ways every time.
-# - The error message of section 4 proposes `guard_or_false`. That is for sizes. On a value it means: if you do not know,
-#   say no. One way is baked in, and no error is left.
+# - `torch.where` gives the right numbers here, but it computes **both** branches every time.
+# - The error message of section 4 proposes `guard_or_false`. That is for sizes. For a value it means: if the answer is
+#   unknown, assume false. One branch is baked in, and there is no error.
 
 # %%
 from torch.fx.experimental.symbolic_shapes import guard_or_false
@@ -468,7 +471,8 @@ for variant in (VolumeCond(), VolumeWhere(), VolumeGuess()):
     print(f"{type(variant).__name__:12} right on loud: {good!s:6} nodes: {ops(model)}")
 
 # %% [markdown]
-# A loop on a value has the same cure. `torch.while_loop` becomes ONNX's `Loop`: double the signal until its sum is 100.
+# A loop on a value has the same solution. `torch.while_loop` becomes ONNX's `Loop`: double the signal until its sum is at
+# least 100.
 
 
 # %%
@@ -483,7 +487,8 @@ print(ops(model), run(model, [1, 2, 3, 4]), run(model, [60, 50]))
 # %% [markdown]
 # ### Three graphs side by side
 #
-# The same volume control, drawn from the three real graphs. First each graph as a list of rows: how deep, and what.
+# The next figure shows the same volume control, drawn from the three real graphs. First turn each graph into a list of rows,
+# each with its depth and its content.
 
 
 # %%
@@ -518,7 +523,7 @@ sizes = [list(graph.inputs())[1].type().sizes() for graph in (with_quiet.graph, 
 sizes.append([re.sub(r"s\d+", "s", str(size)) for size in next(iter(captured.graph.nodes)).meta["val"].shape])
 
 # %% [markdown]
-# Then the picture. Rows of one height do the same work; a dashed frame is what a graph does not have.
+# Then draw the figure. Rows at the same height do the same work; a dashed frame marks an operator that a graph does not have.
 
 # %%
 import matplotlib.pyplot as plt
@@ -556,14 +561,14 @@ for axes, (title, found), first in zip(grid, panels.items(), sizes, strict=True)
 
 # %% [markdown]
 # The trace has one box of seven. Script and export have the whole decision. `aten::Bool` turns the tensor into a bool,
-# because TorchScript's `prim::If` wants one; `torch.cond` takes the tensor. And the first row: a trace knows the
-# example's size, a script knows none, an export has a symbol.
+# because TorchScript's `prim::If` needs one; `torch.cond` takes the tensor. And the first row shows the input: a trace knows
+# the example's size, a script knows no size, and an export has a symbol.
 #
 # | | trace | script | torch.export |
 # |---|---|---|---|
 # | looks at | one run with an example | the source text | one run with fake tensors |
-# | branch on a value | one way, with a warning | both ways | an error; both ways with `torch.cond` |
-# | branch on a size | one way, with a warning | both ways | one way, with a guard |
+# | branch on a value | one side, with a warning | both sides | an error; both sides with `torch.cond` |
+# | branch on a size | one side, with a warning | both sides | one side, with a guard |
 # | loop over an axis | unrolled, without a warning | kept | unrolled; the size is fixed |
 # | number taken out with `.item()` | a constant, with a warning | kept | kept |
 # | a `try` block | does not matter | an error | does not matter |
@@ -576,8 +581,8 @@ for axes, (title, found), first in zip(grid, panels.items(), sizes, strict=True)
 #    nodes of `onnx`, by calling their symbolic functions.
 # 3. **Serialise** the graph as protobuf.
 #
-# The pass is a C++ function that the exporter calls, `torch._C._jit_pass_onnx`. Put yourself in its place and look at
-# the graph before and after.
+# The pass is a C++ function that the exporter calls, `torch._C._jit_pass_onnx`. Replace it with a wrapper that records the
+# graph before and after.
 
 # %%
 torch.manual_seed(2)
@@ -601,8 +606,8 @@ finally:
 before, after = steps
 
 # %% [markdown]
-# Before ToONNX. Other passes have been here already: the submodules are inlined, `self` is gone, the weights have
-# become inputs.
+# This is the graph before ToONNX. Other passes have already run: the submodules are inlined, `self` is gone, and the weights
+# have become inputs.
 
 # %%
 show_graph(before)
@@ -618,11 +623,12 @@ assert "aten::" in before and "aten::" not in after and "onnx::Elu" in after
 # Node by node:
 #
 # - `aten::linear` became two nodes, `Transpose` and `Gemm`: PyTorch stores the weight as [out, in].
-# - `aten::elu` became `Elu`. Its `alpha` was a constant *value* before and is an *attribute* now. The two scales are
-#   gone: the symbolic function demands that they are 1.
-# - `aten::dropout` became nothing. Its third argument, `train`, is 0, so its symbolic function returns the input.
+# - `aten::elu` became `Elu`. Its `alpha` was a constant *value* before and is an *attribute* now. The two scales are gone:
+#   the symbolic function requires them to be 1.
+# - `aten::dropout` was removed. Its third argument, `train`, is 0, so its symbolic function returns the input.
 #
-# Then passes that know ONNX: one folds the `Transpose` into `transB=1`, another propagates shapes. Last comes step 3.
+# After that come passes that know ONNX: one folds the `Transpose` into `transB=1`, another propagates shapes. Step 3 comes
+# last.
 
 # %%
 for node in model.graph.node:
@@ -630,8 +636,8 @@ for node in model.graph.node:
 print("weights:", [(tensor.name, list(tensor.dims)) for tensor in model.graph.initializer])
 
 # %% [markdown]
-# Texts that look at these steps call `torch.onnx.utils._model_to_graph`. It is still there, private and deprecated. It
-# calls `_optimize_graph`, and that one is worth reading: a list of passes in their order.
+# Texts about these steps call `torch.onnx.utils._model_to_graph`. It still exists, private and deprecated. It calls
+# `_optimize_graph`, which is worth reading: it is a list of passes in the order in which they run.
 
 # %%
 source = inspect.getsource(inspect.unwrap(torch.onnx.utils._optimize_graph))
@@ -641,10 +647,10 @@ print("before it:", passes[0], "…", *passes[passes.index("onnx") - 3 : passes.
 print("after it: ", *passes[passes.index("onnx") + 1 :][:6])
 
 # %% [markdown]
-# ### And the dynamo path
+# ### The dynamo path
 #
-# Its steps: `torch.export`, then *decompositions* (operators without a translation are replaced by simpler ones), then
-# a translation node by node, then an optimiser. The `ONNXProgram` keeps the program from which it was made.
+# Its steps are `torch.export`, then *decompositions* (operators without a translation are replaced by simpler ones), then a
+# translation node by node, then an optimiser. The `ONNXProgram` keeps the program from which it was made.
 
 # %%
 result = torch.onnx.export(net, (batch,), dynamo=True, verbose=False, **names)
@@ -655,8 +661,8 @@ print("ONNX:", [node.op_type for node in result.model.graph])
 # %% [markdown]
 # ## 7. Train and eval
 #
-# Dropout and BatchNorm do other things in training. The two paths treat a model in train mode differently. Five exports
-# of one net:
+# Dropout and BatchNorm behave differently in training. The two paths treat a model in train mode differently. Compare five
+# exports of one net:
 
 
 # %%
@@ -685,10 +691,10 @@ for (path, mode), model in exports.items():
     print(f"{path:12}{mode:16}{ops(model)}")
 
 # %% [markdown]
-# - The **TorchScript path** puts the model into eval mode for the export, and back afterwards. Dropout is dropped, and
-#   BatchNorm is folded into the weights of the convolution: in eval mode it is a multiplication and an addition. Only
-#   `training=` keeps them.
-# - The **dynamo path** exports what it finds. In train mode Dropout stays, and it stays *on*. There is a warning.
+# - The **TorchScript path** puts the model into eval mode for the export, and restores its mode afterwards. Dropout is
+#   dropped, and BatchNorm is folded into the weights of the convolution: in eval mode it is a multiplication and an addition.
+#   Only `training=` keeps them.
+# - The **dynamo path** exports the mode that it finds. In train mode Dropout stays, and it stays *on*. There is a warning.
 
 # %%
 with warnings.catch_warnings(record=True) as seen:
@@ -701,9 +707,9 @@ for mode in ("train", "eval"):
     print(f"exported in {mode:5} mode: two runs agree: {np.array_equal(first, second)}")
 
 # %% [markdown]
-# Look for BatchNorm in dynamo's train export: it is folded like in eval. So the file is neither: Dropout as in
-# training, BatchNorm as in inference. The convolutions of both files prove it, and Dropout is all that differs. (A BatchNorm
-# with no convolution before it stays a node, in its inference form too.)
+# Look for BatchNorm in the dynamo path's train export: it is folded as in eval mode. So the file matches neither mode:
+# Dropout behaves as in training, BatchNorm as in inference. The next cell shows that the convolutions of both files are the
+# same; only Dropout differs. (A BatchNorm with no convolution before it stays a node, also in its inference form.)
 
 # %%
 weights = [
@@ -714,7 +720,7 @@ print("same weights:", all(np.array_equal(a, b) for a, b in zip(*weights, strict
 lab.show(exports["dynamo", "train"], exports["dynamo", "eval"])
 
 # %% [markdown]
-# A capture runs your model. In train mode a run changes BatchNorm's statistics. Do the captures?
+# A capture runs your model. In train mode, a run changes BatchNorm's statistics. Do the captures change them?
 
 # %%
 captures = {
@@ -729,11 +735,11 @@ for name, capture in captures.items():
     print(f"{name:17} statistics changed: {not torch.equal(mean, net.norm.running_mean)}")
 
 # %% [markdown]
-# Call `model.eval()` before every capture, and none of this can happen to you.
+# Call `model.eval()` before every capture to avoid all of this.
 #
 # ## 8. What is no_grad for?
 #
-# You see `with torch.no_grad():` around most exports. Few texts say why. So measure.
+# You see `with torch.no_grad():` around most exports. Few texts explain why. So measure its effect.
 #
 # **What it does in PyTorch.** To compute gradients later, autograd keeps the tensors that the backward pass needs. A
 # hook counts them.
@@ -756,8 +762,8 @@ for enabled in (True, False):
     print(f"gradients {enabled!s:6} kept: {len(kept):2} tensors, {sum(kept) / 1e6:5.1f} MB   {y.requires_grad = }")
 
 # %% [markdown]
-# With `no_grad` each intermediate result can go as soon as the next layer has it. And a result that needs no gradient
-# can become a NumPy array at once:
+# With `no_grad` each intermediate result can be freed as soon as the next layer has used it. And a result that needs no
+# gradient can become a NumPy array directly:
 
 # %%
 with raises(RuntimeError, "Can't call numpy() on Tensor that requires grad"):
@@ -766,15 +772,14 @@ with torch.no_grad():
     print(deep(signal).numpy().shape)
 
 # %% [markdown]
-# **What it does not do.** It is not `eval()`: Dropout goes on dropping.
+# **What it does not do.** It does not replace `eval()`: Dropout still drops values.
 
 # %%
 with torch.no_grad():
     print("zeros after Dropout in train mode:", bool((nn.Dropout(0.5).train()(torch.ones(1000)) == 0).any()))
 
 # %% [markdown]
-# **What it changes in a capture.** A trace writes down whether each value needs a gradient. That mark is the whole
-# difference.
+# **What it changes in a capture.** A trace records whether each value needs a gradient. This flag is the only difference.
 
 # %%
 small = nn.Linear(4, 3).eval()
@@ -786,7 +791,7 @@ for enabled in (True, False):
     print(f"gradients {enabled!s:6}", re.search(r"Float\(.*?\)", line)[0])
 
 # %% [markdown]
-# **What it changes in the file.** ONNX has no such mark. Byte for byte:
+# **What it changes in the file.** ONNX has no such flag. Compare the files byte for byte:
 
 # %%
 files = {}
@@ -798,8 +803,8 @@ for path in (ts_path, dynamo_path):
     assert files[True] == files[False]
 
 # %% [markdown]
-# So for most models it changes **nothing in the export**. There is an exception that costs people days: code that *asks*
-# whether gradients are on. PyTorch's own attention does. Without gradients and in eval mode it takes a fused operator.
+# So for most models it changes **nothing in the export**. There is an exception that costs people days: code that *checks*
+# whether gradients are enabled. PyTorch's own attention does. Without gradients and in eval mode it uses a fused operator.
 
 # %%
 torch.manual_seed(2)
@@ -812,8 +817,8 @@ for enabled in (True, False):
     )
 
 # %% [markdown]
-# A trace records what was called, and the fused operator has no symbolic function. `torch.export` meets the same
-# question and answers it in the same way each time. Attention alone, on both paths:
+# A trace records what was called, and the fused operator has no symbolic function. `torch.export` meets the same check and
+# answers it in the same way each time. The next cell exports attention alone, on both paths:
 
 
 # %%
@@ -835,13 +840,13 @@ with torch.no_grad():
 print("dynamo path, same nodes:       ", without == ops(dynamo_path(attention, tokens)))
 
 # %% [markdown]
-# The answer to "what is `no_grad` for": it saves memory while the model runs, and lets you call `.numpy()`. It is no
-# part of a correct export. `eval()` is.
+# The answer to "what is `no_grad` for": it saves memory while the model runs, and lets you call `.numpy()`. A correct export
+# does not need it. It does need `eval()`.
 #
 # ## 9. Find what was baked in
 #
-# The branch of section 1 at least changed the numbers for some inputs. The quietest failure is an input that has no
-# effect at all. `factor.item()` makes a Python number of a tensor:
+# The branch of section 1 at least changed the numbers for some inputs. The failure that is hardest to notice is an input that
+# has no effect at all. `factor.item()` turns a tensor into a Python number:
 
 
 # %%
@@ -860,8 +865,8 @@ print(
 
 # %% [markdown]
 # The TorchScript path has dropped `factor`, and the name that you gave for it was not used. The only sign is the tracer's
-# warning about `.item()`, which is switched off here. The dynamo path keeps this one. It has its own way to lose it: a Python
-# number as an argument.
+# warning about `.item()`, which is switched off here. The dynamo path keeps this input. It can lose an input in a different
+# way: when the argument is a Python number.
 
 
 # %%
@@ -874,7 +879,7 @@ model = dynamo_path(Times(), quiet, 2.0, **both)
 print("dynamo path:     ", [value.name for value in model.graph.input])
 
 # %% [markdown]
-# And an input can be declared, and read by nobody. Here only the *shape* of `like` was used, and the shape is known.
+# An input can also be declared and unused. Here only the *shape* of `like` was used, and the shape is known.
 
 
 # %%
@@ -889,8 +894,8 @@ print("inputs:", [value.name for value in model.graph.input])
 print("read:  ", sorted({name for node in model.graph.node for name in node.input}))
 
 # %% [markdown]
-# The dynamo path keeps an input that nobody reads; the TorchScript path removes it from the file. Here is one more way
-# to get there, seen with torch 2.15. You need two examples of one shape, and you pass the same tensor twice.
+# The dynamo path keeps an unused input; the TorchScript path removes it from the file. Here is one more way to get an unused
+# input, seen with torch 2.15: the model takes two inputs of one shape, and you pass the same tensor for both.
 
 
 # %%
@@ -906,12 +911,12 @@ for title, examples in {"two tensors": (quiet, quiet.clone()), "one tensor twice
     print(f"{title:17} right: {good!s:6}", [(node.op_type, list(node.input)) for node in model.graph.node])
 
 # %% [markdown]
-# `torch.export` knows an input by its example tensor. One tensor for two inputs: it cannot tell them apart, both are
-# `like` in the graph, and `x` is read by nobody. Give each argument a tensor of its own.
+# `torch.export` identifies an input by its example tensor. If one tensor is used for two inputs, it cannot tell them apart:
+# both are `like` in the graph, and `x` is unused. Pass a separate tensor for each argument.
 #
-# So a check of an exported file has two questions: is the input there, and does an output depend on it? For the second
-# one, go backwards from the outputs. One thing makes it harder: the body of an `If` reads values from around it,
-# without naming them among the node's inputs.
+# So a check of an exported file has two questions: is the input there, and does an output depend on it? To answer the second
+# question, go backwards from the outputs. One thing makes this harder: the body of an `If` reads values from the graph around
+# it, without naming them among the node's inputs.
 
 # %%
 model = dynamo_path(VolumeCond(), quiet)
@@ -924,9 +929,9 @@ for attribute in node.attribute:
 # %% [markdown]
 # ## 10. Limits
 #
-# - Each capture sees operators on tensors. What NumPy computes from a tensor is a constant in a trace. A script refuses it, and
-#   so does `torch.export` as it is called here. (`torch.onnx.export` tries a second time with `strict=True`, which can read
-#   NumPy code: chapter 08, section 4.) A random number of Python is drawn once, at the capture, and a script refuses that too.
+# - Each capture sees operators on tensors. What NumPy computes from a tensor is a constant in a trace. A script rejects it,
+#   and so does `torch.export` as it is called here. (`torch.onnx.export` tries a second time with `strict=True`, which can
+#   read NumPy code: chapter 08, section 4.) A Python random number is drawn once, at the capture; a script rejects that too.
 
 
 # %%
@@ -957,7 +962,7 @@ for refused, words in ((Numpy(), "no attribute or method 'numpy'"), (Noisy(), "R
         torch.jit.script(refused)
 
 # %% [markdown]
-# - `torch.cond` takes one condition. For one that differs from element to element, `torch.where` is right.
+# - `torch.cond` takes one condition. For a condition that differs from element to element, use `torch.where`.
 # - The TorchScript path cannot trace `torch.cond`. A model for both paths needs the `if` for `torch.jit.script`.
 
 # %%
@@ -965,17 +970,18 @@ with raises(RuntimeError, "torch.jit.trace a dynamo-optimized function"):
     ts_path(VolumeCond(), quiet)
 
 # %% [markdown]
-# - `torch._C._jit_pass_onnx` and `_model_to_graph` are private. Look through them, do not build on them.
-# - ONNX Runtime runs `If` and `Loop`. Not every engine does: ask yours before you rely on them. Chapter 03 shows models
+# - `torch._C._jit_pass_onnx` and `_model_to_graph` are private. Use them to learn, but do not build on them.
+# - ONNX Runtime runs `If` and `Loop`. Not every engine does: check yours before you rely on them. Chapter 03 shows models
 #   that are dynamic without a branch.
 #
 # ## 11. Exercises
 #
 # Your file is [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py). A docstring is the
-# specification. Before the first one, take a pencil: for each module of this chapter, say what the three graphs hold, then look.
+# specification. Before the first exercise, take a pencil: for each module of this chapter, write down what the three graphs
+# hold, then look.
 #
-# **`predict`** — A function that does it for any module. It gets sixteen modules with random numbers, so it has to
-# look into the graphs. You need `inlined_graph`, a value's `uses()`, and `graph_signature.user_inputs`.
+# **`predict`** — A function that does this for any module. It gets sixteen modules with random numbers, so it has to look
+# into the graphs. You need `inlined_graph`, a value's `uses()`, and `graph_signature.user_inputs`.
 
 # %%
 for value in torch.jit.trace(Scale(), (quiet, torch.tensor(2.0))).inlined_graph.inputs():
@@ -991,8 +997,8 @@ lab.check("predict")
 lab.check("control_flow")
 
 # %% [markdown]
-# **`frozen`** — An ONNX file and the inputs that it should have. Which of them is used, which is there in name only,
-# which is gone?
+# **`frozen`** — An ONNX file and the inputs that it should have. Which of them are used, which are inputs without any effect,
+# and which are missing?
 
 # %%
 lab.check("frozen")
@@ -1000,7 +1006,7 @@ lab.check("frozen")
 # %% [markdown]
 # ## What to read next
 #
-# - Chapter 03: dynamic axes and a factor that is an input, on both paths.
-# - Chapter 04: step 2 from inside, symbolic functions.
+# - Chapter 03: dynamic axes, and a factor that is an input, on both paths.
+# - Chapter 04: symbolic functions, which do the work of step 2.
 # - Chapter 10: the dynamo path's translations.
 # - PyTorch's pages on `torch.export` and on control flow with `torch.cond`; the ONNX operators `If`, `Loop` and `Scan`.
