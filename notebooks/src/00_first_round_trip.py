@@ -72,8 +72,8 @@ drawings.pipeline(
 # ## A model that is worth deploying
 #
 # **SRCNN** makes small photos large. A bicubic filter enlarges the photo and blurs it; then three convolutions add the
-# missing detail. The course includes the network and its trained weights. The photo below is not one of the
-# training photos.
+# missing detail. The course includes the network and its trained weights. The photo below is not one of
+# the training photos.
 
 # %%
 from oplab.nets.photos import photo, to_image, to_nchw
@@ -271,12 +271,12 @@ assert (gaps["as exported"] <= 1e-5).all() and (gaps["weights rounded to float16
 drawings.errors(gaps, tolerance=1e-5)
 
 # %% [markdown]
-# You cannot tell the two photos apart by eye, and the PSNR is the same. The comparison can: the red values are not rounding
-# errors of the computation; the file holds a different model.
+# You cannot tell the two photos apart by eye, and the PSNR is the same. The comparison can: the red values are not
+# rounding errors of the computation; the file holds a different model.
 #
 # ## Another size: the naive export fails
 #
-# The session above reported `[1, 3, 512, 512]`. That is the example's shape, and the export made it fixed in the file.
+# The session above reported `[1, 3, 512, 512]`. That is the example's shape, and the export fixed it in the file.
 
 # %%
 other = enlarge(torch.from_numpy(to_nchw(photo("chelsea", (100, 150)))), 2)
@@ -285,8 +285,8 @@ with raises(InvalidArgument, "Got invalid dimensions"):
     session.run(["output"], {"input": other.numpy()})
 
 # %% [markdown]
-# Engines prefer fixed sizes, because they can plan memory ahead. Users have photos of all sizes. So you declare which axes
-# are **dynamic**, and give each of them a name. Each exporter has its own argument for this.
+# Engines prefer fixed sizes, because fixed sizes let them plan memory ahead. Users have photos of all sizes. So you declare
+# which axes are **dynamic**, and give each of them a name. Each exporter has its own argument for this.
 
 # %%
 folder = lab.fresh("dynamic")
@@ -359,8 +359,8 @@ print("SRCNN in one file:", copy_only_the_graph(folder / "single.onnx"))
 print([file.name for file in sorted(folder.glob("single*"))])
 
 # %% [markdown]
-# A single file can hold at most 2 GB, a limit of protobuf. That is why the second file exists. If you have nothing but the
-# two files, `onnx.load` reads both, and `onnx.save(model, path)` writes one.
+# A single file can hold at most 2 GB, a limit of protobuf. That is why the second file exists. If the two files are all
+# that you have, `onnx.load` reads both, and `onnx.save(model, path)` writes one.
 #
 # ## What makes deployment hard
 #
