@@ -18,11 +18,11 @@ from oplab import todo
 def export(model: torch.nn.Module, example: torch.Tensor, path: Path) -> None:
     """Write ``model`` as an ONNX file.
 
-    Either exporter is right, and the weights may be in the file or beside it. The file
+    You may use either exporter, and the weights may be in the file or next to it. The file
 
     - has one input named ``"input"`` and one output named ``"output"``;
-    - takes any batch size, height and width: these three axes of the input are dynamic, each with a name of its own;
-    - computes what the model computes in eval mode, also when the model arrives in train mode.
+    - takes any batch size, height and width: these three axes of the input are dynamic, each with its own name;
+    - computes what the model computes in eval mode, even if the model arrives in train mode.
 
     Args:
         model: any model of one image batch; the name of its forward's argument is not known.
@@ -34,7 +34,7 @@ def export(model: torch.nn.Module, example: torch.Tensor, path: Path) -> None:
 
 
 def compare(model: torch.nn.Module, path: Path, x: torch.Tensor) -> tuple[bool, float]:
-    """Run a PyTorch model and an ONNX file on the same input and say whether they agree.
+    """Run a PyTorch model and an ONNX file on the same input and report whether they agree.
 
     They agree when both outputs have the same shape and the same dtype, every value is finite, and for every element
     ``|onnx - torch| <= 1e-5 + 1e-4 * |torch|``.
@@ -42,7 +42,7 @@ def compare(model: torch.nn.Module, path: Path, x: torch.Tensor) -> tuple[bool, 
     Args:
         model: a model of one tensor, in eval mode.
         path: an ONNX file with one input of any name, and one output.
-        x: the input, float32, any shape, not always contiguous. It stays as it is.
+        x: the input, float32, any shape, not always contiguous. Do not modify it.
 
     Returns:
         ``(agrees, max_abs)``: a bool, and the largest ``|onnx - torch|`` as a float. Where the two cannot be compared (another
@@ -53,12 +53,12 @@ def compare(model: torch.nn.Module, path: Path, x: torch.Tensor) -> tuple[bool, 
 
 
 def one_file(source: Path, target: Path) -> None:
-    """Turn an ONNX model whose weights lie in a second file into one that is complete in itself.
+    """Turn an ONNX model whose weights are in a second file into a single, complete file.
 
-    ``source`` and everything beside it stay as they are. ``target`` holds the same graph and the same weights, bit for bit, and
+    ``source`` and everything next to it stay unchanged. ``target`` holds the same graph and the same weights, bit for bit, and
     needs no other file: it can be moved anywhere.
 
-    A branch of the graph may hold weights of its own, and not every weight is float32.
+    A branch of the graph may hold its own weights, and not every weight is float32.
 
     Args:
         source: an ``.onnx`` file; the exporter has put its larger weights into ``source.onnx.data`` in the same folder.

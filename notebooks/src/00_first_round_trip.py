@@ -5,9 +5,10 @@
 #
 # - export a PyTorch model to an ONNX file that takes any image size,
 # - run the file in ONNX Runtime, and check that it computes what PyTorch computes,
-# - name the three links that every operator needs on this way. The rest of the course is about the links that are missing.
+# - name the three links that every operator needs between PyTorch and the engine. The rest of the course is about the links
+#   that are missing.
 #
-# It takes about 45 minutes. Run a cell with **Shift+Enter**. The exercises stand at the end.
+# The lesson takes about 45 minutes. Run a cell with **Shift+Enter**. The exercises are at the end.
 
 # %%
 from oplab import lesson, raises
@@ -26,13 +27,14 @@ import torch
 warnings.filterwarnings("ignore", category=DeprecationWarning)  # the TorchScript path announces its end at every call
 
 # %% [markdown]
-# ## The road from a model to a product
+# ## From a model to a product
 #
-# You train a model in a **framework**. A framework is large, and it is made for change. What runs on a phone, a server or a car is
-# an **engine**: small, fast, and without Python. Between the two stands a file in an **intermediate representation**. It holds the
-# model as a static *graph*: which operators run on which tensors, and the weights, but no Python code. ONNX is the most common one.
+# You train a model in a **framework**. A framework is large, and it is designed for change. Phones, servers and cars run an
+# **engine** instead: small, fast, and without Python. Between the two is a file in an **intermediate representation**. It
+# holds the model as a static *graph*: which operators run on which tensors, and the weights, but no Python code. ONNX is the
+# most common intermediate representation.
 #
-# ONNX is a format. It says *what* `Asinh` or `Conv` means, and computes nothing itself. The computing is the engine's work.
+# ONNX is a format. It defines *what* `Asinh` or `Conv` means, and computes nothing itself. The engine does the computation.
 
 # %%
 from oplab.figures import drawings
@@ -54,22 +56,24 @@ drawings.pipeline(
 )
 
 # %% [markdown]
-# Below the road you see what one operator, `asinh`, needs to travel on it: **three links**, and a kernel at the end.
+# Below the pipeline, the figure shows what a single operator, `asinh`, needs to pass through it: **three links**, and a
+# kernel at the end.
 #
 # | link | how you add it when it is missing | chapters |
 # |---|---|---|
 # | 1 an implementation in PyTorch | compose existing operators, or write one in Python or C++ | 03, 07, 10 |
 # | 2 a mapping from it to ONNX | a symbolic function, a Function with `symbolic`, a translation table | 04, 05, 06, 08, 10 |
-# | 3 an operator in ONNX | compose existing operators, or define one in a domain of your own | 05, 08, 10 |
-# | a kernel in the engine | write it, in the end in C++, and register it | 11 to 14 |
+# | 3 an operator in ONNX | compose existing operators, or define one in your own domain | 05, 08, 10 |
+# | a kernel in the engine | write it, eventually in C++, and register it | 11 to 14 |
 #
-# Any one of them can be missing. The worst case is a new operator: then all are.
+# Any of them can be missing. The worst case is a new operator: all of them are missing.
 
 # %% [markdown]
 # ## A model that is worth deploying
 #
-# **SRCNN** makes small photos large. A bicubic filter enlarges the photo and blurs it; then three convolutions add the detail
-# that is missing. The course brings the network with weights that were trained for it, on photos that are not the one below.
+# **SRCNN** makes small photos large. A bicubic filter enlarges the photo and blurs it; then three convolutions add the
+# missing detail. The course includes the network and its trained weights. The photo below is not one of
+# the training photos.
 
 # %%
 from oplab.nets.photos import photo, to_image, to_nchw
@@ -81,7 +85,7 @@ blurred = enlarge(small, 2)
 print("original", tuple(original.shape), " small", tuple(small.shape), " enlarged", tuple(blurred.shape))
 
 # %% [markdown]
-# The four axes are batch, channels, height and width: `[N, C, H, W]`. The network gets the enlarged, blurred photo.
+# The four axes are batch, channels, height and width: `[N, C, H, W]`. The network takes the enlarged, blurred photo.
 
 # %%
 net = load_srcnn()  # in eval mode
@@ -91,11 +95,11 @@ with torch.no_grad():
 print(net)
 
 # %% [markdown]
-# `torch.no_grad()` tells PyTorch that no gradient will be asked for, so it keeps no intermediate results. It saves memory and
-# changes no value. `eval()` is another thing: it switches layers such as Dropout to what they do after training. For inference you
-# want both.
+# `torch.no_grad()` tells PyTorch that you will not compute gradients, so it does not keep intermediate results for them. This
+# saves memory and changes no value. `eval()` is different: it switches layers such as Dropout to their behaviour after
+# training. For inference you want both.
 #
-# How good is it? **PSNR** compares with the original, in decibels. More is better.
+# How good is the result? **PSNR** compares it with the original, in decibels. Higher is better.
 
 # %%
 for name, image in [("bicubic", blurred), ("SRCNN", sharp)]:
@@ -111,15 +115,16 @@ drawings.zoom({title: to_image(image) for title, image in photos.items()}, top=7
 # %% [markdown]
 # ## Export it
 #
-# PyTorch has two exporters, and they share one function, `torch.onnx.export`. You will meet both at work, so this course always says
-# which one it means.
+# PyTorch has two exporters, which share one function, `torch.onnx.export`. You will meet both at work, so this course always
+# states which one it means.
 #
 # - The **dynamo path** (`dynamo=True`, today's default) captures the model with `torch.export`.
-# - The **TorchScript path** (`dynamo=False`) is the old one. It traces the model: it runs it once and records every operator that
-#   was called. PyTorch warns that it will go away, and most models in the wild were exported with it.
+# - The **TorchScript path** (`dynamo=False`) is the old one. It traces the model: it runs the model once and records every
+#   operator that is called. PyTorch warns that this path will be removed, but most ONNX models in use were exported with it.
 #
-# Both need one example input. Its values do not matter, its shape and dtype do. Both get the names of the graph's inputs and outputs.
-# `lab.fresh(name)` is an empty folder for this lesson's files. (Later lessons also use `lab.build`, the folder around it.)
+# Both need one example input. Its values do not matter, but its shape and dtype do. Both also take names for the graph's
+# inputs and outputs. `lab.fresh(name)` creates an empty folder for this lesson's files. (Later lessons also use `lab.build`,
+# its parent folder.)
 
 # %%
 folder = lab.fresh("named")
@@ -132,12 +137,12 @@ for file in sorted(folder.iterdir()):
     print(f"{file.name:<20} {file.stat().st_size / 1e6:.1f} MB")
 
 # %% [markdown]
-# The TorchScript path wrote one file. The dynamo path wrote two: the graph, and the weights in `dynamo.onnx.data` beside it. Remember
-# the second one, it will matter.
+# The TorchScript path wrote one file. The dynamo path wrote two: the graph, and the weights in `dynamo.onnx.data` next to it.
+# Remember the second file: it will matter later.
 #
 # ## What is in the file
 #
-# An ONNX file is a `ModelProto`, a protobuf message. Chapter 01 takes it apart; four questions are enough today.
+# An ONNX file is a `ModelProto`, a protobuf message. Chapter 01 covers it field by field; here, four questions are enough.
 
 # %%
 for kind in ("torchscript", "dynamo"):
@@ -149,11 +154,11 @@ for kind in ("torchscript", "dynamo"):
     print("   ", ", ".join(f"{ops.count(op)} {op}" for op in dict.fromkeys(ops)))
 
 # %% [markdown]
-# Both graphs mean the same and look different. The TorchScript path writes a fixed number as a `Constant` node, the dynamo
-# path stores it as an *initialiser*, as it does with the weights. The **opset** says which version of the operators' definitions
-# counts.
+# Both graphs compute the same function but look different. The TorchScript path writes a fixed number as a `Constant` node;
+# the dynamo path stores it as an *initialiser*, like the weights. The **opset** is the version of the operator definitions
+# that applies to the file.
 #
-# `lab.show` draws a graph. In a live JupyterLab you get Netron in its place, and can click on a node.
+# `lab.show` draws a graph. In a live JupyterLab you get Netron instead, and can click on a node.
 
 # %%
 lab.show(folder / "dynamo.onnx")
@@ -161,7 +166,8 @@ lab.show(folder / "dynamo.onnx")
 # %% [markdown]
 # ## Run it in ONNX Runtime
 #
-# An `InferenceSession` loads the file, checks it, optimises the graph and picks a kernel for each node. It knows the names.
+# An `InferenceSession` loads the file, checks it, optimises the graph and picks a kernel for each node. It also knows the
+# names of the inputs and outputs.
 
 # %%
 session = ort.InferenceSession(folder / "dynamo.onnx")
@@ -180,8 +186,9 @@ print(type(upscaled).__name__, upscaled.dtype, upscaled.shape)
 print(f"{psnr(upscaled.clip(0, 1), original):.1f} dB")
 
 # %% [markdown]
-# The same decibels as in PyTorch. ONNX Runtime is strict about its inputs: a wrong name, a wrong dtype and a wrong name of an output
-# are three errors that you will see often. `raises` shows an error that is expected, and fails if there is none.
+# The PSNR is the same as in PyTorch. ONNX Runtime is strict about names and dtypes: a wrong input name, a wrong input dtype
+# and a wrong output name are three errors that you will see often. `raises` shows an expected error, and fails if there is
+# none.
 
 # %%
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
@@ -198,8 +205,8 @@ with raises(InvalidArgument, "Invalid output name"):
 # %% [markdown]
 # ## Does it compute the same?
 #
-# Two programs that add the same floats in another order give results that differ in the last digits. So "the same" means "within a
-# tolerance", for each element: `|onnx - torch| <= atol + rtol * |torch|`. By hand first, on 2 × 5 numbers:
+# Two programs that add the same floats in a different order give results that differ in the last digits. So "the same" means
+# "within a tolerance", for each element: `|onnx - torch| <= atol + rtol * |torch|`. First by hand, on 2 × 5 numbers:
 
 # %%
 expected = np.arange(1, 11, dtype=np.float32).reshape(2, 5)
@@ -212,10 +219,10 @@ print(np.round(gap, 4))
 print("outside the tolerance:", [tuple(map(int, place)) for place in np.argwhere(gap > allowed)])
 
 # %% [markdown]
-# Which tolerance? For float32 and a network of this depth, `atol=1e-5` and `rtol=1e-4` leave room for rounding and for nothing else.
-# A tolerance of 1 on pixels between 0 and 1 leaves room for every mistake. Chapter 15 comes back to this.
+# Which tolerance? For float32 and a network of this depth, `atol=1e-5` and `rtol=1e-4` allow for rounding and for nothing
+# else. A tolerance of 1 on pixels between 0 and 1 accepts every mistake. Chapter 15 returns to this.
 #
-# `np.allclose` does this arithmetic, and it is tempting to stop there. A comparison is worth something only if it **can fail**.
+# `np.allclose` does this arithmetic, and it is tempting to stop there. But a comparison is useful only if it **can fail**.
 # These four cannot:
 
 # %%
@@ -225,10 +232,11 @@ print("tolerance of 1:    ", np.allclose(upscaled, np.full_like(upscaled, 0.5), 
 print("a thing and itself:", np.allclose(upscaled, upscaled))
 
 # %% [markdown]
-# The first one is *broadcasting*: NumPy repeats the single row and finds no difference. The last one looks silly here. In a script it
-# happens when both sides come from the same session.
+# The first one is *broadcasting*: NumPy repeats the single row and finds no difference. The last one looks silly here, but it
+# happens in a script when both sides come from the same session.
 #
-# **NaN** hides as well. Every `<`, `>` and `==` with NaN is false, so a test that asks for *bad* elements finds none.
+# **NaN** goes unnoticed as well. Every `<`, `>` and `==` with NaN is false, so a test that looks for *bad* elements finds
+# none.
 
 # %%
 broken = np.full_like(expected, np.nan)
@@ -239,11 +247,11 @@ print("elements that are near enough: ", int((gap <= allowed).sum()))
 np.testing.assert_allclose(broken, broken)  # no error: NaN equals NaN here unless you say equal_nan=False
 
 # %% [markdown]
-# So ask in this order: same shape, same dtype, all values finite, and only then every difference. `torch.testing.assert_close` asks
-# for shape and dtype by itself. You write such a comparison in the exercise `compare`.
+# So check in this order: same shape, same dtype, all values finite, and only then every difference.
+# `torch.testing.assert_close` checks shape and dtype for you. You write such a comparison in the exercise `compare`.
 #
-# Now the real thing. Green is what was exported. Red is the same file after its weights went through 16-bit floats, as a careless
-# converter does it.
+# Now compare the real outputs. Green is the model as exported. Red is the same file after its weights were rounded to 16-bit
+# floats, as a careless converter does.
 
 # %%
 altered = onnx.load(folder / "torchscript.onnx")
@@ -263,12 +271,12 @@ assert (gaps["as exported"] <= 1e-5).all() and (gaps["weights rounded to float16
 drawings.errors(gaps, tolerance=1e-5)
 
 # %% [markdown]
-# No eye can tell the two photos apart, and the decibels are the same. The comparison tells: the red values are not rounding errors of
-# the computation, the file holds another model.
+# You cannot tell the two photos apart by eye, and the PSNR is the same. The comparison can: the red values are not
+# rounding errors of the computation; the file holds a different model.
 #
 # ## Another size: the naive export fails
 #
-# The session above said `[1, 3, 512, 512]`. That is the example's shape, and it went into the file as a law.
+# The session above reported `[1, 3, 512, 512]`. That is the example's shape, and the export fixed it in the file.
 
 # %%
 other = enlarge(torch.from_numpy(to_nchw(photo("chelsea", (100, 150)))), 2)
@@ -277,8 +285,8 @@ with raises(InvalidArgument, "Got invalid dimensions"):
     session.run(["output"], {"input": other.numpy()})
 
 # %% [markdown]
-# Engines like fixed sizes: they can plan memory ahead. Users have photos of all sizes. So you say which axes are **dynamic**, and give
-# each a name. The two exporters want it in two ways.
+# Engines prefer fixed sizes, because fixed sizes let them plan memory ahead. Users have photos of all sizes. So you declare
+# which axes are **dynamic**, and give each of them a name. Each exporter has its own argument for this.
 
 # %%
 folder = lab.fresh("dynamic")
@@ -298,9 +306,9 @@ print([file.name for file in sorted(folder.iterdir())])
 # | keyed by | the names of inputs *and* outputs | the arguments of `forward`; the outputs follow |
 # | files | one | `….onnx` and `….onnx.data`, unless `external_data=False` |
 # | a model in train mode | is exported in eval mode | keeps its Dropout |
-# | highest opset | 20 | newer ones too, if you ask with `opset_version=` |
+# | highest opset | 20 | newer ones too, if you set `opset_version=` |
 #
-# Now one file serves every size. The claim is checked, on two sizes and on a batch of two.
+# Now one file serves every size. The next cell checks this claim on two sizes and on a batch of two.
 
 # %%
 for kind in ("torchscript", "dynamo"):
@@ -316,8 +324,8 @@ for kind in ("torchscript", "dynamo"):
 # %% [markdown]
 # ## The file that was left behind
 #
-# The dynamo path keeps the larger weights in the second file. What happens if you copy only the first one to the server? Try it with a
-# toy first.
+# The dynamo path keeps the larger weights in the second file. What happens if you copy only the first file to the server? Try
+# it with a toy model first.
 
 # %%
 import shutil
@@ -341,8 +349,9 @@ print("SRCNN:", message := copy_only_the_graph(folder / "dynamo.onnx"))
 assert "External data" in message
 
 # %% [markdown]
-# Tensors up to 256 bytes stay in the `.onnx`, so the toy works and lets you believe that all is well. A real model does not
-# load. Move both files together and keep their names, since the first one holds the name of the second. Or write one file.
+# Tensors up to 256 bytes stay in the `.onnx` file, so the toy model works and hides the problem. A real model does not load.
+# Move both files together and keep their names, because the first file refers to the second one by name. Or write a single
+# file.
 
 # %%
 torch.onnx.export(net, (blurred,), folder / "single.onnx", external_data=False, **on_dynamo_path, **names)
@@ -350,21 +359,21 @@ print("SRCNN in one file:", copy_only_the_graph(folder / "single.onnx"))
 print([file.name for file in sorted(folder.glob("single*"))])
 
 # %% [markdown]
-# One file can hold 2 GB at most, a limit of protobuf. That is why the second file exists. If you have only the two files:
-# `onnx.load` reads both, and `onnx.save(model, path)` writes one.
+# A single file can hold at most 2 GB, a limit of protobuf. That is why the second file exists. If the two files are all
+# that you have, `onnx.load` reads both, and `onnx.save(model, path)` writes one.
 #
 # ## What makes deployment hard
 #
 # | difficulty | example | chapters |
 # |---|---|---|
-# | Models are dynamic, engines prefer them static | the factor 2 as an *input*: `interpolate` takes it as a constant only | 02, 03 |
-# | New operators come faster than ONNX takes them in | deformable convolution: a paper in 2017, in ONNX in 2023 | 04 to 10 |
-# | Engines differ | one runs a node, another rejects it or rounds in another way | 08, 11 to 15 |
+# | Models are dynamic, engines prefer them static | the factor 2 as an *input*: `interpolate` takes it only as a constant | 02, 03 |
+# | New operators appear faster than ONNX adopts them | deformable convolution: a paper in 2017, in ONNX in 2023 | 04 to 10 |
+# | Engines differ | one runs a node, another rejects it or rounds differently | 08, 11 to 15 |
 #
 # ## A look ahead: an operator of your own
 #
-# Nothing stops you from writing a node that no standard knows. `oplab::MyAdd` means 3a + 2b; the part before the colons is its
-# *domain*. The model is valid.
+# You can write a node for an operator that no standard defines. `oplab::MyAdd` means 3a + 2b; the part before the colons is
+# its *domain*. The model is valid.
 
 # %%
 from onnx import TensorProto, helper
@@ -378,8 +387,8 @@ my_add = helper.make_model(graph, opset_imports=opsets, ir_version=10)
 onnx.checker.check_model(my_add)
 
 # %% [markdown]
-# A plain ONNX Runtime has no kernel for it and says so. `oplab.session` is a session that has loaded the course's C++ kernels, which
-# were compiled on your machine at set-up.
+# A plain ONNX Runtime has no kernel for it and raises an error. `oplab.session` creates a session that has loaded the
+# course's C++ kernels, which were compiled on your machine at set-up.
 
 # %%
 import oplab
@@ -395,38 +404,44 @@ print(oplab.session(my_add).run(["y"], {"a": a, "b": b})[0])
 #
 # ## Limits of what you have now
 #
-# - The exporters record one way through the model. An `if` on a tensor's value, or a loop, is another matter: chapter 02.
-# - Agreement on three photos is evidence, not a proof for all inputs. Take inputs like those of your users, and odd ones.
-# - The file sharpens; the enlarging still happens in PyTorch. Chapter 03 moves it into the file.
+# - The exporters record one way through the model. An `if` on a tensor's value, or a loop, needs more: chapter 02.
+# - Agreement on three photos is evidence, not a proof for all inputs. Test inputs like those of your users, and unusual ones.
+# - The file only sharpens the photo; PyTorch still enlarges it. Chapter 03 moves the enlarging into the file.
 #
 # ## Exercises
 #
-# Open [exercises/c00_first_round_trip.py](../exercises/c00_first_round_trip.py). Each function is a stub; its docstring says what it
-# has to do. Write the answer, save the file, and run the cell. `make check` in a terminal does the same for all.
+# Open [exercises/c00_first_round_trip.py](../exercises/c00_first_round_trip.py). Each function is a stub; its docstring
+# states what it has to do. Write the answer, save the file, and run the cell. In a terminal, `make check` checks all
+# exercises.
 #
-# **`export`** · The dynamic export, as a function for any network of images. It is tested at sizes that your code never sees.
+# **`export`** · The dynamic export, as a function for any network that takes images. It is tested at sizes that your code
+# never sees.
 
 # %%
 lab.check("export")
 
 # %% [markdown]
-# **`compare`** · A comparison that can fail. It gets twenty-one pairs of a PyTorch model and an ONNX file. Some agree.
+# **`compare`** · A comparison that can fail. It is tested on twenty-one pairs of a PyTorch model and an ONNX file. Some of
+# them agree.
 
 # %%
 lab.check("compare")
 
 # %% [markdown]
-# **`one_file`** · A model in two files, brought into one.
+# **`one_file`** · A model in two files, saved as one.
 
 # %%
 lab.check("one_file")
 
 # %% [markdown]
-# Stuck? `lab.hint("compare")` gives a hint, and the next call the next one. After you have passed, it shows how the reference did it.
+# Stuck? `lab.hint("compare")` gives a hint, and each further call gives the next one. After you have passed, it shows how the
+# reference solves the exercise.
 #
 # ## What to read next
 #
-# - Chapter [01 What is in an ONNX model](01_onnx_model.ipynb) takes the file apart. `oplab next` names your next exercise.
-# - In a hurry? Chapter [04 ATen symbolic functions](04_aten_symbolic.ipynb) adds link 2, for models that stop with "unsupported
-#   operator".
-# - PyTorch's page on `torch.onnx`, the [list of ONNX operators](https://onnx.ai/onnx/operators/), and the Python API of ONNX Runtime.
+# - Chapter [01 What is in an ONNX model](01_onnx_model.ipynb) goes through the file field by field. `oplab next` names your
+#   next exercise.
+# - In a hurry? Chapter [04 ATen symbolic functions](04_aten_symbolic.ipynb) adds link 2, for models whose export stops with
+#   "unsupported operator".
+# - PyTorch's page on `torch.onnx`, the [list of ONNX operators](https://onnx.ai/onnx/operators/), and the Python API of ONNX
+#   Runtime.

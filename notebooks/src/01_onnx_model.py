@@ -16,10 +16,10 @@
 # After this chapter you can
 #
 # - say what each field and each attribute of an ONNX file means, and list them for any model;
-# - make a model by hand, without an exporter, and have it checked;
-# - read what the checker and ONNX Runtime say about a broken model, and repair it.
+# - build a model by hand, without an exporter, and check it;
+# - read what the checker and ONNX Runtime report about a broken model, and repair it.
 #
-# Exporters hide the format from you until something breaks. Then you read it, and you change it.
+# Exporters hide the format from you until something breaks. Then you have to read it and change it.
 
 # %%
 import copy
@@ -41,8 +41,8 @@ quiet_exports()  # no deprecation warnings, and nothing that failing exports log
 # %% [markdown]
 # ## 1. The failure: a valid model that does not load
 #
-# The smallest useful model is a line, `y = a * x + b`. You need no exporter for it. The package `onnx` has a function for each
-# part. A node has an operator, the names that it reads, and the names that it makes.
+# The smallest useful model is a line, `y = a * x + b`. You need no exporter for it. The package `onnx` has a function for
+# each part. A node has an operator, the names that it reads, and the names that it produces.
 
 # %%
 nodes = [
@@ -63,7 +63,7 @@ graph = helper.make_graph(nodes, "line", [x], [y], constants)
 model = helper.make_model(graph)
 
 # %% [markdown]
-# `onnx.checker` knows the rules of the format. It has no objection, even with full shape inference. ONNX Runtime has one.
+# `onnx.checker` knows the rules of the format. It accepts this model, even with full shape inference. ONNX Runtime does not.
 
 
 # %%
@@ -77,7 +77,7 @@ with raises(Fail, "Unsupported model IR version: 14"):
     run(model, x=np.float32([0, 1, 2]))
 
 # %% [markdown]
-# (What stands before the sentence is a place in ONNX Runtime's own source.)
+# (The text before the sentence is a location in ONNX Runtime's source code.)
 #
 # **The naive attempt.** The message names a number, so you lower that number.
 
@@ -87,9 +87,9 @@ with raises(Fail, "till opset 26"):
     run(model, x=np.float32([0, 1, 2]))
 
 # %% [markdown]
-# **Why it fails.** A file carries two kinds of versions. The *IR version* is the edition of the file format. The *opset* is
-# the edition of the operators. You gave neither, so `make_model` took the newest of each that the package `onnx` knows. Your
-# runtime is an older program. What does it take? Ask it.
+# **Why it fails.** A file carries two kinds of versions. The *IR version* is the version of the file format. The *opset* is
+# the version of the operators. You specified neither, so `make_model` took the newest of each that the package `onnx` knows.
+# Your runtime is older. Which versions does it accept? Test them.
 
 
 # %%
@@ -112,8 +112,8 @@ print("releases of onnx with IR and opset:", [row[:3] for row in helper.VERSION_
 assert (max(ir), max(opsets)) == (13, 26) and (onnx.IR_VERSION, newest) == (14, 28)
 
 # %% [markdown]
-# **The fix.** Say both, always. An opset that is a few years old runs in more engines, and `onnx` knows the lowest IR version
-# for it. Every IR version from the lowest one to 13 loads here. The course writes 10, as the dynamo path does.
+# **The fix.** Always specify both. An opset that is a few years old runs in more engines, and `onnx` knows the lowest IR
+# version for it. Every IR version from the lowest one to 13 loads here. The course writes 10, as the dynamo path does.
 
 # %%
 opset = [helper.make_opsetid("", 20)]
@@ -128,9 +128,9 @@ lab.show(model)
 # %% [markdown]
 # ## 2. Messages in messages
 #
-# ONNX stores its files with *protobuf*. Protobuf knows messages with fields; a field is a number, a text, bytes, another
-# message, or a list of these. An ONNX file is one `ModelProto`, and all else is inside it. These are the messages that
-# you will meet, and how many fields each may have.
+# ONNX stores its files with *protobuf*. A protobuf message has fields; a field is a number, a text, bytes, another message,
+# or a list of these. An ONNX file is one `ModelProto`, and everything else is inside it. The next cell lists the messages
+# that you will meet, and how many fields each may have.
 
 # %%
 from oplab.figures.messages import MEANINGS, message_name, nested
@@ -141,15 +141,16 @@ for message in messages:
     print(f"{message.__name__:15} {len(names):2}  {', '.join(names[:4])}{', …' if len(names) > 4 else ''}")
 
 # %% [markdown]
-# `make_node` and its relatives only fill these messages. You can do without them, as with any Python object.
+# `make_node` and the similar functions only fill these messages. You can do without them, as with any Python object.
 
 # %%
 by_hand = onnx.NodeProto(op_type="Mul", input=["a", "x"], output=["ax"])
 print(by_hand == nodes[0])
 
 # %% [markdown]
-# Two habits of protobuf surprise everybody once. A field that is a list or a message cannot be assigned: change it in place, or
-# `CopyFrom` another. And reading a field that is not set gives 0, an empty text or an empty message; `HasField` tells.
+# Two properties of protobuf surprise everybody once. You cannot assign to a field that is a list or a message: change it in
+# place, or use `CopyFrom`. And reading a field that is not set gives 0, an empty text or an empty message; `HasField` tells
+# you whether it is set.
 
 # %%
 with raises(AttributeError, "Assignment not allowed"):
@@ -159,7 +160,7 @@ attribute = AttributeProto(name="bare")
 print(list(by_hand.input), " i:", attribute.i, " set:", attribute.HasField("i"))
 
 # %% [markdown]
-# Save and load. The file is the message, nothing more: no header, no checksum, no mark that says ONNX.
+# Save and load. The file is the message and nothing more: no header, no checksum, and no mark that identifies it as ONNX.
 
 # %%
 path = lab.fresh("line") / "line.onnx"
@@ -169,7 +170,7 @@ print(path.stat().st_size, "bytes on disk, the same as in memory:", path.read_by
 print("the same after loading:", onnx.load(path) == model)
 
 # %% [markdown]
-# So an empty file is a model too, one with no field set. `onnx.load` takes it. Only the checker asks.
+# So an empty file is a model too, with no field set. `onnx.load` accepts it. The checker does not.
 
 # %%
 nothing = onnx.load_model_from_string(b"")
@@ -180,7 +181,7 @@ with raises(ValidationError, "ir_version"):
 # %% [markdown]
 # ## 3. A real model, from both exporters
 #
-# SRCNN of chapter 00 sharpens a photo. Export it on both paths, each into one file.
+# SRCNN from chapter 00 sharpens a photo. Export it on both paths, each into one file.
 
 # %%
 from oplab.nets.srcnn import load_srcnn
@@ -196,7 +197,7 @@ torch.onnx.export(net, (photo,), folder / "dynamo.onnx", **on_dynamo_path, **nam
 ts, dynamo = onnx.load(folder / "ts.onnx"), onnx.load(folder / "dynamo.onnx")
 
 # %% [markdown]
-# Here is the file of the *TorchScript path* as boxes. Every number and name in the picture was read from the file.
+# Here is the file from the *TorchScript path*, drawn as boxes. Every number and name in the picture was read from the file.
 
 # %%
 nested(ts)
@@ -215,7 +216,7 @@ for name, size in sizes.items():
     print(f"{name:16} {size:7} bytes  {100 * size / ts.ByteSize():5.1f} %")
 
 # %% [markdown]
-# Weights are nearly everything. The computation itself takes a page of text. Both paths side by side:
+# The weights are nearly all of the file. The computation itself fits on a page of text. Both paths side by side:
 
 
 # %%
@@ -235,9 +236,9 @@ for (name, left), right in zip(summary(ts).items(), summary(dynamo).values(), st
     print(f"{name:18} {left:16} {right:13}")
 
 # %% [markdown]
-# The TorchScript path writes fixed numbers as `Constant` nodes and no `value_info`. The dynamo path writes them as initialisers,
-# notes the shape of everything, and notes for each node where it came from. Read one of those notes before you publish such a
-# file: it holds the folder names of the machine that exported it.
+# The TorchScript path writes fixed numbers as `Constant` nodes and writes no `value_info`. The dynamo path writes fixed
+# numbers as initialisers, records the shape of every tensor, and records for each node where it came from. Read one of these
+# notes before you publish such a file: it holds the folder names of the machine that exported it.
 
 # %%
 from oplab.nets import srcnn
@@ -247,7 +248,7 @@ print(*sorted(notes), sep="\n")
 print("a file name of this machine is inside:", srcnn.__file__ in notes["pkg.torch.onnx.stack_trace"])
 
 # %% [markdown]
-# Notes do not compute. Without them the file is smaller and gives the same numbers.
+# The notes do not affect the computation. Without them the file is smaller and gives the same numbers.
 
 # %%
 lean = copy.deepcopy(dynamo)
@@ -260,8 +261,8 @@ print("smaller:", lean.ByteSize() < dynamo.ByteSize(), " the same numbers:", sam
 # %% [markdown]
 # ## 4. Every field, and what it means
 #
-# What properties does an ONNX model have, and what do they mean? Let the file answer. Protobuf lists the fields of a message
-# that are set, so a short function can walk through all of them.
+# What properties does an ONNX model have, and what do they mean? Read the answer from the file. Protobuf lists the fields of
+# a message that are set, so a short function can walk through all of them.
 
 
 # %%
@@ -281,7 +282,7 @@ for message, field, value in fields(ts):
 print(sum(map(len, found.values())), "values in", len(found), "fields of", len({key[0] for key in found}), "messages")
 
 # %% [markdown]
-# Now one row for each of them: how often it occurs, the values, and the meaning. The order is that of the format's own
+# Now one row for each field: how often it occurs, its values, and its meaning. The order is that of the format's own
 # definition.
 
 
@@ -311,10 +312,10 @@ assert len(rows) == len(found) + 2  # no field of the file is without a row
 Markdown("\n".join(rows))
 
 # %% [markdown]
-# Read it from the top: a model has versions, a producer and one graph. The graph has nodes, initialisers, inputs and outputs.
-# A node has names and attributes. That is the whole format.
+# Read the table from the top: a model has versions, a producer and one graph. The graph has nodes, initialisers, inputs and
+# outputs. A node has names and attributes. That is the whole format.
 #
-# The file of the dynamo path has a few fields more.
+# The file from the dynamo path has a few more fields.
 
 # %%
 more = {}
@@ -324,8 +325,8 @@ for message, field, value in fields(dynamo):
 Markdown("\n".join(table(more)))
 
 # %% [markdown]
-# And these fields are empty in both files. Most models never use them. `functions`, `domain`, `external_data` and the
-# `AttributeProto`'s other kinds come back later in the course.
+# The following fields are empty in both files. Most models never use them. `functions`, `domain`, `external_data` and the
+# other kinds of `AttributeProto` appear later in the course.
 
 # %%
 lines = ["| message | fields that are empty here |", "|---|---|"]
@@ -338,8 +339,8 @@ for message, meanings in MEANINGS.items():
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# The second half of the question: the *attributes* of the operators. Here the package `onnx` has the meaning. It holds the
-# definition of each operator, with a description and a default for each attribute.
+# The second half of the question is about the *attributes* of the operators. Here the package `onnx` provides the meaning. It
+# holds the definition of each operator, with a description and a default for each attribute.
 
 
 # %%
@@ -364,28 +365,28 @@ for node in ts.graph.node:
 Markdown("\n".join(dict.fromkeys(lines)))  # the three Conv share some rows
 
 # %% [markdown]
-# An attribute that is not in the file has its default. Where the column says none, ONNX's full text says what holds then, as for
-# the `dilations` of a `Conv`: 1 along each axis. `Conv` has a sixth one, `auto_pad`, which the TorchScript path left out and
-# the dynamo path wrote down. So two nodes can mean the same and differ in their lists of attributes.
+# An attribute that is not in the file has its default. Where the column shows none, ONNX's full text states which value
+# applies, as for the `dilations` of a `Conv`: 1 along each axis. `Conv` has a sixth attribute, `auto_pad`, which the
+# TorchScript path left out and the dynamo path wrote. So two nodes can mean the same and differ in their lists of attributes.
 #
-# ## 5. Names are the wires
+# ## 5. Names connect the nodes
 #
-# Nothing in a graph points to anything. A node says a *name*, and whatever has made that name before is what it reads. The
-# name of a node itself, in contrast, is only a label.
+# A graph contains no pointers. A node gives a *name*, and reads what was produced under that name earlier.
+# The name of the node itself, in contrast, is only a label.
 
 # %%
 for node in ts.graph.node[:3] + dynamo.graph.node[:2]:
     print(f"{node.op_type:10} {list(node.input)} -> {list(node.output)}")
 
 # %% [markdown]
-# Four rules follow, and a broken file breaks one of them.
+# This leads to four rules. A broken file violates one of them.
 #
-# 1. Every name that is read is made by something: a graph input, an initialiser, or a node.
-# 2. No name is made twice.
-# 3. A node stands after those that it reads from.
+# 1. Every name that is read is produced by something: a graph input, an initialiser, or a node.
+# 2. No name is produced twice.
+# 3. A node comes after the nodes that it reads from.
 # 4. Each domain of an operator has an entry in `opset_import`.
 #
-# Break them one by one. `ruin` makes a copy of the line, so that the good model stays.
+# Break them one by one. `ruin` changes a copy of the line, so that the good model stays intact.
 
 
 # %%
@@ -408,8 +409,8 @@ with raises(ValidationError, "topologically sorted"):
 print("ONNX Runtime:", run(unsorted, x=np.float32([0, 1, 2])))
 
 # %% [markdown]
-# Look closely: the checker refuses this model, and **ONNX Runtime runs it**. It sorts the nodes by itself. Others do not, for
-# example ONNX's own reference engine. So a file that runs for you may fail for your colleague.
+# Look closely: the checker rejects this model, but **ONNX Runtime runs it**. It sorts the nodes itself. Other engines do not,
+# for example ONNX's own reference evaluator. So a file that runs for you may fail for your colleague.
 
 # %%
 from onnx.reference import ReferenceEvaluator
@@ -418,8 +419,8 @@ with raises(RuntimeError, "Unable to find input 'ax'"):
     ReferenceEvaluator(unsorted).run(None, {"x": np.float32([0])})
 
 # %% [markdown]
-# The next fault is a misspelt name. The checker's words are nearly the same, because it asks one question only: did anything
-# *above* make this name?
+# The next fault is a misspelt name. The checker's message is nearly the same, because it checks only one thing: did anything
+# *above* produce this name?
 
 # %%
 misspelt = ruin(lambda m: m.graph.node[1].input.__setitem__(0, "a_x"))
@@ -429,8 +430,9 @@ with raises(InvalidArgument, "a_x"):
     run(misspelt, x=np.float32([0]))
 
 # %% [markdown]
-# When you read "topologically sorted", look the name up. Made further down: an order. Made nowhere: a typing error, or a node that
-# somebody cut away. In the second case there is often a name that is made and never read.
+# When you read "topologically sorted", look the name up. If it is produced further down, the order is wrong. If it is
+# produced nowhere, it is a typo, or the node that produced it was removed. In the second case there is often a name
+# that is produced but never read.
 
 # %%
 made = {name for node in misspelt.graph.node for name in node.output}
@@ -439,8 +441,8 @@ read = {name for node in misspelt.graph.node for name in node.input} | {entry.na
 print("read, and nobody makes it:", read - made, " made, and nobody reads it:", made - read)
 
 # %% [markdown]
-# One name is an exception: the empty one. `Clip` takes its bounds as inputs, and both are optional. To give only the
-# upper one, say `""` for the lower one: inputs count by position.
+# One name is an exception: the empty one. `Clip` takes its bounds as inputs, and both are optional. To pass only the upper
+# bound, write `""` for the lower one, because inputs are identified by position.
 
 # %%
 clip = helper.make_node("Clip", ["x", "", "b"], ["y"])
@@ -449,8 +451,8 @@ onnx.checker.check_model(capped, full_check=True)
 print(run(capped, x=np.float32([-9, 0, 9])))
 
 # %% [markdown]
-# Rule 2 has an exception too: an initialiser may have the name of a graph input. Then it is the input's default, and the caller
-# may leave the input out.
+# Rule 2 has an exception too: an initialiser may have the name of a graph input. It is then the default of that input, and
+# the caller may leave the input out.
 
 # %%
 optional = helper.make_tensor_value_info("b", TensorProto.FLOAT, [])
@@ -460,7 +462,7 @@ numbers = np.float32([0, 1, 2])
 print("b left out:", run(with_default, x=numbers), " b fed:", run(with_default, x=numbers, b=np.array(30, np.float32)))
 
 # %% [markdown]
-# A node can also read a name that is not in its `input`. The branches of an `If` are graphs of their own, stored as attributes of
+# A node can also read a name that is not in its `input`. The branches of an `If` are separate graphs, stored as attributes of
 # type GRAPH. They have no inputs. They read the names of the graph around them, here `x`, `ax` and `b`.
 
 
@@ -492,8 +494,8 @@ lab.show(branched)
 # %% [markdown]
 # ### Who notices what
 #
-# Now more faults, and four who might notice: the checker, the checker with full shape inference, ONNX Runtime when it loads,
-# and ONNX Runtime when it runs. Each fault is a change of the good line.
+# The next cells try more faults with four kinds of check: the checker, the checker with full shape inference, ONNX Runtime
+# when it loads the model, and ONNX Runtime when it runs the model. Each fault is a change to the good line.
 
 # %%
 faults = {
@@ -574,12 +576,12 @@ plot.set_title("Who notices what (red: refused, with this exception)", fontsize=
 figure.tight_layout()
 
 # %% [markdown]
-# Three things to take from it.
+# Three things to learn from the figure:
 #
-# - **Neither is enough.** The checker accepts versions that are too new for this runtime. ONNX Runtime lets pass unsorted
-#   nodes, and an import of `com.microsoft` that is missing, because it brings that domain itself.
-# - `full_check=True` costs nothing here and finds wrong types. Use it always.
-# - The last row passes everywhere. No check knows which numbers you want. Only a comparison does, as in chapter 00.
+# - **Neither is enough.** The checker accepts versions that are too new for this runtime. ONNX Runtime accepts unsorted
+#   nodes, and a missing import of `com.microsoft`, because it provides that domain itself.
+# - `full_check=True` costs nothing here and finds wrong types. Always use it.
+# - The last row passes every check. No check knows which numbers you want. Only a comparison can tell, as in chapter 00.
 
 # %%
 assert answers["nodes not sorted"] == ["ValidationError", "ValidationError", "", ""]
@@ -590,8 +592,8 @@ assert not any(answers["b is 30 instead of 3"]) and answers["y declared as doubl
 # %% [markdown]
 # ## 6. Tensors
 #
-# A `TensorProto` is a name, a dtype as a number, sizes, and the numbers. Those stand in one of two forms: as raw bytes, or one by
-# one in a field for their type. Both are in use, and a reader has to take both.
+# A `TensorProto` is a name, a dtype as a number, sizes, and the values. The values are stored in one of two forms: as raw
+# bytes, or one by one in a field for their type. Both are in use, and a reader has to support both.
 
 # %%
 weights = np.float32([[1, 2, 3], [4, 5, 6]])
@@ -622,7 +624,8 @@ plot.axis("off")
 figure.tight_layout()
 
 # %% [markdown]
-# You need not know the numbers of the dtypes. Two functions translate, and `numpy_helper` copes with any memory layout.
+# You do not need to know the numbers of the dtypes. Two functions translate them, and `numpy_helper` handles any memory
+# layout.
 
 # %%
 for dtype in ("float32", "float16", "int64", "bool"):
@@ -631,14 +634,14 @@ for dtype in ("float32", "float16", "int64", "bool"):
 assert np.array_equal(numpy_helper.to_array(numpy_helper.from_array(weights.T, "t")), weights.T)
 
 # %% [markdown]
-# The other form has fewer fields than there are dtypes. float16 has none of its own: its bit patterns stand in `int32_data`.
+# The other form has fewer fields than there are dtypes. float16 does not have its own field: its bit patterns are stored in `int32_data`.
 
 # %%
 half = helper.make_tensor("h", TensorProto.FLOAT16, [2], np.float16([1.5, -2]))
 print(list(half.int32_data), "->", np.uint16(half.int32_data).view(np.float16))
 
 # %% [markdown]
-# You can take sizes at their word only after a check. Here they promise three numbers and there are two.
+# Do not trust the sizes before you have checked them. Here they declare three values and there are two.
 
 # %%
 short = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3], float_data=[1, 2])
@@ -648,7 +651,8 @@ with raises(ValidationError, "too small"):
 # %% [markdown]
 # ## 7. Attributes
 #
-# An attribute has a type, and Python's type decides it. `1` is an INT, `1.0` a FLOAT. `LeakyRelu` wants a FLOAT.
+# An attribute has a type, which is taken from the type of the Python value. `1` is an INT, `1.0` a FLOAT. `LeakyRelu`
+# requires a FLOAT.
 
 
 # %%
@@ -667,7 +671,7 @@ with raises(InvalidGraph, "Expected: 'FLOAT', actual: 'INT'"):
 print(run(leaky(0.5), x=np.float32([-1, 1])))
 
 # %% [markdown]
-# `helper.get_attribute_value` reads any of them. A text comes back as bytes, because it is stored so.
+# `helper.get_attribute_value` reads an attribute of any type. A text comes back as bytes, because it is stored as bytes.
 
 # %%
 samples = {"INT": 1, "FLOAT": 1.0, "STRING": "SAME_UPPER", "INTS": [1, 2], "FLOATS": [0.5, 2.0], "STRINGS": ["a", "b"]}
@@ -677,7 +681,7 @@ for kind, value in samples.items():
     print(f"{kind:8} {attribute.type}  {helper.get_attribute_value(attribute)}")
 
 # %% [markdown]
-# An empty list has no Python type to decide, so it needs `attr_type`.
+# An empty list has no element whose type could decide, so it needs `attr_type`.
 
 # %%
 with raises(ValueError, "empty"):
@@ -687,9 +691,9 @@ print(helper.make_attribute("axes", [], attr_type=AttributeProto.INTS).type == A
 # %% [markdown]
 # ## 8. Domains and versions
 #
-# `opset_import` is a list, since a model can use operators of several *domains*. ONNX's own domain is `ai.onnx`, written as the
-# empty text. `com.microsoft` is ONNX Runtime's. A domain of your own can even be defined in the file itself: a *model-local
-# function* is an operator made of nodes. It has an `opset_import` of its own.
+# `opset_import` is a list, since a model can use operators of several *domains*. ONNX's own domain is `ai.onnx`, written as
+# the empty text. `com.microsoft` is ONNX Runtime's. You can even define your own domain in the file itself: a *model-local
+# function* is an operator made of nodes. It has its own `opset_import`.
 
 # %%
 scaled = onnx.parser.parse_model("""
@@ -703,8 +707,8 @@ onnx.checker.check_model(scaled, full_check=True)
 print(run(scaled, x=np.float32([-2, 2])))
 
 # %% [markdown]
-# The function imports opset 18 and the model 20. That is allowed as long as each operator means the same in both. `@slope` is a
-# reference: the value comes from the node that calls the function. Such an attribute has no value of its own.
+# The function imports opset 18 and the model imports opset 20. That is allowed as long as each operator means the same in
+# both. `@slope` is a reference: the value comes from the node that calls the function. Such an attribute has no value itself.
 
 # %%
 (function,) = scaled.functions
@@ -714,7 +718,7 @@ with raises(ValueError, "reference"):
     helper.get_attribute_value(alpha)
 
 # %% [markdown]
-# ONNX's own domain has two spellings in an import, empty and `ai.onnx`. In a node the checker takes the empty one only.
+# In an import, ONNX's own domain has two spellings: empty and `ai.onnx`. In a node, the checker accepts only the empty one.
 
 # %%
 spelled = ruin(lambda m: setattr(m.opset_import[0], "domain", "ai.onnx"))
@@ -723,8 +727,8 @@ with raises(ValidationError, "No Op registered for Mul"):
     onnx.checker.check_model(ruin(lambda m: setattr(m.graph.node[0], "domain", "ai.onnx"), start=spelled))
 
 # %% [markdown]
-# The version is not decoration. It decides what a node *means*. `Softmax` without attributes works along axis 1 and all after it in
-# opset 12, along the last axis from 13 on. One node, two results, and nobody complains.
+# The version matters. It decides what a node *means*. `Softmax` without attributes works along axis 1 and all axes after it
+# in opset 12, and along the last axis from opset 13 on. The same node gives two results, and there is no warning.
 
 
 # %%
@@ -752,11 +756,11 @@ for plot, (title, values) in zip(plots, panels.items(), strict=True):
 figure.tight_layout()
 
 # %% [markdown]
-# In the middle all four numbers add up to 1. On the right each row of two does.
+# In the middle plot all four numbers add up to 1. In the right plot each row of two does.
 
 # %% [markdown]
-# So writing another number into `opset_import` is a repair only when every operator in the graph means the same in both opsets.
-# Otherwise convert. `onnx.version_converter` writes nodes that keep the meaning.
+# So writing another number into `opset_import` is a repair only when every operator in the graph means the same in both
+# opsets. Otherwise, convert the model. `onnx.version_converter` writes nodes that keep the meaning.
 
 # %%
 from onnx import version_converter
@@ -769,8 +773,8 @@ assert np.allclose(run(converted, x=numbers), run(softmax(12), x=numbers))
 # %% [markdown]
 # ## 9. Shapes
 #
-# A file need not say what lies between the nodes. `onnx.shape_inference` works it out, from the shapes of the inputs and the rules
-# of each operator, and writes it into `value_info`.
+# A file does not have to describe the tensors between the nodes. `onnx.shape_inference` derives their types and shapes from
+# the shapes of the inputs and the rules of each operator, and writes them into `value_info`.
 
 
 # %%
@@ -788,15 +792,16 @@ for value in inferred.graph.value_info[-4:]:
     print(f"  {value.name:24} {text(value)}")
 
 # %% [markdown]
-# `dim_value` is a fixed size, `dim_param` a name. Inference cannot do arithmetic with names: it does not see that a padded `Conv`
-# keeps the height, so it makes up new names, `unk__0` and so on. The dynamo path wrote the true ones, since PyTorch knew them.
+# `dim_value` is a fixed size, `dim_param` a name. Shape inference cannot do arithmetic with names: it does not see that a
+# padded `Conv` keeps the height, so it makes up new names, `unk__0` and so on. The dynamo path wrote the true names, since
+# PyTorch knew them.
 
 # %%
 for value in dynamo.graph.value_info[-3:]:
     print(f"  {value.name:24} {text(value)}")
 
 # %% [markdown]
-# Three answers look alike in Python and mean three things. Ask with `HasField`.
+# Three cases look alike in Python but have different meanings. Distinguish them with `HasField`.
 
 # %%
 for label, shape in (("a scalar", []), ("an empty tensor", [0]), ("rank unknown", None)):
@@ -805,7 +810,7 @@ for label, shape in (("a scalar", []), ("an empty tensor", [0]), ("rank unknown"
     print(f"{label:16} shape set: {kind.HasField('shape')!s:6} axes: {len(kind.shape.dim)}   dim_value set: {first}")
 
 # %% [markdown]
-# Inference goes only as far as operators are known. Behind an operator of another domain it is silent, without an error.
+# Shape inference works only where the operators are known. After an operator of another domain it finds nothing, and there is no error.
 
 # %%
 foreign = ruin(
@@ -817,7 +822,7 @@ print([value.name for value in onnx.shape_inference.infer_shapes(foreign).graph.
 # %% [markdown]
 # ## 10. The text form
 #
-# A model can be printed as text and read back. It is the shortest way to look at a small model, and to write one.
+# A model can be printed as text and read back. This is the shortest way to look at a small model, and to write one.
 
 # %%
 print(onnx.printer.to_text(model))
@@ -833,8 +838,8 @@ line (float[n] x) => (float[n] y) <float a = {2.0}, float b = {3.0}> {
 print(run(again, x=np.float32([0, 1, 2])))
 
 # %% [markdown]
-# In this form `float[n] x` is a vector, `float x` a scalar, and `float[] x` a tensor of unknown rank. Weights go through it without
-# losing a bit, but it is not made for storage.
+# In this form `float[n] x` is a vector, `float x` a scalar, and `float[] x` a tensor of unknown rank. Weights survive it
+# without losing a bit, but the form is not intended for storage.
 
 # %%
 back = onnx.parser.parse_model(onnx.printer.to_text(dynamo))
@@ -845,7 +850,7 @@ print("metadata of nodes:", len(dynamo.graph.node[0].metadata_props), "->", len(
 # %% [markdown]
 # ## 11. The proof: SRCNN without an exporter
 #
-# If you know the format, you can do the exporter's work. Eight nodes, and the weights from PyTorch.
+# If you know the format, you can do the exporter's work. You need eight nodes, and the weights from PyTorch.
 
 # %%
 weights = {name: numpy_helper.from_array(tensor.numpy(), name) for name, tensor in net.state_dict().items()}
@@ -878,8 +883,8 @@ mine = helper.make_model(graph, opset_imports=opset, ir_version=10, producer_nam
 onnx.checker.check_model(mine, full_check=True)
 
 # %% [markdown]
-# Compare with PyTorch, on a photo and at a size that nobody exported. A comparison has to be able to fail, so one pad is made
-# wrong too: the shapes stay, the numbers do not.
+# Compare with PyTorch, on a photo and at a size that was not exported. A comparison has to be able to fail, so one copy gets
+# wrong pads: its shapes stay the same, its numbers do not.
 
 # %%
 from oplab.nets.photos import photo as load_photo
@@ -896,8 +901,8 @@ for name, candidate in (("by hand", mine), ("TorchScript path", ts), ("dynamo pa
     print(f"{name:17} {got.shape} within 1e-5: {bool((np.abs(got - expected) <= 1e-5).all())}")
 
 # %% [markdown]
-# The picture compares your graph with that of the dynamo path. The operators and their wires are the same; names and written
-# defaults differ.
+# The picture compares your graph with that of the dynamo path. The operators and their connections are the same; the names,
+# and the defaults that are written, differ.
 
 # %%
 lab.show(dynamo, mine)
@@ -905,7 +910,8 @@ lab.show(dynamo, mine)
 # %% [markdown]
 # ## 12. Limits
 #
-# - The checker knows the domains of ONNX alone. Of any other it asks only for the import: a misspelt operator there passes.
+# - The checker knows only the domains of ONNX. For any other domain it checks only the import: a misspelt operator there
+#   passes.
 
 # %%
 typo = ruin(lambda m: (setattr(m.graph.node[0], "op_type", "MyAd"), setattr(m.graph.node[0], "domain", "oplab")))
@@ -916,8 +922,8 @@ with raises(Fail, "MyAd"):
     run(typo, x=np.float32([0]))
 
 # %% [markdown]
-# - One message holds 2 GB at most. Larger models keep their tensors in a second file (`external_data`). Then give the checker the
-#   *path*: from a message alone it does not know where to look.
+# - One message holds at most 2 GB. Larger models keep their tensors in a second file (`external_data`). Then give the checker
+#   the *path*: from a message alone it does not know where to look.
 
 # %%
 path = lab.fresh("external") / "srcnn.onnx"
@@ -928,8 +934,8 @@ with raises(ValidationError, "should be stored in srcnn.data"):
 
 # %% [markdown]
 # - A graph that passes every check can still compute the wrong thing.
-# - You can also cut a piece out of a model, with `onnx.utils.extract_model`. Which inputs the piece then needs, and how the cut
-#   goes wrong, is the subject of chapter 15.
+# - You can also cut a piece out of a model, with `onnx.utils.extract_model`. Chapter 15 covers which inputs the piece then
+#   needs, and how the cut can go wrong.
 #
 # ## 13. Exercises
 #
@@ -942,14 +948,14 @@ with raises(ValidationError, "should be stored in srcnn.data"):
 lab.check("build")
 
 # %% [markdown]
-# **`shapes`** — the dtype and shape of every tensor in a graph, as far as anybody can know. Four lists hold them.
+# **`shapes`** — the dtype and shape of every tensor in a graph, as far as they can be known. They are in four lists.
 
 # %%
 lab.check("shapes")
 
 # %% [markdown]
-# **`repair`** — a tool writes models with up to four faults: versions, imports, order, one misspelt name. Repair any of them, and
-# change nothing else. Remember `""`, and what a branch reads.
+# **`repair`** — a tool writes models with up to four faults: versions, imports, order, one misspelt name. Repair any of them,
+# and change nothing else. Remember `""`, and the names that a branch reads.
 
 # %%
 lab.check("repair")
@@ -964,7 +970,7 @@ lab.check("inventory")
 # %% [markdown]
 # ## What to read next
 #
-# - The format's definition, `onnx.in.proto`, in the repository of ONNX. It is one file with good comments, and you know now what
+# - The format's definition, `onnx.in.proto`, in the ONNX repository. It is one file with good comments, and you now know what
 #   to look for.
 # - [The list of ONNX operators](https://onnx.ai/onnx/operators/), each with its versions and attributes.
-# - Chapter 04 looks up operators and their versions from the side of PyTorch. Chapter 15 cuts and mends large models.
+# - Chapter 04 looks up operators and their versions from PyTorch's side. Chapter 15 cuts and repairs large models.
