@@ -239,7 +239,7 @@ def _folder() -> list[Component]:
             pass
         rows.append(Component("Course folder", f"{root} can be written", True))
     except OSError as error:
-        fix = "copy the course to a folder of your own"
+        fix = "copy the course to a folder that you can write to"
         rows.append(Component("Course folder", f"{root} cannot be written: {error.strerror}", False, fix))
     free = shutil.disk_usage(root).free
     enough = free >= GIB

@@ -58,7 +58,7 @@ def created(folder: Path) -> Path:
     except OSError as error:
         raise OplabError(
             f"The folder {folder} cannot be created: {error.strerror}.",
-            "Make the course's folder writable, or copy the course to a folder of your own.",
+            "Make the course's folder writable, or copy the course to a folder that you can write to.",
         ) from None
     return folder
 

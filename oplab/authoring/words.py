@@ -101,10 +101,7 @@ def problems(root: Path) -> Iterator[tuple[str, str]]:
             if words and entry["file"] == file and entry["line"] in line:
                 used[index], words = True, []
         for word, instead in words:
-            yield (
-                f"{file}, line {number}",
-                f"“{word}”: write {instead}. Where it is right, {ALLOWED} has the line and why.",
-            )
+            yield f"{file}, line {number}", f"“{word}”: write {instead} (or list the line in {ALLOWED})."
     for entry, needed in zip(allowed, used, strict=True):
         if not needed:
             yield ALLOWED, f"no line of {entry['file']} with {entry['line']!r} needs to be allowed: remove the entry."

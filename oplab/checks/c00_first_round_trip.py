@@ -84,7 +84,7 @@ def pack(path: Path, target: Path) -> None:
         place = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
         if place is not None and not (path.parent / place).is_file():
             raise WrongAnswer(
-                f"{path.name} looks for the weights of {tensor.name!r} in the file {place} beside it, and that is missing."
+                f"{path.name} looks for the weights of {tensor.name!r} in the file {place} next to it, and that file is missing."
             )
     target.write_bytes(onnx.load(path).SerializeToString())
 
@@ -170,7 +170,7 @@ def expect_own_names(model: onnx.ModelProto, axes: list[int]) -> None:
     if len(set(names) - {""}) < len([name for name in names if name]):
         raise WrongAnswer(
             f"The dynamic axes of 'input' are named {names}. Axes of one name always have the same size, so this file "
-            "promises square images only: give each axis a name of its own."
+            "promises square images only: give each axis its own name."
         )
 
 
@@ -326,7 +326,7 @@ CAUSES = {
     "0.00003 off near zero": "Is the tolerance 1e-5, not more? The values are small, so its other part hardly counts.",
     "0.0003 of large values": "Is the part that grows with the value 1e-4 * |torch|, not more?",
     "a small value among large ones": (
-        "The small value is wrong by a tenth. Each element has a tolerance of its own, not that of the largest."
+        "The small value is wrong by a tenth. Each element has its own tolerance, not that of the largest."
     ),
     "one row less": "NumPy broadcasts [1, 5] to [6, 5] and finds every element equal: compare the shapes first.",
     "one axis less": "NumPy broadcasts [8] to [1, 8] and finds every element equal: compare the shapes first.",
@@ -381,11 +381,11 @@ def judge_compare(v: Judge) -> None:
                 )
             if agrees is not (kind in AGREE):
                 wanted, came = ("agree", "do not") if kind in AGREE else ("do not agree", "do")
-                raise WrongAnswer(f"Pair {kind!r}: the two {wanted}, the answer is that they {came}. {CAUSES[kind]}")
+                raise WrongAnswer(f"Pair {kind!r}: the two {wanted}, your answer is that they {came}. {CAUSES[kind]}")
             if kind in NOT_COMPARABLE:
                 if max_abs != math.inf:
                     raise WrongAnswer(
-                        f"Pair {kind!r}: the two cannot be compared, so max_abs is inf; the answer is {max_abs:.3g}."
+                        f"Pair {kind!r}: the two cannot be compared, so max_abs is inf; your answer is {max_abs:.3g}."
                     )
             else:
                 gap = float(np.abs(actual.astype(np.float64) - expected.astype(np.float64)).max())
@@ -396,7 +396,7 @@ def judge_compare(v: Judge) -> None:
                 if not abs(max_abs - gap) <= noise:
                     cause = _other_measure(max_abs, actual, expected) or CAUSES[kind]
                     raise WrongAnswer(
-                        f"Pair {kind!r}: the largest difference is {gap:.3g}, the answer is {max_abs:.3g}. {cause}"
+                        f"Pair {kind!r}: the largest difference is {gap:.3g}, your answer is {max_abs:.3g}. {cause}"
                     )
 
 
@@ -604,7 +604,7 @@ def expect_same_weights(model: onnx.ModelProto, wanted: onnx.ModelProto) -> None
         right, got = numpy_helper.to_array(tensor), numpy_helper.to_array(found[tensor.name])
         if got.dtype != right.dtype:
             raise WrongAnswer(
-                f"The weights of {tensor.name!r} have another dtype: each was {right.dtype}, is {got.dtype} now."
+                f"The weights of {tensor.name!r} have another dtype: it was {right.dtype}, it is {got.dtype} now."
             )
         if got.shape != right.shape:
             raise WrongAnswer(f"The weights of {tensor.name!r} were {describe(right)}, they are {describe(got)} now.")

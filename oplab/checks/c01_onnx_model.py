@@ -76,7 +76,7 @@ def expect_versions(model: onnx.ModelProto) -> None:
     """An IR version and an opset that ONNX Runtime takes."""
     if model.ir_version > MAX_IR:
         raise WrongAnswer(
-            f"The model says IR version {model.ir_version}, ONNX Runtime takes {MAX_IR} at most. make_model's default is the newest "
+            f"The model has IR version {model.ir_version}; ONNX Runtime takes {MAX_IR} at most. make_model's default is the newest "
             "that the package onnx knows; `ir_version=` sets another."
         )
     found = graphs.opset(model)
@@ -104,7 +104,7 @@ def expect_sorted(model: onnx.ModelProto) -> None:
                 raise WrongAnswer(f"The node {node.op_type} reads {name!r}, which no node produces.")
             inside = "" if name in node.input else " One of its bodies reads it, at any depth: that counts too."
             raise WrongAnswer(
-                f"The node {node.op_type} stands before the node that makes {name!r}, which it reads.{inside}"
+                f"The node {node.op_type} comes before the node that produces {name!r}, which it reads.{inside}"
             )
         ready |= set(node.output)
 
@@ -156,7 +156,7 @@ def judge_build(v: Judge) -> None:
             returned(v, title, "ModelProto")
             if v.value(f"{title}: changed"):
                 raise WrongAnswer(
-                    f"{title}: an array that was given has changed, its shape or its numbers. a and b stay as they are."
+                    f"{title}: an input array has changed, in its shape or its numbers. Leave a and b as they are."
                 )
             models[title] = v.model(title)
             expect_versions(models[title])
@@ -226,7 +226,7 @@ def expect_ends(model: onnx.ModelProto, line: tuple) -> None:
     names = [dim.dim_param for dim in model.graph.input[0].type.tensor_type.shape.dim]
     if len(set(names)) < rank or "" in names:
         raise WrongAnswer(
-            f"{title}: the axes of 'x' are named {names}. Give each a name of its own: one name means one size."
+            f"{title}: the axes of 'x' are named {names}. Give each its own name: one name means one size."
         )
 
 
@@ -236,7 +236,7 @@ def _expect_both(model: onnx.ModelProto, line: tuple, a: np.ndarray, b: np.ndarr
     if sum(map(math.prod, have)) > a.size + b.size:
         raise WrongAnswer(
             f"{line_title(*line)}: a and b are {describe(a)} and {describe(b)}, and the model holds tensors of "
-            f"{' and '.join(map(str, have))}, so copies of their numbers. Mul and Add broadcast by themselves."
+            f"{' and '.join(map(str, have))}, which are copies of their numbers. Mul and Add broadcast by themselves."
         )
 
 
@@ -262,9 +262,9 @@ def expect_line(model: onnx.ModelProto, line: tuple, a: np.ndarray, b: np.ndarra
         }
         if a.ndim > 1:
             wrong = np.ravel(a, order="K").reshape(a.shape)
-            likely["The numbers of a are in the wrong order: a is not contiguous, its bytes in memory are."] = (
-                wrong * x + b
-            )
+            likely[
+                "The numbers of a are in the wrong order: a is not contiguous, and these are its bytes in memory order."
+            ] = wrong * x + b
         if dtype == "int64":
             wide = [np.asarray(v.astype(np.float64)).astype(np.int64) for v in (a, b)]
             likely["a and b went through float64, and float64 does not hold integers beyond 2^53."] = (
@@ -406,9 +406,9 @@ def expect_shapes(got: dict[str, Any], model: onnx.ModelProto, title: str, earli
         if name not in got:
             cause = "It is the output of a node: shape inference finds its type, and writes it into value_info."
             if name in initial:
-                cause = "It is an initialiser: those have their dtype and dims in themselves, and no value_info."
+                cause = "It is an initialiser: it holds its own dtype and dims, and has no value_info."
             elif name in ends:
-                cause = "It is an input or output of the graph: those stand in lists of their own, not in value_info."
+                cause = "It is an input or output of the graph: those are in their own lists, not in value_info."
             raise WrongAnswer(f"{title}: {name!r} is missing, expected {text!r}. {cause}")
         came = got[name]
         if type(came) is not str:
@@ -445,7 +445,7 @@ def _no_invented_names(text: str) -> str:
 def _why(right: str, got: str) -> str:
     dtype, _, sizes = right.partition("[")
     if got.partition("[")[0] != dtype:
-        return " The dtype is wanted in NumPy's spelling: `helper.tensor_dtype_to_np_dtype(elem_type)`."
+        return " Write the dtype in NumPy's spelling: `helper.tensor_dtype_to_np_dtype(elem_type)`."
     if not sizes and "[" in got:
         return ' Its shape is not set, so not even the rank is known: ask `HasField("shape")`.'
     if right.endswith("[]"):
@@ -534,7 +534,7 @@ def healthy(steps: str, rng: np.random.Generator) -> onnx.ModelProto:
                 "else_branch": make(f"dark{len(nodes)}", "Gelu" if foreign else "Relu", [now], **foreign),
             }
             now = add("If", ["flag"], **branches)
-        elif step == "loop":  # the body has inputs and an initialiser of its own, and reads one more from outside
+        elif step == "loop":  # the body has its own inputs and initialiser, and reads one more from outside
             ends = [("k", TensorProto.INT64), ("go", TensorProto.BOOL), ("old", TensorProto.FLOAT)]
             shapes = [[], [], None]
             own = [
@@ -739,7 +739,7 @@ def expect_all_nodes(got: onnx.ModelProto, model: onnx.ModelProto) -> None:
     if lost:
         raise WrongAnswer(
             f"The model had {len(model.graph.node)} nodes, it has {len(got.graph.node)} now. Lost: {', '.join(lost)}. If your "
-            'sorting keeps the nodes whose reads are all made: an empty name "" is no read, and a misspelt name is never made.'
+            'sort keeps the nodes whose inputs are all produced: an empty name "" is not an input, and a misspelt name is never produced.'
         )
 
 
@@ -1014,10 +1014,10 @@ def why_row(row: Row, left: list[tuple], right: list[Row], model: onnx.ModelProt
         if other[:5] == row[:5] and row[5] in (0, "", []) and other[5] is None:
             return f" There is {shown(other)}. A value of 0 is a value, and so is an empty list: what counts is the attribute's type."
         if other[:5] == row[:5] and type(row[5]) is float and other[5] == round(row[5], 4):
-            return f" There is {shown(other)}: the value was rounded. It is wanted as the float32 that is stored."
+            return f" There is {shown(other)}: the value was rounded. Return the float32 that is stored."
     for index, cause in (
-        (2, "The version is the one that its place imports: a function has an opset_import of its own."),
-        (4, "The type is wanted as the format spells it: `AttributeProto.AttributeType.Name(attribute.type)`."),
+        (2, "The version is the one that its place imports: a function has its own opset_import."),
+        (4, "Write the type as the format spells it: `AttributeProto.AttributeType.Name(attribute.type)`."),
         (0, "The place is wrong."),
         (1, "The operator is written with its domain, except for those of ai.onnx."),
         (3, "The attribute is wrong."),
@@ -1028,14 +1028,15 @@ def why_row(row: Row, left: list[tuple], right: list[Row], model: onnx.ModelProt
                 return f" There is {shown(other)}. {cause}"
     for other in near:
         if other[:5] == row[:5]:
-            wanted = {"TENSOR": " A tensor is its dtype and its sizes.", "GRAPH": " A graph is its name."}.get(
-                row[4], ""
-            )
+            wanted = {
+                "TENSOR": " For a tensor, the value is its dtype and its sizes.",
+                "GRAPH": " For a graph, the value is its name.",
+            }.get(row[4], "")
             return f" There is {shown(other)}: the value is wrong.{wanted}"
     if row[3] == "":
         return " A node without attributes has a row too."
     if row[0] != "main" and not any(other[0] == row[0] for other in left):
-        return " It stands in a model-local function: `model.functions`."
+        return " It is in a model-local function: `model.functions`."
     if not any(same_row(row, other) for other in rows_of(model, bodies=False)):
-        return " It stands in a body: an attribute of type GRAPH holds nodes too, and those can hold bodies again."
+        return " It is in a body: an attribute of type GRAPH holds nodes too, and those can hold bodies again."
     return ""

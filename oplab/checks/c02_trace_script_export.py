@@ -261,7 +261,7 @@ def _decides_cause(capture: str, title: str, decides: bool) -> str:
     if capture == "trace" and "scripted" in title:
         return " A trace takes a scripted submodule as it is, with its branch: look at the graph, also of a trace."
     if "submodule" in title or "normalisation" in title:
-        return " The decision stands in a submodule: .graph shows a prim::CallMethod in its place, .inlined_graph shows what is in it."
+        return " The decision is in a submodule: .graph shows a prim::CallMethod in its place, .inlined_graph shows what is in it."
     if "loop" in title:
         return (
             " A loop is a decision too: it is a prim::Loop in TorchScript and a torch.while_loop in an exported graph."
@@ -473,7 +473,7 @@ def expect_both(model: onnx.ModelProto, reference: torch.nn.Module, others: list
     outside = [node.op_type for node in model.graph.node if node.op_type in ("Gemm", "MatMul")]
     if outside:
         raise WrongAnswer(
-            f"{len(outside)} of the layers stand outside the If node: they are computed for every input, whichever way it takes."
+            f"{len(outside)} of the layers are outside the If node: they are computed for every input, whichever way it takes."
         )
     (node,) = (node for node in model.graph.node if node.op_type == "If")
     for body in (attribute.g for attribute in node.attribute):
@@ -655,7 +655,7 @@ def judge_frozen(v: Judge) -> None:
                 if got != want:
                     text = helper.printable_graph(model.graph)
                     raise WrongAnswer(
-                        f"{title}: {name!r} is {want}, the answer says {got!r}.{_frozen_cause(model, name, want, got)}\n"
+                        f"{title}: {name!r} is {want}, your answer is {got!r}.{_frozen_cause(model, name, want, got)}\n"
                         f"The graph, declared inputs {declared}:\n{textwrap.indent(text, '    ')}"
                     )
 
@@ -682,4 +682,4 @@ def _frozen_cause(model: onnx.ModelProto, name: str, want: str, got: Any) -> str
         return " No node reads it. The name of another value begins with its name: compare whole names."
     if read:
         return " A node reads it, but no output needs that node: go backwards from the graph's outputs."
-    return " No node reads it. To stand in graph.input is not enough."
+    return " No node reads it. Being listed in graph.input is not enough."

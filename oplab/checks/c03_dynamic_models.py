@@ -39,7 +39,9 @@ def in_one_file(path: Path, target: Path) -> None:
     for tensor in graphs.tensors(model):
         place = next((entry.value for entry in tensor.external_data if entry.key == "location"), None)
         if place is not None and not (path.parent / place).is_file():
-            raise WrongAnswer(f"{path.name} looks for weights in the file {place} beside it, and that is missing.")
+            raise WrongAnswer(
+                f"{path.name} looks for weights in the file {place} next to it, and that file is missing."
+            )
     target.write_bytes(onnx.load(path).SerializeToString())
 
 
@@ -169,7 +171,7 @@ def judge_dynamic_batch(v: Judge) -> None:
                 ]
                 if wrong and len(promised) == got.ndim:
                     raise WrongAnswer(
-                        f"The header says output{promised}, and for a photo of {list(shape)} the output is {list(got.shape)}: the size "
+                        f"The header declares output{promised}, and for a photo of {list(shape)} the output is {list(got.shape)}: the size "
                         f"{wrong[0][0]} is that of the example, and not always true."
                     )
 
@@ -193,7 +195,7 @@ def _wrong_cause(model: onnx.ModelProto, net: torch.nn.Module, example: tuple[in
                 return f" The weights {name!r} in the file were rounded on the way, for example to half precision."
         return f" They are wrong at the example's own size, {list(example)}, too."
     return (
-        f" The header promises this size, but the graph was exported from {list(example)}, and a size of that moment stands in it as a "
+        f" The header promises this size, but the graph was exported from {list(example)}, and a size from that export is in it as a "
         "constant."
     )
 
@@ -202,7 +204,7 @@ def expect_header(model: onnx.ModelProto, example: tuple[int, ...]) -> None:
     """Demand the names of :data:`AXES` in the header of ``photo``, the same batch in ``gain``, and three channels."""
     photo, gain = header(model, "photo"), header(model, "gain")
     if len(photo) != 4 or len(gain) != 1:
-        raise WrongAnswer(f"The header says photo{photo} and gain{gain}; expected four axes and one.")
+        raise WrongAnswer(f"The header declares photo{photo} and gain{gain}; expected four axes and one.")
     for axis, word in AXES.items():
         size = photo[axis]
         if isinstance(size, int):
@@ -214,7 +216,7 @@ def expect_header(model: onnx.ModelProto, example: tuple[int, ...]) -> None:
             made_up = " That is a name which the exporter made up." if size[:1] == "s" and size[1:].isdigit() else ""
             raise WrongAnswer(
                 f"Input 'photo' has the shape {photo} in the header: axis {axis} is called {size!r}, expected a name that holds the word "
-                f"{word!r}.{made_up} Who reads the file learns from it what may change."
+                f"{word!r}.{made_up} The name tells the readers of the file what may change."
             )
     for axis in (2, 3):
         factor = re.match(r"(\d+)\s*\*", photo[axis])
@@ -227,7 +229,7 @@ def expect_header(model: onnx.ModelProto, example: tuple[int, ...]) -> None:
         raise WrongAnswer(f"Height and width are both called {photo[2]!r}: axes of one name always have the same size.")
     if photo[1] != 3:
         raise WrongAnswer(
-            f"Axis 1 of 'photo' is {photo[1]!r} in the header. The weights fit three channels only, so the header has to say 3."
+            f"Axis 1 of 'photo' is {photo[1]!r} in the header. The weights fit three channels only, so the header has to declare 3."
         )
     if gain[0] != photo[0]:
         raise WrongAnswer(
@@ -239,8 +241,8 @@ def expect_header(model: onnx.ModelProto, example: tuple[int, ...]) -> None:
 def _fixed(photo: list[Any], gain: list[Any], axis: int, example: tuple[int, ...]) -> str:
     if axis == 0 and photo[2:] != list(example[2:]) and gain[0] == example[0]:
         return (
-            " Was the batch dynamic in 'photo' and not in 'gain'? Then the code makes both the same, and `Dim(\"batch\")` becomes a number "
-            "without a word: the exporter takes torch.export's suggested fix. A name as text fails loudly instead."
+            " Was the batch dynamic in 'photo' and not in 'gain'? Then the code makes both the same, and `Dim(\"batch\")` silently becomes "
+            "a number: the exporter takes torch.export's suggested fix. A name as text fails loudly instead."
         )
     return ""
 
@@ -305,7 +307,7 @@ def expect_resized(
     if sizes(x.shape, half) == sizes(x.shape, factors) and x.size:
         likely["The factors went through float16, which does not hold them."] = reference(x, half, mode)
     likely |= {
-        "The result was held between 0 and 1. A cubic overshoots, and PyTorch leaves that as it is.": expected.clip(
+        "The result was clamped to the range from 0 to 1. A cubic overshoots, and PyTorch leaves that as it is.": expected.clip(
             0, 1
         ),
         "This is what the ratio of the two sizes gives. Where the floor cuts something off, that is not the factor: the operator needs the "
@@ -322,8 +324,8 @@ def _kept_cause(shape: Sequence[int], found: tuple[int, ...], earlier: Sequence[
     for before, factors in earlier:
         if found[2:] in (sizes(before, factors), sizes(shape, factors)):
             return (
-                f" This is the size for {list(before)} with the factors {list(factors)} or for these factors, and that was an earlier "
-                "call: something is kept."
+                f" This is the size of an earlier call, for {list(before)} with the factors {list(factors)}, or the size of this input "
+                "with those factors: something is kept."
             )
     return ""
 
@@ -363,7 +365,7 @@ def expect_resize(model: onnx.ModelProto, names: Sequence[str]) -> None:
     inputs = [*resize_node(model).input, "", "", ""][:4]
     if inputs[3]:
         raise WrongAnswer(
-            f"Resize reads {inputs[3]!r} as its fourth input, `sizes`: whole numbers, the height and width that come out. The factor "
+            f"Resize reads {inputs[3]!r} as its fourth input, `sizes`: whole numbers, the height and width of the output. The factor "
             "belongs to the third one, `scales`."
         )
     if not inputs[2]:
@@ -391,7 +393,7 @@ def attributes_hint(model: onnx.ModelProto, mode: str) -> str:
         )
     if coordinates != "half_pixel":
         return (
-            f" Resize has coordinate_transformation_mode={coordinates!r}; output pixel i has to lie at (i + 0.5) / factor - 0.5 of the "
+            f" Resize has coordinate_transformation_mode={coordinates!r}; output pixel i has to be at (i + 0.5) / factor - 0.5 of the "
             "input, which is half_pixel."
         )
     for name in ("exclude_outside", "antialias"):
@@ -418,7 +420,7 @@ def untouched(x: np.ndarray, given: torch.Tensor, factors: object, tensor: torch
 
 def expect_untouched(v: Judge, title: str) -> None:
     if v.value(f"{title}: untouched") is False:
-        raise WrongAnswer(f"{title}: x or the factor has changed. Compute without writing into what was given.")
+        raise WrongAnswer(f"{title}: x or the factor has changed. Compute without writing into the inputs.")
 
 
 def eager_title(shape: Sequence[int], factors: Factors) -> str:
@@ -496,7 +498,7 @@ def judge_tensor_scale_ts(v: Judge) -> None:
 _SCALES = {
     "upsample_bicubic2d": (
         "The exporter has a mapping for that operator, and it takes the scales as constants only. Put the operator into an "
-        "autograd.Function with a symbolic of its own."
+        "autograd.Function with its own symbolic."
     )
 }
 
@@ -515,7 +517,7 @@ def _eager_ts(v: Judge, title: str) -> np.ndarray:
 
 def _exported_cause(got: np.ndarray, shape: Sequence[int], right: Factors, factors: Factors) -> str:
     if got.shape[2:] == sizes(shape, factors) != sizes(shape, right):
-        return f" This is the size for the factor {factors[0]:g} of the export: it stands in the graph as a constant."
+        return f" This is the size for the factor {factors[0]:g} of the export: it is in the graph as a constant."
     return ""
 
 
@@ -619,7 +621,7 @@ def judge_tensor_scale_dynamo(v: Judge) -> None:
             error = v.error(eager_title(shape, factors))
             if error and "must not also be an input" in error.message:
                 raise WrongAnswer(
-                    f"resize of {list(shape)} with the factor {factors[0]} returns its input x. An operator must not: return a copy."
+                    f"resize of {list(shape)} with the factor {factors[0]} returns its input x, which is not allowed: return a copy."
                 )
             got = v.array(eager_title(shape, factors))
             expect_untouched(v, eager_title(shape, factors))
@@ -648,7 +650,7 @@ def judge_tensor_scale_dynamo(v: Judge) -> None:
                 if "running Mul node" not in str(error):
                     raise
                 raise WrongAnswer(
-                    f"{error} Resize has run; what follows it reckons with the sizes that the fake gives. Does the fake give height and "
+                    f"{error} Resize has run; the nodes after it use the sizes that the fake gives. Does the fake give height and "
                     "width an unknown size each?"
                 ) from None
             name = f"ONNX Runtime, {list(shape)} with the factor {factors[0]}"
@@ -668,7 +670,7 @@ def _fake_causes(message: str) -> dict[str, str]:
 
 
 _OPCHECK_CAUSES = {
-    "alias": "An operator of its own must not return its input: where nothing changes, return a copy.",
+    "alias": "A custom operator must not return its input: where nothing changes, return a copy.",
     "Dtypes": "The fake promises another dtype than the operator gives: the dtype is that of x.",
     "no fake impl": "register_fake gives the operator one.",
     "are not equal": (

@@ -86,7 +86,9 @@ def expect_valid(model: onnx.ModelProto) -> None:
         if unknown:
             near = {other.lower(): other for other in _onnx_names()}.get(unknown[0].lower())
             hint = f" It is spelled {near}: names of operators are case-sensitive." if near else ""
-            raise WrongAnswer(f"{reason}. ONNX has no operator {unknown[0]}, and g.op does not look.{hint}") from None
+            raise WrongAnswer(
+                f"{reason}. ONNX has no operator {unknown[0]}, and g.op does not check that.{hint}"
+            ) from None
         raise
 
 
@@ -127,7 +129,7 @@ def run(model: onnx.ModelProto, shapes: Sequence[tuple[int, ...]], **feeds: np.n
 
 def _baked(shapes: Sequence[tuple[int, ...]]) -> str:
     sizes = " and ".join(str(list(shape)) for shape in shapes)
-    return f" The model was exported from {sizes}: a shape of that moment seems to stand in the graph as a constant."
+    return f" The model was exported from {sizes}: a shape from that export seems to be in the graph as a constant."
 
 
 def expect_dtype(got: np.ndarray, dtype: str) -> None:
@@ -368,7 +370,7 @@ def _likely_sinc(x: np.ndarray) -> dict[str, np.ndarray]:
     right = np.sinc(wide)
     likely = {
         "The result is sin(x) / x: torch.sinc has the factor pi.": np.sin(wide) / wide,
-        "The result is sin(pi x) / x: the factor pi is missing below the line.": np.pi * right,
+        "The result is sin(pi x) / x: the factor pi is missing in the denominator.": np.pi * right,
         "The result is sin(x) / (pi x): the factor pi is missing in the sine.": np.sin(wide) / (np.pi * wide),
         "The result is sin(pi x): it is not divided by pi x.": np.sin(np.pi * wide),
         "The result is cos(pi x) / (pi x).": np.cos(np.pi * wide) / (np.pi * wide),
@@ -542,8 +544,8 @@ def _likely_hypot(x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
     with np.errstate(all="ignore"):
         ratio = small / np.where(large == 0, dtype(1), large)
         likely = {
-            "This is the square root of x*x + y*y as it stands: the squares leave the range of the dtype. "
-            "A detour by way of double helps float32 only: for float64 there is no wider type.": np.sqrt(x * x + y * y),
+            "This is the plain square root of x*x + y*y: the squares leave the range of the dtype. "
+            "Computing it in double helps float32 only: for float64 there is no wider type.": np.sqrt(x * x + y * y),
             "This is |x| + |y|.": np.abs(x) + np.abs(y),
             "This is x + y.": x + y,
             "This is x*x + y*y: the square root is missing.": x * x + y * y,

@@ -112,7 +112,7 @@ def _expect_registered(v: Judge, case: Case, operator: str) -> None:
         return
     message = no_symbolic(case.title, operator, found, case.opset)
     if not found and operator.startswith("aten::log10"):  # the other operators have no mapping in PyTorch
-        raise WrongAnswer(f"{message} What the export uses is PyTorch's own mapping.")
+        raise WrongAnswer(f"{message} The export uses PyTorch's own mapping.")
     raise message
 
 
@@ -150,7 +150,7 @@ def run(
 
 
 def _baked(case: Case) -> str:
-    return f" The model was exported from {list(case.shape)}: a shape of that moment seems to stand in the graph as a constant."
+    return f" The model was exported from {list(case.shape)}: a shape from that export seems to be in the graph as a constant."
 
 
 def expect_no_cast(model: onnx.ModelProto) -> None:
@@ -168,7 +168,7 @@ def expect_no_cast(model: onnx.ModelProto) -> None:
     )
     if name == "DOUBLE":
         cause = (
-            "The exporter adds it, without a word, where x meets a float64 constant with axes, such as "
+            "The exporter silently adds it where x meets a float64 constant with axes, such as "
             + "torch.tensor([2.0], dtype=torch.float64). Without the brackets the constant takes the dtype of x."
         )
     raise WrongAnswer(f"The graph has a Cast to {name}, none is needed. {cause}")
@@ -199,7 +199,7 @@ def expect_valid(model: onnx.ModelProto) -> None:
         reason = str(error).rstrip(".")
         if "No Op registered for" in reason:
             raise WrongAnswer(
-                f"{reason}. g.op does not look whether ONNX has an operator of that name at opset {graphs.opset(model)}."
+                f"{reason}. g.op does not check whether ONNX has an operator of that name at opset {graphs.opset(model)}."
             ) from None
         if "Unrecognized attribute" in reason and "Clip" in reason:
             raise WrongAnswer(
@@ -335,14 +335,14 @@ def _expect_sum(
             lambda s, t: (3, 2)
         ),
         "alpha and beta are swapped.": each(lambda s, t: (t, s)),
-        'alpha and beta have lost what follows the point: "i" in parse_args truncates a float without a word.': each(
+        'alpha and beta have lost what follows the point: "i" in parse_args silently truncates a float.': each(
             lambda s, t: (int(s), int(t))
         ),
         "This is a + b: alpha and beta are missing.": each(lambda s, t: (1, 1)),
         "alpha is missing.": each(lambda s, t: (1, t)),
         "beta is missing.": each(lambda s, t: (s, 1)),
-        "alpha is 3, its default, and not what the call says; a 0 is a coefficient too.": each(lambda s, t: (3, t)),
-        "beta is 2, its default, and not what the call says; a 0 is a coefficient too.": each(lambda s, t: (s, 2)),
+        "alpha is 3, its default, and not the number of the call; a 0 is a coefficient too.": each(lambda s, t: (3, t)),
+        "beta is 2, its default, and not the number of the call; a 0 is a coefficient too.": each(lambda s, t: (s, 2)),
         "alpha is the factor of b, too.": each(lambda s, t: (s, s)),
         "beta is the factor of a, too.": each(lambda s, t: (t, t)),
         "This is alpha a - beta b.": each(lambda s, t: (s, -t)),
@@ -367,8 +367,8 @@ def _expect_sum(
             lambda s, t, n=digits: (round(s, n), round(t, n))
         )
     if not attribute and got.dtype == np.float64:
-        likely["The coefficients were float32 once and lost digits. As they arrive, they are float64 constants."] = (
-            each(lambda s, t: (single(s), single(t)))
+        likely["The coefficients were float32 once and lost digits. They arrive as float64 constants."] = each(
+            lambda s, t: (single(s), single(t))
         )
     close = np.allclose(got, right, rtol=1e-5, atol=1e-5)
     likely = {text: wrong for text, wrong in likely.items() if not np.allclose(wrong, right, rtol=rtol, atol=atol)}
@@ -510,7 +510,7 @@ def _expect_my_add_node(
         if value != wanted:
             cause = ""
             if value == int(number) and number:
-                cause = ' "i" in parse_args truncates a float without a word.'
+                cause = ' "i" in parse_args silently truncates a float.'
             elif number == 0 and value == default:
                 cause = " 0 is a coefficient too: `or` takes it for a missing one."
             elif value == default:
@@ -519,7 +519,7 @@ def _expect_my_add_node(
                 cause = " It was rounded."
             elif value in (np.float32(other) for other in others):
                 cause = " That is a coefficient of an earlier call: the symbolic function keeps something between two calls."
-            raise WrongAnswer(f"The attribute {name} is {value:.7g}, the call says {number:.7g}.{cause}")
+            raise WrongAnswer(f"The attribute {name} is {value:.7g}, the call has {number:.7g}.{cause}")
 
 
 def _source(model: onnx.ModelProto, name: str) -> str:
@@ -570,13 +570,13 @@ def _expect_typed(model: onnx.ModelProto) -> None:
         kind = typed.get(node.output[0], 0)
         if kind == 0:
             raise WrongAnswer(
-                "The type of MyAdd's output is unknown in the graph: ONNX has no rule for a foreign operator. Say it with setType, "
+                "The type of MyAdd's output is unknown in the graph: ONNX has no rule for a foreign operator. Set it with setType, "
                 "for example with the type() of an input of the node."
             )
         if kind not in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE):
             raise WrongAnswer(
-                f"The graph says that MyAdd's output is {onnx.TensorProto.DataType.Name(kind)}, but the node is fed FLOAT: "
-                "setType has to take the type of what the node gets, not of what the function got."
+                f"The graph declares MyAdd's output as {onnx.TensorProto.DataType.Name(kind)}, but the node is fed FLOAT: "
+                "setType has to take the type of the node's inputs, not of the function's."
             )
 
 
@@ -612,7 +612,7 @@ def _clip_cases(rng: np.random.Generator) -> list[Case]:
     add(10, "float32", -int(rng.integers(2, 7)), 0)
     add(13, "float32", -int(rng.integers(2, 7)), 0)
     add(12, "int32", -int(rng.integers(2, 7)), None)
-    # Bounds that only the dtype of x holds: 0.1 is not a float32, and 2^53 + 1 is no float64.
+    # Bounds that only the dtype of x holds: 0.1 is not a float32, and 2^53 + 1 is not a float64.
     for opset in (11, 13):
         add(opset, "float64", -0.1, 1 / 3)
     add(13, "int64", -(2**53) - 1, 2**53 + 1)
@@ -954,8 +954,8 @@ def _expect_count(model: onnx.ModelProto) -> None:
             count = constant(model, node.input[1])
             if count is not None and count.shape != (1,):
                 raise WrongAnswer(
-                    f"K of TopK is {describe(count)}, expected int64[1]: torch.tensor([k]), in a Constant. (A torch tensor right among the "
-                    "inputs of g.op loses its axes.)"
+                    f"K of TopK is {describe(count)}, expected int64[1]: torch.tensor([k]), in a Constant. (A torch tensor that is itself "
+                    "an input of g.op loses its axes.)"
                 )
 
 
@@ -964,7 +964,7 @@ def _distinct(rng: np.random.Generator, size: tuple[int, ...], dtype: str) -> np
     count = math.prod(size)
     places = (rng.permutation(count) - count // 2).reshape(size)
     if dtype == "int64":
-        return places + 2**53  # every second one is no float64
+        return places + 2**53  # every second one is not a float64
     if dtype == "float64":
         return 1e6 + places * 2.0**-30  # a float32 has steps of 1/16 here
     return places.astype(dtype)
@@ -1022,7 +1022,7 @@ def _expect_kth(
 
 
 def _expect_equal(got: np.ndarray, right: np.ndarray, name: str, likely: dict[str, np.ndarray], cause: str) -> None:
-    """Equal to the last digit, or a cause that is equal to the last digit; ``cause`` is told instead where it is known."""
+    """Equal to the last digit, or a cause that is equal to the last digit; ``cause`` is reported instead where it is known."""
     if np.array_equal(got, right):
         return
     found = cause or next((text for text, wrong in likely.items() if np.array_equal(got, wrong)), "")
@@ -1062,7 +1062,7 @@ def run_kth(model: onnx.ModelProto, case: Case, x: np.ndarray, wanted: tuple[int
         if keepdim and result.shape == dropped:
             cause = (
                 " With keepdim the axis stays, with size 1: Gather with an index that has one axis does that. "
-                "(A torch tensor right among the inputs of g.op loses its axes, a Constant keeps them.)"
+                "(A torch tensor that is itself an input of g.op loses its axes, a Constant keeps them.)"
             )
         elif not keepdim and result.shape == kept:
             cause = " Without keepdim the axis is dropped: Gather with an index that has no axes does that."

@@ -1,4 +1,4 @@
-"""Checks of chapter 06: nodes that stand for operators of a library, their inputs and attributes one by one, and what they compute."""
+"""Checks of chapter 06: nodes that represent operators of a library, their inputs and attributes one by one, and what they compute."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def by_name(function: Callable[..., torch.Tensor], names: Iterable[str]) -> Call
 
 
 def register(c: Collect, name: str) -> None:
-    """Call the learner's registration; what it added is evidence (torchvision registers operators of its own)."""
+    """Call the learner's registration; what it added is evidence (torchvision registers its own operators)."""
     before = set(exporting.registrations())
     c.function(name)()
     c.value("registered", [entry for entry in exporting.registrations() if entry not in before])
@@ -43,7 +43,7 @@ def exported(v: Judge, title: str, name: str, opset: int) -> onnx.ModelProto:
     error = v.error(title)
     forgotten = (
         error and error.type == "ValueError" and "min()" in error.message
-    )  # what an unregistered name leaves behind
+    )  # the error after an unregistered name
     if error and (error.type == "UnsupportedOperatorError" or forgotten):
         raise not_found(v, title, name)
     if error:
@@ -331,7 +331,7 @@ def expect_two_layers(v: Judge, windows: list[Window]) -> onnx.ModelProto:
     for place, node in enumerate(found):
         expected = ["x", *(f"{name}{place}" for name in ("weight", "offset", "bias", "mask"))]
         strides, other = nodes.attributes(node).get("strides"), list(windows[1 - place].stride)
-        layer = "each node has what the symbolic function is given for its layer."
+        layer = "each node has the values that the symbolic function receives for its layer."
         if list(node.input) == [name.replace(str(place), str(1 - place)) for name in expected]:
             raise WrongAnswer(f"node {place + 1} has the inputs {list(node.input)}, expected {expected}: {layer}")
         if strides == other and nodes.attributes(found[1 - place]).get("strides") == other:
@@ -424,7 +424,7 @@ def expect_deform_attributes(model: onnx.ModelProto, case: Deform, window: Windo
         if name not in nodes.attributes(node):
             cause = " The node does not have this attribute, so its default holds."
         elif name == "pads":
-            cause = " Their order is: top, left, bottom, right, so pad_h and pad_w come twice each, in turns."
+            cause = " Their order is: top, left, bottom, right, so pad_h and pad_w come twice each, alternating."
             cause += " Here they are in pairs." if got == sorted(pads, key=window.pad.index) else ""
         elif isinstance(value, list) and got == value[::-1]:
             cause = " Height and width are swapped: ONNX counts the axes from the height on."
@@ -618,7 +618,7 @@ def judge_grid(v: Judge) -> None:
             cause = "The first grid begins where its points do: a start that is a constant of the model is a value like others."
             likely = {cause: voxels(pos, size, None, end)}
             expect_close(first, voxels(pos, size, fixed, end), name="the first grid", likely=likely)
-            cause = "The second grid ends where its points do, and not at the end that it is given."
+            cause = "The second grid ends where its points do, and not at its input `end`."
             likely = {
                 cause: voxels(other, size),
                 "The second grid has the start of the first.": voxels(other, size, fixed, end + 0.5),
@@ -640,8 +640,8 @@ def expect_two_grids(v: Judge) -> onnx.ModelProto:
     given = [[bool(name) for name in [*inputs, *[""] * 4][:4]] for inputs in found]
     if given != [[True] * 4, [True, True, False, True]]:
         raise WrongAnswer(
-            f"the nodes' inputs are {found}; expected are all four, then pos, size, '', end. Whether an input is given is what _is_none "
-            "tells, for each call anew: a constant and a computed value are given."
+            f"the nodes' inputs are {found}; expected are all four, then pos, size, '', end. _is_none tells whether an input "
+            "is given, for each call anew: a constant and a computed value are given."
         )
     return model
 
@@ -769,7 +769,7 @@ def judge_foo(v: Judge) -> None:
                 error = v.error(title)
                 if error and error.type == "ConversionError":
                     raise WrongAnswer(
-                        f"{title}: the dynamo path knows no mapping for oplab::foo_forward, and it does not ask yours: "
+                        f"{title}: the dynamo path has no mapping for oplab::foo_forward, and it does not use yours: "
                         "a registered symbolic function serves the TorchScript path, dynamo=False."
                     )
                 if error and error.type == "UnsupportedOperatorError":
@@ -844,7 +844,7 @@ def expect_foo_attributes(node: onnx.NodeProto, attr1: float, attr2: int) -> Non
     if abs(found["attr1"] - attr1) > 1e-6 * max(1.0, abs(attr1)):
         cause = ""
         if found["attr1"] == int(attr1):
-            cause = ' The fraction is cut off: the letter "i" in parse_args turns a float into an int without a word.'
+            cause = ' The fraction is cut off: the letter "i" in parse_args silently turns a float into an int.'
         elif found["attr1"] == attr2:
             cause = " attr1 and attr2 are swapped."
         elif abs(found["attr1"] - attr1) < 5e-3:
@@ -855,4 +855,4 @@ def expect_foo_attributes(node: onnx.NodeProto, attr1: float, attr2: int) -> Non
 
 
 def _written_down(cause: str) -> str:
-    return "" if cause else " Every module has a number of its own: take what the symbolic function is given."
+    return "" if cause else " Every module has its own number: take the one that the symbolic function receives."

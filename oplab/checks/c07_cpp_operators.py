@@ -54,7 +54,7 @@ def registered(c: Collect, namespace: str, name: str) -> Callable[..., Any] | No
 def refused_by_pytorch(library: str) -> str:
     """What PyTorch says of a library that it ends the process for (a schema with a fault, say), or an empty text.
 
-    The library is loaded in a process of its own first: what its registration throws cannot be caught in this one.
+    The library is loaded in its own process first: what its registration throws cannot be caught in this one.
     """
     import torch
 
@@ -86,8 +86,8 @@ def expect_registered(v: Judge, full: str, arguments: list[list[Any]], returns: 
     """Demand the operator ``full`` with this schema: (name, type, default) of each argument, and the types of the results."""
     if v.value("refusal"):
         raise WrongAnswer(
-            f"PyTorch ends the process that loads the library: {v.value('refusal')} A registration is refused so: a schema with a "
-            "fault in it, or the same name twice."
+            f"PyTorch ends the process that loads the library: {v.value('refusal')} PyTorch does this when a "
+            "schema has a fault in it, or when a name is registered twice."
         )
     if v.error("library"):
         raise WrongAnswer(f"The library cannot be loaded: {v.error('library').message}.")
@@ -95,18 +95,18 @@ def expect_registered(v: Judge, full: str, arguments: list[list[Any]], returns: 
         found = ", ".join(str(entry) for entry in v.value("registered")) or "nothing"
         raise WrongAnswer(
             f"The library registers no {full}; it registers {found}. The namespace is the first argument of "
-            "STABLE_TORCH_LIBRARY, the name stands at the beginning of the schema."
+            "STABLE_TORCH_LIBRARY, the name is at the beginning of the schema."
         )
     wanted, got = _written(arguments, returns), _written(v.value("arguments"), v.value("returns"))
     if wanted != got:
         hint = ""
         types = [entry[:2] for entry in v.value("arguments")] == [entry[:2] for entry in arguments]
         if types and v.value("returns") == returns:
-            hint = " The types fit, the defaults do not: a caller who leaves them out counts on them."
+            hint = " The types fit, the defaults do not: a caller who leaves them out relies on them."
         raise WrongAnswer(f"The schema is {got}, expected {wanted}.{hint}")
     if v.value("aliases"):
         raise WrongAnswer(
-            "The schema says (with a letter or `!` in brackets) that an input is changed or returned: it must not be."
+            "The schema declares (with a letter or `!` in brackets) that an input is changed or returned: it must not be."
         )
 
 
@@ -118,7 +118,7 @@ def _written(arguments: Sequence[Sequence[Any]], returns: Sequence[str]) -> str:
 def laid_out(array: np.ndarray, layout: str) -> torch.Tensor:
     """A tensor with the values of ``array`` in another layout.
 
-    The memory behind it always has room for ``array.size`` values: code that reads it in order reads wrong values, and never beyond.
+    Its memory always has space for ``array.size`` values: code that reads it in order reads wrong values, and never beyond.
     """
     import torch
 
@@ -171,7 +171,7 @@ def raised(message: str) -> str:
 
 
 def result(v: Judge, title: str) -> np.ndarray:
-    """The tensor recorded under ``title``; an exception of the operator is told with its own words."""
+    """The tensor recorded under ``title``; an exception of the operator is reported in its own words."""
     error = v.error(title)
     if error:
         raise WrongAnswer(raised(error.message))
@@ -250,7 +250,7 @@ REPEATED = [
     Sum((301,), "float64", coefficients=(0.1, 0.7)),
 ]
 LARGE = Sum((6, 1029))
-_BROADCAST = "The stub says one shape: nothing is broadcast, and a loop over one of them reads outside of the other."
+_BROADCAST = "The stub asks for one shape: nothing is broadcast, and a loop over one input reads outside of the other."
 # What each call has to be refused for, by shapes and dtypes of a and b.
 REFUSED = {
     "shapes [2, 6] and [3, 4]": "Both have 12 values, so nothing crashes; the result means nothing.",
@@ -371,8 +371,8 @@ def judge_my_add(v: Judge) -> None:
                 expect_close(result(v, f"equal to {name}"), expected)
                 if v.value(f"shared with {name}"):
                     raise WrongAnswer(
-                        "the result shares its memory with an input: where it equals an input, it is that input. Whoever changes the one "
-                        "changes the other, and torch.compile relies on the schema, which says nothing of it."
+                        "the result shares its memory with an input: where it equals an input, it is that input. Changing one changes "
+                        "the other, and torch.compile relies on the schema, which does not declare that."
                     )
     with v.check("refuses what it cannot compute"):
         for title, why in REFUSED.items():
@@ -433,7 +433,7 @@ def expect_sum(v: Judge, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
     expect_close(got, right, likely=likely)
     if not v.value(f"{case.title} contiguous"):
         raise WrongAnswer(
-            "the values are right, and the result is not contiguous. empty_like keeps the strides of its model."
+            "the values are right, and the result is not contiguous. empty_like keeps the strides of its argument."
         )
 
 
@@ -593,14 +593,14 @@ def judge_my_add_backward(v: Judge) -> None:
         if error:
             said = error.message.rstrip(".")
             raise WrongAnswer(
-                f"my_add_backward('c07_other::my_add') did not serve that operator: {said}. The operator's name is the argument."
+                f"my_add_backward('c07_other::my_add') did not serve that operator: {said}. The argument is the operator's name."
             )
     with v.check("the fake refuses two shapes"):
         for title in UNFAKED:
             if v.error(title) is None:
                 raise WrongAnswer(
                     f"For {title} the fake promises {v.value(title) or 'nothing'}; the kernel raises an error. A model would be "
-                    "exported that cannot run. torch._check(condition, lambda: message) says it."
+                    "exported that cannot run. In the fake, torch._check(condition, lambda: message) raises an error."
                 )
     with v.check("a model with a dynamic size can be exported"):
         explain_fake(v, "the export")
@@ -662,7 +662,7 @@ def expect_fake(v: Judge, case: Faked) -> None:
         )
     right = [int(np.prod([max(size, 1) for size in case.shape[i + 1 :]])) for i in range(len(case.shape))]
     if strides != right and 0 not in case.shape:
-        kept = " empty_like keeps the strides of its model" if case.strides and strides != right else " The kernel"
+        kept = " empty_like keeps the strides of its argument" if case.strides and strides != right else " The kernel"
         raise WrongAnswer(
             f"{case.title} has the strides {strides}, expected {right}.{kept}; the kernel returns a contiguous tensor, and compiled "
             "code believes the fake."
@@ -695,7 +695,7 @@ def expect_gradients(v: Judge, case: Sum, weight: np.ndarray) -> None:
         if got is None:
             raise WrongAnswer(
                 f"{name} has no gradient after backward(). Without torch.library.register_autograd PyTorch only warns, and the gradient "
-                "stays None; the same comes of a None in its place."
+                "stays None; a None in its place has the same effect."
             )
         other = beta if name == "a" else alpha
         fixed = 3.0 if name == "a" else 2.0
@@ -943,7 +943,7 @@ def judge_knn_query(v: Judge) -> None:
         return
     with v.check("refuses points that are not finite"):
         for title in (*NOT_FINITE, UNSEEN):
-            why = "The distance to such a point has no place in any order, so the sort leaves wrong neighbours for other points too."
+            why = "The distance to such a point cannot be ordered, so the sort leaves wrong neighbours for other points too."
             expect_refused(v, title, why)
     with v.check("refuses shapes and offsets that do not fit"):
         for title in MISSHAPEN:
@@ -1084,7 +1084,7 @@ def expect_found_ties(got: np.ndarray, idx: np.ndarray, dist: np.ndarray, arrays
     ):
         return
     if np.array_equal(got, neighbours(idx.shape[1], *arrays, later=True)[0]):
-        return  # has a sentence of its own
+        return  # has its own message
     queries = arrays[2] if len(arrays) > 2 else arrays[0]
     gaps = arrays[0].astype(np.float64)[got] - queries.astype(np.float64)[:, None]
     reached = np.where(got < 0, 0, np.sqrt((gaps**2).sum(2)))

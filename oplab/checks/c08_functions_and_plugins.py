@@ -57,7 +57,7 @@ SIZES = "type().sizes() is None as soon as one axis is dynamic; varyingSizes() h
 _CAUSES = {
     "Couldn't export Python operator": (
         "The exporter found no symbolic in the class, traced forward, and could not map what it found there. symbolic is a "
-        "static method beside forward."
+        "static method next to forward."
     ),
     "Couldn't export operator": (
         "The exporter went on with what it had traced inside forward. That happens when symbolic returns nothing."
@@ -67,7 +67,7 @@ _CAUSES = {
         "x.type().with_sizes([…])."
     ),
     "produced an incorrect number of outputs": (
-        "g.op makes one output unless it is told outputs=2, and symbolic returns as many values as forward."
+        "g.op makes one output unless outputs=2 is given, and symbolic returns as many values as forward."
     ),
     "incompatible function arguments": (
         "An input of g.op is a value of the graph, an attribute a Python number or text with the suffix of its type: alpha_f=…, "
@@ -75,9 +75,9 @@ _CAUSES = {
     ),
     "'NoneType' object is not": SIZES,
     "cannot unpack non-iterable NoneType": SIZES,
-    "non-iterable torch._C.Value": "g.op makes one output unless it is told outputs=2.",
+    "non-iterable torch._C.Value": "g.op makes one output unless outputs=2 is given.",
     "positional argument": (
-        "symbolic is called with g and then what apply was given: values of the graph for tensors, Python's own numbers and None "
+        "symbolic is called with g and then the arguments of apply: values of the graph for tensors, Python's own numbers and None "
         "for the rest, and nothing for an argument that was left out."
     ),
     "does not have a gradient edge": "Each output of forward has to be a tensor that was made there.",
@@ -98,7 +98,7 @@ def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
             )
         if standard == [name]:
             raise WrongAnswer(
-                f"{shown} Without oplab:: in front the name belongs to ONNX's own domain, which has no {name}."
+                f"{shown} Without the prefix oplab:: the name belongs to ONNX's own domain, which has no {name}."
             )
         raise WrongAnswer(
             f"{shown} These are ONNX's own operators: either symbolic composed them, or the class has no symbolic and forward was "
@@ -157,7 +157,7 @@ def expect_declared(model: onnx.ModelProto, index: int, dtype: str, sizes: Seque
     """Demand an output of this dtype (``INT32``) and these sizes; None is a size that must stay open."""
     name = model.graph.output[index].name
     kind, found = declared(model, index)
-    each = " Each of the two outputs needs it: one without a type takes the other's with it."
+    each = " Each of the two outputs needs it: if one has no type, the other one loses its type, too."
     if kind != dtype:
         raise WrongAnswer(
             f"The graph declares {name} as {kind}, expected {dtype}. with_dtype changes it: "
@@ -192,7 +192,7 @@ def run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndar
 
 _QUERY_CAUSES = {
     "must come together": (
-        "With new_xyz or new_offset alone the points of xyz ask for themselves: give the operator None for both."
+        "With new_xyz or new_offset alone the points of xyz are the queries: give the operator None for both."
     ),
 }
 
@@ -418,13 +418,15 @@ def expect_gradients(v: Judge, case: Sum, numbers: tuple[float, float], upstream
     for name, got in zip(wanted, found, strict=True):
         if not isinstance(got, np.ndarray):
             raise WrongAnswer(
-                f"{title}: backward gave no gradient for {name}; it is {right[name]} times what comes in."
+                f"{title}: backward gave no gradient for {name}; it is {right[name]} times the incoming gradient."
             )
         other, coefficient = right["b" if name == "a" else "a"], "alpha" if name == "a" else "beta"
         likely = {
-            f"The coefficient is missing: it is {coefficient} times what backward gets.": upstream,
+            f"The coefficient is missing: it is {coefficient} times the incoming gradient.": upstream,
             "alpha and beta are swapped.": other * upstream,
-            f"What backward gets is not used: it is {right[name]} everywhere.": np.full_like(upstream, right[name]),
+            f"The incoming gradient is not used: the result is {right[name]} everywhere.": np.full_like(
+                upstream, right[name]
+            ),
             "These are the numbers 3 and 2, not those of the call.": (3 if name == "a" else 2) * upstream,
         }
         expect_close(
@@ -456,7 +458,7 @@ _AGAIN_CAUSES = {
 
 
 def expect_chain(model: onnx.ModelProto, numbers: list[tuple[float, float]]) -> None:
-    """One node for each call, each with the numbers of its own."""
+    """One node for each call, each with its own numbers."""
     found = [node for node in model.graph.node if (node.domain, node.op_type) == ("oplab", "MyAdd")]
     if len(found) != len(numbers):
         raise WrongAnswer(f"expected {len(numbers)} nodes oplab::MyAdd, the graph has {len(found)}.")
@@ -466,7 +468,7 @@ def expect_chain(model: onnx.ModelProto, numbers: list[tuple[float, float]]) -> 
         try:
             expect_attributes(node, wanted)
         except WrongAnswer as error:
-            all_one = " Every node has the numbers of one call: symbolic is given those of its own." * (
+            all_one = " Every node has the numbers of one call: symbolic receives those of its own call." * (
                 len(set(written)) == 1
             )
             raise WrongAnswer(f"node {place + 1}: {error}{all_one}") from None
@@ -663,7 +665,7 @@ def judge_dynamic_resize_plugin(v: Judge) -> None:
 
 
 def expect_two_resizes(model: onnx.ModelProto) -> None:
-    """A node for each call, with the inputs of its own."""
+    """A node for each call, with its own inputs."""
     found = [list(node.input) for node in model.graph.node if (node.domain, node.op_type) == ("oplab", "DynamicResize")]
     if found != [["x", "scales"], ["z", "scales_z"]]:
         raise WrongAnswer(
@@ -702,7 +704,7 @@ def expect_resized(
         elif not behind and list(got.shape[2:]) == turned:
             cause = " The factors of height and width are swapped: scales has them in the order of the axes."
         elif "half" in behind:
-            cause = " The height of the example stands in the graph as a number."
+            cause = " The height of the example is in the graph as a number."
         raise WrongAnswer(f"expected the shape {list(right.shape)}, got {list(got.shape)}.{cause}")
     # Sixteen products in float32 of values up to the largest: each rounds by 6e-8 of it, and places by some more.
     tolerance = 1e-3 if "InstanceNorm2d" in behind else 5e-5 * max(1.0, float(np.abs(x).max(initial=0)))
@@ -718,7 +720,7 @@ def expect_open_sizes(model: onnx.ModelProto, case: Resized) -> None:
         if same:
             raise WrongAnswer(
                 f"The graph declares the output as {found}: as high and wide as the input, which is wrong at every factor but 1. "
-                "x.type() is the type of x; with_sizes makes another of it."
+                "x.type() is the type of x; with_sizes makes another type of it."
             )
     batch = None if case.dynamic else EXPORTED_AT[0]
     expect_declared(model, 0, "FLOAT", [batch, EXPORTED_AT[1], None, None])
@@ -769,7 +771,7 @@ class Query:
     """One way to call knn_query.
 
     Attributes:
-        given: the tensors behind ``offset`` that the call has; ``None`` stands for one that is passed as None.
+        given: the tensors after ``offset`` that the call has; ``None`` is for one that is passed as None.
     """
 
     opset: int
@@ -935,7 +937,7 @@ def expect_both(v: Judge) -> onnx.ModelProto:
         number = nodes.attributes(node).get("nsample")
         if number != nsample:
             raise WrongAnswer(
-                f"nsample is {number}, expected {nsample}: each node has the number of its own call, which symbolic is given."
+                f"nsample is {number}, expected {nsample}: each node has the number of its own call, which symbolic receives."
             )
         expect_query_inputs(node, Query(13, nsample, given))
     return model
@@ -946,8 +948,8 @@ def expect_rows(model: onnx.ModelProto, index: int, rows: int, nsample: int) -> 
     kind, found = declared(model, index)
     if found is not None and len(found) == 2 and isinstance(found[0], int) and found[0] != rows:
         raise WrongAnswer(
-            f"The graph declares {model.graph.output[index].name} as {found}, expected [{rows}, {nsample}]: there is a row for each point "
-            "that asks."
+            f"The graph declares {model.graph.output[index].name} as {found}, expected [{rows}, {nsample}]: there is a row for each query "
+            "point."
         )
     if found is None or found[1:] != [nsample]:
         raise WrongAnswer(
@@ -980,9 +982,7 @@ def expect_query_inputs(node: onnx.NodeProto, case: Query) -> None:
             f" {foreign} is made in the graph: nsample is an attribute, and a tensor is passed on as symbolic got it."
         )
     elif not case.asks and inputs == ["xyz", "offset", "xyz", "offset"]:
-        cause = (
-            " The same numbers would come out, but the kernel is told that other points ask: leave the new points out."
-        )
+        cause = " The result would be the same, but the inputs state that other points are the queries: leave the new points out."
     elif not case.asks and len(inputs) == 3:
         cause = (
             f" {inputs[2]} moved into the place of new_xyz. One of the two is None here, so this is a self-query, and both are left out."

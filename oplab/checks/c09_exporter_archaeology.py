@@ -1,4 +1,4 @@
-"""Checks of chapter 09: old export code that was carried to today. Calls are counted beside the learner, and graphs are read again."""
+"""Checks of chapter 09: old export code, carried to today. Calls are counted without the learner's help, and graphs are read again."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def _ported(v: Judge, title: str, name: str, opset: int, shape: tuple[int, ...])
             raise refused(error, title, name, [str(entry) for entry in v.value("registered")], opset)
         message = no_symbolic(title, name, [str(entry) for entry in v.value("registered")], opset)
         raise WrongAnswer(
-            f"{message} What counts is the full name, with the namespace of the torch operator, and a version that is not above opset "
-            f"{opset}."
+            f"{message} The registration needs the full name, with the namespace of the torch operator, and a version that is not "
+            f"above opset {opset}."
         )
     if error:
         arguments = "g, x" if name == "aten::cosh" else "g, x, factor"
@@ -392,8 +392,8 @@ def _likely_chain(steps: Sequence[tuple[str, tuple[float, ...]]], x: np.ndarray)
 
     right = _computed(steps, x)
     likely = {
-        "This is what comes out without MyClip's upper bound.": clips(lambda low, high: (low, 1e9)),
-        "This is what comes out without MyClip's lower bound.": clips(lambda low, high: (-1e9, high)),
+        "This is the result without MyClip's upper bound.": clips(lambda low, high: (low, 1e9)),
+        "This is the result without MyClip's lower bound.": clips(lambda low, high: (-1e9, high)),
         "MyClip's bounds are swapped.": clips(lambda low, high: (high, low)),
         "A bound of MyClip that is 0 is lost: 0 is a bound too.": clips(lambda low, high: (low or -1e9, high or 1e9)),
         "Each MyClip has the bounds of the first one.": clips(
@@ -415,7 +415,7 @@ def _expect_called(v: Judge, title: str, names: list[str]) -> None:
         how = (
             f"The export failed: {error.message}."
             if error
-            else "The export went well all the same, because the exporter replaced each Function by what its forward did."
+            else "The export succeeded all the same, because the exporter replaced each Function by what its forward did."
         )
         raise WrongAnswer(
             f"No handler was called, expected calls for {', '.join(names)}. {how} "
@@ -590,7 +590,7 @@ def _expect_refused(v: Judge) -> None:
             silent = (
                 ""
                 if error.where
-                else (" A handler that returns None leaves the node to the exporter, which says something else.")
+                else (" A handler that returns None leaves the node to the exporter, which raises another error.")
             )
             raise WrongAnswer(
                 f"A model with {name} ends in {error.message.rstrip('.')}. The exception has to name the Function.{silent}"
@@ -818,15 +818,15 @@ def _expect_list(returned: Any, kind: str, wanted: list[str], by_name: bool) -> 
     if sorted(set(returned)) == wanted:
         cause = " Each operator once, sorted."
     elif any("ATen" in entry for entry in returned):
-        cause = " ATen is the type of the node; which operator it stands for is in its attribute `operator`."
+        cause = " ATen is the type of the node; its attribute `operator` names the operator."
     elif any(entry.startswith("org.pytorch.aten") for entry in returned):
-        cause = " The domain org.pytorch.aten stands for PyTorch's namespace aten."
+        cause = " The domain org.pytorch.aten represents PyTorch's namespace aten."
     elif any(entry.endswith(".") for entry in returned):
-        cause = " An empty overload_name stands for no overload: no point then."
+        cause = " An empty overload_name means no overload: write no point then."
     elif sorted(entry.split(".")[0] for entry in wanted) == sorted(entry.split(".")[0] for entry in returned):
         cause = " The overload is missing: it is in the attribute `overload_name`."
         if any("." in entry for entry in returned):
-            cause = " The overload is what the node's attribute `overload_name` says."
+            cause = " The overload is the value of the node's attribute `overload_name`."
     elif set(wanted) < set(returned):
         more = sorted(set(returned) - set(wanted))
         cause = (

@@ -84,9 +84,9 @@ def table_causes(keys: Sequence[str], operator: str) -> Causes:
     packet = f"A packet is all overloads together: the key is one of them, torch.ops.{operator}."
     shown = ", ".join(key.partition(" ")[2] for key in keys)
     missing = (
-        f"Nothing asked for the table's keys ({shown}): the model calls torch.ops.{operator}, and that overload is the key."
+        f"The table's keys ({shown}) were not used: the model calls torch.ops.{operator}, and that overload is the key."
         if keys
-        else "The table is empty. What register_custom_op_symbolic registers serves the TorchScript path alone; the dynamo path asks "
+        else "The table is empty. What register_custom_op_symbolic registers serves the TorchScript path alone; the dynamo path uses "
         "this table."
     )
     found = {"instead of an OpOverloadPacket": packet}
@@ -239,10 +239,10 @@ def hypot_cause(a: np.ndarray, b: np.ndarray, got: np.ndarray, right: np.ndarray
         (np.broadcast_to((a == 0) | (b == 0), bad.shape), "Only pairs with a zero are wrong."),
         (
             small,
-            "Only small numbers are wrong. What in it is not small against them: a number that is added, or a least value?",
+            "Only small numbers are wrong. What in the graph is not small compared with them: a number that is added, or a lower bound?",
         ),
-        (large, "Only large numbers are wrong. What is computed on the way is too large for the dtype."),
-        (small | large, "Only numbers far from 1 are wrong. What is computed on the way does not fit into the dtype."),
+        (large, "Only large numbers are wrong. An intermediate result is too large for the dtype."),
+        (small | large, "Only numbers far from 1 are wrong. An intermediate result does not fit into the dtype."),
     ):
         if not (bad & ~where).any() and not where.all():
             return f" {what}"
@@ -469,7 +469,7 @@ def judge_translate_my_add(v: Judge) -> None:
 def add_causes(call: Call, a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
     causes = {
         "alpha and beta are swapped.": call.apply(a, b, swap=True),
-        "These are the numbers for 3a + 2b: what the call gives is not used.": call.apply(a, b, default=True),
+        "These are the numbers for 3a + 2b: the numbers of the call are not used.": call.apply(a, b, default=True),
         "alpha is 0 in this call, and 3 was taken: `alpha or 3.0` takes 0 for a number that was left out.": call.apply(
             a, b
         )
@@ -492,7 +492,7 @@ def expect_my_add(model: onnx.ModelProto, chain: Chain) -> None:
             if elsewhere
             else f" The node's type is {renamed.partition('::')[2]}; a kernel is found by its exact name."
             if renamed
-            else " PyTorch's own operators were traced or written here; a node MyAdd was to stand for them."
+            else " PyTorch's own operators were traced or written here; a node MyAdd was expected in their place."
             if not any("::" in name for name in found)
             else ""
         )
@@ -536,7 +536,7 @@ def expect_numbers(node: onnx.NodeProto, call: Call, calls: Sequence[Call]) -> N
         if name not in found and wanted != default:
             raise WrongAnswer(
                 f"{name} is {wanted} in the model and has no attribute, so the kernel takes its default {default}. A number that the "
-                "translation has no parameter for is dropped without a word."
+                "translation has no parameter for is dropped silently."
             )
         if name in found and found[name].type != onnx.AttributeProto.FLOAT:
             kind = onnx.AttributeProto.AttributeType.Name(found[name].type)
@@ -743,7 +743,7 @@ def judge_data_dependent_shape(v: Judge) -> None:
                     if first.HasField("dim_value") or first.dim_param == "n":
                         shown = first.dim_value if first.HasField("dim_value") else first.dim_param
                         raise WrongAnswer(
-                            f"The file says that {value.name} has {shown} rows. How many there are is data: new_dynamic_size()."
+                            f"The file states that {value.name} has {shown} rows. How many there are is data: new_dynamic_size()."
                         )
 
 
@@ -778,7 +778,7 @@ def expect_pooled(
         sums, many = centres.astype(np.float64) * counts[:, None], counts[:, None]
         causes = {
             "This is the sum of a cell's points, not their mean.": sums,
-            'Of each cell only one point counts: ScatterND writes, unless it is told reduction="add".': last / many,
+            'Of each cell only one point counts: ScatterND writes, unless it has reduction="add".': last / many,
             "This is the last point of each cell, not the mean.": np.array(last),
             "This is the first point of each cell, not the mean.": points[first],
             "The sums were divided by one more than the number of points: the 0 that a sum starts from is not a point.": sums
@@ -832,7 +832,7 @@ def expect_one_operator(found: Any) -> None:
     if len(own) != 1:
         raise WrongAnswer(
             f"The exporter saw {len(own)} operators of yours and traced {', '.join(listed[:6])} …. voxel_pool is to be one operator, "
-            "so that the translation decides what stands for it: torch.library.custom_op."
+            "so that the translation decides what it becomes: torch.library.custom_op."
         )
 
 
@@ -848,7 +848,7 @@ _FAKE_CAUSES = {
 }
 _POOL_CAUSES = {
     "updates tensor should have shape": (
-        "What ScatterND adds to has a row of d numbers for each cell, and d is that of the points: op.Shape(points, start=1)."
+        "The tensor that ScatterND adds to has a row of d numbers for each cell, and d is that of the points: op.Shape(points, start=1)."
     )
 }
 
@@ -983,7 +983,7 @@ def collect_attach_function(c: Collect) -> None:
 
 
 def with_reasons(attach: Callable[..., Any], *job: Any) -> None:
-    """Call the learner's function; an exporter's exception is told with its reason."""
+    """Call the learner's function; an exporter's exception is reported with its reason."""
     with exporting.reasons():
         attach(*job)
 
@@ -1003,7 +1003,7 @@ def judge_attach_function(v: Judge) -> None:
             files = v.value(f"{title}: files")
             if any(str(name).endswith(".data") for name in files):
                 raise WrongAnswer(
-                    f"{title}: beside the model there is {next(name for name in files if str(name).endswith('.data'))}. Expected one "
+                    f"{title}: next to the model there is {next(name for name in files if str(name).endswith('.data'))}. Expected one "
                     "file: external_data=False."
                 )
             models[title] = model = v.model(title)
@@ -1056,7 +1056,7 @@ def judge_attach_function(v: Judge) -> None:
             files = [name for name in files if name != "model.onnx" or not kept]
             if error is None and files:
                 raise WrongAnswer(
-                    f"{title}: the file differs from PyTorch and was shipped without a word. A verification that fails does not fail an "
+                    f"{title}: the file differs from PyTorch and was shipped silently. A verification that fails does not fail an "
                     f"export, and verify=True prints ❌ and goes on: assert on the VerificationInfo.{hint}"
                 )
             if error is None:
@@ -1088,7 +1088,7 @@ _ATTACH_CAUSES = {
     MIXED_TYPES: _FLOAT_NUMBER,
     "does not match expected type": _FLOAT_NUMBER,
     "AssertionError": (
-        "What the table gives is within 1e-3 of PyTorch, and was refused. What differs here is the attached function, or the tolerance: "
+        "The result of the table is within 1e-3 of PyTorch, and was refused. What differs here is the attached function, or the tolerance: "
         "1e-3, for every dtype."
     ),
 }

@@ -169,7 +169,7 @@ def collect_reference_knn(c: Collect) -> None:
             kept.append(ReferenceEvaluator(model, new_ops=[made]))
         try:
             return kept[0].run(None, feeds)
-        except TypeError as error:  # the evaluator puts one of its own in front of the learner's
+        except TypeError as error:  # the evaluator's own, raised from the learner's
             raise error.__cause__ or error from None
 
     both: list[ReferenceEvaluator] = []  # one evaluator runs all of TWICE
@@ -649,7 +649,7 @@ def expect_sum(
             likely[f"The attribute {' and '.join(names)} was rounded to float16."] = -some.apply(a, b)
     if a.dtype == np.float64:
         narrow = -mine.apply(a.astype(np.float32), b.astype(np.float32)).astype(np.float64)
-        likely["This was computed in float: the digits behind the seventh are lost."] = narrow
+        likely["This was computed in float: the digits after the seventh are lost."] = narrow
     expect_close(got, -mine.apply(a, b), name=_titled(mine, output), likely=likely, **_tolerance(a))
 
 
@@ -742,7 +742,7 @@ HOSTS = [
     Host("float and double in one model, opset 21", 21, ("both", "none", "double_both", "double_beta")),
     Host("opset 15, imported after oplab", 15, ("alpha", "double_none"), oplab_first=True),
     Host("oplab not imported", 17, ("both", "none"), imports_oplab=False),
-    Host("a model with functions of its own", 19, ("both", "alpha"), has_function=True),
+    Host("a model with its own functions", 19, ("both", "alpha"), has_function=True),
 ]
 SHAPES = [(5, 3), (1, 1), (0, 4)]
 
@@ -872,8 +872,8 @@ def expect_imports(before: onnx.ModelProto, model: onnx.ModelProto) -> None:
     for node in function.node:
         if (node.domain if node.domain != "ai.onnx" else "") not in have:
             raise WrongAnswer(
-                f"The function uses {node.op_type} of the domain {node.domain or 'ai.onnx'} and does not import it. A function has an "
-                "opset_import of its own, beside the model's."
+                f"The function uses {node.op_type} of the domain {node.domain or 'ai.onnx'} and does not import it. A function has its "
+                "own opset_import, in addition to the model's."
             )
     if graphs.opset(model, "oplab") is None:
         raise WrongAnswer(
@@ -896,8 +896,8 @@ def expect_attributes(function: onnx.FunctionProto) -> None:
     for name, value in (("alpha", 3.0), ("beta", 2.0)):
         if name in defaults and name in function.attribute:
             raise WrongAnswer(
-                f"The function declares {name} twice, in attributes= and in attribute_protos=. ONNX allows one of the two: what has a "
-                "default stands in attribute_protos= alone."
+                f"The function declares {name} twice, in attributes= and in attribute_protos=. ONNX allows one of the two: an attribute "
+                "with a default belongs in attribute_protos= only."
             )
         if name not in defaults and name in function.attribute:
             raise WrongAnswer(
@@ -911,7 +911,7 @@ def expect_attributes(function: onnx.FunctionProto) -> None:
             )
         if name not in referred:
             others = sorted(referred - set(defaults))
-            instead = f" It refers to {others[0]}, which is no attribute of the function." if others else ""
+            instead = f" It refers to {others[0]}, which is not an attribute of the function." if others else ""
             raise WrongAnswer(
                 f"Nothing in the function refers to the attribute {name}: its value is baked in or lost.{instead} Inside a function an "
                 "attribute of a node takes the caller's value through ref_attr_name."
@@ -939,7 +939,7 @@ def expect_dtype_free(model: onnx.ModelProto) -> None:
         why = ""
         if "inconsistent type" in text or "Type parameter" in text or "type inference" in text.lower():
             why = (
-                " A Constant made from an attribute is float; beside a double input it has to be cast to that input's dtype, "
+                " A Constant made from an attribute is float; to be used with a double input, it has to be cast to that input's dtype, "
                 "which the function does not know: CastLike."
             )
         elif "instead is null" in text:

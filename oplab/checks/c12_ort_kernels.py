@@ -1,7 +1,7 @@
 """Checks of chapter 12: kernels in C++ for ONNX Runtime.
 
-A kernel runs in a process of its own, so that one that dies is a sentence about the case in which it died. Its tensors lie between guards:
-what it writes beside its output is seen there, and what it reads beside its inputs is NaN, whatever the memory happens to hold.
+A kernel runs in its own process, so that a crash becomes a sentence about the case that caused it. Its tensors are between guards: a
+write outside of its output is seen there, and a read outside of its inputs gives NaN, whatever the memory happens to hold.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def model_of(op: str, names: Sequence[str], case: Case) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
-# --- collect: a process of its own -----------------------------------------------------------------------------------
+# --- collect: in its own process -------------------------------------------------------------------------------------
 
 
 def run_cases(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case]) -> bool:
@@ -339,7 +339,7 @@ def expect_refused(v: Judge, op: str, names: Sequence[str], case: Case, words: S
     short = status(says)
     if "unknown exception" in says:
         raise WrongAnswer(
-            f"{case.title}: an exception that is no std::exception left the kernel, and its text is lost ({short}). Return a status."
+            f"{case.title}: an exception that is not a std::exception left the kernel, and its text is lost ({short}). Return a status."
         )
     if case.wrong and str(v.value(f"{case.title}: during")) == "run":
         raise WrongAnswer(f"{case.title}: the session was made, and only its run was refused: {short}")
@@ -726,6 +726,8 @@ def _expect_foo(v: Judge, case: Case, input1: np.ndarray, input2: np.ndarray) ->
         expected = attr1 * input1 + (input2.astype(np.float64) ** attr2).astype(np.float32)
         if attr2 > 2**24:
             rounded = input2.astype(np.float64) ** float(np.float32(attr2))
-            exponent = "The exponent has become a float, which has no room for it: powers of negative numbers change their sign."
+            exponent = (
+                "The exponent has become a float, which cannot hold it: powers of negative numbers change their sign."
+            )
             likely = {exponent: attr1 * input1 + rounded.astype(np.float32), **likely}  # first: others round it, too
     expect_result(v, "Foo", case, np.asarray(expected, np.float32), likely)

@@ -30,7 +30,7 @@ _CAUSES = {
         "Each input that a model may leave out has to be declared optional, by its index; the others are required."
     ),
     "nput … is missing": "The index is beyond the last input: ask GetInputCount() before GetInput().",
-    "bad optional access": "An optional input was read that this model does not give: ask has_value() first.",
+    "bad optional access": "An optional input was read that this model does not have: ask has_value() first.",
 }
 
 
@@ -55,7 +55,7 @@ def grid_model(wired: Sequence[str]) -> onnx.ModelProto:
 
 
 def grid_inputs(rng: np.random.Generator, wired: Iterable[str], count: int, d: int) -> dict[str, np.ndarray]:
-    """Multiples of 1/64, so that no point lies within a rounding error of a voxel's border. The box is larger than the points."""
+    """Multiples of 1/64, so that no point is within a rounding error of a voxel's border. The box is larger than the points."""
     made = {
         "pos": rng.integers(-128, 192, size=(count, d)),
         "size": rng.choice(np.arange(19, 60), size=d, replace=False),
@@ -485,7 +485,7 @@ def judge_knn_query(v: Judge) -> None:
                 expect_refusal(v, title)
     with v.check("points that are not finite get a status"):
         for title in KNN_NOT_FINITE:
-            likely = "The distance to such a point has no place in any order, so the sort leaves wrong neighbours for other points too."
+            likely = "The distance to such a point cannot be ordered, so the sort leaves wrong neighbours for other points too."
             expect_refusal(v, title, likely=likely)
     with v.check("inputs of another shape get a status"):
         for title in KNN_SHAPES:
@@ -699,7 +699,7 @@ def judge_parallel(v: Judge) -> None:
         expect_total(arrays, s.runs[run]["x"])
 
     with v.check("every order of the pieces gives the same bits"):
-        expect_part(v, s, expect, "sizes")  # the orders are runs of one session: what one leaves over is no race
+        expect_part(v, s, expect, "sizes")  # the orders are runs of one session: what one leaves over is not a race
         for label in ORDERS:
             if np.isnan(outputs(v, label, 2, _CAUSES)[1]).any():
                 raise WrongAnswer(
@@ -828,11 +828,11 @@ def expect_same(got: list[np.ndarray], serial: list[np.ndarray], what: str) -> N
     if not np.array_equal(y, y_serial):
         row = int(np.argwhere((y != y_serial).any(1))[0, 0])
         raise WrongAnswer(
-            f"{what}, row {row} of y is another than with one thread. Its piece reads or writes what belongs to another piece."
+            f"{what}, row {row} of y differs from the result with one thread. Its piece reads or writes what belongs to another piece."
         )
     if not np.array_equal(total, total_serial):
         raise WrongAnswer(
             f"{what}, total is {total[0]:.17g}, with one thread it is {total_serial[0]:.17g}. The pieces add to one variable: a data "
-            "race, and with a lock or an atomic still a sum in another order, which a double rounds in another way. Give each row a "
-            "place of its own, and add the places up after ParallelFor."
+            "race, and with a lock or an atomic still a sum in another order, which a double rounds differently. Give each row its "
+            "own place, and add the places up after ParallelFor."
         )

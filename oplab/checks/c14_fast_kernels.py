@@ -1,7 +1,7 @@
 """Checks of chapter 14: kernels that are right first, and whose points grow with their speed.
 
 Each learner's library registers the domain ``lab``. Every exercise has the same three parts: ordinary runs on hard inputs, one large
-input whose pieces are called in orders of our own and on several threads, and a race with a baseline on one thread. All are stressed
+input whose pieces are called in chosen orders and on several threads, and a race with a baseline on one thread. All are stressed
 with other nodes, sessions and threads before the race (:mod:`oplab.checks.stress`).
 """
 
@@ -32,7 +32,7 @@ THREADS = (1, 2, 4)
 
 
 def runner(model: onnx.ModelProto, threads: int = 1, libraries: Sequence = ()) -> Callable[[Feeds], list[np.ndarray]]:
-    """Runs a model in a session of its own."""
+    """Runs a model in its own session."""
     from oplab import ops
 
     session = ops.session(model, threads=threads, libraries=list(libraries))
@@ -65,7 +65,7 @@ def judge_refused(v: Judge, titles: Iterable[str]) -> None:
 
 
 def collect_schedules(c: Collect, model: onnx.ModelProto, feeds: Feeds, made: Mapping[str, tuple]) -> None:
-    """One large input: with the pieces in orders of our own, and on several threads."""
+    """One large input: with the pieces in chosen orders, and on several threads."""
     from oplab.checks.schedules import ORDERS, ScheduledSession
 
     for threads in THREADS:
@@ -103,8 +103,8 @@ def judge_schedules(v: Judge, count: int) -> int:
                 if mine.shape != serial.shape or not np.array_equal(mine, serial, equal_nan=mine.dtype.kind == "f"):
                     how = f"With {label}" if "threads" in label else f"With the pieces called {label}"
                     raise WrongAnswer(
-                        f"{how}, the result is not the one of a single thread. A piece uses what another piece has written or left "
-                        "behind: give each piece its own scratch memory, and let it write only its own part of the output."
+                        f"{how}, the result differs from that of a single thread. A piece uses what another piece has written or left "
+                        "in memory: give each piece its own scratch memory, and let it write only its own part of the output."
                     )
         found = v.value(f"{next(iter(ORDERS))}: pieces")
         pieces = found if type(found) is int else 0
@@ -299,7 +299,7 @@ def expect_sum(got: np.ndarray, feeds: Feeds, alpha: float = 3.0, beta: float = 
     if b.shape == a.shape and a.ndim > 1 and a.size:
         first = np.broadcast_to(b.reshape(-1, a.shape[-1])[0], a.shape)
         likely[
-            "b has the shape of a here, and only its first row counts: each element of a has one of its own in b."
+            "b has the shape of a here, and only its first row counts: each element of a has its own element in b."
         ] = alpha * a + beta * first
     if 0 in (alpha, beta) and got.shape == a.shape and not np.isfinite(got).all():
         likely["alpha and beta can be 0: nothing may be divided by them."] = got
@@ -412,7 +412,7 @@ def deform_model(window: Window | None) -> onnx.ModelProto:
 
 
 def deform_feeds(rng: np.random.Generator, window: Window, wild: bool = False) -> Feeds:
-    """Offsets of some pixels, so that some places lie outside; ``wild`` adds some that are far outside, infinite or NaN."""
+    """Offsets of some pixels, so that some places are outside; ``wild`` adds some that are far outside, infinite or NaN."""
     taps, out = window.kh * window.kw, window.out
     offset = rng.normal(scale=1.7, size=(window.n, 2 * taps, *out))
     if offset.size > 8:  # places on a whole pixel, and between the border and the first pixel outside
@@ -560,7 +560,7 @@ def expect_deformed(got: np.ndarray, window: Window, feeds: Feeds) -> None:
         if got.shape != expected.shape or got.dtype != expected.dtype:
             raise
         wrong = str(error)
-    for cause, options in KNOWN_DEFORMED.items():  # only now: each is a convolution of its own
+    for cause, options in KNOWN_DEFORMED.items():  # only now: each is another convolution
         if np.allclose(got, deformed(window, feeds, **options), rtol=1e-3, atol=10 * tolerance, equal_nan=True):
             raise WrongAnswer(f"{wrong} {cause}")
     good = np.isclose(got, expected, rtol=1e-3, atol=10 * tolerance, equal_nan=True)
@@ -573,7 +573,7 @@ def expect_deformed(got: np.ndarray, window: Window, feeds: Feeds) -> None:
     elif (good | np.isnan(got)).all():
         wrong += " The NaNs are not where they belong: test `y > -1 && y < h`, which is false for a NaN, before you compute weights."
     elif good[0].all():
-        wrong += " The first image is right and a later one is not: X, offset, mask and Y each have a part of their own for each image."
+        wrong += " The first image is right and a later one is not: X, offset, mask and Y each have their own part for each image."
     elif pixels[0] and pixels[np.argmin(pixels) :].mean() < 0.2:
         wrong += " The first pixels are right and the last ones are not: the last tile has fewer pixels than the others, and counts, too."
     raise WrongAnswer(wrong)
@@ -632,7 +632,7 @@ def deformed(
     if swapped:
         down, right = right, down
     tap, across = np.arange(taps), window.kh if upright else window.kw
-    # In float32, as the exercise's own sum: else a place that is rounded onto the border would lie on its other side.
+    # In float32, as the exercise's own sum: else a place that is rounded onto the border would be on its other side.
     rows = (np.arange(oh) * stride - pad)[None, :, None] + (tap // across)[:, None, None]
     columns = (np.arange(ow) * stride - pad)[None, None, :] + (tap % across)[:, None, None]
     y = rows.astype(np.float32)[None] + down
@@ -711,7 +711,7 @@ def knn_refused() -> dict[str, Refused]:
         "offset falls": case(offset=(3, 2, 4)),
         "offset begins below 0": case(offset=(-1, 4)),
         "offset ends before the last point": case(offset=(3,)),
-        "offset ends behind the last point": case(offset=(5,)),
+        "offset ends after the last point": case(offset=(5,)),
         "no offset for four points": case(offset=()),
     }
 
@@ -789,7 +789,7 @@ KNN_SCALE = speed.Scale(
     0.9,
     [
         (0.3, "the rung 'grid' (each query looks at every point of its batch)"),
-        (0.9, "two points or so in a voxel, stored voxel by voxel, and a list that keeps the k best alone"),
+        (0.9, "two points or so in a voxel, stored voxel by voxel, and a list that keeps only the k best"),
     ],
 )
 
@@ -906,21 +906,21 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, given: np.ndarray) 
                 "points and of the shell in float: in double they are more than 0, and other points are nearer."
             ] = got
         elif ((got < 0) > (idx < 0)).any():
-            likely["Neighbours are missing that there are: the search stopped at too few voxels."] = got
+            likely["Some neighbours are missing: the search stopped at too few voxels."] = got
         elif got.max() < len(feeds["xyz"]) and got.min() >= -1:
             far = np.sqrt(((feeds["xyz"][got] - feeds["xyz"][:, None]).astype(np.float64) ** 2).sum(2))
             far[got < 0] = 0
             far_out = np.abs(feeds["xyz"]).max() > 100 * np.ptp(feeds["xyz"], axis=0).max()
             if not far_out and given.shape == far.shape and (far > given + 1e-3 * (1 + far)).any():
                 likely[
-                    "The points in idx are farther away than dist says: what the list of a query holds is left over from another query."
+                    "The points in idx are farther away than dist states: the list of a query holds points of another query."
                 ] = got
             elif (far > dist + 1e-4 * (1 + dist)).any():
                 likely[
                     "The coordinates are large here, and the distances are not: take the differences of coordinates first. "
                     "|a|^2 + |b|^2 - 2ab loses them in float."
                     if far_out
-                    else "Points are found that are too far away: a nearer one lies in a voxel that was not looked at. The search may end "
+                    else "Points are found that are too far away: a nearer one is in a voxel that was not searched. The search may end "
                     "when the next shell of voxels is farther away than the k-th point, not when k points are found."
                 ] = got
             else:

@@ -172,7 +172,7 @@ def _cuts(model: onnx.ModelProto) -> dict[str, tuple[list[str], list[str]]]:
     return {
         "the whole": ([x, z], [end, sum1]),
         AGAIN: ([x, z], [end, sum1]),
-        "behind the custom operator": ([mixed, b], [sum1]),
+        "after the custom operator": ([mixed, b], [sum1]),
         "from the middle to a custom operator": ([a, z], [mixed]),
         "two outputs, in another order": ([half0, half1, side], [sum1, joined]),
         "an input that is not needed": ([relu, far, z], [end]),
@@ -291,12 +291,12 @@ def _expect_nodes(
         raise WrongAnswer(f"{name}: {outputs} need the node {lacking[0]}, and the part does not have it as it was.")
     if extra:
         raise WrongAnswer(
-            f"{name}: the part has the node {extra[0]}, which lies in front of its inputs or which no output needs: {len(found)} nodes "
+            f"{name}: the part has the node {extra[0]}, which comes before its inputs or which no output needs: {len(found)} nodes "
             f"instead of {len(expected)}."
         )
     if found != expected:
         raise WrongAnswer(
-            f"{name}: the nodes stand in another order, or twice: {[*map(_called, part.graph.node)]}, expected "
+            f"{name}: the nodes are in another order, or repeated: {[*map(_called, part.graph.node)]}, expected "
             f"{[*map(_called, wanted)]}."
         )
 
@@ -386,7 +386,7 @@ class _Bug:
 def _bugs(rng: np.random.Generator) -> Iterator[_Bug]:
     """Every case is right as it is built; none is computed and thrown away.
 
-    The fault is never the first node of several, and not the last where something behind it has to be wrong too. Where it comes after
+    The fault is never the first node of several, and not the last where something after it has to be wrong too. Where it comes after
     the twelfth, a search that takes one node after the other runs out of calls.
     """
     order = rng.permutation(8).tolist()
@@ -537,7 +537,7 @@ def judge_find_the_bug(v: Judge) -> None:
             if type(answer) is not str or answer not in _names(nodes):
                 shown = "None. Is there a return?" if answer is None else repr(answer)[:80]
                 cause = (
-                    " That is the name of a value; the node that makes it has a name of its own."
+                    " That is the name of a value; the node that produces it has its own name."
                     if type(answer) is str and answer in bug.errors
                     else ""
                 )
@@ -578,13 +578,13 @@ def _expect_node(bug: _Bug, answer: str, bugs: Sequence[_Bug]) -> None:
             why = " An error of exactly 1e-3 is rounding, too: error <= 1e-3." if early else f" {_above(bug)}"
         elif not early and not why:
             why = " After it the fault was not seen: ask for all values that are still needed, in every branch."
-        after = " It stands in front of the fault." if early else " It lies in another branch."
+        after = " It comes before the fault." if early else " It is in another branch."
         raise WrongAnswer(
             f"{name}: the result of {answer} is right (error {error:.1e}).{after} The first wrong node is {expected.name}.{why}"
         )
     spoilt = next(entry for entry in given.input if not errors.get(entry, 0.0) <= ROUNDING)
     if not why:
-        why = " Ask for all values that are still needed after a node: the fault may lie in a branch that fewer values do not show."
+        why = " Ask for all values that are still needed after a node: the fault may be in a branch that fewer values do not show."
         if any(map(math.isnan, errors.values())):
             why = f" An error of NaN is wrong, too, and `nan > 1e-3` is False.{why}"
         if name == LIMIT:
@@ -859,7 +859,7 @@ def _why_not(model: onnx.ModelProto, result: str) -> str:
     makers = {entry: node for node in model.graph.node for entry in node.output}
     add = makers.get(result)
     if add is None or add.op_type != "Add":
-        return f"it was made by {add.op_type}, not by Add" if add is not None else "it was no Add"
+        return f"it was made by {add.op_type}, not by Add" if add is not None else "it was not an Add"
     reads = Counter(name for node in model.graph.node for name in node.input) + Counter(_names(model.graph.output))
     numbers = {tensor.name: tensor for tensor in model.graph.initializer}
     values = []
@@ -871,7 +871,7 @@ def _why_not(model: onnx.ModelProto, result: str) -> str:
             ends = name in _names(model.graph.output)
             return f"its product {name!r} is {'an output of the model' if ends else 'read by another node, too'}"
         if not any(entry in numbers and math.prod(numbers[entry].dims) == 1 for entry in product.input):
-            return f"one of its products is none with a single number: {name!r}"
+            return f"one of its products is not a product with a single number: {name!r}"
         values += [entry for entry in product.input if entry not in numbers]
     shapes = [
         "unknown" if shape is None else str([dim if isinstance(dim, (int, str)) else "?" for dim in shape])

@@ -131,7 +131,7 @@ def expect_own_memory(v: Judge, titles: Iterable[str]) -> None:
     overwritten = v.value("overwritten")
     if overwritten:
         raise WrongAnswer(
-            f"{overwritten}: a later call has changed this result. Each call has to return memory of its own, not a buffer that is kept."
+            f"{overwritten}: a later call has changed this result. Each call has to return its own memory, not a buffer that is kept."
         )
 
 
@@ -146,7 +146,7 @@ def expect_module(v: Judge) -> None:
         raise WrongAnswer(f"Expected the module that the two files were made from, got a {v.value('returned')}.")
     if v.value("training"):
         raise WrongAnswer(
-            "The returned module is in train mode: Dropout throws features away, and BatchNorm uses the numbers of the batch at hand. "
+            "The returned module is in train mode: Dropout throws features away, and BatchNorm uses the statistics of the current batch. "
             "Call eval() before you export and before you compare."
         )
 
@@ -163,7 +163,7 @@ def expect_result(
             raise
         cause = (
             f"{changed.partition(',')[0]} has other values than in the network that you were given. "
-            + "A call in train mode moves the numbers of a BatchNorm: call eval() first."
+            + "A call in train mode changes the statistics of a BatchNorm: call eval() first."
             * all("running_" in entry or "num_batches" in entry for entry in changed.split(", "))
         )
         raise WrongAnswer(f"{error} {cause}".rstrip()) from None
@@ -213,14 +213,14 @@ def expect_node(
         hint = (
             f" It has {other} in its place."
             if other
-            else " What it computes stands there as ONNX's own operators, or as a constant."
+            else " The graph has ONNX's own operators, or a constant, in its place."
         )
         raise WrongAnswer(f"Expected a node {wanted}, the graph has none.{hint}")
     graphs.expect_ops(model, {wanted: 1})
     for name in instead:
         if found[name]:
             raise WrongAnswer(
-                f"The graph has {found[name]} × {name} beside {wanted}: your operator alone does this work."
+                f"The graph has {found[name]} × {name} next to {wanted}: your operator alone does this work."
             )
     version = graphs.opset(model, "lab")
     if version != 1:
@@ -283,13 +283,13 @@ def runnable(
 _LOADING = {
     "of input parameter (offset) of operator (KNNQuery)": "The inputs of lab::KNN are xyz, float, then offset, int64.",
     "of input parameter (xyz) of operator (KNNQuery)": "The inputs of lab::KNN are xyz, float, then offset, int64.",
-    "tensor(double) … operator (DynamicResize)": "lab::DynamicResize takes float: what your graph gives it here is double.",
+    "tensor(double) … operator (DynamicResize)": "lab::DynamicResize takes float: your graph gives it double here.",
     "tensor(int32) … tensor(int64)": "lab::KNN gives int64: the type that your mapping or your fake promises is int32.",
     "tensor(int64) … tensor(int32)": "lab::KNN gives int64: the type that your mapping or your fake promises is int32.",
     "tensor(float) … tensor(int64)": "lab::KNN gives int64: your mapping promises float, the type of xyz. Set the dtype of idx.",
     "tensor(int64) … tensor(float)": "lab::KNN gives int64: your mapping promises float, the type of xyz. Set the dtype of idx.",
 }
-_EXAMPLE = "A size of the example stands in the graph as a number."
+_EXAMPLE = "A size of the example is in the graph as a number."
 _RUNNING = {
     "DynamicResize: x must have the shape … is [4]": "The inputs of lab::DynamicResize are x, then scales; here they are swapped.",
     "Got invalid dimensions": "The input's shape was written down at export: name its dynamic axes.",
@@ -452,7 +452,7 @@ def enlarged(net: torch.nn.Module, feeds: Feeds) -> tuple[np.ndarray, str, dict[
         likely["A side becomes floor(size * factor), multiplied in float32: 10 rows times 2.3 are 23, not 22."] = (
             net(in_double).numpy() if min(side) else right
         )
-        likely["A pixel lies where the factor says, not the quotient of the two sizes."] = net(
+        likely["The place of a pixel follows from the factor, not from the quotient of the two sizes."] = net(
             interpolate(photo, size=size, mode="bicubic")
         ).numpy()
         likely["The photo is enlarged bilinearly; the filter is bicubic."] = net(
@@ -476,8 +476,8 @@ def expect_open_sizes(model: onnx.ModelProto) -> None:
     names = [dim.dim_param for dim in list(dims)[2:] if dim.dim_param]
     if len(set(names)) < len(names):
         raise WrongAnswer(
-            f"The type of y promises that its height and width are equal, both {names[0]!r}: true for square photos only. Each side is a "
-            "size of its own: two calls of new_dynamic_size(), or two names."
+            f"The type of y promises that its height and width are equal, both {names[0]!r}: true for square photos only. Each side has "
+            "its own size: two calls of new_dynamic_size(), or two names."
         )
     given = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
     same = [dim.dim_param for dim in list(dims)[2:] if dim.dim_param and dim.dim_param in given]
@@ -525,7 +525,7 @@ def cloud_cases(rng: np.random.Generator) -> dict[str, Feeds]:
         title = f"clouds of {', '.join(map(str, sizes))} points" if len(sizes) < 6 else f"{len(sizes)} clouds"
         title = title if title not in cases else OTHER_CLOUDS
         cases[title] = {"xyz": np.round(xyz * 16).astype(np.float32) / 16, "offset": offset}
-    # The last points of a small cloud lie where its first one lies: a row's first entry is then not the point itself.
+    # The last points of a small cloud are where its first one is: a row's first entry is then not the point itself.
     small = cases["clouds of 5, 90, 3, 1 points"]["xyz"]
     small[3:5] = small[1]
     return cases
@@ -713,7 +713,7 @@ def expect_names(got: np.ndarray, expected: np.ndarray, label: np.ndarray) -> No
     same, right = float((got.argmax(1) == expected.argmax(1)).mean()), float((got.argmax(1) == label).mean())
     if same < 0.99:
         raise WrongAnswer(
-            f"It calls {same:.0%} of the clouds what the network calls them in PyTorch; expected all of them."
+            f"It gives {same:.0%} of the clouds the name that the network gives them in PyTorch; expected all of them."
         )
     if right < 0.88:
         raise WrongAnswer(
@@ -928,12 +928,14 @@ def expect_resized(got: np.ndarray, feeds: Feeds, kept: tuple[int, ...] = ()) ->
     swapped = {"x": feeds["x"], "scales": scales[[0, 1, 3, 2]]}
     likely = {
         "These are the weights with a = -0.5; ONNX's Resize and this kernel have a = -0.75.": resized(feeds, a=-0.5),
-        "Pixel i lies at (i + 0.5) / scale - 0.5; this is i / scale, without the halves.": resized(
+        "Pixel i is at (i + 0.5) / scale - 0.5; this is i / scale, without the halves.": resized(
             feeds, place="no half"
         ),
-        "This is aligned at the corners: pixel i lies at (i + 0.5) / scale - 0.5.": resized(feeds, place="corners"),
-        "A pixel lies where the scale says, not the quotient of the two sizes.": resized(feeds, place="quotient"),
-        "A side that becomes one pixel shows the place 0 here; it lies at 0.5 / scale - 0.5, by the rule for all.": resized(
+        "This is aligned at the corners: pixel i is at (i + 0.5) / scale - 0.5.": resized(feeds, place="corners"),
+        "The place of a pixel follows from the scale, not from the quotient of the two sizes.": resized(
+            feeds, place="quotient"
+        ),
+        "A side that becomes one pixel shows the place 0 here; it is at 0.5 / scale - 0.5, by the rule for all sides.": resized(
             feeds, place="one at 0"
         ),
         "Pixels beyond a border count as 0 here; the border's pixel counts in their place.": resized(
@@ -943,7 +945,7 @@ def expect_resized(got: np.ndarray, feeds: Feeds, kept: tuple[int, ...] = ()) ->
             feeds, border="left out"
         ),
         "The factors are swapped: scales[2] is the height's, scales[3] the width's.": resized(swapped),
-        "Everything is enlarged 2 times, whatever scales says.": resized(
+        "Everything is enlarged 2 times, whatever scales is.": resized(
             {"x": feeds["x"], "scales": np.array([1, 1, 2, 2], np.float32)}
         ),
         "A side is floor(size * scale), multiplied in float: 10 pixels times 2.3 are 23, not 22.": resized(
@@ -963,7 +965,7 @@ def expect_resized(got: np.ndarray, feeds: Feeds, kept: tuple[int, ...] = ()) ->
         "Beyond a border the opposite side is read here; the border's pixel is read again.": resized(
             feeds, border="wrap"
         ),
-        "The width follows scales[2]; it has a factor of its own, scales[3].": resized(
+        "The width follows scales[2]; it has its own factor, scales[3].": resized(
             {"x": feeds["x"], "scales": scales[[0, 1, 2, 2]]}
         ),
     }
@@ -1003,7 +1005,7 @@ def knn_cases(rng: np.random.Generator) -> dict[str, Feeds]:
         [],
     ):
         cases[f"clouds of {', '.join(map(str, sizes))} points" if sizes else "no clouds"] = lattice(rng, sizes)
-    # Points that lie where the first one of a small cloud lies: a row's first entry is then not the point itself.
+    # Points that are where the first one of a small cloud is: a row's first entry is then not the point itself.
     cases["clouds of 2, 3 points"]["xyz"][3:] = cases["clouds of 2, 3 points"]["xyz"][2]
     cases["coordinates of 1e15"] = lattice(rng, [20, 15], 2.0**50)
     for place in (
@@ -1107,7 +1109,9 @@ def judge_knn_kernel(v: Judge) -> None:
     with v.check("points and offsets that do not fit get a status"):
         for title, feeds in refusals.items():
             points = "is NaN" in title or "infinity" in title
-            sort = "The distance to such a point has no place in any order: the sort leaves wrong neighbours for other points too."
+            sort = (
+                "The distance to such a point cannot be ordered: the sort leaves wrong neighbours for other points too."
+            )
             shape = "xyz" in title or "coordinates" in title
             likely = (
                 "Check the shape of xyz: it is [n, 3]."
@@ -1187,13 +1191,13 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, earlier: Feeds | No
         "A row that is too short repeats its first entry; these are 0, a point of the first cloud.": nearest(
             feeds, k, fill="zero"
         ),
-        "A row that is too short repeats its first entry; these are the point itself, and another may lie there and come first.": nearest(
+        "A row that is too short repeats its first entry; these are the point itself, and another may be there and come first.": nearest(
             feeds, k, fill="self"
         ),
         "A row that is too short repeats its first entry; these are the first point of the cloud.": nearest(
             feeds, k, fill="cloud"
         ),
-        "The point itself is one of its neighbours, the first unless another lies where it lies.": _without(
+        "The point itself is one of its neighbours, the first unless another is at the same place.": _without(
             nearest(feeds, k + 1), itself, k
         ),
     }

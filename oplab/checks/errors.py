@@ -46,7 +46,7 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The reason that an exporter has wrapped in exceptions of its own: the last of those that were raised ``from`` another."""
+    """The reason that an exporter has wrapped in its own exceptions: the last of those that were raised ``from`` another."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
@@ -64,7 +64,7 @@ def learner_line(error: BaseException, file: Path) -> str:
 
 
 def find_todo(error: BaseException) -> Todo | None:
-    """The stub's own exception, also when an exporter has wrapped it in one of its own."""
+    """The stub's own exception, also when an exporter has wrapped it in its own."""
     return next((entry for entry in chain(error) if isinstance(entry, Todo)), None)
 
 

@@ -89,7 +89,7 @@ class Collect:
         return self._checked(name, found)
 
     def _checked(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, with an error of its own when it does not take the arguments that the exercise promises."""
+        """The function, with its own error when it does not take the arguments that the exercise promises."""
         try:
             signature = inspect.signature(function)
         except (TypeError, ValueError):  # some builtins have none
@@ -374,7 +374,7 @@ def _as_array(value: Any) -> np.ndarray | None:
 
 def _items(data: bytes | None) -> dict[str, dict[str, Any]]:
     if data is None:
-        raise WrongAnswer("The exercise's run left no evidence behind.")
+        raise WrongAnswer("The exercise's run left no evidence.")
     try:
         items = json.loads(data.decode("utf-8"))["items"]
     except (ValueError, KeyError, TypeError, RecursionError, UnicodeDecodeError):
@@ -386,7 +386,7 @@ def _items(data: bytes | None) -> dict[str, dict[str, Any]]:
 
 def _arrays(data: bytes | None) -> dict[str, np.ndarray]:
     if data is None:
-        raise WrongAnswer("The exercise's run left no arrays behind.")
+        raise WrongAnswer("The exercise's run left no arrays.")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()

@@ -56,7 +56,7 @@ def export(
 
 
 class ExportError(Exception):
-    """An export failed. The message is the reason that the exporter has wrapped in longer ones of its own."""
+    """An export failed. The message is the reason that the exporter has wrapped in its own, longer ones."""
 
 
 @contextmanager

@@ -84,7 +84,7 @@ class Judge(Evidence):
         """
         theirs, mine = self.draws(), bytes(self.rng.digests)
         if theirs is None:  # the last result: whatever else is wrong is reported first
-            self.results.append(CheckResult("evidence", False, "The exercise's run left no list of its inputs behind."))
+            self.results.append(CheckResult("evidence", False, "The exercise's run left no list of its inputs."))
             return
         common = min(len(theirs), len(mine)) // DIGEST
         for draw in range(common):

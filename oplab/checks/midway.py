@@ -40,7 +40,7 @@ _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p
 
 
 class _Pages:
-    """Copies of arrays on pages of their own, of which at most ``_OPEN`` can be read at a time."""
+    """Copies of arrays on their own pages, of which at most ``_OPEN`` can be read at a time."""
 
     def __init__(self, arrays: Mapping[str, Any]):
         self.copies: dict[str, np.ndarray] = {}
@@ -139,7 +139,7 @@ def interrupted(
 def on_faults(told: Callable[[int], None]) -> None:
     """Call ``told`` with the address of the next access to memory that is not allowed; then the process dies of it as usual.
 
-    It stays in effect for the rest of the process. Where the system is not Linux on 64 bits, nothing is told.
+    It stays in effect for the rest of the process. Where the system is not Linux on 64 bits, ``told`` is not called.
     """
     if not POSSIBLE:
         return

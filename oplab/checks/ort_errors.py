@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from oplab.checks.errors import LearnerError, RecordedError, shortened
 from oplab.parity.arrays import WrongAnswer
 
-# The likely cause by words of the message; " … " stands for any text between them. The first entry that fits counts.
+# The likely cause by words of the message; " … " means any text between them. The first entry that fits counts.
 Causes = Mapping[str, str]
 NO_CAUSES: Causes = {}
 
@@ -39,8 +39,8 @@ RUNTIME: Causes = {
 }
 
 _TAKEN_OUT = (
-    "The exporter cannot follow a number that .item() or .tolist() takes out of a tensor: hide that inside an operator of your "
-    "own."
+    "The exporter cannot follow a number that .item() or .tolist() takes out of a tensor: hide that inside your own "
+    "operator."
 )
 TRANSLATION: Causes = {
     "No ONNX function found": (
@@ -50,17 +50,17 @@ TRANSLATION: Causes = {
         "The table has no translation for that operator; its key is torch.ops.<namespace>.<name>.default."
     ),
     "No schema registered": (
-        "A plain function is traced, and each call of an operator looks for its ONNX schema. For a domain of your own use @script, "
+        "A plain function is traced, and each call of an operator looks for its ONNX schema. For your own domain use @script, "
         "with typed arguments and a typed result."
     ),
     "number of values and replacements": (
-        "A @script function that calls a domain of its own needs a typed result: -> FLOAT[...]."
+        "A @script function that calls its own domain needs a typed result: -> FLOAT[...]."
     ),
     "Opset mismatch when inlining": (
         "The exporter translates in opset 18 and converts afterwards: a @script translation uses opset18."
     ),
     "Required attribute": (
-        "The exporter passes on what the call has given; what it leaves out needs a default in the translation."
+        "The exporter passes on the arguments of the call; an argument that the call leaves out needs a default in the translation."
     ),
     "no fake impl": "Without a fake the exporter does not know shape and dtype of the result: register_fake.",
     "SymFloat": _TAKEN_OUT,
@@ -93,7 +93,7 @@ def symbolic_causes(arguments: str = "", outputs: int = 1) -> Causes:
             "and name each node as ONNX does."
         ),
         "min() arg is an empty sequence": (
-            "No function is registered for that operator any more: its registration was taken away again."
+            "No function is registered for that operator any more: its registration was removed again."
         ),
         "must be Tensor, not torch._C.Value": (
             'A function of torch takes tensors, and this is a value of the graph: g.op("Name", …) writes a node.'

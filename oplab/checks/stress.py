@@ -1,4 +1,4 @@
-"""What each C++ exercise for ONNX Runtime goes through besides cases of its own: others that use the kernel, and memory that ends.
+"""What each C++ exercise for ONNX Runtime goes through besides its own cases: others that use the kernel, and memory that ends.
 
 A kernel that is right in one run of one session can still keep something for the next one, share it with another thread, read past
 an input or lose memory. :func:`collect_stress` and :func:`judge_stress` look for all of it, with models and inputs of the exercise;
@@ -349,12 +349,10 @@ def _expect_alone(v: Judge, s: Stress, expect: Expect, node: str, run: str) -> N
     if not (error := _wrong(expect, node, run, arrays)):
         return
     if confused := _confused(s, expect, node, run, arrays):
-        raise WrongAnswer(
-            f"{_title(node, run)}, in a session of its own, made after one with other attributes: {confused}"
-        )
+        raise WrongAnswer(f"{_title(node, run)}, in its own session, made after one with other attributes: {confused}")
     if s.has("bounds") and v.value(_KEY + "guards") is True:
         _expect_bounds(v, s, expect)  # it may know why
-    raise WrongAnswer(f"{_title(node, run)}, in a session of its own: {error}")
+    raise WrongAnswer(f"{_title(node, run)}, in its own session: {error}")
 
 
 def _arrays(v: Judge, s: Stress, node: str, key: str) -> list[np.ndarray]:
@@ -374,7 +372,7 @@ def _expect_same(v: Judge, s: Stress, expect: Expect, part: str, key: str, node:
     error = _wrong(expect, node, run, arrays) or "alone the result has other bits."
     after = f" after {before}" if part == "sizes" else ""
     why = f"Something is left over from another run. {_COMPUTE}" if part == "sizes" else f"{_OTHERS} {_KERNEL}"
-    raise WrongAnswer(f"{where}{after}, right in a session of its own: {error} {why}")
+    raise WrongAnswer(f"{where}{after}, right in its own session: {error} {why}")
 
 
 def _expect_threads(v: Judge, s: Stress, expect: Expect) -> None:
@@ -401,7 +399,9 @@ def _expect_refusals(v: Judge, s: Stress, expect: Expect) -> None:
         if type(said) is not list or not all(type(entry) is str for entry in said):
             raise WrongAnswer(f"{title}: expected three messages, got something else.")
         if not all(said):
-            again = "" if not any(said) else " It was refused only sometimes: what the first time has left over?"
+            again = (
+                "" if not any(said) else " It was refused only sometimes: is something left over from the first time?"
+            )
             raise WrongAnswer(f"{title}: expected an error status with a sentence, but there was a result.{again}")
         if len(said) == 3 and len(said[0]) < len(said[1]) < len(said[2]):
             raise WrongAnswer(

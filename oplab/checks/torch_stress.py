@@ -231,7 +231,7 @@ def _in_a_child(work: Callable[[Callable[[str], None]], None]) -> str:
     _, status = os.waitpid(child, 0)
     sentences = said.decode(errors="replace").splitlines()[-2:] or [""]
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _FAULT:
-        raise RuntimeError(f"the calls in a process of their own: {sentences[-1]}")
+        raise RuntimeError(f"the calls in their own process: {sentences[-1]}")
     if (
         said.endswith(_DONE) or os.WIFEXITED(status) and os.WEXITSTATUS(status)
     ):  # a sanitizer exits, and has more to say
@@ -385,7 +385,7 @@ def expect_steady(v: Evidence, stress: Stress, expect: Callable[[str, list[np.nd
             )
 
 
-_ENDS = " The grader puts each tensor next to an inaccessible page to see it; elsewhere the call uses what belongs to others."
+_ENDS = " The grader puts each tensor next to an inaccessible page to see it; elsewhere the call uses memory that belongs to others."
 _LOCK = "A lock that is still held when an exception leaves the function is never released: std::lock_guard releases it on every way out."
 _SHARED = "Calls share something: a static or global variable, or a buffer that is kept. Keep what a call works with in its own variables."
 
@@ -446,7 +446,7 @@ def _expect_again(v: Evidence, titles: Sequence[str], first: Sequence[list[np.nd
         )
     kept = [*v.value("stress: kept"), v.value("stress: before the change")]
     for title, mine, later in zip([*titles, titles[0]], [*first, first[0]], kept, strict=True):
-        why = "Two results share memory: each call has to return tensors of its own."
+        why = "Two results share memory: each call has to return its own tensors."
         _expect_same(_arrays(later), mine, f"the result of {title}, looked at after later calls", why)
     changed = "a call with the tensors of the last one, whose values were changed meanwhile"
     _expect_same(

@@ -93,7 +93,7 @@ def _places(depth: dict[str, int], lines: list[tuple[str, str, str]]) -> dict[st
     places: dict[str, tuple[float, int]] = {}
     for row in range(
         max(depth.values()), -1, -1
-    ):  # from the output up: each box is above its reader where there is room
+    ):  # from the output up: each box is above its reader where there is space
         here = [key for key in depth if depth[key] == row]
         wish = {}
         for key in here:

@@ -91,7 +91,7 @@ class CourseFiles:
         )  # of this course: the package may be installed elsewhere
         solutions = [path for path in (root / "solutions").rglob("*.*") if path.suffix in (".py", ".cpp")]
         graded = [path for path in [*checks, *solutions] if path.name.startswith(names)]
-        # Not every file of build/lib: a set-up at the same time touches its lock and its stamps, and that is no harm.
+        # Not every file of build/lib: a set-up at the same time touches its lock and its stamps, which does no harm.
         libraries = [path for path in (root / "build" / "lib").glob("*") if path.suffix in (".so", ".dylib")]
         self._always = {root / "course.toml", *libraries, *graded}
         self._texts: dict[str, str | bytes] = {_module(path): text for path, text in _texts(_package_files()).items()}

@@ -57,10 +57,10 @@ class Isolation:
     """How workers are isolated from the course and the network.
 
     Attributes:
-        bubblewrap: path of ``bwrap`` when it works here: the server and all that it forks live in namespaces of their own.
+        bubblewrap: path of ``bwrap`` when it works here: the server and all that it forks are in their own namespaces.
         landlock: the kernel's Landlock version, 0 for none. It binds each worker to its own folder.
         seccomp: whether a list of system calls is refused, those of the network among them.
-        namespaces: whether each worker makes namespaces of its own: without bubblewrap, where the system allows them.
+        namespaces: whether each worker makes its own namespaces: without bubblewrap, where the system allows them.
         roots: folders that hold a course, to be hidden except for what grading needs.
         shown: folders and files in or outside of them that stay readable.
     """

@@ -1,4 +1,4 @@
-"""Namespaces of its own for an isolated worker, where bubblewrap is not there to make them: mounts, IPC, network, host name.
+"""An isolated worker's own namespaces, where bubblewrap is not there to make them: mounts, IPC, network, host name.
 
 In them every file system is read-only but the worker's own folders, System V and POSIX IPC objects of other processes do not exist, and
 there is no network device. Root may make them at once; an ordinary user needs a user namespace, which some systems forbid.
@@ -36,7 +36,7 @@ def offered() -> bool:
 
 
 def enter(own: Iterable[os.PathLike[str]]) -> None:
-    """Move this process into namespaces of its own. It has one thread, and sets its current folder afterwards.
+    """Move this process into its own namespaces. It has one thread, and sets its current folder afterwards.
 
     Args:
         own: folders that stay writable.

@@ -90,7 +90,7 @@ def _program(machine: int, place: int) -> list[_Instruction]:
         (_EQUAL, 1, 0, machine),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER),
-        (_ABOVE, 0, 1, 0x40000000),  # x32 calls have numbers of their own
+        (_ABOVE, 0, 1, 0x40000000),  # x32 calls have their own numbers
         (_RETURN, 0, 0, _ERRNO | errno.EPERM),
     ]
     refused = [pair for pairs in _REFUSED.values() for pair in pairs]

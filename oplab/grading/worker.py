@@ -52,7 +52,7 @@ def collect(job: Job, pipe: _ReportPipe) -> Report:
 
     Args:
         job: what to run.
-        pipe: is told the phases.
+        pipe: receives the phases.
 
     Returns:
         a report with the outcome ``collected`` and the seals of the evidence. What the learner's code or the check raises goes on to
@@ -144,8 +144,8 @@ def explain(error: BaseException, job: Job) -> Report:
         # The parent of the scratch folder is TMPDIR, or a private one of this run.
         return Report(
             "grader_error",
-            f"The grader cannot write to its temporary folder: {error.strerror}. Make room there, or set TMPDIR "
-            "to a folder with room.",
+            f"The grader cannot write to its temporary folder: {error.strerror}. Free some space there, or set TMPDIR "
+            "to a folder with free space.",
         )
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return Report("grader_error", f"{first_line(error)} (in the grader's own code)", trace[-4000:])

@@ -150,7 +150,7 @@ def _fits(declared: tuple[int | str | None, ...], shape: tuple[int, ...]) -> boo
 
 
 def _array(name: str, value: Any) -> np.ndarray:
-    if hasattr(value, "detach"):  # a tensor of PyTorch, which may lie anywhere and want a gradient
+    if hasattr(value, "detach"):  # a tensor of PyTorch, which may be on any device and want a gradient
         value = value.detach().cpu().resolve_conj().resolve_neg()
         try:
             value = value.numpy()

@@ -102,7 +102,7 @@ def _proto(model: Any, what: str) -> onnx.ModelProto:
 def _complete(proto: onnx.ModelProto, what: str) -> onnx.ModelProto:
     if any(tensor.data_location == tensor.EXTERNAL for tensor in proto.graph.initializer):
         raise OplabError(
-            f"{what} keeps its weights in a file beside the model, and does not say in which folder.",
+            f"{what} keeps its weights in a file next to the model, and does not state the folder.",
             "Give the path of the .onnx file instead.",
         )
     return proto
@@ -124,6 +124,6 @@ def _from_file(path: Path, weights: bool) -> onnx.ModelProto:
             where = next((entry.value for entry in entries if entry.key == "location"), "another file")
             raise OplabError(
                 f"{path} keeps weights in {where!r}, which cannot be read ({str(error).splitlines()[0][:160]}).",
-                "Put that file beside the model, or export again with external_data=False.",
+                "Put that file next to the model, or export again with external_data=False.",
             ) from None
     return proto

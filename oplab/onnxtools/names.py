@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # whoever has a node has imported it
+if TYPE_CHECKING:  # a caller that has a node has imported it
     import onnx
 
 STANDARD = ("", "ai.onnx")  # two spellings of ONNX's own domain

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # whoever has a node has imported it
+if TYPE_CHECKING:  # a caller that has a node has imported it
     import onnx
 
 

@@ -53,7 +53,7 @@ def check_targets(targets: Mapping[str, Path]) -> None:
         place = "-" if str(path) == "-" else str(path.resolve())
         if place in seen:
             what = "stdout" if place == "-" else str(path)
-            raise OplabError(f"--{seen[place]} and --{format} both go to {what}.", "Give each a file of its own.")
+            raise OplabError(f"--{seen[place]} and --{format} both go to {what}.", "Give each its own file.")
         seen[place] = format
         if place == "-":
             continue

@@ -167,7 +167,7 @@ def compile_files(
 
     printed: list[str] = []
 
-    # What is no argument, and may be a folder that a confined compiler cannot use.
+    # What is not an argument, and may be a folder that a confined compiler cannot use.
     environ = {"TMPDIR": str(scratch), "CCACHE_DISABLE": "1"} if copy_of else None
 
     def call(command: list[str], source: Path) -> None:

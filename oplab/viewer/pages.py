@@ -49,7 +49,7 @@ class Reply:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
-    descriptor: int | None = None  # an open file, sent instead of ``body``; whoever sends it closes it
+    descriptor: int | None = None  # an open file, sent instead of ``body``; the sender closes it
     size: int = 0
 
 

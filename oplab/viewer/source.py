@@ -121,7 +121,9 @@ def _from_path(path: Path) -> Source:
     if not path.exists():
         near = sorted(p.name for p in path.parent.glob("*.onnx"))[:5] if path.parent.is_dir() else []
         fix = (
-            f"Models beside it: {', '.join(near)}." if near else "Check the path; it is relative to the current folder."
+            f"Models next to it: {', '.join(near)}."
+            if near
+            else "Check the path; it is relative to the current folder."
         )
         raise OplabError(f"There is no file {path}.", fix)
     if path.is_dir():
@@ -363,7 +365,7 @@ def _adopt_external(proto: onnx.ModelProto, weights: list[Weights], folder: Path
         weights.append(Weights(length, _copy_range(path, start, length)))
         offset += length
     return [
-        f"The file {location} is missing beside the model: {_count(n, 'tensor')} in it are shown by shape only."
+        f"The file {location} next to the model is missing: {_count(n, 'tensor')} in it are shown by shape only."
         for location, n in sorted(missing.items())
     ]
 

@@ -91,7 +91,7 @@ def _panels(
 
 def _body_title(node: Node, label: str) -> str:
     if node.times:
-        return f"stands {node.times} times in a row, drawn once"
+        return f"occurs {node.times} times in a row, drawn once"
     return f"{label} of {node.title}" + (f" ({short_name(node.name)})" if node.name else "")
 
 

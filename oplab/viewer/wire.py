@@ -37,12 +37,12 @@ _LENGTH_DELIMITED = 2
 
 
 class TruncatedError(ValueError):
-    """The bytes end in the middle of a field, or are no protobuf message at all."""
+    """The bytes end in the middle of a field, or are not a protobuf message at all."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """Where a tensor's numbers lie in the bytes that were scanned, and where they will lie among the weights."""
+    """Where a tensor's numbers are in the bytes that were scanned, and where they will be among the weights."""
 
     start: int
     length: int

@@ -49,7 +49,7 @@ def test_weights_in_another_file(external: Path, model: onnx.ModelProto) -> None
     assert light.graph.initializer[0].data_location == TensorProto.EXTERNAL
     for form in (light, light.SerializeToString()):
         assert loading.load(form, weights=False) == light
-        with pytest.raises(OplabError, match="the first one keeps its weights in a file beside the model") as caught:
+        with pytest.raises(OplabError, match="the first one keeps its weights in a file next to the model") as caught:
             loading.load(form, "the first one")
         assert "path of the .onnx file" in caught.value.fix
     with pytest.raises(OplabError, match="This ModelProto keeps its weights in a file"):

@@ -100,7 +100,7 @@ class TestAgreement:
         onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
         x = np.ones((2, 64), np.float32)
         parity(tmp_path / "m.onnx", {"x": x}).expect("reference", "ort", "host")
-        with pytest.raises(OplabError, match="keeps its weights in a file beside the model"):
+        with pytest.raises(OplabError, match="keeps its weights in a file next to the model"):
             parity(onnx.load(tmp_path / "m.onnx", load_external_data=False), {"x": x})
 
     def test_a_module_in_training_mode_is_evaluated_and_left_as_it_was(self):

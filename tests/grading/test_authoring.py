@@ -36,7 +36,7 @@ def test_a_finished_exercise_has_no_finding(finished):
     done = oplab(finished, "lint-course")
     assert done.returncode == 0, done.stdout
     *table, last = done.stdout.splitlines()
-    assert last == "1 exercises, 13 rules, 7 answers graded: all as promised."
+    assert last == "1 exercises, 14 rules, 7 answers graded: all as promised."
     assert [line.split() for line in table] == [list(mutants.FAULTS), ["c05.double", *"––––1––––"]]
 
 

@@ -163,7 +163,7 @@ def test_size_and_time_of_fifty_nodes() -> None:
 def test_fifty_nodes_are_drawn_one_by_one_and_300_are_folded() -> None:
     assert show(m.transformer(2)).svg.count(">Softmax<") == 2
     view = show(m.transformer(14))  # 364 nodes
-    assert "14 times the same" in view.svg and "stands 14 times in a row, drawn once" in view.svg
+    assert "14 times the same" in view.svg and "occurs 14 times in a row, drawn once" in view.svg
     assert view.svg.count(">Softmax<") == 1 and "left out" not in view.svg
     assert len(view.svg) < 100_000
     assert "364 nodes" in view.svg

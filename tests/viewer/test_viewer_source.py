@@ -164,7 +164,7 @@ def test_missing_external_data_is_said_above_the_picture(tmp_path: Path) -> None
     onnx.save(big_matmul(), tmp_path / "a.onnx", save_as_external_data=True, location="a.data", size_threshold=0)
     (tmp_path / "a.data").unlink()
     view = show(tmp_path / "a.onnx")
-    assert "a.data is missing beside the model: 2 tensors" in said(view) and "B float32[64,2000]" in view.text
+    assert "a.data next to the model is missing: 2 tensors" in said(view) and "B float32[64,2000]" in view.text
 
 
 @pytest.mark.parametrize("location", ["../secret", "/etc/hostname", "link"])
@@ -183,7 +183,7 @@ def test_a_model_cannot_name_files_outside_its_folder(location: str, tmp_path: P
     out = io.BytesIO()
     source.write_weights(out)
     assert b"sss" not in out.getvalue()
-    assert "missing beside the model" in source.model.problems[0]
+    assert "next to the model is missing" in source.model.problems[0]
 
 
 def test_invalid_onnx_is_shown_with_the_checkers_sentence() -> None:

@@ -168,7 +168,7 @@ def fails(kind: type[BaseException] | tuple[type[BaseException], ...], words: st
 
 
 def as_printed(text: str) -> None:
-    """Run a snippet as a file of its own would run: without this module's ``from __future__ import annotations``."""
+    """Run a snippet as its own file would run: without this module's ``from __future__ import annotations``."""
     exec(compile(text, "note", "exec", dont_inherit=True), {"__name__": "note"})
 
 

@@ -148,7 +148,7 @@ def _() -> str:
 @old("compute_stream")
 def _() -> str:
     assert "KernelContext_GetGPUComputeStream" in _headers()
-    return "a pointer that the op stores; the context has one of its own"
+    return "a pointer that the op stores; the context has its own"
 
 
 @new("compute_stream")
