@@ -439,9 +439,12 @@ lab.check("one_file")
 #
 # ## What to read next
 #
-# - Chapter [01 What is in an ONNX model](01_onnx_model.ipynb) goes through the file field by field. `oplab next` names your
+# - Chapter [01: What is in an ONNX model](01_onnx_model.ipynb) goes through the file field by field. `oplab next` names your
 #   next exercise.
-# - In a hurry? Chapter [04 ATen symbolic functions](04_aten_symbolic.ipynb) adds link 2, for models whose export stops with
+# - In a hurry? Chapter [04: ATen symbolic functions](04_aten_symbolic.ipynb) adds link 2, for models whose export stops with
 #   "unsupported operator".
 # - PyTorch's page on `torch.onnx`, the [list of ONNX operators](https://onnx.ai/onnx/operators/), and the Python API of ONNX
 #   Runtime.
+#
+# Next: [01: What is in an ONNX model](01_onnx_model.ipynb)
+# · [Glossary](../docs/glossary.md)

@@ -974,3 +974,7 @@ lab.check("inventory")
 #   to look for.
 # - [The list of ONNX operators](https://onnx.ai/onnx/operators/), each with its versions and attributes.
 # - Chapter 04 looks up operators and their versions from PyTorch's side. Chapter 15 cuts and repairs large models.
+#
+# Previous: [00: First round trip](00_first_round_trip.ipynb)
+# · Next: [02: Trace, script, export](02_trace_script_export.ipynb)
+# · [Glossary](../docs/glossary.md)

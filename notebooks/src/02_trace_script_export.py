@@ -1025,3 +1025,7 @@ lab.check("frozen")
 # - Chapter 04: step 2 in detail, with symbolic functions.
 # - Chapter 10: the dynamo path's translations.
 # - PyTorch's pages on `torch.export` and on control flow with `torch.cond`; the ONNX operators `If`, `Loop` and `Scan`.
+#
+# Previous: [01: What is in an ONNX model](01_onnx_model.ipynb)
+# · Next: [03: Dynamic models](03_dynamic_models.ipynb)
+# · [Glossary](../docs/glossary.md)

@@ -877,3 +877,7 @@ lab.check("tensor_scale_dynamo")
 # - Chapter 08: the same resize as a *plugin*, a node in your own domain with your own kernel.
 # - Chapter 10: translations on the dynamo path, and data-dependent shapes in general.
 # - PyTorch's pages on `torch.export` and dynamic shapes, and the page of `Resize` in the ONNX operator reference.
+#
+# Previous: [02: Trace, script, export](02_trace_script_export.ipynb)
+# · Next: [04: ATen symbolic functions](04_aten_symbolic.ipynb)
+# · [Glossary](../docs/glossary.md)

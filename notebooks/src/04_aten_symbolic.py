@@ -656,3 +656,7 @@ lab.check("hypot")
 # - The ONNX operator reference on onnx.ai, and `onnx.defs.get_schema("Where", 9).doc` for the version that you
 #   target.
 # - Chapter 10: the same operators on the dynamo path.
+#
+# Previous: [03: Dynamic models](03_dynamic_models.ipynb)
+# · Next: [05: Writing symbolic functions](05_writing_symbolic.ipynb)
+# · [Glossary](../docs/glossary.md)

@@ -1009,3 +1009,7 @@ lab.check("kthvalue")
 # - Chapter 08: `autograd.Function` and its `symbolic`, in depth; plugin nodes with optional inputs.
 # - `symbolic_opset11.py`, `clamp`: how PyTorch itself handles what exercise `clip` asks for.
 # - Chapters 07 and 12: the two kernels of `my_add`, for PyTorch and for ONNX Runtime.
+#
+# Previous: [04: ATen symbolic functions](04_aten_symbolic.ipynb)
+# · Next: [06: TorchScript and library operators](06_library_operators.ipynb)
+# · [Glossary](../docs/glossary.md)

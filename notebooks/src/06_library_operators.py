@@ -996,3 +996,7 @@ lab.check("foo")
 # - `torchvision/ops/_register_onnx_ops.py` in your environment: the three mappings of section 2.
 # - The papers that introduced the operator: *Deformable Convolutional Networks* (2017) adds the offsets, and its second
 #   version (2018) adds the mask.
+#
+# Previous: [05: Writing symbolic functions](05_writing_symbolic.ipynb)
+# · Next: [07: C++ operators for PyTorch](07_cpp_operators.ipynb)
+# · [Glossary](../docs/glossary.md)

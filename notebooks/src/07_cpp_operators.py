@@ -1056,3 +1056,7 @@ lab.check("knn_query")
 # - `csrc/torch_ops`: the course's operators, each in its own file, with several dtypes and with threads.
 # - PyTorch's pages "Custom C++ and CUDA Operators" and "LibTorch Stable ABI", and the docstring of `torch.library.opcheck`.
 # - Chapter 08 maps these operators to ONNX: as a composition, or as one node in a custom domain.
+#
+# Previous: [06: TorchScript and library operators](06_library_operators.ipynb)
+# · Next: [08: Functions and plugin-style operators](08_functions_and_plugins.ipynb)
+# · [Glossary](../docs/glossary.md)

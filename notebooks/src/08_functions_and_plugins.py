@@ -1158,3 +1158,7 @@ lab.check("knn_plugin")
 # - Chapters 12 and 13: the kernels that ran here. `csrc/ort_ops/dynamic_resize.cpp` and `csrc/ort_ops/knn_query.cpp`.
 # - In PyTorch's documentation: *Extending PyTorch* for `autograd.Function`, and *torch.library* for operators.
 # - In TensorRT's documentation: *Extending TensorRT with Custom Layers*.
+#
+# Previous: [07: C++ operators for PyTorch](07_cpp_operators.ipynb)
+# · Next: [09: Exporter archaeology](09_exporter_archaeology.ipynb)
+# · [Glossary](../docs/glossary.md)

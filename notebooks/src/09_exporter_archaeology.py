@@ -989,3 +989,7 @@ lab.check("export_modes")
 # - Chapter 12: the kernel of section 9, from the first line on.
 # - `oplab/archaeology/probes/`: all the probes. Take one that concerns your code, and change it until it fails.
 # - The docstring of `torch.onnx.export`: at its end, the changes by version.
+#
+# Previous: [08: Functions and plugin-style operators](08_functions_and_plugins.ipynb)
+# · Next: [10: The modern exporter](10_modern_exporter.ipynb)
+# · [Glossary](../docs/glossary.md)

@@ -1157,3 +1157,7 @@ with raises(AssertionError, "logaddexp: differs by inf"):
 # - Chapter 15: if `verified` fails, which node is the cause?
 # - PyTorch: "torch.export" on unbacked symbols and data-dependent errors, and "Custom Python Operators".
 # - `torch/onnx/_internal/exporter/_core.py` in your environment: the four steps, in one function called `export`.
+#
+# Previous: [09: Exporter archaeology](09_exporter_archaeology.ipynb)
+# · Next: [11: Kernels without a compiler](11_kernels_without_a_compiler.ipynb)
+# · [Glossary](../docs/glossary.md)

@@ -1152,3 +1152,7 @@ if extensions:
 # - `oplab/ops/reference.py`: the course's own classes, one for each operator. Compare your class with it after it has passed.
 # - `onnx/reference/op_run.py` in your environment: how attributes and inputs reach `_run`.
 # - "Functions" in ONNX's `IR.md`: what a function may refer to, and how versions are combined.
+#
+# Previous: [10: The modern exporter](10_modern_exporter.ipynb)
+# · Next: [12: ONNX Runtime kernels](12_ort_kernels.ipynb)
+# · [Glossary](../docs/glossary.md)

@@ -1124,3 +1124,7 @@ lab.check("port_foo")
 # - `csrc/ort_ops/oplab_kernel.h` and `docs/operators.md`: how the course's kernels follow the rules of section 7.
 # - `onnxruntime_c_api.h`, the struct `OrtCustomOp`: the table of functions on which everything in this chapter is built.
 # - `csrc/host`: the complete program of section 12.
+#
+# Previous: [11: Kernels without a compiler](11_kernels_without_a_compiler.ipynb)
+# · Next: [13: Real kernels](13_real_kernels.ipynb)
+# · [Glossary](../docs/glossary.md)

@@ -1184,3 +1184,7 @@ lab.check("parallel")
 # - `docs/operators.md`: what each kernel guarantees, and the findings of sections 3 and 7 with their reasons.
 # - `onnxruntime_lite_custom_op.h` in your headers: look for `has_value`, and see where the header checks the count but does not
 #   check for null.
+#
+# Previous: [12: ONNX Runtime kernels](12_ort_kernels.ipynb)
+# · Next: [14: Fast kernels](14_fast_kernels.ipynb)
+# · [Glossary](../docs/glossary.md)

@@ -1230,3 +1230,7 @@ lab.check("knn_grid")
 #   `csrc/common/knn_grid.h` and `knn_tree.h`: the search that cannot become quadratic.
 # - S. Williams, A. Waterman, D. Patterson, "Roofline: an insightful visual performance model", 2009; J. McCalpin's STREAM benchmark.
 # - `oplab/checks/speed.py`: how the grader measures your kernels.
+#
+# Previous: [13: Real kernels](13_real_kernels.ipynb)
+# · Next: [15: Surgery and debugging](15_surgery_and_debugging.ipynb)
+# · [Glossary](../docs/glossary.md)

@@ -550,3 +550,7 @@ lab.check("replace_subgraph")
 # - D. Goldberg, "What Every Computer Scientist Should Know About Floating-Point Arithmetic", ACM Computing Surveys 1991: why two
 #   correct programs differ.
 # - Chapter 16 uses all of this on two models that you take from PyTorch to a C++ program.
+#
+# Previous: [14: Fast kernels](14_fast_kernels.ipynb)
+# · Next: [16: Capstone](16_capstone.ipynb)
+# · [Glossary](../docs/glossary.md)

@@ -530,3 +530,6 @@ for figures in kept.figures.values() if kept else ():
 # - `docs/host.md`: the C++ program, and how to link a kernel into it.
 # - `docs/parity.md` and `docs/debug.md`, for a report that shows a difference: `oplab debug bisect` finds the first node that differs.
 # - Your own operator. You know all the steps.
+#
+# Previous: [15: Surgery and debugging](15_surgery_and_debugging.ipynb)
+# · [Glossary](../docs/glossary.md)

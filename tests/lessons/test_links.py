@@ -1,0 +1,144 @@
+"""Links lead somewhere: those of the lessons, of docs/ and of the README. The glossary agrees with the chapters."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import nbformat
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from oplab.course.manifest import load
+from tests.support import ROOT
+
+CHAPTERS = load(ROOT).chapters
+LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+GLOSSARY = ROOT / "docs" / "glossary.md"
+TERMS = [line for line in GLOSSARY.read_text(encoding="utf-8").splitlines() if line.startswith("| **")]
+PARSER = MarkdownIt("commonmark").enable("table")
+
+
+def texts(page: Path) -> list[str]:
+    """The Markdown of a page: that of its cells, if it is a notebook."""
+    if page.suffix != ".ipynb":
+        return [page.read_text(encoding="utf-8")]
+    notebook = nbformat.read(page, as_version=4)
+    return [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+
+
+def tokens(text: str) -> Iterator[Token]:
+    for token in PARSER.parse(text):
+        yield token
+        yield from token.children or ()
+
+
+def links(page: Path) -> list[str]:
+    """Where the links and pictures of a page point to, as written; what is in code is not a link."""
+    found = []
+    for text in texts(page):
+        for token in tokens(text):
+            found += [str(token.attrs[name]) for name in ("href", "src") if name in token.attrs]
+            if token.type.startswith("html"):
+                found += re.findall(r"""\b(?:href|src)=["']([^"']*)["']""", token.content)
+    return found
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them: a heading that occurs again gets -1, -2, …"""
+    found, seen = set(), Counter()
+    for text in texts(page):
+        parsed = PARSER.parse(text)
+        for opening, inline in zip(parsed, parsed[1:], strict=False):
+            if opening.type == "heading_open":
+                words = "".join(child.content for child in inline.children if child.type in ("text", "code_inline"))
+                slug = re.sub(r"[^\w\- ]", "", words.strip().lower()).replace(" ", "-")
+                found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+                seen[slug] += 1
+    return found
+
+
+def fault(page: Path, link: str, root: Path = ROOT) -> str:
+    """What is wrong with a link of a page, or an empty string. Addresses of other sites are not checked."""
+    parts = urlsplit(link)
+    if parts.scheme or parts.netloc:
+        return ""
+    target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+    if parts.path.startswith("/") or not target.is_relative_to(root):
+        return "leads out of the course"
+    if not target.exists():
+        return "there is no such file"
+    if line := re.fullmatch(r"line=(\d+)", parts.fragment):
+        lines = len(target.read_text(encoding="utf-8").splitlines())
+        return "" if int(line[1]) <= lines else f"the file has {lines} lines"
+    if parts.fragment and (target.suffix not in (".md", ".ipynb") or unquote(parts.fragment) not in anchors(target)):
+        return "there is no such heading"
+    return ""
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *LESSONS], ids=lambda path: path.name
+)
+def test_links_lead_somewhere(page):
+    assert {link: wrong for link in links(page) if (wrong := fault(page, link))} == {}
+
+
+@pytest.mark.parametrize(
+    ("link", "wrong"),
+    [
+        ("other.md", ""),
+        ("#one-two-three", ""),
+        ("other.md#again-1", ""),
+        ("other.md#line=3", ""),
+        ("https://example.org/nothing#here", ""),
+        ("missing.md", "there is no such file"),
+        ("../page.md", "leads out of the course"),
+        ("/etc/hostname", "leads out of the course"),
+        ("#three", "there is no such heading"),
+        ("other.md#again-2", "there is no such heading"),
+        ("code.py#again", "there is no such heading"),
+        ("other.md#line=4", "the file has 3 lines"),
+    ],
+)
+def test_a_fault_is_found(link, wrong, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"## One `two`, *three*!\n\n[a]({link}) `[b](code.md)`\n")
+    (tmp_path / "other.md").write_text("# Again\n\n# Again\n")
+    (tmp_path / "code.py").write_text("# again\n")
+    assert links(page) == [link]
+    assert fault(page, link, tmp_path) == wrong
+
+
+def test_each_lesson_ends_with_links_to_its_neighbours_and_the_glossary():
+    def label(number: int) -> str:
+        return f"[{CHAPTERS[number].stem[:2]}: {CHAPTERS[number].title}]({CHAPTERS[number].stem}.ipynb)"
+
+    for number, chapter in enumerate(CHAPTERS):
+        parts = [f"Previous: {label(number - 1)}"] if number > 0 else []
+        parts += [f"Next: {label(number + 1)}"] if number + 1 < len(CHAPTERS) else []
+        last = nbformat.read(ROOT / chapter.notebook, as_version=4).cells[-1]
+        assert last.cell_type == "markdown"
+        assert last.source.split("\n\n")[-1] == "\n· ".join([*parts, "[Glossary](../docs/glossary.md)"])
+
+
+def test_the_terms_are_in_alphabetical_order():
+    names = [re.sub("[*`]", "", row.split(" | ")[0][2:]).casefold() for row in TERMS]
+    assert len(names) >= 70
+    assert names == sorted(set(names))
+
+
+@pytest.mark.parametrize("row", TERMS, ids=lambda row: row.split("**")[1])
+def test_the_chapter_of_a_term_has_it(row):
+    """A row has a name, perhaps a second one in parentheses, the Chinese term, the meaning and the link to a chapter."""
+    cells = re.fullmatch(r"\| \*\*(.+?)\*\*(?: \((.+)\))? \| (.+) \| (.+) \| \[(\d\d)\]\(\.\./(.+)\) \|", row)
+    assert cells, row
+    *names, chinese, _, number, notebook = cells.groups()
+    assert re.search("[\u4e00-\u9fff]", chinese)
+    assert (number, notebook) in [(chapter.stem[:2], chapter.notebook) for chapter in CHAPTERS]
+    cells = nbformat.read(ROOT / notebook, as_version=4).cells
+    words = re.sub(r"[*`\s]+", " ", " ".join(cell.source for cell in cells)).casefold()
+    assert any(name and name.strip("`").casefold() in words for name in names)
