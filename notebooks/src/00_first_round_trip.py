@@ -205,7 +205,7 @@ with raises(InvalidArgument, "Invalid output name"):
 # %% [markdown]
 # ## Does it compute the same?
 #
-# Two programs that add the same floats in a different order give results that differ in the last digits. So "the same" means
+# Two programs that add the same floats in a different order can give results that differ in the last digits. So "the same" means
 # "within a tolerance", for each element: `|onnx - torch| <= atol + rtol * |torch|`. First by hand, on 2 × 5 numbers:
 
 # %%
@@ -370,7 +370,7 @@ print([file.name for file in sorted(folder.glob("single*"))])
 # | New operators appear faster than ONNX adopts them | deformable convolution: a paper in 2017, in ONNX in 2023 | 04 to 10 |
 # | Engines differ | one runs a node, another rejects it or rounds differently | 08, 11 to 15 |
 #
-# ## A look ahead: an operator of your own
+# ## A look ahead: your own operator
 #
 # You can write a node for an operator that no standard defines. `oplab::MyAdd` means 3a + 2b; the part before the colons is
 # its *domain*. The model is valid.

@@ -438,7 +438,7 @@ with raises(InvalidArgument, "a_x"):
 made = {name for node in misspelt.graph.node for name in node.output}
 made |= {entry.name for entry in [*misspelt.graph.input, *misspelt.graph.initializer]}
 read = {name for node in misspelt.graph.node for name in node.input} | {entry.name for entry in misspelt.graph.output}
-print("read, and nobody makes it:", read - made, " made, and nobody reads it:", made - read)
+print("read, but not produced:", read - made, " produced, but not read:", made - read)
 
 # %% [markdown]
 # One name is an exception: the empty one. `Clip` takes its bounds as inputs, and both are optional. To pass only the upper
@@ -500,9 +500,9 @@ lab.show(branched)
 # %%
 faults = {
     "nodes not sorted": swap,
-    "a name that nobody makes": lambda m: m.graph.node[1].input.__setitem__(0, "a_x"),
+    "a name that no node produces": lambda m: m.graph.node[1].input.__setitem__(0, "a_x"),
     "a name made twice": lambda m: m.graph.node.append(helper.make_node("Neg", ["x"], ["ax"])),
-    "an output that nobody makes": lambda m: m.graph.node[1].output.__setitem__(0, "z"),
+    "an output that no node produces": lambda m: m.graph.node[1].output.__setitem__(0, "z"),
     "no opset_import": lambda m: m.ClearField("opset_import"),
     "opset 28": lambda m: setattr(m.opset_import[0], "version", 28),
     "IR version 14": lambda m: setattr(m, "ir_version", 14),
@@ -512,7 +512,7 @@ faults = {
 faults |= {
     "no name of the graph": lambda m: m.graph.ClearField("name"),
     "an unknown operator": lambda m: setattr(m.graph.node[0], "op_type", "Multiply"),
-    "an attribute that Mul has not": lambda m: m.graph.node[0].attribute.append(helper.make_attribute("axis", 1)),
+    "an attribute that Mul does not have": lambda m: m.graph.node[0].attribute.append(helper.make_attribute("axis", 1)),
     "a domain without an import": lambda m: setattr(m.graph.node[0], "domain", "lab"),
     "com.microsoft without an import": lambda m: (
         setattr(m.graph.node[0], "op_type", "Gelu"),

@@ -131,8 +131,8 @@ with redirect_stderr(page), raises(torch.onnx.OnnxExporterError, "Could not guar
     dynamo_path(Volume(), quiet)
 
 # %% [markdown]
-# The two paths use different captures and give different outcomes. The next three sections look at the captures
-# alone, without ONNX.
+# The two paths use different captures and give different outcomes. The next sections look at the captures
+# first, and then at the files.
 #
 # ## 2. Trace: what happened once
 #
@@ -701,7 +701,7 @@ for (path, mode), model in exports.items():
 # - The **TorchScript path** sets the model to eval mode for the export, and restores its mode afterwards. Dropout is
 #   removed, and BatchNorm is folded into the weights of the convolution: in eval mode it is a multiplication and an
 #   addition. Only the `training=` argument keeps them.
-# - The **dynamo path** exports the model as it is. In train mode Dropout stays in the file, and it stays *on*. There
+# - The **dynamo path** leaves the mode as it is. In train mode Dropout stays in the file, and it stays *on*. There
 #   is a warning.
 
 # %%
@@ -994,7 +994,7 @@ with raises(RuntimeError, "torch.jit.trace a dynamo-optimized function"):
 # specification. Before the first exercise, write down what the three graphs of each module in this chapter contain.
 # Then look at the graphs.
 #
-# **`predict`** — Write a function that predicts this for any module. It gets sixteen modules with random numbers, so
+# **`predict`** — Write a function that predicts this for any module. It gets 17 modules with random numbers, so
 # it has to inspect the graphs. You need `inlined_graph`, a value's `uses()`, and `graph_signature.user_inputs`.
 
 # %%

@@ -847,8 +847,8 @@ for (name, *ours), (_, *course) in zip(derivatives(trained), derivatives(torch.o
 # %% [markdown]
 # ### Autocast
 #
-# Inside `torch.autocast` a layer returns bfloat16, and its result meets tensors in float32. PyTorch casts the inputs of its own
-# operators, but does not cast yours. `register_autocast` takes one dtype. Floating-point inputs on that device are cast to it,
+# Inside `torch.autocast` a layer returns bfloat16, and its result meets tensors in float32. PyTorch casts the inputs of its
+# operators, but does not cast those of yours. `register_autocast` takes one dtype. Floating-point inputs on that device are cast to it,
 # except float64 inputs, which stay unchanged; each gradient is returned in the dtype of its input.
 
 # %%

@@ -101,7 +101,7 @@ BODIES = {
     "a branch in a scripted submodule": "return self.inner({x}) * {k}",
     "a layer with weights": "return self.linear({x}) + {k}",
     "a normalisation": "return self.norm({x}) * {k}",
-    "a tensor that is no buffer": "return ({x} + self.shift) * {c}",
+    "a tensor that is not a buffer": "return ({x} + self.shift) * {c}",
     "three inputs": "return {x} * {k} + second",
     "a try block": "try:\n    return {x} * {k}\nexcept ValueError:\n    return {x}",
     "torch.cond": "return torch.cond({k} > 2, lambda a: a * {c}, lambda a: a - {c}, ({x},))",
@@ -112,7 +112,7 @@ INIT = {
     "a branch in a scripted submodule": "self.inner = torch.jit.script(Inner())",
     "a layer with weights": "self.linear = nn.Linear(4, 5)",
     "a normalisation": "self.norm = nn.BatchNorm1d(4)",
-    "a tensor that is no buffer": "self.shift = torch.ones(4)",
+    "a tensor that is not a buffer": "self.shift = torch.ones(4)",
 }
 CAPTURES = {"trace": "torch.jit.trace", "script": "torch.jit.script", "export": "torch.export.export"}
 Kept = tuple[bool, list[int]]
@@ -270,7 +270,7 @@ def _decides_cause(capture: str, title: str, decides: bool) -> str:
 
 
 def _inputs_cause(capture: str, title: str, got: list[int], inputs: list[int]) -> str:
-    if capture == "export" and title == "a tensor that is no buffer":
+    if capture == "export" and title == "a tensor that is not a buffer":
         return (
             " The module's tensor self.shift is a placeholder too, although it is neither a parameter nor a buffer: "
             "program.graph_signature.user_inputs names those of the example."
