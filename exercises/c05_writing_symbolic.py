@@ -42,7 +42,7 @@ def plugin() -> None:
     """Map the same ``oplab::my_add`` to the custom operator ``oplab::MyAdd(a, b; alpha, beta) -> y``.
 
     ``alpha`` and ``beta`` are FLOAT attributes. The course's kernel takes float32 and float64, not float16: for float16 the
-    graph casts to float32 before the node and back after it. The graph has the type of the node's output. After the registration,
+    graph casts to float32 before the node and back after it. The graph declares the type of the node's output. After the call,
     for opset 9 and above::
 
         >>> plugin()
@@ -74,7 +74,7 @@ def clip(g, x, low, high):
         ['Constant', 'Constant', 'Clip']
 
     Up to opset 10 the bounds of ``Clip`` are attributes. From 11 on they are inputs without axes, of the dtype of ``x`` and in its
-    full precision: for a float64, 0.1 is not the float32 0.1. A bound that is None is omitted. ``x`` is a float16,
+    full precision: for a float64 ``x``, 0.1 is not rounded to float32. A bound that is None is omitted. ``x`` is a float16,
     float32 or float64; from opset 12 on it can be an int32 or int64 too. The graph has no ``Cast``.
 
     Args:

@@ -81,7 +81,7 @@ def one_file(source: Path, target: Path) -> None:
     A branch of the graph may hold its own weights, and not every weight is float32.
 
     Args:
-        source: an ``.onnx`` file; the exporter has put its larger weights into ``source.onnx.data`` in the same folder.
+        source: an ``.onnx`` file; its larger weights are in the same folder, in a file of the same name plus ``.data``.
         target: the file to write, in another folder, which exists.
     """
     # ANSWER c00.one_file: write the model and its weights into the one file `target`

@@ -123,8 +123,8 @@ def repair(model: onnx.ModelProto) -> onnx.ModelProto:
     A model has up to four faults; some have one, some have all, some have none:
 
     1. The IR version or the opset of ``ai.onnx``, in either spelling of that domain, is newer than ONNX Runtime accepts. Lower
-       it to 13 or 26. (The operators in these models mean the same there. Elsewhere that would not be a repair, as the
-       lesson shows.)
+       the IR version to 13 and the opset to 26. (The operators in these models mean the same there. Elsewhere that would not
+       be a repair, as the lesson shows.)
     2. Imports are missing: of ``ai.onnx``, which has to be 20, or of other domains, which have to be 1. A domain may be used
        in the body of an ``If`` or ``Loop`` only, or in a body inside a body.
     3. The nodes are not in an order in which every node comes after the nodes that it reads from.

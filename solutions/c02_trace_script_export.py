@@ -70,7 +70,7 @@ def predict(model: nn.Module, example: tuple[torch.Tensor, ...]) -> dict[str, tu
 
 
 def control_flow(gate: nn.Module) -> nn.Module:
-    """Export both branches of a Python ``if`` to the ONNX model.
+    """Rewrite a module with a Python ``if`` so that its ONNX model has both branches.
 
     ``gate`` is a trained module of this class. It arrives in train mode, and the dynamo path cannot export it::
 

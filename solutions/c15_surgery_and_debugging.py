@@ -109,8 +109,8 @@ def find_the_bug(model: onnx.ModelProto, compare: Callable[[list[str]], dict[str
 def replace_subgraph(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a copy in which each group ``p * a + q * b`` is one node ``oplab::MyAdd(a, b; alpha=p, beta=q)``.
 
-    A group is an ``Add`` of two ``Mul``. Each ``Mul`` has one input that is an initialiser with a single float32
-    number, p or q, as its first or second input. Replace a group only where nothing else changes:
+    A group is an ``Add`` of two ``Mul``. One input of each ``Mul``, the first or the second, is an initialiser with a single
+    float32 number, p or q. Replace a group only where nothing else changes:
 
     - the result of neither ``Mul`` is read anywhere else, and neither result is an output of the model;
     - ``a`` and ``b`` have equal shapes, as far as ``onnx.shape_inference`` can infer them: ``MyAdd`` does not
@@ -118,7 +118,7 @@ def replace_subgraph(model: onnx.ModelProto) -> onnx.ModelProto:
 
     The copy is a valid model that runs with the course's kernels, and contains no traces of removed nodes: the nodes
     are in topological order, the result keeps the name of the ``Add``'s output, version 1 of the domain ``oplab`` is
-    imported (also if a group was replaced and the model imported only other domains), unused initialisers are removed,
+    imported (add the import if the model does not have it), unused initialisers are removed,
     and ``value_info`` has no entry for a value that no longer exists. A model without a group is returned unchanged.
 
     Args:

@@ -111,7 +111,7 @@ def point_cloud(net: torch.nn.Module, folder: Path) -> torch.nn.Module:
     put your own operator there. The operator returns int64 (n, k), as ``lab::KNN`` in ``csrc/c16_knn_kernel.cpp`` does: points of the
     same cloud only, nearest first, ties to the lower index; a row that is too short repeats its first entry. In each call, at least one
     cloud has k points. Clouds may be far from the origin, so compute distances from differences of coordinates. The grader's ``net``
-    has different weights than ``load_edge_net()``. Return the network that computes what a product would ship::
+    has different weights than ``load_edge_net()``. Return the network in the state in which a product would ship it::
 
         >>> module = point_cloud(net, folder)
         >>> module(torch.rand(300, 3), torch.tensor([100, 300])).shape    # two clouds, of 100 and 200 points

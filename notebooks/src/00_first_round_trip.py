@@ -8,7 +8,7 @@
 # - name the three links that every operator needs between PyTorch and the engine. The rest of the course is about the links
 #   that are missing.
 #
-# The lesson takes about 45 minutes. Run a cell with **Shift+Enter**. The exercises are at the end.
+# The lesson takes about 50 minutes. Run a cell with **Shift+Enter**. The exercises are at the end.
 
 # %%
 from oplab import lesson, raises
@@ -122,9 +122,9 @@ drawings.zoom({title: to_image(image) for title, image in photos.items()}, top=7
 # - The **TorchScript path** (`dynamo=False`) is the old one. It traces the model: it runs the model once and records every
 #   operator that is called. PyTorch warns that this path will be removed, but most ONNX models in use were exported with it.
 #
-# Both need one example input. Its values do not matter, but its shape and dtype do. Both also take names for the graph's
-# inputs and outputs. `lab.fresh(name)` creates an empty folder for this lesson's files. (Later lessons also use `lab.build`,
-# its parent folder.)
+# Both need one example input. For this model its values do not matter (chapter 02 has one where they do); shape and dtype do.
+# Both also take names for the graph's inputs and outputs. `lab.fresh(name)` creates an empty folder for this lesson's files.
+# (Later lessons also use `lab.build`, its parent folder.)
 
 # %%
 folder = lab.fresh("named")
@@ -250,8 +250,8 @@ np.testing.assert_allclose(broken, broken)  # no error: NaN equals NaN here unle
 # So check in this order: same shape, same dtype, all values finite, and only then every difference.
 # `torch.testing.assert_close` checks shape and dtype for you. You write such a comparison in the exercise `compare`.
 #
-# Now compare the real outputs. Green is the model as exported. Red is the same file after its weights were rounded to 16-bit
-# floats, as a careless converter does.
+# Now compare the real outputs. Green is the dynamo file as exported. Red is the TorchScript file after its weights were
+# rounded to 16-bit floats, as a careless converter does.
 
 # %%
 altered = onnx.load(folder / "torchscript.onnx")

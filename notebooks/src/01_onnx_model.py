@@ -141,7 +141,7 @@ for message in messages:
     print(f"{message.__name__:15} {len(names):2}  {', '.join(names[:4])}{', …' if len(names) > 4 else ''}")
 
 # %% [markdown]
-# `make_node` and the similar functions only fill these messages. You can do without them, as with any Python object.
+# `make_node` and the similar functions only fill these messages. You can also create a message directly, like any Python object.
 
 # %%
 by_hand = onnx.NodeProto(op_type="Mul", input=["a", "x"], output=["ax"])
@@ -339,7 +339,7 @@ for message, meanings in MEANINGS.items():
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# The second half of the question is about the *attributes* of the operators. Here the package `onnx` provides the meaning. It
+# Operators have properties too: their *attributes*. For these, the package `onnx` provides the meaning. It
 # holds the definition of each operator, with a description and a default for each attribute.
 
 
@@ -371,7 +371,7 @@ Markdown("\n".join(dict.fromkeys(lines)))  # the three Conv share some rows
 #
 # ## 5. Names connect the nodes
 #
-# A graph contains no pointers. A node gives a *name*, and reads what was produced under that name earlier.
+# A graph contains no pointers. A node lists the *names* of the values that it reads and of the values that it produces.
 # The name of the node itself, in contrast, is only a label.
 
 # %%
@@ -379,7 +379,7 @@ for node in ts.graph.node[:3] + dynamo.graph.node[:2]:
     print(f"{node.op_type:10} {list(node.input)} -> {list(node.output)}")
 
 # %% [markdown]
-# This leads to four rules. A broken file violates one of them.
+# This leads to four rules. Many broken files violate one of them.
 #
 # 1. Every name that is read is produced by something: a graph input, an initialiser, or a node.
 # 2. No name is produced twice.
@@ -692,7 +692,7 @@ print(helper.make_attribute("axes", [], attr_type=AttributeProto.INTS).type == A
 # ## 8. Domains and versions
 #
 # `opset_import` is a list, since a model can use operators of several *domains*. ONNX's own domain is `ai.onnx`, written as
-# the empty text. `com.microsoft` is ONNX Runtime's. You can even define your own domain in the file itself: a *model-local
+# the empty text. `com.microsoft` is ONNX Runtime's. You can even define your own operator in the file itself: a *model-local
 # function* is an operator made of nodes. It has its own `opset_import`.
 
 # %%

@@ -828,7 +828,7 @@ for enabled in (True, False):
 
 # %% [markdown]
 # A trace records what was called, and the fused operator has no symbolic function. `torch.export` reaches the same
-# check, but it takes the same branch each time. The next cell exports attention alone, on both paths:
+# check, but takes the same branch with and without gradients. The next cell exports attention alone, on both paths:
 
 
 # %%
@@ -855,8 +855,8 @@ print("dynamo path, same nodes:       ", without == ops(dynamo_path(attention, t
 #
 # ## 9. Find what was baked in
 #
-# The branch of section 1 at least changed the numbers for some inputs. The failure that is hardest to notice is an
-# input that has no effect at all. `factor.item()` converts a tensor to a Python number:
+# In section 1 a capture dropped a branch. A capture can also drop an input, so that its value has no effect at all,
+# and that is harder to notice. `factor.item()` converts a tensor to a Python number:
 
 
 # %%
@@ -905,8 +905,8 @@ print("read:  ", sorted({name for node in model.graph.node for name in node.inpu
 
 # %% [markdown]
 # The dynamo path keeps an unused input; the TorchScript path removes it from the file. Here is one more way to get an
-# unused input, seen with torch 2.15. It happens when two examples have the same shape and you pass the same tensor
-# for both.
+# unused input, seen with torch 2.15. It happens when two inputs have the same shape and you pass the same tensor as
+# the example for both.
 
 
 # %%
@@ -940,7 +940,7 @@ for attribute in node.attribute:
 # %% [markdown]
 # ## 10. Limits
 #
-# - Each capture sees operators on tensors. The result of a NumPy computation is a constant in a trace. A script
+# - A capture sees only operators on tensors. The result of a NumPy computation is a constant in a trace. A script
 #   rejects NumPy code, and so does `torch.export` as it is called here. (`torch.onnx.export` tries a second time with
 #   `strict=True`, which can read NumPy code: see chapter 08, section 4.) A random number from Python is drawn once,
 #   at the capture. A script rejects this code, too.
@@ -1005,8 +1005,8 @@ for value in torch.jit.trace(Scale(), (quiet, torch.tensor(2.0))).inlined_graph.
 lab.check("predict")
 
 # %% [markdown]
-# **`control_flow`** — Export a gate with two layers. Both layers have to be in the file, and only one may be
-# computed.
+# **`control_flow`** — Rewrite a gate with two layers for the export. Both layers have to be in the file, and only
+# one may be computed.
 
 # %%
 lab.check("control_flow")

@@ -19,7 +19,7 @@
 # - turn a number that an operator takes as a constant, here an upscaling factor, into an input of the model;
 # - resize a photo in ONNX Runtime exactly as PyTorch does, down to the number of pixels.
 #
-# Notes on deployment call this the first difficulty: models are dynamic, but engines prefer static ones.
+# This is the first difficulty in the table of chapter 00: models are dynamic, but engines prefer static ones.
 
 # %%
 import logging
@@ -123,8 +123,8 @@ got = run(model, input=wider.numpy())
 print(got.shape, "within 1e-5:", bool(np.abs(got - srcnn(wider).numpy()).max() <= 1e-5))
 
 # %% [markdown]
-# SRCNN consists of convolutions, and a convolution works at any size. But a trace records **tensor operators** only. As soon as a
-# size passes through Python, it becomes a fixed number. This model returns the left half of a photo.
+# SRCNN consists of convolutions, and a convolution works at any size. But a trace records **tensor operators** only. As soon as
+# Python turns a size into a plain number, here in `math.ceil`, it is fixed. This model returns the left half of a photo.
 
 
 # %%
@@ -315,8 +315,8 @@ print("missing inputs:", missing)
 assert missing == {"factor"}
 
 # %% [markdown]
-# The dynamo path detects the problem. It follows the value as far as `interpolate`, whose schema requires floats, and stops with
-# an error.
+# The dynamo path detects the problem. It follows the value as far as the ATen operator, whose schema requires floats, and stops
+# with an error.
 
 # %%
 shapes = ({0: "batch", 2: "height", 3: "width"}, None)
@@ -324,7 +324,7 @@ with raises(torch.onnx.OnnxExporterError, "found element of type SymFloat"):
     export_dynamo(Naive(), (small, factor(3)), names, shapes)
 
 # %% [markdown]
-# So the obstacle is the operator: `aten::upsample_bicubic2d` takes its scales as plain *arguments*, and such an argument is a
+# So the obstacle is the operator: `aten::upsample_bicubic2d` takes its scales as *floats*, not as tensors, and a float is a
 # constant in the graph. Does ONNX allow more?
 #
 # ## 5. Resize, and where it reads
@@ -392,8 +392,8 @@ drawing.set_frame_on(False)
 # %% [markdown]
 # `half_pixel` treats pixels as squares, and the new squares divide the same line evenly. Its rule is `(i + 0.5) / scale - 0.5`.
 #
-# ONNX also has `pytorch_half_pixel`. The name is misleading. Compare all modes with PyTorch, for two factors, one of which leaves
-# a single pixel.
+# ONNX also has `pytorch_half_pixel`. The name is misleading. Compare these four modes with PyTorch, for two factors, one of
+# which leaves a single pixel.
 
 # %%
 x = torch.rand(1, 3, 12, 12, generator=torch.manual_seed(3))
@@ -650,8 +650,8 @@ with raises(torch.onnx.OnnxExporterError, "no fake impl registered"):
     export_dynamo(net_op, (small, factor(3)), names, shapes)
 
 # %% [markdown]
-# An export computes no values, only shapes: tensors are *fake*. The operator has to declare the shape of its output. But height
-# and width depend on the value of `scales`, and a fake tensor has no values. Can the fake use the factor of the example?
+# This export computes no values, only shapes: tensors are *fake*. The operator has to declare the shape of its output. But
+# height and width depend on the value of `scales`, and a fake tensor has no values. Can the fake use the example's factor?
 
 
 # %%

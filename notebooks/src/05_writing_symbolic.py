@@ -526,7 +526,7 @@ lab.show(export(weighted, a, b), plugin)
 #
 # ### What parse_args does not catch
 #
-# The wrong number of descriptors is an error. The wrong letter is not always an error: `"i"` on `-0.7` gives 0.
+# Too few descriptors are an error; too many are not. The wrong letter is not always an error: `"i"` on `-0.7` gives 0.
 
 
 # %%
@@ -683,7 +683,7 @@ torch.onnx.unregister_custom_op_symbolic("aten::relu", 9)
 print("PyTorch's:", list(table._base), " yours:", list(table._overrides), " hidden at 9:", table.overridden(9))
 
 # %% [markdown]
-# How many mappings does it contain? Count the entries by file. The registry is private: read it, but do not depend on
+# How many mappings does the registry contain? Count the entries by file. The registry is private: read it, but do not depend on
 # it.
 
 # %%
@@ -703,8 +703,8 @@ figure.tight_layout()
 assert counts[9] > 300
 
 # %% [markdown]
-# Most mappings are as old as opset 9, and apply to every opset above it. The *dynamo path* has its own registry, keyed
-# by overloads such as `torch.ops.aten.relu.default`, and never uses this one.
+# Most mappings are as old as opset 9, and apply to every opset above it until a newer mapping replaces them. The *dynamo
+# path* has its own registry, keyed by overloads such as `torch.ops.aten.relu.default`, and never uses this one.
 #
 # ## 8. Optional inputs: MyRelu and MyClip
 #
@@ -766,7 +766,7 @@ card("Clip", 11)
 # ### Omitting an input
 #
 # For `max` without `min`, the place of `min` has to stay empty. In the file it is an empty name. In `g.op`, `None`
-# looks right, but it crashes the process, without an exception or a message. So the cell runs it in a separate process.
+# looks right, but it crashes the process, without an exception or a message. So the next cell exports in a separate process.
 
 # %%
 program = """
@@ -940,8 +940,8 @@ with raises(torch.onnx.errors.SymbolicValueError, "expected a constant value of 
 # %% [markdown]
 # ## 11. Limits
 #
-# - **Float attributes are float32.** The plugin is exact in float32, but not in float64; the composition is exact in
-#   float64 too.
+# - **Float attributes are float32.** The plugin has full precision in float32, but not in float64; the composition has it
+#   in float64 too.
 
 # %%
 wide = torch.from_numpy(rng.normal(size=(2, 40)))
@@ -951,7 +951,7 @@ for label, symbolic in (("composition", my_add_symbolic), ("plugin", plugin_symb
     print(f"{label:11} float64: error {'above' if gap > 1e-10 else 'below'} 1e-10")
 
 # %% [markdown]
-# - **None leaves the node as it is.** For an `aten::` operator, a symbolic function without a `return` raises an error.
+# - **A function that returns None leaves the node as it is.** For an `aten::` operator, the exporter then raises an error.
 #   For an operator of another library, the node is exported untranslated, without an error.
 
 # %%

@@ -163,7 +163,7 @@ for axes in (left, middle, right):
 # %% [markdown]
 # ## 2. The failure
 #
-# *(TorchScript path.)* The export fails because it does not know the namespace.
+# *(TorchScript path.)* The export fails because the exporter does not know the namespace.
 
 # %%
 names = ["image", "offset", "mask"]
@@ -606,8 +606,8 @@ def as_standard(model):
 print("equal:", np.allclose(run(as_standard(own), tensors), module(**tensors).numpy(), atol=1e-4))
 
 # %% [markdown]
-# A domain has a version too. The exporter writes 1. `custom_opsets` changes the version; a domain that no node uses has no
-# effect.
+# A domain has a version too. The exporter writes 1. `custom_opsets` changes the version; an entry for a domain that no node
+# uses has no effect.
 
 # %%
 for versions in (None, {"oplab": 2}, {"oplab_ops": 2}):
@@ -650,7 +650,7 @@ print("Spin:      ", np.allclose(run(modern, feeds), spun.numpy(), atol=1e-5))
 print("all differ:", np.allclose(run(again, tensors), module(**tensors).numpy(), atol=1e-4))
 
 # %% [markdown]
-# But the dynamo path does not check the version either. If you ask for opset 18, it writes the same node, and the model is
+# But the dynamo path does not check the opset. If you ask for opset 18, it writes the same node, and the model is
 # invalid.
 
 # %%
@@ -905,8 +905,8 @@ print("equal:", np.allclose(session(model).run(None, feeds)[0], FooModel(2.75, 3
 lab.show(model)
 
 # %% [markdown]
-# With the letter `"v"`, the numbers remain tensors, and `g.op` takes them as inputs 3 and 4. This export succeeds too, but
-# the kernel has two inputs and two attributes and does not accept four inputs.
+# With the letter `"v"`, the numbers remain tensors, and `g.op` takes them as the third and fourth input. This export succeeds
+# too, but the kernel has two inputs and two attributes and does not accept four inputs.
 
 # %%
 register_custom_op_symbolic(

@@ -163,7 +163,7 @@ TORCH_LIBRARY(lab07_aten, m) {
 
 # %% [markdown]
 # The third way does the same through the **stable ABI**: three headers in `torch/csrc/stable`, with the promise that the compiled
-# file still loads in later versions of PyTorch. It has fewer operators on tensors, so you write the loop. Three things are new:
+# file still loads in later versions of PyTorch. It has fewer operators on tensors, so you write the loop. Note three things:
 #
 # - `STABLE_TORCH_LIBRARY` registers the schemas, and `STABLE_TORCH_LIBRARY_IMPL(namespace, CPU, m)` the kernels of one device;
 # - `TORCH_BOX` packs the arguments into a form that does not change between versions;
@@ -193,8 +193,8 @@ STABLE_TORCH_LIBRARY_IMPL(lab07, CPU, m) { m.impl("my_add", TORCH_BOX(&my_add));
 """
 
 # %% [markdown]
-# `TORCH_TARGET_VERSION` is the oldest version of PyTorch that has to load the file: 2.13. All three are built by the
-# same `setup.py`; the names, the sources and this one flag differ.
+# `TORCH_TARGET_VERSION` is the oldest version of PyTorch that has to load the file: 2.13. All three builds use the same
+# `setup.py`, except for the module's name, the include folder and this one flag.
 
 # %%
 plain = SETUP.replace('    include_dirs=["include"],\n', "")
@@ -516,8 +516,8 @@ typo = STABLE.replace("float(alpha) *", "float(aplha) *")
 fails_to_build("'aplha' was not declared", compiled, "lab07_typo", typo)
 
 # %% [markdown]
-# The compiler finds a typo. It does not find a C++ `float` where the schema's `float` needs a `double`: boxed arguments are
-# bytes, and the four bytes of 3.0 that are read as a float are 0.
+# The compiler finds a typo. It does not find a C++ `float` where the schema's `float` needs a `double`: a boxed argument is raw
+# bytes, and the first four bytes of the double 3.0, read as a float, are 0.
 
 # %%
 halved = compiled("lab07_float", STABLE.replace("double alpha, double beta", "float alpha, float beta"))
@@ -769,7 +769,7 @@ print([part for entry in caught for part in str(entry.message).split(". ") if "s
 # %% [markdown]
 # `register_autograd` takes two functions. `setup_context` saves what the backward will need. `backward` gets the gradient of the
 # result and returns **one entry for each argument of the schema**: None for the coefficients. Register it before the first call,
-# because PyTorch remembers what it has found out about an operator. That is why this operator gets its own namespace.
+# because PyTorch caches properties of an operator. That is why this operator gets its own namespace.
 
 
 # %%
@@ -1001,7 +1001,7 @@ for axes, (title, found) in zip(sections, (("batch by batch", idx), ("taken for 
     )
 
 # %% [markdown]
-# The red lines lead to the 24 neighbours of two points of the ball. If the scan is treated as one cloud, the foot of the ball
+# The red lines lead from two points of the ball to 24 neighbours each. If the scan is treated as one cloud, the foot of the ball
 # gets neighbours on the table and its side gets neighbours on the can, and a network learns edges that do not exist.
 #
 # If a batch has fewer points than k, there are not enough neighbours. The remaining entries hold index **-1** and distance 0. If

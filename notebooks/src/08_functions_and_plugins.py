@@ -242,7 +242,7 @@ with raises(NotImplementedError, "You must implement either the backward or vjp 
 
 # %% [markdown]
 # `backward` gets the gradient of the result and returns one entry for **each argument of `forward`**, not counting `ctx`.
-# The first attempt has both kinds of mistake.
+# The first attempt gets both the number of entries and their values wrong.
 
 
 # %%
@@ -517,7 +517,7 @@ print("plugin, with the kernels:       ", run(with_plugin, feeds)[0].shape)
 # %% [markdown]
 # ### The proof
 #
-# The test uses the photo and another photo of another size, at four factors of which only one was exported. A photo of 10
+# The test uses the photo and a second photo of a different size, at four factors, of which only one was exported. A crop of 10
 # × 10 pixels is a trap: 10 · 2.3 is 23 in float32, which ONNX Runtime uses, and 22 in the double arithmetic of
 # `torch.nn.functional.interpolate` (chapter 03, section 6).
 
@@ -548,7 +548,7 @@ print(
 assert worst <= 1e-5
 
 # %% [markdown]
-# The figure shows the photo from the plugin model next to PyTorch's, and the differences between both files and PyTorch.
+# The figure shows the photo from the plugin model next to PyTorch's, and how far the output of each file is from PyTorch's.
 # One grey level is 0.004; the scale of the differences ends at 0.000002. The plugin is closer: its kernel and the PyTorch
 # operator are compiled from the same code (`csrc/common/resize.h`), while ONNX Runtime's Resize has its own arithmetic.
 
@@ -747,7 +747,7 @@ print("the file says", shape(claimed), " the session knows", session(silent).get
 # | may depend on data | no | no: `DynamicResize` has no inference, because its sizes depend on data |
 # | if it is wrong | wrong constants in the graph, without an error | a size is dropped; a wrong dtype does not load |
 #
-# On the dynamo path, the fake answers both questions before any node is written.
+# On the dynamo path, the fake gives the dtype and the shape before any node is written.
 
 
 # %% [markdown]
@@ -838,9 +838,9 @@ with raises(RuntimeError, "incorrect number of outputs (expected 2, but got 1)")
     export(lambda *tensors: query(one_output).apply(8, *tensors), cloud, found)
 
 # %% [markdown]
-# **An input in the wrong place.** "Pass on what is there" worked for two Nones. `forward` above has its own rule, also
-# from older texts: if *one* of the two is None, it is a self-query. In that case, the same line moves `new_offset` into
-# the place of `new_xyz`.
+# **An input in the wrong place.** "Pass on what is there" (chapter 06) is right for two Nones. `forward` above has its own
+# rule, also from older texts: if *one* of the two is None, it is a self-query. In that case, the list `given` below moves
+# `new_offset` into the place of `new_xyz`.
 
 
 # %%
@@ -863,8 +863,8 @@ with raises(InvalidGraph, "Type 'tensor(int64)' of input parameter (new_offset)"
 # Here the dtypes differ, so ONNX Runtime detects the mistake. In chapter 06 they did not, and the numbers were wrong
 # without an error.
 #
-# **The wrong dtype.** The obvious `setType(xyz.type())` declares the indices as floats. Where a later node only passes
-# them on, the export accepts this. The kernel does not.
+# **The wrong dtype.** The obvious `setType(xyz.type())` declares the indices as floats. No later node depends on the
+# dtype here, so the export accepts this. The kernel does not.
 
 
 # %%
@@ -940,7 +940,7 @@ for sizes, asked in (([250], [7]), ([40, 5, 90], [3, 2, 4]), ([30, 0, 12], [1, 0
 
 # %% [markdown]
 # The figure shows the neighbours that ONNX Runtime found. On the left is a self-query: 12 points are red, and the points
-# that they found are blue. Each point is its own first neighbour. On the right are new points, which are next to the
+# that they found are blue. Each point is its own first neighbour. On the right, two new points ask, which are next to the
 # objects.
 
 # %%
@@ -1126,7 +1126,7 @@ with spoken(show=False):
 print([shape(value) for value in model.graph.output])
 
 # %% [markdown]
-# - What TensorRT does with a node was read from its parser's source here, and not run.
+# - How TensorRT's parser reads a node was taken from its source. Only the refusal in section 8 is run, where TensorRT is present.
 #
 # ## 10. Exercises
 #

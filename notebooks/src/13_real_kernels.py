@@ -56,8 +56,8 @@ quiet_exports()
 # %% [markdown]
 # ### What each section uses
 #
-# The C++ code of this chapter is in Python strings, with `noexcept` and `try` around each function that ONNX Runtime calls and that
-# can fail; `compiled` builds a library from it. The parts that chapter 12 explained are written once, here: the entry point, the domain
+# The C++ code of this chapter is in Python strings; `compiled` builds a library from it. The entry point and `ComputeV2` are
+# `noexcept`, and catch every exception. The parts that chapter 12 explained are written once, here: the entry point, the domain
 # `lesson`, and `CreateKernelV2`. A kernel of this chapter is a `compute` function that may throw. For a user's mistake it throws
 # an `Ort::Exception` with the code `ORT_INVALID_ARGUMENT`; ONNX Runtime's own exceptions keep their code, and all other
 # exceptions become `ORT_RUNTIME_EXCEPTION`.
@@ -383,7 +383,7 @@ for wiring in wirings:
 
 # %% [markdown]
 # The count is the length of the list, including empty names. So `index < GetInputCount()` means "the list has an entry at this
-# index", and not "this input is given". The cells in red show where the count alone is wrong. Each of them is a crash.
+# index", and not "this input is given". The red cells show where the count alone is wrong: a kernel that relies on it crashes.
 
 
 # %%
@@ -567,7 +567,7 @@ print("VarSum equals Sum:", np.allclose(*sums, rtol=0, atol=1e-5))
 # they would compete with the pool for the same cores, and ignore `intra_op_num_threads`.
 #
 # The example compares each row of an image with the row above it, `y[r] = exp(-(x[r] - x[r-1])²)`; row 0 is compared with itself.
-# `total` is the sum of y, a single double.
+# The second output, also named `total`, is the sum of y, a single double.
 
 # %%
 ROWS = r"""
@@ -1010,8 +1010,8 @@ offset, new_offset = torch.tensor([40, 60]), torch.tensor([10, 25])
 names = ["xyz", "offset", "new_xyz", "new_offset"]
 
 # %% [markdown]
-# *(TorchScript path.)* A symbolic function, as in chapter 06: a None of the graph becomes the empty name automatically, and
-# `outputs=2` creates two outputs. The number becomes an attribute.
+# *(TorchScript path.)* A symbolic function, as in chapter 06: a None of the graph becomes the empty name automatically,
+# `outputs=2` creates two outputs, and `nsample_i` makes nsample an attribute.
 
 # %%
 import io

@@ -20,8 +20,8 @@
 #   choose the width of a vector, block, use threads;
 # - decide when a plugin is not worth it.
 #
-# The models in this chapter are built by hand, with one node each. No exporter is involved: a kernel runs the same whether the dynamo
-# path or the TorchScript path wrote its node.
+# The models in this chapter are built by hand; except for the three nodes of section 1, each has one node. No exporter is
+# involved: a kernel runs the same whether the dynamo path or the TorchScript path wrote its node.
 
 # %%
 import os
@@ -128,7 +128,7 @@ struct Naive {
 naive_alone = compiled("naive_alone", ADD, NAIVE, operators={"Naive": "Add<Naive>"})
 
 # %% [markdown]
-# Next to it are the three nodes. `runner` creates a session with as many threads as this notebook uses.
+# For comparison, here are the three nodes. `runner` creates a session with as many threads as this notebook uses.
 
 # %%
 VECTORS = {"a": ("float32", ["n"]), "b": ("float32", ["n"])}, {"y": ("float32", ["n"])}
@@ -167,7 +167,7 @@ print(f"⏱ one node takes {slower:.1f} times as long as three")
 #
 # ## 2. Measure honestly
 #
-# `race` (in `oplab/timing.py`, 20 lines) does four things:
+# `race` and `times_as_fast` (in `oplab/timing.py`) do the first three of these, and the figures do the last:
 #
 # - **Warm up.** The first run includes the cost of memory that is touched for the first time, of starting threads and of cold caches.
 # - **Take turns.** A machine gets slower and faster for seconds at a time. In each round every contestant runs once, and every other
@@ -437,7 +437,7 @@ axes.legend(frameon=False, fontsize=10)
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
-# On the left, all three curves are the same flat line.
+# On the left, all three curves are flat and close together: what they show is the cost of a call.
 #
 # **Work that the runtime does well.** ONNX Runtime's matrix product has been optimised for years. Your own three loops are correct, and
 # the compiler vectorises the inner one, but they are usually slower.
@@ -481,8 +481,8 @@ print(f"⏱ ORT's own is {ahead:.1f} times as fast")
 # ## 6. The ladder of a deformable convolution
 #
 # Here the answers are yes, yes and no: ONNX Runtime has a kernel for it, from opset 19 on. See how close you get on your processor. For
-# each output pixel and each of the kernel's nine positions (*taps*), a deformable convolution reads the image at its own place,
-# between four pixels. The lesson's version has one image, a 3×3 kernel, pad 1 and no mask.
+# each output pixel and each of the kernel's nine positions (*taps*), an offset moves the place where the image is read, which is
+# usually between four pixels. The lesson's version has one image, a 3×3 kernel, pad 1 and no mask.
 
 # %%
 DEFORM = r"""
@@ -577,7 +577,7 @@ struct Hoisted {
 # **Rung 3, vectorised.** Two loops still process one element at a time. The loop that samples reads each channel from a different plane,
 # far apart in memory: convert the image to *channels-last* once, and one place is four runs of neighbouring floats. The sum over i
 # cannot be vectorised at all, because the compiler must not reorder a float sum: transpose the weights, and let the inner loop run over
-# output channels. A pixel outside of the image is read from a row of zeros, so the loop needs no condition.
+# output channels. A pixel outside of the image is read from an extra pixel of zeros, so the loop needs no condition.
 
 # %%
 DEFORM_3 = r"""
@@ -758,8 +758,8 @@ axes.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %% [markdown]
-# The struct that `run_vectorised` calls gets the instruction set as a template parameter, `simd`; `oplab::Vector<T, simd>` is a vector
-# that fills one of its registers.
+# `run_vectorised` passes the instruction set to the struct's `run` as a template parameter, `simd`; `oplab::Vector<T, simd>` is a
+# vector that fills one of its registers.
 #
 # **Rung 5, blocked.** Rung 3 reads all weights again for every pixel, and loads and stores a sum for each product. Process 48 pixels at
 # once, a *tile*. For one tap, the samples of a tile are a matrix [48 × 64 channels] that stays in the cache. `Product` in
@@ -898,8 +898,8 @@ axes.spines[["top", "right"]].set_visible(False)
 #
 # The task is to find the k nearest neighbours of n points, with k = 8. **Rung 1, naive:** compute all n² distances and sort them.
 # **Rung 2, hoisted:** nearly every distance is larger than the k-th best so far, so keep a short sorted list and store nothing else.
-# **Rung 3, vectorised:** keep x, y and z in three arrays, compute eight squares at once, and only then test whether one of them is small
-# enough.
+# **Rung 3, vectorised:** keep x, y and z in three arrays, compute eight squared distances at once, and only then test whether one
+# of them is small enough.
 
 # %%
 KNN = r"""
@@ -1026,9 +1026,9 @@ plt.show()
 
 # %% [markdown]
 # The search has found the four green points. The circle through the farthest of them extends beyond shell 1, so shell 2 has to be
-# searched too, and the orange point there is nearer. The code below handles the unit cube only; your code in the exercise has to work for
-# every box. **Rung 5, parallel:** the queries run in the order of the voxels, so that each query finds in the cache what the previous
-# query has read.
+# searched too, and the orange point there is nearer. The code below handles the unit cube only; yours has to work for every box.
+# **Rung 5, parallel:** pieces of 256 queries. In rungs 4 and 5, the queries run in the order of the voxels, so that each query
+# finds in the cache what the previous query has read.
 
 # %%
 KNN_4_5 = r"""
@@ -1165,14 +1165,14 @@ share = times_as_fast(crowded["spread"], crowded["heaped"])
 print(f"⏱ the same points in one corner take {share:.0f} times as long")
 
 # %% [markdown]
-# The course's kernel detects this. `csrc/common/knn_grid.h` counts how many points share a voxel, and gives each search a budget; if
-# either is too much, a k-d tree is used instead (`knn_tree.h`). The bounds of that grid are exact, too: for each layer of voxels it keeps
-# the coordinates that really occur, whereas this lesson uses `1 - 1e-5`.
+# The course's kernel detects this. `csrc/common/knn_grid.h` counts how many points share a voxel, and gives each search a budget.
+# If a voxel is too full or a search exceeds its budget, a k-d tree is used instead (`knn_tree.h`). The bounds of that grid are
+# exact, too: each layer of voxels keeps the coordinates that really occur, whereas this lesson uses `1 - 1e-5`.
 #
 # ## 9. Threads must not change the result
 #
-# Threads make a kernel faster, but they must not change what it computes. Chapter 13's scheduler calls the pieces in different orders.
-# The last rung gives the same bits in each order, because each piece writes its own part of the output and has its own scratch memory.
+# Threads make a kernel faster, but they must not change what it computes. Chapter 13's scheduler calls the pieces in different
+# orders. Rung 6 of section 6 gives the same bits in each order: each piece writes its own output and has its own scratch memory.
 
 # %%
 small = {name: value[..., :20, :20] if name != "W" else value for name, value in image.items()}

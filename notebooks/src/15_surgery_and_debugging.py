@@ -428,7 +428,7 @@ lab.check("find_the_bug")
 # ## 8. Replace: new nodes instead of old ones
 #
 # You have found the fault, or you want to replace a group of nodes by one faster node. Graph surgery takes little code, but it
-# has three traps. Take `3a + 2b`, written as three nodes, and replace them by `oplab::MyAdd` by hand.
+# has three traps. Take `3a + 2b`, written as three nodes, and replace them by hand with one `oplab::MyAdd`.
 
 # %%
 numbers = [numpy_helper.from_array(np.float32(value), name) for value, name in ((3, "three"), (2, "two"))]
@@ -471,8 +471,8 @@ with raises(onnx.checker.ValidationError, "No opset import for domain 'oplab'"):
 print("ONNX Runtime:", session(after).run(None, {"a": np.float32([1]), "b": np.float32([2])})[0])
 
 # %% [markdown]
-# **Trap 3: what the file still contains about the old nodes.** `value_info` records the shapes and dtypes of values inside the
-# graph. It still has the entries of two values that no longer exist. The checker and ONNX Runtime do not report them.
+# **Trap 3: what the file still contains about the old nodes.** `value_info` records the shapes and dtypes of the values inside.
+# Its entries for two values that no longer exist are still there, and so are the factors 3 and 2. The checker reports none of it.
 
 # %%
 after.opset_import.append(helper.make_opsetid("oplab", 1))
@@ -481,8 +481,8 @@ print("value_info speaks of:", [value.name for value in after.graph.value_info])
 print("initialisers:", [tensor.name for tensor in after.graph.initializer])
 
 # %% [markdown]
-# This changes if such an entry is about a value that still exists. Change the dtype of the piece's output: now the old entry
-# contradicts it, and the model does not load.
+# An old entry does cause an error if its value still exists. Change the dtype of `sum`: now the old entry contradicts it, and
+# the model does not load.
 
 # %%
 half = copy.deepcopy(before)
@@ -492,7 +492,7 @@ with raises((Fail, InvalidGraph), "does not match expected type"):
     ort.InferenceSession(half.SerializeToString())
 
 # %% [markdown]
-# `oplab.debug.replace` does all of this. You specify the piece by the values at its borders.
+# `oplab.debug.replace` avoids all three traps. You specify the piece to be replaced by the values at its borders.
 
 # %%
 fused = replace(before, ["a", "b"], ["sum"], helper.make_node("MyAdd", ["a", "b"], ["sum"], domain="oplab"))
@@ -549,7 +549,7 @@ lab.check("replace_subgraph")
 # - ONNX: `docs/IR.md` on value_info, names and the order of nodes.
 # - D. Goldberg, "What Every Computer Scientist Should Know About Floating-Point Arithmetic", ACM Computing Surveys 1991: why two
 #   correct programs differ.
-# - Chapter 16 uses all of this on two models that you take from PyTorch to a C++ program.
+# - Chapter 16 takes two models from PyTorch to a C++ program; if your results there differ, use these tools.
 #
 # Previous: [14: Fast kernels](14_fast_kernels.ipynb)
 # · Next: [16: Capstone](16_capstone.ipynb)

@@ -19,9 +19,9 @@
 # - run it in Python and in a C++ program with a kernel that you wrote;
 # - deliver evidence with it: parity, structure and latency, in one report.
 #
-# There are two networks. **Project one** is SRCNN with an enlargement factor that is an *input*: one file for every factor. **Project
-# two** is a classifier for point clouds, whose layers use the nearest neighbours of each point. This lesson does both projects with the
-# course's operators. Then you do them with your own operators.
+# There are two networks. **Project one** is SRCNN with an enlargement factor that is an *input*: one file serves all factors.
+# **Project two** is a classifier for point clouds, whose layers use the nearest neighbours of each point. This lesson does both
+# projects with the course's operators. Then you do them with your own operators.
 
 # %%
 import io
@@ -198,7 +198,7 @@ lab.show(one / "torchscript.onnx", one / "dynamo.onnx")
 #
 # ## 3. The proof
 #
-# Compare PyTorch, ONNX Runtime and the C++ program of chapter 12, at sizes and factors that were not exported.
+# Compare PyTorch, ONNX Runtime and the C++ program of chapter 12, at sizes that were not exported, and at two other factors.
 
 # %%
 rng = np.random.default_rng(16)
@@ -439,8 +439,8 @@ assert gap > 0.1 and "Dropout" in kept and moved
 #
 # ## 9. Limits
 #
-# The course's operator returns -1 where *one* cloud is too small. If all of them are too small, it raises an error, because no such k
-# can be intended. Your `lab::KNN` will accept that and fill the row.
+# The course's operator returns -1 where *one* cloud is too small. If all of them are too small, it raises an error, because such
+# a k must be a mistake. Your `lab::KNN` will accept such a k and fill the row.
 
 # %%
 with raises(RuntimeError, "nsample must not be larger than the largest batch"):
@@ -504,7 +504,7 @@ lab.check("point_cloud")
 # The next cell compiles your kernels, exports your networks, compares PyTorch, ONNX Runtime and the C++ program, measures all of them, and
 # saves a page with the models and the kernels. `oplab capstone` does the same in a terminal and prints where the page is;
 # `--to DIR` saves it in another folder. Every report gets a new folder, `build/capstone/report-001` and so on; none replaces
-# another. A project that is not solved, or fails, is named, and the other project is still reported.
+# another. If a project is not solved or fails, the report says so and still covers the other project.
 
 # %%
 kept = capstone.report()

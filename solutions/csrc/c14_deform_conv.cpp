@@ -7,8 +7,8 @@
 // row 0 still contributes. A place that is far outside or infinite gives 0. If y or x is NaN, the sample is NaN, even if the other
 // coordinate is outside. The bits of the result do not depend on threads. Only the size n may be 0.
 //
-// A correct answer passes at any speed. All points require 0.6 times the speed of ONNX Runtime's own DeformConv on one thread, and that
-// `oplab::parallel_for` splits a large input into more than one piece.
+// A correct answer passes at any speed. The full score requires 0.6 times the speed of ONNX Runtime's own DeformConv on one
+// thread, and an `oplab::parallel_for` that splits a large input into more than one piece.
 // Not allowed, because the answer is in it: csrc/ort_ops/deform_conv2d.cpp.
 #include <cmath>
 #include <limits>

@@ -4,9 +4,9 @@
 // 0 … i; idx is an index into all of xyz. Nearest first, ties to the lower index; distances are compared as float dx*dx + dy*dy + dz*dz,
 // and dist is the square root. If a batch has fewer than k points, the rest of the row is -1 in idx and 0 in dist.
 //
-// A correct answer passes at any speed. All points require 0.9 times the speed of scipy's cKDTree on one thread, and that `oplab::parallel_for`
-// splits a large input into more than one piece. The speed is measured with points that fill a cube evenly; lines, planes, heaps and
-// equal points only have to be correct.
+// A correct answer passes at any speed. The full score requires 0.9 times the speed of scipy's cKDTree on one thread, and an
+// `oplab::parallel_for` that splits a large input into more than one piece. The speed is measured with points that fill a cube
+// evenly; for lines, planes, heaps and equal points, the result only has to be correct.
 // Not allowed, because the answer is in it: csrc/common/knn*.h, csrc/ort_ops/knn_query.cpp.
 #include <cmath>
 #include <limits>
