@@ -56,7 +56,7 @@ def port_register_op() -> None:
 
 
 def port_python_op(model: torch.nn.Module, x: torch.Tensor, path: Path) -> dict[str, int]:
-    """Export a model with Functions that have no ``symbolic``, by one handler for all of them. In torch 1.10 it was::
+    """Export a model with Functions that have no ``symbolic``, with one handler for all of them. In torch 1.10 it was::
 
         def handler(g, n, *args, **kwargs):
             name = kwargs["name"]
@@ -74,7 +74,7 @@ def port_python_op(model: torch.nn.Module, x: torch.Tensor, path: Path) -> dict[
         register_custom_op_symbolic("::prim_PythonOp", handler, 1)
         torch.onnx.export(model, x, path, opset_version=9)
 
-    Today the file has opset 13, the input ``x``, the output ``y``, and a dynamic first axis ``batch``. Each Function becomes
+    Your file has opset 13, the input ``x``, the output ``y``, and a dynamic first axis ``batch``. Each Function becomes
     the node that the handler writes for it, and every shape in the file keeps the dynamic axis. A Function that the
     handler does not know raises an exception with the Function's name, and no model is written.
 

@@ -60,8 +60,8 @@ def pyop_my_add(model: onnx.ModelProto) -> onnx.ModelProto:
     same dtype, float or double, and the attributes are FLOAT.
 
     The function declares the kernels with ``@onnx_op``, and returns a model in which every ``oplab::MyAdd`` of the graph is a
-    node of the domain ``ai.onnx.contrib``, the domain of such kernels. Nothing else changes: names, order, other nodes, also
-    nodes with only the type or only the domain. The MyAdd nodes may have both attributes, one of them or none, and their
+    node of the domain ``ai.onnx.contrib``, the domain of such kernels. Nothing else changes: not the names, not the order, and no
+    node that has only the type or only the domain. The MyAdd nodes may have both attributes, one of them or none, and their
     inputs may be float or double, of any rank::
 
         >>> options = onnxruntime.SessionOptions()

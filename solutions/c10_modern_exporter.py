@@ -26,7 +26,7 @@ oplab_1 = Opset("oplab", 1)
 
 
 def translate_hypot() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """A table with which ``torch.hypot`` is exported over the dynamo path, to standard operators.
+    """A table with which ``torch.hypot`` is exported on the dynamo path, to standard operators.
 
     ::
 
@@ -58,7 +58,7 @@ def translate_hypot() -> dict[Callable[..., Any], Callable[..., Any]]:
 
 
 def translate_my_add() -> tuple[Callable[..., torch.Tensor], dict[Any, Callable[..., Any]]]:
-    """``3a + 2b`` as one node ``oplab::MyAdd``, over the dynamo path.
+    """``3a + 2b`` as one node ``oplab::MyAdd``, on the dynamo path.
 
     Returns:
         ``(my_add, table)``. Models call ``my_add(a, b, alpha=3.0, beta=2.0)``, with some, all or none of the numbers, by
@@ -144,7 +144,7 @@ def attach_function(
 ) -> None:
     """Ship a model with nodes ``oplab::MyAdd`` as one file that stock ONNX Runtime runs, or refuse.
 
-    - Export ``module`` over the dynamo path with ``dynamic_shapes`` and ``table``. The table makes each ``oplab::my_add`` one
+    - Export ``module`` on the dynamo path with ``dynamic_shapes`` and ``table``. The table makes each ``oplab::my_add`` one
       node ``MyAdd(a, b; alpha, beta)``. The nodes stay in the file.
     - Attach what the node means, ``alpha * a + beta * b``, as a model-local function: one function for float32 and float64,
       and for all nodes, whatever their attributes are.

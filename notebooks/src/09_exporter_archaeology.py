@@ -193,8 +193,8 @@ for status, count in archaeology.counts().items():
     print(f"{count:3} {status:8} {archaeology.STATUSES[status]}")
 
 # %% [markdown]
-# Such a table is useful only while it is true. So each entry has a *probe*: a function that shows the status on this
-# machine, and a second one that shows that the replacement works. These are the probes for the naive attempt of section 1.
+# Such a table is useful only while it is true. So each entry has a *probe*, a function that shows the status on this machine,
+# and, if there is a replacement, a second one that shows that it works. Here is the entry for the attempt of section 1.
 
 # %%
 row = archaeology.find("register_default_export")
@@ -283,7 +283,7 @@ print(*lines[first - 3 : first + 1], sep="\n")
 
 # %% [markdown]
 # Up to torch 1.12 (release history) the exporter collected every function of these modules by its name. Today only the
-# registry counts. N4's other experiment still works there: remove `elu`, and the export fails.
+# registry counts. N4's other experiment still works if you do it in the registry: remove `elu`, and the export fails.
 
 # %%
 elu = torch.nn.functional.elu
@@ -471,8 +471,8 @@ assert count == ["MyClip", "MyRelu"]
 lab.show(dead, alive)
 
 # %% [markdown]
-# The next cells count the calls for three registrations and three ways to export. Red marks the dangerous case: the
-# export succeeds, and your handler is not called.
+# The next cells count the calls without a registration and with each of the two, for three ways to export. Red: the
+# export succeeds without a call. That is dangerous if you have registered a handler.
 
 
 # %%
@@ -781,7 +781,7 @@ lost = export(only_clip, x, operator_export_type=OperatorExportTypes.ONNX_FALLTH
 print(node.op_type, list(node.input), sorted(entry.name for entry in node.attribute))
 
 # %% [markdown]
-# On the **dynamo path** none of this exists. The option is ignored there. On the TorchScript path it is deprecated
+# On the **dynamo path** none of this exists: the option is ignored there. On the TorchScript path it has been deprecated
 # since 2.6.
 
 # %%
@@ -794,8 +794,8 @@ print(next(str(entry.message) for entry in caught if "operator_export_type" in s
 # %% [markdown]
 # ## 7. What the dynamo path ignores
 #
-# The next cells use five arguments and registrations of old code in one export with the default path. Each is accepted.
-# None has an effect, and there is no warning.
+# The next cells use arguments, registrations and a `symbolic` of old code in one export on the default path. Each is
+# accepted. None has an effect, and there is no warning.
 
 
 # %%
@@ -866,8 +866,8 @@ print("holds:  ", np.unique(constant))
 assert not blind.graph.input and not constant.any()
 
 # %% [markdown]
-# The file has one `Constant`, no inputs, and not even the numbers of the example: the tracer took `empty_like` for
-# zeros and saw no write to it. The dynamo path refuses instead, and tells you what to do.
+# The file has one `Constant`, no inputs, and not even the numbers of the example: the tracer saw no write to the buffer,
+# and the exporter maps `empty_like` to zeros. The dynamo path refuses instead, and tells you what to do.
 
 # %%
 with raises(torch.onnx.OnnxExporterError, "Cannot access data pointer"):
@@ -941,8 +941,8 @@ with raises(InvalidArgument, "Foo: x is [3] and y is [4]: they must be equal."):
 # ## 10. Limits
 #
 # - The TorchScript path still takes old mappings, but it is deprecated. Its mappings end at opset 20.
-# - `kwargs["name"]` is the name of the class alone. Two Functions with the same name in two modules also need
-#   `kwargs["module"]`.
+# - `kwargs["name"]` is the name of the class alone. To tell two Functions with the same name in two modules apart, a
+#   handler also needs `kwargs["module"]`.
 # - `registry`, `_unimplemented`, `_is_value` and everything else with a leading underscore may be removed without
 #   notice. The table notes this where it lists them.
 # - A probe shows what happens with these versions on this machine. Two entries depend on what is installed: the CUDA

@@ -19,7 +19,7 @@
 # - put your own node into the file together with its meaning, so that stock ONNX Runtime runs it;
 # - find out whether an export is right, where the exporter itself does not tell you.
 #
-# Chapters 03, 06 and 08 used parts of this path next to the old one. This chapter covers it alone, from the first step to the file.
+# Chapters 03, 06 and 08 used parts of this path. This chapter covers all of it; section 10 compares it with the old path.
 
 # %%
 import contextlib
@@ -289,9 +289,9 @@ with raises(torch.onnx.OnnxExporterError, "No ONNX function found for"):
 # %% [markdown]
 # ### What else is accepted without a warning
 #
-# **A Python number is a float32**, unless it is combined with a tensor whose dtype the exporter knows. It knows the dtype of an input. It
-# does not know the dtype of a value that the translation has computed, here `Reciprocal(b)`. So the fix of section 2 fails for float64, and
-# not at the export:
+# **A Python float becomes float32**, unless it is combined with a tensor whose dtype the exporter knows. It knows the dtype of an
+# input. It does not know the dtype of a value that the translation has computed, here `Reciprocal(b)`. So the fix of section 2
+# fails for float64, and not during the export:
 
 # %%
 wide = a.double(), b.double()
@@ -373,8 +373,8 @@ print(said, "| ONNX:", broken(*with_zero)[0].tolist(), "PyTorch:", torch.hypot(*
 assert "✅" in said
 
 # %% [markdown]
-# The exporter prints a tick for a NaN. It checks whether the difference is *larger* than its tolerance, and no comparison with NaN is true.
-# The numbers that it used are the `VerificationInfo` of each output. `verify_onnx_program` returns them, also for your own inputs.
+# The exporter prints a tick for a NaN: it checks whether the difference is *larger* than its tolerance, and NaN never is. Each
+# output's numbers are in a `VerificationInfo`. `verify_onnx_program` returns them, also for your own inputs.
 
 # %%
 (info,) = verify_onnx_program(broken)
@@ -410,8 +410,8 @@ for translation in (one_row, as_integers):
     assert info.max_abs_diff == 0 and (got.shape != same_rows.shape or info.actual_dtype != info.expected_dtype)
 
 # %% [markdown]
-# So write the assertion yourself, and write it in this direction: *at most*. Call it with inputs that were not exported. (For a result
-# without elements, a VerificationInfo has an infinite difference, so only the shape counts there.)
+# So write the assertion yourself, in this direction: *at most*. Also call it with inputs other than those of the export. (For a
+# result without elements, a VerificationInfo has an infinite difference, so only its shape and its dtype are compared.)
 
 
 # %%
@@ -468,7 +468,7 @@ with raises(NotImplementedError, "for the last axis, not for 0"), innermost():
     export(lambda x: torch.cummax(x, 0), (a,), table)
 
 # %% [markdown]
-# A translation that refuses some arguments is better than one that is wrong for them. The cost is m² comparisons for a row of m.
+# A translation that refuses some arguments is better than one that is wrong for them. This one compares m² times for a row of m.
 #
 # ## 6. Your own operator
 #
@@ -619,8 +619,8 @@ with raises(onnx.defs.SchemaError, "No schema registered for 'MyAdd'"), innermos
     export(half, (a, b), {my_add.default: plain})
 
 # %% [markdown]
-# `@script` compiles the same function instead. Then the exporter knows the types and nothing else, so **annotate the arguments and the
-# result**. Numbers are typed, and have the schema's defaults: a number that the call leaves out is not passed on.
+# `@script` compiles the same function instead. Then the exporter knows only what you annotate, so **annotate the arguments and
+# the result**. Give each number a type and the schema's default: a number that the call leaves out is not passed on.
 
 # %%
 my_add_translation = script(oplab_1)(plain)
@@ -792,9 +792,9 @@ for path in sorted(folder.iterdir()):
     print(f"{path.name:18} {'above' if path.stat().st_size > 40_000 else 'below'} 40 000 bytes")
 
 # %% [markdown]
-# `torch.onnx.export(…, path)` always writes a second file, which contains the tensors above 256 bytes. `program.save(path)` writes one
-# file. Pass `external_data` to choose. Chapter 00 shows what happens if the second file is missing. (A model that you build by hand needs
-# its versions set: chapter 01, section 1.)
+# By default, `torch.onnx.export(…, path)` always writes a second file, which contains the tensors above 256 bytes.
+# `program.save(path)` writes one file. Pass `external_data` to choose. Chapter 00 shows what happens if the second file is
+# missing. (A model that you build by hand needs its versions set: chapter 01, section 1.)
 
 # %% [markdown]
 # ## 10. Every operator of the course, on both exporters
@@ -1119,8 +1119,8 @@ assert all("–" not in (found["TS, yours"], found["dynamo, yours"]) for found i
 # When is the TorchScript path the right route? When your PyTorch is too old for the dynamo path, or when you own mappings and have no time
 # to rewrite them. The mappings of the TorchScript path work only there (section 1). For a new model, use the dynamo path.
 #
-# The table does not show that each cell was tested with one set of inputs of one size, in float32. Here is a green cell, `logaddexp`, with
-# larger numbers. The exporter's own translation is the formula that chapter 04 warns about.
+# What the table does not show: each cell was tested with one set of inputs only, of one size, in float32. Here is a green cell,
+# `logaddexp`, with larger numbers. The exporter's own translation is the formula that chapter 04 warns about.
 
 # %%
 large = torch.full((3, 4), 100.0), torch.full((3, 4), 90.0)
@@ -1135,7 +1135,7 @@ with raises(AssertionError, "logaddexp: differs by inf"):
 # ## 11. Limits
 #
 # - The exporter translates in opset 18 and converts. `opset_version=18` skips the conversion; below 18 the result is not guaranteed.
-# - `custom_translation_table` has no entry for complex tensors.
+# - `custom_translation_table` cannot hold translations for complex tensors.
 # - A data-dependent size has no upper bound in the file. Runtimes that plan their memory in advance (TensorRT) need one.
 # - `verify_onnx_program` compares on one set of inputs. It does not cover other sizes; call it with several.
 # - A model-local function is as fast as its nodes. For speed you need the kernel (chapters 12 to 14).

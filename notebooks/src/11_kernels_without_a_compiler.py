@@ -830,7 +830,7 @@ for got, right in zip(composed.run(None, cloud), session(knn_model(5)).run(None,
 # %% [markdown]
 # The results are equal, also where two points are equally far away: TopK puts the lower index first. But the body never reads
 # `offset`, so two batches are treated as one. A cloud with fewer points than `nsample` causes an error in TopK, where the kernel
-# gives a row that ends with -1. And all distances at once need a lot of memory.
+# gives a row that ends with -1. And the differences between all points at once need a lot of memory.
 
 # %%
 two_batches = {**cloud, "offset": np.array([150, 300])}
@@ -844,8 +844,8 @@ assert not same
 
 # %% [markdown]
 # Each of these could be fixed with more nodes: masks for the batches, padding for TopK, a Loop for the memory. The result would
-# be a program in a graph language, slower than the kernel and harder to read. And one limit cannot be fixed: a function's body
-# **cannot test whether an optional input was given**. KNNQuery needs a kernel.
+# be a program in a graph language, slower than the kernel and harder to read. And one limit remains in ONNX Runtime: a body
+# **cannot read an optional input only where it is given**: both branches of an If must be valid. KNNQuery needs a kernel.
 #
 # ## 6. How domains interact
 #

@@ -536,8 +536,8 @@ print(
 )
 
 # %% [markdown]
-# A shape that is hard-coded in the kernel fits only one model, and there is no error: `GetOutput` does not check the shape that
-# it gets.
+# A shape that is hard-coded in the kernel is right for one shape of the inputs only, and there is no error: `GetOutput` does
+# not check the shape that it gets.
 
 # %%
 written = kernel.replace("GetOutput(0, info.GetShape())", "GetOutput(0, {2, 3})")
@@ -600,7 +600,7 @@ for version in (1, 2, 3):
 #
 # ONNX Runtime calls a kernel through C function pointers, and C has no exceptions: a function reports a failure with an
 # `OrtStatus*`, a code with a message, and success with a null pointer. But the kernel is C++ code, and C++ code throws. So
-# what happens to an exception that leaves a kernel? The attribute of this kernel selects how it fails.
+# what happens to an exception that leaves a kernel? The attribute `how` of the next three kernels selects how they fail.
 
 # %%
 misbehaves = r"""
@@ -1046,8 +1046,8 @@ assert code == 1 and "is not a registered function/op" in failed
 print("exit code", code, "·", failed.splitlines()[-1])
 
 # %% [markdown]
-# Now compare both ways of registering with Python. The values are chosen so that imprecise rounding shows: coefficients that a
-# float cannot represent exactly, and inputs from 1e-30 to 1e30. "Equal" means that every bit is equal.
+# Now compare both ways of registering with Python. The values are chosen so that a difference in rounding shows: coefficients
+# that a float cannot represent exactly, and inputs from 1e-30 to 1e30. "Equal" means that every bit is equal.
 
 # %%
 a, b = (10.0 ** rng.uniform(-30, 30, (2, 257, 33)) * rng.choice([-1, 1], (2, 257, 33))).astype(np.float32)
@@ -1091,14 +1091,14 @@ print("exit code", code, "·", failed[failed.index("MyAdd: a is") :])
 #   be a segmentation fault. The entry point above checks for null and returns an error message.
 # - **A library belongs to one platform**: its processor, its C++ runtime. The model does not. Ship both, and state
 #   their versions.
-# - Unless a schema is registered, as in chapter 11, ONNX's checker does not look at your operator: only the kernel can reject a wrong
-#   model.
+# - Unless a schema is registered, as in chapter 11, ONNX's checker does not look at your operator: only ONNX Runtime's checks of
+#   the inputs' number and types (section 3) and the kernel itself can reject a wrong model.
 #
 # ## 14. Exercises
 #
 # Your files are `exercises/csrc/c12_my_add.cpp`, `c12_errors.cpp` and `c12_port_foo.cpp`. Each is compiled to its own
-# library, with the domain `c12`. The result appears two or three seconds after you save the file; `make watch` runs the check
-# at each save.
+# library, with the domain `c12`. `make watch` runs the check each time you save a file; the result appears two or three
+# seconds later.
 #
 # **`my_add`** — the whole library: kernel, attributes with defaults, op and entry point. By hand or lite.
 
