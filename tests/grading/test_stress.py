@@ -207,5 +207,6 @@ def test_two_models_side_by_side_share_no_name():
 
 def test_memory_that_is_kept_is_told_from_memory_that_is_used_again():
     kept = []
-    assert lost_by(lambda: kept.append(bytearray(1000)), 20) >= 1000
-    assert lost_by(lambda: bytearray(1000), 20) == 0
+    # Much memory, and a bound below it: what other threads of this process give back in a round counts as well.
+    assert lost_by(lambda: kept.append(bytearray(50_000)), 20) >= 45_000
+    assert lost_by(lambda: bytearray(50_000), 20) == 0
