@@ -15,7 +15,7 @@ _EXERCISE = re.compile(r"\[(c\d\d\.\w+)")
 def scope_of(test: str) -> str:
     """The unit of work that a test belongs to: its file, and in a test of one exercise (``[c13.grid-…]``) that exercise, too.
 
-    A worker runs a unit from its first test to its last. The known answers are a third of all the work and lie in one file, which
+    A worker runs a unit from its first test to its last. The known answers are a third of all the work and in one file, which
     would keep one worker busy long after the others are done.
     """
     file = test.rpartition("::")[0]

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from oplab.authoring import mutants, words
+from oplab.authoring import mutants, prose, words
 from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
@@ -342,7 +342,7 @@ def minutes_add_up(course: Course) -> Iterator[Finding]:
     for chapter in course.chapters:
         total = sum(exercise.minutes for exercise in chapter.exercises)
         source = course.root / "notebooks" / "src" / f"{chapter.stem}.py"
-        reading = words.reading_minutes(source) if source.is_file() else 0
+        reading = prose.reading_minutes(source) if source.is_file() else 0
         if total + reading > chapter.minutes:
             yield Finding(
                 chapter.stem,

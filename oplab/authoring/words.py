@@ -13,6 +13,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from oplab.authoring import prose
+
 WORDS = {
     r"mend(?:s|ed|ing)?": "fix",
     r"nobody": "there is no …, or: it is not …",
@@ -43,28 +45,11 @@ def found(text: str) -> Iterator[tuple[str, str]]:
         yield match[0], list(WORDS.values())[int(match.lastgroup[1:])]
 
 
-def lesson(path: Path) -> Iterator[tuple[int, str, bool]]:
-    """(line number, line, whether it is prose) of each line of a lesson's source that is not empty; the rest is code."""
-    prose = False
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if line.startswith("# %%"):
-            prose = "[markdown]" in line
-        elif line.strip(" #"):
-            yield number, line, prose
-
-
-def reading_minutes(path: Path) -> int:
-    """How many whole minutes a lesson takes without its exercises: 150 words of prose a minute, and two seconds for each line of code."""
-    every = list(lesson(path))
-    seconds = sum(len(line.split()) - 1 for _, line, prose in every if prose) / 150 * 60
-    return int((seconds + sum(2 for _, _, prose in every if not prose)) / 60)
-
-
 def lines(root: Path) -> Iterator[tuple[str, int, str]]:
     """(file below ``root``, line number, line) of everything that is read."""
     for path in sorted((root / "notebooks" / "src").glob("*.py")):
-        for number, line, prose in lesson(path):
-            if prose:
+        for number, line, is_prose in prose.lesson(path):
+            if is_prose:
                 yield path.relative_to(root).as_posix(), number, line
     others = [*(root / "exercises").rglob("*"), root / "course.toml", root / "README.md", *(root / "docs").glob("*.md")]
     for path in sorted(others):

@@ -13,7 +13,7 @@ from oplab.course.manifest import load, preloads
 from oplab.grading.client import Server
 from tests.support import ROOT
 
-TIMES = 5
+TIMES = 10
 COURSE = load(ROOT)
 SOLUTIONS = [trial for trial in lint.trials(COURSE) if trial.kind == "solution"]
 

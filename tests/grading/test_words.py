@@ -35,6 +35,12 @@ def test_the_text_of_a_lesson_and_not_its_code(course):
     assert what.startswith("“Nobody”: write there is no …")
 
 
+def test_a_message_of_the_code_and_not_its_docstring(course):
+    (course / "oplab").mkdir()
+    (course / "oplab" / "x.py").write_text('"""Nobody reads it."""\n\nbehind = f"{1} stands in the graph"\n')
+    assert found(course) == ["course.toml, line 1", "oplab/x.py, line 3"]
+
+
 @pytest.mark.parametrize("file", ["exercises/c01.py", "exercises/c01_x.cpp", "docs/x.md", "README.md"])
 def test_what_else_is_read(course, file):
     (course / file).write_text("# it lies there for ever\n")

@@ -199,39 +199,39 @@ def recorded(tmp_path_factory) -> Callable[[str], dict[str, Job]]:
     return record
 
 
-def judged(job: Job, source: Path, folder: Path, first: int, told: Path) -> None:
+def judged(job: Job, source: Path, folder: Path, first: int, report: Path) -> None:
     """Judge forgeries number ``first`` and following, and write a line for each: its number, and what the worker would report."""
     for stream in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     os.chdir(job.scratch)
-    with told.open("a", buffering=1) as lines:
+    with report.open("a", buffering=1) as lines:
         for number in range(first, EACH):
             lines.write(f"{number} ")
             lines.flush()
             forge(source, folder, random.Random(f"{SEED} {job.id} {number}"))
             forgery = replace(job, evidence=folder, seals={})
             try:
-                report = worker.judge(forgery)
+                verdict = worker.judge(forgery)
             except BaseException as error:
-                report = worker.explain(error, forgery)
-            said = report.trace if report.outcome == "grader_error" else ""
-            lines.write(json.dumps([report.outcome, f"{report.message} {said}"[-3000:]]) + "\n")
+                verdict = worker.explain(error, forgery)
+            trace = verdict.trace if verdict.outcome == "grader_error" else ""
+            lines.write(json.dumps([verdict.outcome, f"{verdict.message} {trace}"[-3000:]]) + "\n")
 
 
 def verdicts(job: Job, source: Path, folder: Path) -> list[tuple[int, str, str]]:
     """(number, outcome, message) of each forgery of one exercise. Another process judges them: a forged model may end it."""
     found: list[tuple[int, str, str]] = []
-    told = folder.with_suffix(".told")
+    report = folder.with_suffix(".report")
     while len(found) < EACH:
         before = len(found)
-        told.write_text("")
-        process = PROCESSES.Process(target=judged, args=(job, source, folder, before, told))
+        report.write_text("")
+        process = PROCESSES.Process(target=judged, args=(job, source, folder, before, report))
         process.start()
         process.join(PATIENCE)
         stuck = process.is_alive()
         process.kill()
         process.join()
-        for line in told.read_text().splitlines():
+        for line in report.read_text().splitlines():
             number, _, said = line.partition(" ")
             # Without a report the process ended in the middle: `failed` for the learner, see outcomes.from_judge.
             found.append((int(number), *json.loads(said)) if said else (int(number), "died", ""))

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 import run_tests
 
+from tests.conftest import scope_of
+from tests.support import ROOT
+
 TOOLS = Path(run_tests.__file__).parent
 
 TESTS = """\
@@ -146,3 +149,31 @@ def test_packages_are_installed_as_root(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert log.read_text().splitlines() == ["update", "install --yes --no-install-recommends one two"]
     with pytest.raises(run_tests.StepError, match="no-such failed"):
         run_tests.apt_install(["no-such"])
+
+
+def test_the_known_answers_of_an_exercise_are_a_unit_of_work():
+    file = "tests/grading/test_answers.py"
+    assert scope_of(f"{file}::test_answer[c13.grid-mutant_x]") == scope_of(f"{file}::test_answer[c13.grid-stub]")
+    assert scope_of(f"{file}::test_answer[c13.grid-stub]") != scope_of(f"{file}::test_answer[c13.parallel-stub]")
+    assert scope_of(f"{file}::test_rule[hints_help]") == file
+    assert scope_of("tests/x.py::TestX::test_y[1]") == "tests/x.py::TestX"
+
+
+def test_workers_share_the_exercises_of_a_file():
+    """As `make test` shares them out: with pytest-xdist's own units, one worker would run all of them."""
+    chosen = ["tests/grading/test_answers.py", "-k", "is_tried and (c04 or c05 or c06)"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-v",
+        "-n",
+        "2",
+        "--dist",
+        "loadscope",
+        "--no-loadscope-reorder",
+        *chosen,
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert {line.split("]")[0] for line in done.stdout.splitlines() if line.startswith("[gw")} == {"[gw0", "[gw1"}
