@@ -1,4 +1,4 @@
-"""The drawings that lessons share. Each function returns a matplotlib figure, which a notebook shows when it is a cell's last value.
+"""The drawings that lessons share. Each function returns a matplotlib figure for ``lab.figure``.
 
 Colours mean the same in every lesson: blue is PyTorch, orange the mapping between the two worlds, green ONNX, violet ONNX Runtime.
 """
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oplab.figures.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, FAINT, RED = "#22303c", "#8a97a3", "#c8323c"
-BLUE, ORANGE, GREEN, VIOLET = "#2f6fb2", "#d9822b", "#2e8b62", "#7a57a8"
-_TINT = {BLUE: "#e7f0f9", ORANGE: "#fcf0e2", GREEN: "#e5f4ec", VIOLET: "#f0eaf7", INK: "#eef1f3"}
+FAINT, VIOLET = GREY, PURPLE
+_TINT = 0.14  # how much of a colour a box has inside: text keeps its contrast in a light and in a dark theme
 
 
 def pipeline(
@@ -114,10 +115,12 @@ def errors(gaps: Mapping[str, np.ndarray], tolerance: float) -> Figure:
     high = np.ceil(np.log10(positive.max() * 1.2))
     edges = np.logspace(low, high, int((high - low) * 10) + 1)
     figure, axes = plt.subplots(figsize=(10, 3.4), layout="constrained", dpi=100)
-    for (name, gap), colour in zip(flat.items(), (GREEN, RED, VIOLET, ORANGE), strict=False):
+    for (name, gap), colour in zip(flat.items(), (BLUE, ORANGE, GREEN, PURPLE), strict=False):
         differ = np.maximum(gap[gap > 0], edges[0])
         label = f"{name} ({100 * float((gap == 0).mean()):.0f} % of the values are equal to the last bit)"
-        axes.hist(differ, edges, weights=np.full(differ.size, 100 / gap.size), color=colour, alpha=0.75, label=label)
+        weights = np.full(differ.size, 100 / gap.size)
+        shares, _ = np.histogram(differ, edges, weights=weights)
+        axes.stairs(shares, edges, color=colour, lw=2, label=label)
     axes.axvline(tolerance, color=INK, lw=1.6, ls="--")
     axes.text(
         tolerance * 1.15,
@@ -150,10 +153,11 @@ def _canvas(width: float, height: float) -> tuple[Figure, Any]:
 def _box(
     axes: Axes, x: float, y: float, width: float, height: float, title: str, text: str, colour: str, *, big: bool
 ) -> None:
+    from matplotlib.colors import to_rgba
     from matplotlib.patches import FancyBboxPatch
 
     style = "round,pad=0,rounding_size=0.14"
-    face = _TINT.get(colour, "white") if big else "white"
+    face = to_rgba(colour, _TINT) if big else "none"
     axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, fc=face, ec=colour, lw=2.2 if big else 1.5))
     axes.text(
         x + width / 2,
@@ -162,7 +166,7 @@ def _box(
         ha="center",
         va="center",
         weight="bold",
-        color=colour,
+        color=INK,
         size=13 if big else 11,
     )
     axes.text(

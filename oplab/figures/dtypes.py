@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from oplab.figures.drawings import BLUE, FAINT, GREEN, INK, ORANGE, RED, VIOLET
+from oplab.figures.palette import BLUE, GREEN, GREY, INK, ORANGE, PAPER, PURPLE, RED
 
 if TYPE_CHECKING:
     import onnx
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = {"float16": ORANGE, "float32": BLUE, "float64": RED, "int64": VIOLET, "int32": GREEN, "bool": INK}
+COLOURS = {"float16": ORANGE, "float32": BLUE, "float64": RED, "int64": PURPLE, "int32": GREEN, "bool": INK}
 _WIDTH, _ROW = 1.5, 0.95  # inches for a node next to another one, and for a row
 
 
@@ -47,7 +47,7 @@ def by_dtype(models: Mapping[str, onnx.ModelProto]) -> Figure:
         panel.set_ylim(-rows + 0.4, 0.6)
         seen += _draw(panel, *plan)
     used = [name for name in COLOURS if name in seen] + (["other"] if set(seen) - set(COLOURS) else [])
-    handles = [Line2D([], [], color=COLOURS.get(name, FAINT), lw=3, label=name) for name in used]
+    handles = [Line2D([], [], color=COLOURS.get(name, GREY), lw=3, label=name) for name in used]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(used), frameon=False)
     plt.close(figure)
     return figure
@@ -116,11 +116,12 @@ def _draw(
 ) -> list[str]:
     for start, end, dtype in lines:
         (x0, row0), (x1, row1) = places[start], places[end]
-        arrow = {"arrowstyle": "-|>", "color": COLOURS.get(dtype, FAINT), "lw": 2.6, "shrinkA": 12, "shrinkB": 13}
+        arrow = {"arrowstyle": "-|>", "color": COLOURS.get(dtype, GREY), "lw": 2.6, "shrinkA": 12, "shrinkB": 13}
         panel.annotate("", (x1, -row1), (x0, -row0), arrowprops=arrow)
     for key, (text, dtype, is_node) in boxes.items():
         x, row = places[key]
-        colour = COLOURS.get(dtype, FAINT)
-        style = {"boxstyle": "round,pad=0.42", "fc": colour if is_node else "white", "ec": colour, "lw": 1.8}
-        panel.text(x, -row, text, ha="center", va="center", size=10, color="white" if is_node else INK, bbox=style)
+        colour = COLOURS.get(dtype, GREY)
+        style = {"boxstyle": "round,pad=0.42", "fc": PAPER, "ec": colour, "lw": 3.6 if is_node else 1.4}
+        weight = "bold" if is_node else "normal"
+        panel.text(x, -row, text, ha="center", va="center", size=10, color=INK, weight=weight, bbox=style)
     return [dtype for _, dtype, _ in boxes.values()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oplab.figures.drawings import GREEN, INK
+from oplab.figures.palette import GREEN, GREY, INK, PAPER, RED, SKY
 
 if TYPE_CHECKING:
     import onnx
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # blue, orange and violet mean PyTorch, mapping and ONNX Runtime in the lessons' pictures; all this is ONNX
-_TEAL, _BROWN, _SLATE = "#1d7686", "#8f5a2a", "#4f5f8f"
+_VALUES, _WEIGHTS, _NODES = SKY, RED, GREY
 
 MEANINGS: dict[str, dict[str, str]] = {
     "ModelProto": {
@@ -159,17 +159,17 @@ def nested(model: onnx.ModelProto) -> Figure:
 
     _box(axes, 0.3, 0.3, 10.6, 4.95, f"GraphProto   {graph.name}", GREEN)
     for y, title, values in ((2.8, "input", graph.input), (0.5, "output", graph.output)):
-        _cards(axes, 0.5, y, 3.0, 1.95, f"{title}   {len(values)} × ValueInfoProto", _TEAL, len(values))
+        _cards(axes, 0.5, y, 3.0, 1.95, f"{title}   {len(values)} × ValueInfoProto", _VALUES, len(values))
         if values:
             value, kind = values[0], values[0].type.tensor_type
             _fact(axes, 0.65, y + 1.2, "name", value.name)
             sizes = [str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in kind.shape.dim]
-            _box(axes, 0.65, y + 0.12, 2.7, 0.8, "TypeProto", _TEAL, small=True)
+            _box(axes, 0.65, y + 0.12, 2.7, 0.8, "TypeProto", _VALUES, small=True)
             _text(axes, 0.78, y + 0.42, f"{TensorProto.DataType.Name(kind.elem_type)}   {_short(', '.join(sizes), 24)}")
 
     convs = [node for node in graph.node if node.op_type == "Conv"]
     node = convs[0] if convs else max(graph.node, key=lambda entry: len(entry.attribute))
-    _cards(axes, 3.75, 0.5, 3.45, 4.25, f"node   {len(graph.node)} × NodeProto", _SLATE, len(graph.node))
+    _cards(axes, 3.75, 0.5, 3.45, 4.25, f"node   {len(graph.node)} × NodeProto", _NODES, len(graph.node))
     for y, name, text in (
         (4.0, "op_type", node.op_type),
         (3.5, "name", node.name),
@@ -177,7 +177,7 @@ def nested(model: onnx.ModelProto) -> Figure:
         (2.5, "output", ", ".join(node.output)),
     ):
         _fact(axes, 3.9, y, name, _short(text, 34))
-    _cards(axes, 3.9, 0.62, 3.1, 1.65, f"attribute   {len(node.attribute)} × AttributeProto", _SLATE, 1)
+    _cards(axes, 3.9, 0.62, 3.1, 1.65, f"attribute   {len(node.attribute)} × AttributeProto", _NODES, 1)
     for i, attribute in enumerate(node.attribute[:5]):
         kind = attribute.AttributeType.Name(attribute.type)
         value = {"INT": attribute.i, "FLOAT": round(attribute.f, 4), "STRING": attribute.s.decode()}.get(
@@ -192,7 +192,7 @@ def nested(model: onnx.ModelProto) -> Figure:
         3.2,
         2.7,
         f"initializer   {len(graph.initializer)} × TensorProto",
-        _BROWN,
+        _WEIGHTS,
         len(graph.initializer),
     )
     if graph.initializer:
@@ -205,7 +205,7 @@ def nested(model: onnx.ModelProto) -> Figure:
         ):
             _fact(axes, 7.6, y, name, _short(text, 36))
     count = len(graph.value_info)
-    _cards(axes, 7.45, 0.5, 3.2, 1.3, f"value_info   {count} × ValueInfoProto", _TEAL, min(count, 1) or 1)
+    _cards(axes, 7.45, 0.5, 3.2, 1.3, f"value_info   {count} × ValueInfoProto", _VALUES, min(count, 1) or 1)
     _text(axes, 7.6, 1.05, "types and shapes of the\nvalues between the nodes", size=9.5)
     plt.close(figure)  # else the inline backend shows it a second time
     return figure
@@ -220,8 +220,8 @@ def _text(axes: Axes, x: float, y: float, text: str, size: float = 9.5, **style:
 
 
 def _fact(axes: Axes, x: float, y: float, name: str, text: str) -> None:
-    """A field's name in grey with its value below."""
-    axes.text(x, y + 0.1, name, ha="left", va="center", color="#6b7884", size=8.5)
+    """A field's name, paler, with its value below."""
+    axes.text(x, y + 0.1, name, ha="left", va="center", color=INK, alpha=0.75, size=8.5)
     _text(axes, x, y - 0.11, text, size=10, weight="bold")
 
 
@@ -232,8 +232,8 @@ def _box(
     from matplotlib.patches import FancyBboxPatch
 
     style = "round,pad=0,rounding_size=0.1"
-    axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, fc="white", ec="none"))
-    face = to_rgba(colour, 0.07)
+    axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, fc=PAPER, ec="none"))
+    face = to_rgba(colour, 0.1)
     axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle=style, fc=face, ec=colour, lw=1.2 if small else 1.8))
     axes.text(
         x + 0.12,
@@ -242,7 +242,7 @@ def _box(
         ha="left",
         va="center",
         weight="bold",
-        color=colour,
+        color=INK,
         size=9 if small else 11.5,
     )
 

@@ -1,0 +1,2 @@
+// A library that another one needs.
+extern "C" int twice(int x) { return 2 * x; }
