@@ -9,11 +9,16 @@
 #include <cstdio>
 #include <exception>
 #include <iomanip>
+#include <limits>
+#include <memory>
+#include <new>
 #include <optional>
 #include <random>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -65,6 +70,19 @@ T attribute(const OrtKernelInfo* info, const char* name, const char* type, std::
   return *default_value;
 }
 
+template <typename T, typename Get>
+std::vector<T> list_attribute(const OrtKernelInfo* info, const char* name, const char* elements,
+                              const std::optional<std::vector<T>>& default_value, Get get) {
+  const auto read = [&](const OrtKernelInfo* info, const char* name, std::vector<T>* value) {
+    size_t size = 0;
+    if (OrtStatus* failed = get(info, name, nullptr, &size)) return failed;
+    if (size == 0) refuse("the attribute ", name, " must be a list of ", elements, " with at least one value.");
+    value->resize(size);
+    return get(info, name, value->data(), &size);
+  };
+  return attribute<std::vector<T>>(info, name, elements, default_value, read);
+}
+
 }  // namespace detail
 
 // An attribute of the node, or `default_value` where the model does not set it. Throws if the attribute has another type, or is
@@ -76,20 +94,118 @@ inline int64_t int_attribute(const OrtKernelInfo* info, const char* name, std::o
   return detail::attribute<int64_t>(info, name, "an int", default_value, Ort::GetApi().KernelInfoGetAttribute_int64);
 }
 
-// Throws for an empty list too: ONNX Runtime reads an attribute of any other type as a list without values.
+inline std::string string_attribute(const OrtKernelInfo* info, const char* name, std::optional<std::string> default_value = {}) {
+  const auto read = [](const OrtKernelInfo* info, const char* name, std::string* value) {
+    const auto get = Ort::GetApi().KernelInfoGetAttribute_string;
+    size_t size = 0;  // with the zero at the end
+    if (OrtStatus* failed = get(info, name, nullptr, &size)) return failed;
+    value->resize(size);
+    OrtStatus* failed = get(info, name, value->data(), &size);
+    value->resize(size - 1);
+    return failed;
+  };
+  return detail::attribute<std::string>(info, name, "a string", default_value, read);
+}
+
+// Lists. They throw for an empty list too: ONNX Runtime reads an attribute of any other type as a list without values.
 inline std::vector<int64_t> ints_attribute(const OrtKernelInfo* info, const char* name,
                                            std::optional<std::vector<int64_t>> default_value = {}) {
-  using Ints = std::vector<int64_t>;
-  const auto read = [](const OrtKernelInfo* info, const char* name, Ints* value) {
-    const auto get = Ort::GetApi().KernelInfoGetAttributeArray_int64;
-    size_t size = 0;
-    if (OrtStatus* failed = get(info, name, nullptr, &size)) return failed;
-    if (size == 0) refuse("the attribute ", name, " must be a list of ints with at least one value.");
-    value->resize(size);
-    return get(info, name, value->data(), &size);
-  };
-  return detail::attribute<Ints>(info, name, "a list of ints", default_value, read);
+  return detail::list_attribute(info, name, "ints", default_value, Ort::GetApi().KernelInfoGetAttributeArray_int64);
 }
+inline std::vector<float> floats_attribute(const OrtKernelInfo* info, const char* name,
+                                           std::optional<std::vector<float>> default_value = {}) {
+  return detail::list_attribute(info, name, "floats", default_value, Ort::GetApi().KernelInfoGetAttributeArray_float);
+}
+
+// From an attribute that is a tensor of strings with one dimension: helper.make_tensor("", TensorProto.STRING, [2], ["a", "b"]).
+// A kernel cannot read a list of strings (the type STRINGS): the headers have no function for it. Such an attribute throws.
+inline std::vector<std::string> strings_attribute(const OrtKernelInfo* info, const char* name,
+                                                  std::optional<std::vector<std::string>> default_value = {}) {
+  using Strings = std::vector<std::string>;
+  const auto read = [](const OrtKernelInfo* info, const char* name, Strings* value) {
+    OrtValue* made = nullptr;
+    const Ort::AllocatorWithDefaultOptions allocator;
+    OrtStatus* failed = Ort::GetApi().KernelInfoGetAttribute_tensor(info, name, allocator, &made);
+    if (failed) return failed;
+    const Ort::Value tensor(made);  // releases it
+    const auto about = tensor.GetTensorTypeAndShapeInfo();
+    if (about.GetElementType() != ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING || about.GetDimensionsCount() != 1) {
+      refuse("the attribute ", name, " must be a tensor of strings with one dimension.");
+    }
+    for (size_t i = 0; i < about.GetElementCount(); ++i) value->push_back(tensor.GetStringTensorElement(i));
+    return failed;
+  };
+  return detail::attribute<Strings>(info, name, "a tensor of strings, not a list", default_value, read);
+}
+
+// An input whose value is a constant of the model: its values and shape, for the constructor only.
+template <typename T>
+class Constant {
+ public:
+  explicit Constant(Ort::ConstValue value) : value_(value), shape_(value.GetTensorTypeAndShapeInfo().GetShape()) {}
+  const std::vector<int64_t>& Shape() const { return shape_; }
+  int64_t NumberOfElement() const { return static_cast<int64_t>(value_.GetTensorTypeAndShapeInfo().GetElementCount()); }
+  const T* Data() const { return value_.GetTensorData<T>(); }
+
+ private:
+  Ort::ConstValue value_;  // ONNX Runtime owns it
+  std::vector<int64_t> shape_;
+};
+
+// The node's input `index` if it is an initializer that no caller of the session can replace; no value for any other input, and
+// for one that is left out. For a kernel's constructor, to prepare once what Compute would otherwise do in each run.
+template <typename T>
+std::optional<Constant<T>> constant_input(const OrtKernelInfo* info, size_t index) {
+  int is_constant = 0;
+  const Ort::ConstValue value = Ort::ConstKernelInfo(info).GetTensorConstantInput(index, &is_constant);
+  if (!is_constant) return std::nullopt;
+  if (value.GetTensorTypeAndShapeInfo().GetElementType() != Ort::TypeToTensorType<T>::type) {
+    refuse("the constant input ", index, " has another type than the kernel reads.");
+  }
+  return Constant<T>(value);
+}
+
+// Memory for one call of Compute, from ONNX Runtime's allocator, which keeps it for the next call. It is not initialised, and it
+// is freed with the object, also when an exception is thrown.
+template <typename T>
+class Scratch {
+  static_assert(std::is_trivial_v<T>, "Scratch calls no constructors and no destructors");
+
+ public:
+  Scratch(OrtKernelContext* context, int64_t count) : count_(count) {
+    if (count < 0 || count > std::numeric_limits<int64_t>::max() / static_cast<int64_t>(sizeof(T))) {
+      refuse("scratch memory for ", count, " elements was asked for.");
+    }
+    if (count == 0) return;
+    const auto cpu = Ort::MemoryInfo::CreateCpu(OrtArenaAllocator, OrtMemTypeDefault);
+    OrtAllocator* allocator = nullptr;
+    Ort::ThrowOnError(Ort::GetApi().KernelContext_GetAllocator(context, cpu, &allocator));
+    allocator_.reset(allocator);  // a new object for each call, which is ours
+    data_ = {static_cast<T*>(allocator->Alloc(allocator, static_cast<size_t>(count) * sizeof(T))), Free{allocator}};
+    if (!data_) throw std::bad_alloc();
+  }
+
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  T* data() { return data_.get(); }
+  int64_t size() const { return count_; }
+  T& operator[](int64_t i) { return data_.get()[i]; }
+  T* begin() { return data(); }
+  T* end() { return data() + count_; }
+
+ private:
+  struct Release {
+    void operator()(OrtAllocator* allocator) const { Ort::GetApi().ReleaseAllocator(allocator); }
+  };
+  struct Free {
+    OrtAllocator* allocator = nullptr;
+    void operator()(T* data) const { allocator->Free(allocator, data); }
+  };
+  int64_t count_;
+  std::unique_ptr<OrtAllocator, Release> allocator_;  // destroyed after the memory
+  std::unique_ptr<T, Free> data_;
+};
 
 // Tells ThreadSanitizer what ParallelFor guarantees: what was written before the loop is visible in each piece, and what the
 // pieces wrote is visible after it. The sanitizer cannot see that itself, because ONNX Runtime is not compiled with it.
@@ -145,13 +261,15 @@ inline auto parallel_for_on(OrtKernelContext* context) {
   return [context](int64_t size, int64_t piece, const auto& work) { parallel_for(context, size, piece, work); };
 }
 
-// ONNX Runtime before 1.24 crashes when it infers the shapes of a node that has an input with the name "". add_domain checks the
-// version before an operator is created. A version that cannot be parsed counts as a new one.
+// Older versions of ONNX Runtime crash when they infer the shapes of a node that leaves out an input (with the name "") or an
+// output. add_domain checks the version before an operator is created. A version that cannot be parsed counts as a new one.
 inline bool infers_shapes_with_absent_inputs = true;
+inline bool infers_shapes_with_absent_outputs = true;
 inline void check_version(const OrtApiBase* base) {
   int major = 0, minor = 0;
   if (std::sscanf(base->GetVersionString(), "%d.%d", &major, &minor) == 2) {
     infers_shapes_with_absent_inputs = major > 1 || minor >= 24;
+    infers_shapes_with_absent_outputs = major > 1 || minor >= 28;
   }
 }
 
@@ -256,13 +374,23 @@ inline void infer_same_shape(Shapes& shapes) {
 //   std::optional<const Tensor<T>*>    an optional input; no value if the node omits it, at the end or with the name ""
 //   const Tensors<T>&                  variadic: one or more inputs, up to the node's last one
 //   Tensor<T>&                         an output
-//   OrtKernelContext*                  for parallel_for
+//   std::optional<Tensor<T>*>          an optional output; no value if the node omits it, at the end or with the name ""
+//   OrtKernelContext*                  for parallel_for and Scratch
+// A tensor of strings has T = std::string_view as an input: x.Data() is a std::vector of views that are valid during Compute. As an
+// output it has T = std::string, and y.SetStringOutput(values, shape) takes the place of y.Allocate. ONNX Runtime's own
+// Tensor<std::string> as an input, and SetStringOutput, cut a string at a byte that is 0.
 namespace detail {
 
-enum class Role { input, optional_input, variadic_input, output, context };
+enum class Role { input, optional_input, variadic_input, output, optional_output, context };
+
+constexpr size_t kAbsent = std::numeric_limits<size_t>::max();  // the index of an output that the node does not have
 
 template <typename T>
 constexpr ONNXTensorElementDataType onnx_type = Ort::TypeToTensorType<T>::type;
+template <>
+inline constexpr ONNXTensorElementDataType onnx_type<std::string> = ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
+template <>
+inline constexpr ONNXTensorElementDataType onnx_type<std::string_view> = ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING;
 
 template <typename Parameter>
 struct Argument;
@@ -315,6 +443,17 @@ struct Argument<Tensor<T>&> {
   Tensor<T> tensor;
 };
 
+template <typename T>
+struct Argument<std::optional<Tensor<T>*>> {
+  static constexpr Role role = Role::optional_output;
+  static constexpr ONNXTensorElementDataType type = onnx_type<T>;
+  Argument(OrtKernelContext* context, size_t index) {
+    if (index != kAbsent) tensor.emplace(context, index, false);
+  }
+  std::optional<Tensor<T>*> get() { return tensor ? std::optional<Tensor<T>*>{&*tensor} : std::nullopt; }
+  std::optional<Tensor<T>> tensor;
+};
+
 template <>
 struct Argument<OrtKernelContext*> {
   static constexpr Role role = Role::context;
@@ -327,8 +466,14 @@ struct Argument<OrtKernelContext*> {
 struct Parameter {
   Role role;
   ONNXTensorElementDataType type;
-  bool is_output() const { return role == Role::output; }
+  bool is_output() const { return role == Role::output || role == Role::optional_output; }
 };
+
+// Whether a node has the output. ONNX Runtime's own question, GetOutput, needs a shape and allocates the memory.
+inline bool has_output(const OrtKernelInfo* info, size_t index) {
+  const Ort::ConstKernelInfo node(info);
+  return index < node.GetOutputCount() && !node.GetOutputName(index).empty();
+}
 
 // The parameters of Kernel::Compute, from the type of &Kernel::Compute.
 template <typename Method>
@@ -342,7 +487,8 @@ struct Signature<Ort::Status (Kernel::*)(Parameters...)> {
   static constexpr bool variadic_is_last() {
     bool variadic = false;
     for (Role role : {Argument<Parameters>::role...}) {
-      if (variadic && role != Role::output && role != Role::context) return false;
+      const bool is_input = role == Role::input || role == Role::optional_input || role == Role::variadic_input;
+      if (variadic && is_input) return false;
       variadic = variadic || role == Role::variadic_input;
     }
     return true;
@@ -413,27 +559,28 @@ class Op : public OrtCustomOp {
     GetVariadicInputHomogeneity = [](const OrtCustomOp*) { return 1; };  // all of them have one type
     GetOutputTypeCount = [](const OrtCustomOp* op) { return self(op).outputs_.size(); };
     GetOutputType = [](const OrtCustomOp* op, size_t i) { return self(op).outputs_[i].type; };
-    GetOutputCharacteristic = [](const OrtCustomOp*, size_t) { return INPUT_OUTPUT_REQUIRED; };
+    GetOutputCharacteristic = [](const OrtCustomOp* op, size_t i) {
+      return self(op).outputs_[i].role == detail::Role::optional_output ? INPUT_OUTPUT_OPTIONAL : INPUT_OUTPUT_REQUIRED;
+    };
 
     CreateKernelV2 = [](const OrtCustomOp* op, const OrtApi* api, const OrtKernelInfo* info, void** made) noexcept {
       return guarded(self(op).name_, [&]() -> OrtStatusPtr {
-        *made = new Instance{self(op), Kernel(api, info)};
+        *made = new Instance{self(op), Kernel(api, info), self(op).indices_of(info)};
         return nullptr;
       });
     };
     KernelComputeV2 = [](void* made, OrtKernelContext* context) noexcept {
-      auto& [op, kernel] = *static_cast<Instance*>(made);
-      return guarded(op.name_, [&, &op = op, &kernel = kernel] {
-        return Signature::call(kernel, context, op.indices_).release();
-      });
+      Instance& it = *static_cast<Instance*>(made);
+      return guarded(it.op.name_, [&] { return Signature::call(it.kernel, context, it.indices).release(); });
     };
     KernelDestroy = [](void* made) { delete static_cast<Instance*>(made); };
 
-    const bool has_optional = std::any_of(inputs_.begin(), inputs_.end(), [](const detail::Parameter& input) {
-      return input.role == detail::Role::optional_input;
-    });
+    const auto has = [](const std::vector<detail::Parameter>& group, detail::Role role) {
+      return std::any_of(group.begin(), group.end(), [role](const detail::Parameter& it) { return it.role == role; });
+    };
     if constexpr (infers_shapes<Kernel>(0)) {
-      if (has_optional && !infers_shapes_with_absent_inputs) return;
+      if (has(inputs_, detail::Role::optional_input) && !infers_shapes_with_absent_inputs) return;
+      if (has(outputs_, detail::Role::optional_output) && !infers_shapes_with_absent_outputs) return;
       InferOutputShapeFn = [](const OrtCustomOp*, OrtShapeInferContext* context) noexcept -> OrtStatusPtr {
         try {
           Shapes shapes(context);
@@ -452,7 +599,20 @@ class Op : public OrtCustomOp {
   struct Instance {
     const Op& op;
     Kernel kernel;
+    const std::vector<size_t> indices;
   };
+
+  // indices_ with kAbsent for the optional outputs that the node does not have.
+  std::vector<size_t> indices_of(const OrtKernelInfo* info) const {
+    std::vector<size_t> indices = indices_;
+    const std::vector<detail::Parameter> parameters = Signature::parameters();
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (parameters[i].role == detail::Role::optional_output && !detail::has_output(info, indices[i])) {
+        indices[i] = detail::kAbsent;
+      }
+    }
+    return indices;
+  }
 
   template <typename K>
   static constexpr auto infers_shapes(int) -> decltype(&K::InferShapes, true) {

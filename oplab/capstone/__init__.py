@@ -2,6 +2,7 @@
 
     oplab capstone           # your exercises: compiles your kernels, exports, compares, measures, and prints where the report is
     oplab capstone --to DIR  # the same, kept in another folder
+    oplab capstone DIR       # your own operator: the project that `oplab new-operator` has made in DIR
 
 Each report is a new folder, ``build/capstone/report-001`` and so on, with one page, the models and the kernels: what would be
 shipped, and the proof. No report replaces another.

@@ -27,7 +27,7 @@ def yours(work: Path) -> tuple[list[Project], list[str]]:
     from oplab.nets.edge_net import load_edge_net
     from oplab.nets.srcnn import load_srcnn
     from oplab.ops.torch_ops import load as load_operators
-    from oplab.toolchain.build import BuildFailed, compile_exercise
+    from oplab.toolchain.build import BuildFailed, compile_library
 
     load_operators()
     track = _track_folder()
@@ -40,7 +40,7 @@ def yours(work: Path) -> tuple[list[Project], list[str]]:
     projects, missing = [], []
     for name, kernel, net, project in wanted:
         try:
-            library = compile_exercise(track / "csrc" / f"c16_{kernel}.cpp", "ort")
+            library = compile_library(track / "csrc" / f"c16_{kernel}.cpp", "ort")
         except BuildFailed as error:
             id, file = f"c16.{kernel}", f"csrc/c16_{kernel}.cpp"
             if is_stubs_error(id, str(error)):
@@ -61,13 +61,13 @@ def yours(work: Path) -> tuple[list[Project], list[str]]:
             continue
         made = project(module, folder, library)
         absent = next((f"{e}.onnx" for e in EXPORTERS if not (folder / f"{e}.onnx").is_file()), None)
-        crash = None if absent else _crash(made)
+        ended = None if absent else crash(made)
         if not callable(module):
             missing.append(f"{name} returned {module!r:.60}, not the module that the two files were made from.")
         elif absent:
             missing.append(f"{name} wrote no {absent} into the folder that it got.")
-        elif crash:
-            missing.append(f"{name}: {crash} `oplab check c16.{kernel} --sanitize` finds the line.")
+        elif ended:
+            missing.append(f"{name}: {ended} `oplab check c16.{kernel} --sanitize` finds the line.")
         else:
             projects.append(made)
     return projects, missing
@@ -83,8 +83,8 @@ def _raised(error: Exception, file: Path) -> str:
     return f"{type(cause).__name__}: {words}{f' ({file.name}, line {lines[-1]})' if lines else ''}."
 
 
-def _crash(project: Project) -> str | None:
-    """Whether the kernel crashes. It runs in the C++ program, because a crash would also end this process or the notebook."""
+def crash(project: Project) -> str | None:
+    """A sentence if the kernel crashes, else None. It runs in the C++ program: a crash would end this process or the notebook, too."""
     from oplab.parity.comparison import parity
 
     assert project.library is not None

@@ -35,20 +35,20 @@ class Kept:
         passed: whether every exporter's model agrees with PyTorch in ONNX Runtime and in the C++ program, and has the custom operator.
         parities: the report of :func:`oplab.parity.parity`, by project and exporter.
         problems: what does not agree, a sentence each.
-        figures: the pictures, by project.
+        figures: the pictures with their words, by project.
     """
 
     path: Path
     passed: bool
     parities: Mapping[tuple[str, str], Report]
     problems: tuple[str, ...]
-    figures: Mapping[str, tuple[Figure, ...]]
+    figures: Mapping[str, tuple[tuple[Figure, str], ...]]
 
     def summary(self) -> str:
         """A line for each project and exporter, the same on every machine."""
         lines = []
         for (title, exporter), report in self.parities.items():
-            ran = [name for name in BACKENDS if name in report.ran]
+            ran = [name for name in (*BACKENDS, "reference") if name in report.ran]
             lines.append(
                 f"{title:18}{EXPORTERS[exporter]:18}{', '.join(ran)} on {report.cases} inputs: {report.summary()}"
             )
@@ -71,7 +71,7 @@ def write(projects: Sequence[Project], folder: Path | None = None, notes: Sequen
             "There is nothing to report: there is no project.", "Solve c16.super_resolution or c16.point_cloud first."
         )
     parities: dict[tuple[str, str], Report] = {}
-    figures: dict[str, tuple[Figure, ...]] = {}
+    figures: dict[str, tuple[tuple[Figure, str], ...]] = {}
     problems: list[str] = []
     sections = []
     for project in projects:
@@ -96,12 +96,17 @@ def _compared(project: Project, exporter: str) -> Report:
     return parity(
         project.file(exporter),
         list(project.cases.values()),
-        BACKENDS,
+        _backends(project),
         module=project.module,
         tolerances=TOLERANCES,
         libraries=libraries,
+        reference=project.reference,
         times=True,
     )
+
+
+def _backends(project: Project) -> tuple[str, ...]:
+    return (*BACKENDS, "reference") if project.reference else BACKENDS
 
 
 def _problems(project: Project, found: Mapping[str, Report]) -> list[str]:
@@ -109,7 +114,7 @@ def _problems(project: Project, found: Mapping[str, Report]) -> list[str]:
     for exporter, report in found.items():
         where = f"{project.title}, {EXPORTERS[exporter]}: "
         try:
-            report.expect(*BACKENDS)
+            report.expect(*_backends(project))
         except WrongAnswer as error:
             problems.append(where + str(error))
         if getattr(project.module, "training", False) is True:
@@ -118,8 +123,9 @@ def _problems(project: Project, found: Mapping[str, Report]) -> list[str]:
             )
             break
         count = operators(load(project.file(exporter)))[project.operator]
-        if count != 1:
-            problems.append(f"{where}the graph has {count} nodes {project.operator}, not 1.")
+        if count != project.nodes and (project.nodes is not None or count == 0):
+            expected = project.nodes or "at least 1"
+            problems.append(f"{where}the graph has {count} nodes {project.operator}, not {expected}.")
     return problems
 
 

@@ -40,3 +40,22 @@ def image(drawn: Figure, words: str) -> str:
     return (
         f'<img alt="{html.escape(words)}" src="data:image/png;base64,{base64.b64encode(stream.getvalue()).decode()}">'
     )
+
+
+def parts() -> Figure:
+    """What a project consists of: a network with an operator, two mappings, a kernel, and where each of them belongs."""
+    from oplab.figures import drawings
+
+    return drawings.pipeline(
+        [
+            ("PyTorch", "the network, your operator", drawings.BLUE),
+            ("ONNX", "one file from each exporter", drawings.GREEN),
+            ("ONNX Runtime", "Python, and a C++ program", drawings.VIOLET),
+        ],
+        ["export", "load"],
+        [
+            (0, "operator", "custom_op, fake", drawings.BLUE),
+            (0.5, "two mappings", "symbolic, translation", drawings.ORANGE),
+            (2, "kernel", "C++, domain lab", drawings.VIOLET),
+        ],
+    )

@@ -29,8 +29,10 @@ def operators(model: onnx.ModelProto) -> Counter[str]:
     return Counter(node_type(node) for node in every_node(model))
 
 
-def section(project: Project, found: Mapping[str, Report], *, is_right: bool) -> tuple[str, tuple[Figure, ...]]:
-    """The part of the page about one project, as HTML, and its figures.
+def section(
+    project: Project, found: Mapping[str, Report], *, is_right: bool
+) -> tuple[str, tuple[tuple[Figure, str], ...]]:
+    """The part of the page about one project, as HTML, and its figures, each with its words.
 
     Args:
         project: the delivered project.
@@ -54,8 +56,8 @@ def section(project: Project, found: Mapping[str, Report], *, is_right: bool) ->
     drawn = []
     if all("ort" in report.ran for report in found.values()):
         try:
-            drawn.append(project.picture(run))
-            parts.append(image(drawn[-1], project.title))
+            drawn.append((project.picture(run), f"What the exported model of the project {project.title} computes."))
+            parts.append(image(*drawn[-1]))
             parts += [f"<p>{html.escape(fact)}</p>" for fact in project.facts(run)]
         except Exception as error:  # a wrong model may return outputs of any shape and type
             if is_right:
@@ -64,8 +66,8 @@ def section(project: Project, found: Mapping[str, Report], *, is_right: bool) ->
                 f"<p class=bad>No picture of these results: {type(error).__name__}: {html.escape(str(error))}</p>"
             )
     parts.append("<h3>Latency</h3>")
-    drawn.append(_latency(project, found))
-    parts.append(image(drawn[-1], "latency"))
+    drawn.append((_latency(project, found), _LATENCY))
+    parts.append(image(*drawn[-1]))
     parts.append("<p class=faint>Medians of 11 runs on this machine. Only ratios within one report mean anything.</p>")
     for exporter, words in EXPORTERS.items():
         parts += [f"<h3>{words}</h3>", "<h4>Parity</h4>", _cases(project), found[exporter]._repr_html_()]
@@ -112,20 +114,25 @@ def _structure(project: Project, exporter: str) -> str:
     return f"<table>{table}</table><details><summary>The graph</summary>{graph}</details>"
 
 
+_LATENCY = (
+    "Milliseconds of each case on a logarithmic scale: PyTorch, and for each exporter ONNX Runtime and the C++ program."
+)
+
+
 def _latency(project: Project, found: Mapping[str, Report]) -> Figure:
     """Milliseconds of each case: PyTorch once, ONNX Runtime and the program for each exporter."""
-    from oplab.figures.drawings import BLUE, GREEN, INK, VIOLET
+    from oplab.figures.palette import BLUE, GREEN, INK, PURPLE
 
-    series = {"PyTorch": ("torchscript", "eager", BLUE)}
-    for (exporter, words), colours in zip(EXPORTERS.items(), ((VIOLET, "#b9a4d6"), (GREEN, "#9fd1b8")), strict=True):
-        series[f"ONNX Runtime, {words}"] = exporter, "ort", colours[0]
-        series[f"C++ program, {words}"] = exporter, "host", colours[1]
+    series = {"PyTorch": ("torchscript", "eager", BLUE, "o")}
+    for (exporter, words), colour in zip(EXPORTERS.items(), (PURPLE, GREEN), strict=True):
+        series[f"ONNX Runtime, {words}"] = exporter, "ort", colour, "s"
+        series[f"C++ program, {words}"] = exporter, "host", colour, "X"
     drawn, (axes,) = figure(1, 1, (10, 3.2))
-    width = 0.8 / len(series)
-    for number, (label, (exporter, backend, colour)) in enumerate(series.items()):
+    width = 0.6 / len(series)
+    for number, (label, (exporter, backend, colour, mark)) in enumerate(series.items()):
         times = {row.case: row.milliseconds for row in found[exporter].rows if row.backend == backend}
         heights = [times.get(case) or np.nan for case in range(len(project.cases))]
-        axes.bar(np.arange(len(heights)) + (number - 2) * width, heights, width * 0.92, label=label, color=colour)
+        axes.plot(np.arange(len(heights)) + (number - 2) * width, heights, mark, ms=7, label=label, color=colour)
     axes.set_xticks(range(len(project.cases)), list(project.cases), fontsize=9, color=INK)
     axes.set_yscale("log")
     axes.set_ylabel("milliseconds", color=INK)

@@ -1,4 +1,4 @@
-"""The two projects of chapter 16: what was delivered, and inputs to test it with."""
+"""What a report is about: a network that was delivered, and inputs to test it with. The two projects of chapter 16."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ class Project:
         cases: inputs by the name of the case; sizes other than those of the export are among them.
         picture: draws what the network does, with ``run(exporter, feeds) -> array``.
         facts: sentences with numbers about the results of ONNX Runtime, with the same ``run``.
+        reference: operators for ``onnx.reference``, which is then compared as well.
+        nodes: how many nodes of the operator each file has to have; None where one or more are right.
     """
 
     title: str
@@ -42,6 +44,8 @@ class Project:
     cases: Mapping[str, Feeds]
     picture: Callable[[Run], Figure]
     facts: Callable[[Run], list[str]] = field(default=lambda run: [])
+    reference: tuple[type, ...] = ()
+    nodes: int | None = 1
 
     def file(self, exporter: str) -> Path:
         """The path of one exporter's model.

@@ -18,7 +18,11 @@ def new_exercise(
     goal: Annotated[str, typer.Option(metavar="TEXT", help="one line that says what the code has to do")],
     title: Annotated[str, typer.Option(metavar="TEXT", help="the title of a new chapter")] = "",
     kind: Annotated[
-        str, typer.Option(metavar="KIND", help="python, ort (ONNX Runtime kernel) or torch (stable-ABI operator)")
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="python, cpp (C functions), ort (ONNX Runtime kernel), torch (stable-ABI operator) or host (a program)",
+        ),
     ] = "python",
     points: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="what a pass is worth")] = 2,
     difficulty: Annotated[int, typer.Option(metavar="N", min=1, max=5, help="1 is easy")] = 2,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,6 +28,7 @@ from oplab.cli.shared import (
     split,
     warn,
 )
+from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
@@ -55,11 +56,16 @@ def next_() -> None:
         print("Every exercise has passed.")
         return
     chapter = course.chapter(exercise.chapter)
+    if exercise.deeper:
+        print("The core path is finished. What is deeper:")
     print(f"{exercise.id}: {exercise.goal}")
     print(f"  {exercise.points} points, about {exercise.minutes} minutes, difficulty {exercise.difficulty} of 5")
     print(f"  write it in exercises/{exercise.file}{_line(course, exercise)}")
     print(f"  the lesson: {chapter.notebook}")
     print(f"  then: oplab check {exercise.id}      help: oplab hint {exercise.id}")
+    if skipped := _skipped(course, reached, exercise):
+        more = ", ".join(f"{other.id} ({other.minutes} minute{'s' * (other.minutes != 1)})" for other in skipped)
+        print(f"Deeper, in chapters that you have finished: {more}")
 
 
 def hint(id: Id) -> None:
@@ -211,6 +217,7 @@ def _chapters(course: Course, reached: progressing.Progress) -> list[dict[str, A
             "stem": chapter.stem,
             "title": chapter.title,
             "minutes": chapter.minutes,
+            "deeper_minutes": chapter.deeper_minutes,
             "notebook": chapter.notebook,
             "exercises": [
                 {
@@ -220,6 +227,7 @@ def _chapters(course: Course, reached: progressing.Progress) -> list[dict[str, A
                     "reached": reached.entry(exercise.id).points,
                     "difficulty": exercise.difficulty,
                     "minutes": exercise.minutes,
+                    "deeper": exercise.deeper,
                     "file": f"exercises/{exercise.file}",
                     "status": reached.entry(exercise.id).status,
                 }
@@ -253,10 +261,10 @@ def _print_table(course: Course, reached: progressing.Progress) -> None:
             f"[bold]{chapter.id}[/]",
             f"[bold]{chapter.title}[/]",
             f"{got}/{chapter.points}",
-            str(chapter.minutes),
+            f"{chapter.minutes}" + (f" + {chapter.deeper_minutes}" if chapter.deeper_minutes else ""),
             "",
         )
-        for exercise in chapter.exercises:
+        for exercise in sorted(chapter.exercises, key=lambda exercise: exercise.deeper):
             entry = reached.entry(exercise.id)
             level = "●" * exercise.difficulty + "○" * (5 - exercise.difficulty)
             table.add_row(
@@ -265,14 +273,30 @@ def _print_table(course: Course, reached: progressing.Progress) -> None:
                 exercise.goal,
                 f"{entry.points}/{exercise.points}",
                 str(exercise.minutes),
-                level,
+                level + ("  deeper" if exercise.deeper else ""),
             )
     Console().print(table)
-    hours = round(sum(chapter.minutes for chapter in course.chapters) / 60)
-    practice = round(sum(exercise.minutes for exercise in course.exercises) / 60)
-    print(
-        f"About {hours} hours: {practice} for the exercises, and {hours - practice} for reading and running the lessons."
-    )
+    print("\n".join(_hours(course)))
+
+
+def _hours(course: Course) -> list[str]:
+    """How long the course takes, as lines."""
+
+    def hours(minutes: Iterable[int]) -> int:
+        return round(sum(minutes) / 60)
+
+    chapters = [chapter for chapter in course.chapters if not chapter.appendix]
+    core = hours(chapter.minutes for chapter in chapters)
+    practice = hours(exercise.minutes for chapter in chapters for exercise in chapter.exercises if not exercise.deeper)
+    lines = [
+        f"The core path takes about {core} hours: {practice} for its exercises, and {core - practice} for its lessons."
+    ]
+    if deeper := hours(chapter.deeper_minutes for chapter in chapters):
+        lines.append(f"What is deeper takes about {deeper} more; `oplab next` offers it after the core.")
+    for chapter in course.chapters:
+        if chapter.appendix:
+            lines.append(f"{chapter.title}, if you need it: {chapter.minutes} minutes ({chapter.notebook}).")
+    return lines
 
 
 class _Display:
@@ -364,21 +388,33 @@ def _remember(course: Course, results: object) -> None:
 
 
 def _next(course: Course, reached: progressing.Progress) -> Exercise | None:
-    for exercise in course.exercises:
+    for exercise in course.path:
         if reached.entry(exercise.id).status != "passed":
             return exercise
     return None
 
 
+def _skipped(course: Course, reached: progressing.Progress, following: Exercise, most: int = 3) -> list[Exercise]:
+    """The last deeper exercises that are open in chapters before ``following``, which is on the core path."""
+    if following.deeper:
+        return []
+    before = course.exercises[: course.exercises.index(following)]
+    return [other for other in before if other.deeper and reached.entry(other.id).status != "passed"][-most:]
+
+
 def _suggest(course: Course, results: Results, out: object) -> None:
-    """Print what to do next: the exercise that has just failed, else the next open one, else the first open one."""
+    """Print what to do next: the exercise that has just failed, else the next open one of the core path, else the first open one."""
     graded = {outcome.id for outcome in results.exercises}
     failed = {outcome.id for outcome in results.exercises if not outcome.passed}
     order = course.exercises
     last = max(number for number, exercise in enumerate(order) if exercise.id in graded)
     again = next((exercise for exercise in order if exercise.id in failed), None)
     reached = progressing.load(course.root / "build")
-    later = (exercise for exercise in order[last + 1 :] if reached.entry(exercise.id).status != "passed")
+    later = (
+        exercise
+        for exercise in order[last + 1 :]
+        if not exercise.deeper and reached.entry(exercise.id).status != "passed"
+    )
     exercise = again or next(later, None) or _next(course, reached)
     if exercise is not None:
         print(
@@ -393,8 +429,5 @@ def _line(course: Course, exercise: Exercise) -> str:
         text = (course.root / "exercises" / exercise.file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
-    for mark in (f"TODO {exercise.id}", f"def {exercise.name}("):
-        for number, line in enumerate(text.splitlines(), start=1):
-            if mark in line:
-                return f", line {number}"
-    return ""
+    line = stubs.line_of(text, exercise.id, exercise.name)
+    return f", line {line}" if line else ""

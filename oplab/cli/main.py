@@ -14,7 +14,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from oplab.cli import author, learn, models
+from oplab.cli import author, learn, models, project
+from oplab.cli.new_operator import new_operator
 from oplab.errors import OplabError
 
 _SETTINGS: dict[str, Any] = {
@@ -38,6 +39,7 @@ _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., Non
         "report": learn.report,
     },
     "Models": {"show": models.show, "parity": models.parity, "debug": _DEBUG, "capstone": models.capstone},
+    "Your own operator": {"new-operator": new_operator, "build": project.build, "test": project.test},
     "Set-up": {"doctor": learn.doctor},
     "For authors": {"new-exercise": author.new_exercise, "lint-course": author.lint_course},
 }

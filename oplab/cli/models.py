@@ -47,25 +47,36 @@ def parity(
     model: Model,
     inputs: Annotated[
         Path | None,
-        typer.Option("--inputs", "-i", metavar="X.npz", help="an array for each input by name; else random ones"),
+        typer.Option(
+            "--inputs",
+            "-i",
+            metavar="X.npz",
+            help="an array for each input by name, or FILE.py:NAME, a function that returns them; else random ones",
+        ),
     ] = None,
     dims: Annotated[
         list[str] | None, typer.Option("--dims", metavar="NAME=N", help="a dimension's size, for random inputs")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="of random inputs")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="of random inputs, and of the generator that a function gets")
+    ] = 0,
     backends: Annotated[
         str, typer.Option(metavar="A,B", help="which of eager, exported, reference, ort, host; the first is the base")
     ] = "",
     module: Annotated[
         str, typer.Option(metavar="FILE.py:NAME", help="the PyTorch function or module, for eager and exported")
     ] = "",
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE.py:CLASS", help="an operator for onnx.reference (an OpRun); may be repeated"),
+    ] = None,
     library: Libraries = None,
     rtol: Annotated[float | None, typer.Option(metavar="X", min=0, help="relative tolerance of floats")] = None,
     atol: Annotated[float | None, typer.Option(metavar="X", min=0, help="absolute tolerance of floats")] = None,
     times: Annotated[bool, typer.Option("--times", help="measure each backend too")] = False,
     json_file: Json = None,
 ) -> None:
-    """Run a model in several backends and compare the outputs. Exit code 0: they agree, 1: they do not, 2: the call is wrong."""
+    """Run a model in several backends and compare the outputs. Exit code 0: they agree and prove it, 1: not so, 2: a wrong call."""
     from oplab.parity import arguments
     from oplab.parity.backends import NAMES
     from oplab.parity.comparison import parity as compare
@@ -80,6 +91,7 @@ def parity(
         module=arguments.load_module(module) if module else None,
         tolerances=arguments.tolerances(rtol, atol),
         libraries=library or (),
+        reference=[arguments.load_reference(words) for words in reference or ()],
         times=times,
     )
     print(report.text(), file=out)
@@ -161,15 +173,25 @@ def extract(
 
 
 def capstone(
+    project: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="the project of your own operator, instead of your exercises")
+    ] = None,
     to: Annotated[
         Path | None, typer.Option("--to", metavar="DIR", help="where reports are kept (default: build/capstone)")
     ] = None,
 ) -> None:
-    """Write the report of chapter 16 about your exercises. Exit code 0: all agree, 1: they do not, or a project is missing."""
+    """Write the report of chapter 16, or of your own operator. Exit code 0: all agree, 1: not so, or one is missing."""
     from oplab.capstone.answers import report
     from oplab.onnxtools.quiet import quiet_exports
 
     quiet_exports()
+    if project is not None:
+        from oplab.capstone.own import report_on
+        from oplab.project.layout import open_project
+
+        kept = report_on(open_project(project), to, say=lambda line: print(line, flush=True))
+        print(f"Your report: {kept.path}")
+        leave(0 if kept.passed else 1)
     print("Compiling, exporting and measuring: about half a minute.", flush=True)
     kept = report(to)
     if kept is None:
@@ -192,14 +214,17 @@ def _has_module(asked: list[str], module: str) -> None:
         )
 
 
-def _inputs(model: Path, file: Path | None, sizes: dict[str, int], seed: int, out: Any) -> dict[str, Any]:
-    """The arrays of a file by name, or random ones, which are described on ``out``.
+def _inputs(
+    model: Path, file: Path | None, sizes: dict[str, int], seed: int, out: Any
+) -> dict[str, Any] | list[dict[str, Any]]:
+    """The arrays of a file by name, the cases of a function, or random ones; what was made is described on ``out``.
 
     Raises:
         OplabError: there is a file and sizes, the file cannot be read, or a size is missing.
     """
     from oplab.onnxtools.inputs import input_specs, random_inputs
     from oplab.onnxtools.npz import read_npz
+    from oplab.parity import arguments
     from oplab.parity.arrays import describe
     from oplab.parity.backends import ModelUnderTest
 
@@ -207,7 +232,13 @@ def _inputs(model: Path, file: Path | None, sizes: dict[str, int], seed: int, ou
     if file is not None:
         if sizes:
             raise OplabError("--dims is for random inputs, and --inputs gives others.", "Leave one of them out.")
-        return read_npz(file)
+        if not arguments.names_function(str(file)):
+            return read_npz(file)
+        cases = arguments.made_inputs(str(file), seed)
+        for number, case in enumerate(cases):
+            words = ", ".join(f"{name} {describe(array)}" for name, array in case.items())
+            print(f"Inputs: {file}, --seed {seed}{f', case {number}' if len(cases) > 1 else ''}: {words}", file=out)
+        return cases
     made = random_inputs(specs, seed, sizes)
     words = ", ".join(f"{name} {describe(array)}" for name, array in made.items()) or "none"
     print(f"Inputs: random, --seed {seed}: {words}", file=out)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import re
 import statistics
@@ -248,10 +249,27 @@ def _reference(tested: ModelUnderTest) -> Runner:
     except (NotImplementedError, RuntimeImplementationError) as error:
         raise Unavailable(f"onnx.reference: {first_line(error)}") from None
 
+    for node in evaluator.rt_nodes_:
+        node.run = _naming(node.run, node.onnx_node)
+
     def run(feed: Feed) -> RunResult:
         return _timed(tested, lambda: [np.asarray(y) for y in evaluator.run(None, dict(feed))])
 
     return run
+
+
+def _naming(run: Callable[..., Any], node: onnx.NodeProto) -> Callable[..., Any]:
+    """``run`` of a node, whose errors say which node it was, as ONNX Runtime's do."""
+
+    @functools.wraps(run)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(*args, **kwargs)
+        except Exception as error:
+            error.add_note(f"{node.op_type} node {node.name!r}")
+            raise
+
+    return named
 
 
 def _ort(tested: ModelUnderTest) -> Runner:

@@ -21,6 +21,7 @@ from oplab.parity import backends as running
 from oplab.parity.arrays import TOLERANCE, describe, difference, max_ulp
 from oplab.parity.backends import NAMES, ModelUnderTest, Unavailable
 from oplab.parity.report import Agreement, BackendOutput, Report
+from oplab.toolchain.library import check_library
 
 WHY_NOT_EXACT = "sums are rounded in another order"
 # Each other dtype is exact: an integer that is off by one is a wrong index, and a bool has nothing in between.
@@ -57,7 +58,7 @@ def parity(
         times: measure the median of some runs for each backend.
 
     Returns:
-        The report. A backend that cannot be used is a row with its reason, one that raises is a row that failed.
+        The report. A backend that cannot be used is a row with its reason; a case in which it raises is a row that failed.
 
     Raises:
         OplabError: the call is wrong: no model, an unknown backend, or inputs that do not fit the model.
@@ -78,19 +79,35 @@ def parity(
         checked_inputs(wanted, case, f" of case {number}" if len(cases) > 1 else "")
         for number, case in enumerate(cases)
     ]
-    base: tuple[str, list[running.RunResult]] | None = None
+    ran = {name: _run(name, tested, feeds) for name in backends}
+    base = _base(ran)
     rows: list[BackendOutput] = []
-    for name in backends:
-        ran = _run(name, tested, feeds)
-        if isinstance(ran, BackendOutput):
-            rows.append(ran)
-            continue
-        if base is None:
-            base = name, ran
-        for number, one in enumerate(ran):
-            expected = None if base[0] == name else base[1][number].outputs
-            rows += _rows(name, number, tested, one, expected, tolerances or {})
-    return Report(tuple(rows), base[0] if base else None, len(feeds))
+    for name, cases_ran in ran.items():
+        for number, one in enumerate(cases_ran):
+            if isinstance(one, BackendOutput):
+                rows.append(one)
+                continue
+            against = base if base and _has(ran[base], number) else next(n for n in ran if _has(ran[n], number))
+            expected = None if against == name else ran[against][number]
+            assert not isinstance(expected, BackendOutput)
+            rows += _rows(name, number, tested, one, expected and expected.outputs, tolerances or {})
+    return Report(tuple(rows), base, len(feeds))
+
+
+Ran = list[running.RunResult | BackendOutput]  # for each case its outputs or a row that says why there are none
+
+
+def _has(ran: Ran, case: int) -> bool:
+    return case < len(ran) and isinstance(ran[case], running.RunResult)
+
+
+def _base(ran: Mapping[str, Ran]) -> str | None:
+    """The first backend that has outputs for all cases, or else for some."""
+    for enough in (all, any):
+        for name, results in ran.items():
+            if enough(isinstance(one, running.RunResult) for one in results):
+                return name
+    return None
 
 
 def _known(backends: Sequence[str], tolerances: Mapping[str, tuple[float, float]] | None) -> None:
@@ -116,31 +133,47 @@ def _existing(libraries: Sequence[str | os.PathLike[str]]) -> tuple[Path, ...]:
     for library in libraries:
         if not Path(library).is_file():
             raise OplabError(f"There is no library {library}.", "Compile it first, or correct the path.")
+        check_library(Path(library))  # the host program would load it as it is
     return tuple(Path(library) for library in libraries)
 
 
-def _run(
-    name: str, tested: ModelUnderTest, feeds: list[dict[str, np.ndarray]]
-) -> list[running.RunResult] | BackendOutput:
-    """The results of a backend for each case, or the row that says why there are none."""
-    ran: list[running.RunResult] = []
-    case: int | None = None
+def _run(name: str, tested: ModelUnderTest, feeds: list[dict[str, np.ndarray]]) -> Ran:
+    """What a backend gives for each case; one row if it cannot be used, or fails in the same way in every case."""
+    ran: Ran = []
     try:
         run = running.ready(name, tested)
-        for feed in feeds:
-            case = len(ran)
-            one = run(feed)
-            if len(one.outputs) != len(tested.outputs):
-                outputs = f"{len(one.outputs)} output{'' if len(one.outputs) == 1 else 's'}"
-                reason = f"it gives {outputs}, and the model has {len(tested.outputs)}"
-                return _no_output(name, case, "failed", reason)
-            ran.append(one)
+        for number, feed in enumerate(feeds):
+            ran.append(_one(name, number, tested, run, feed))
     except Unavailable as error:
-        return _no_output(name, None, "not available", str(error))
+        return [_no_output(name, None, "not available", str(error))]
     except Exception as error:  # a backend may raise anything: that is a finding, not a failure of the comparison
-        kind = "" if isinstance(error, RuntimeError | OplabError) else f"{type(error).__name__}: "
-        return _no_output(name, case, "failed", f"{kind}{first_line(error)}")
+        return [_failed(name, None, error)]
+    if len({one.reason if isinstance(one, BackendOutput) else number for number, one in enumerate(ran)}) == 1:
+        return ran[:1]
     return ran
+
+
+def _one(
+    name: str, case: int, tested: ModelUnderTest, run: running.Runner, feed: dict[str, np.ndarray]
+) -> running.RunResult | BackendOutput:
+    try:
+        one = run(feed)
+    except Unavailable:
+        raise
+    except Exception as error:
+        return _failed(name, case, error)
+    if len(one.outputs) != len(tested.outputs):
+        outputs = f"{len(one.outputs)} output{'' if len(one.outputs) == 1 else 's'}"
+        return _no_output(name, case, "failed", f"it gives {outputs}, and the model has {len(tested.outputs)}")
+    return one
+
+
+def _failed(name: str, case: int | None, error: Exception) -> BackendOutput:
+    kind = "" if isinstance(error, RuntimeError | OplabError) else f"{type(error).__name__}: "
+    where = "".join(
+        f"{note}: " for note in getattr(error, "__notes__", ())
+    )  # the node, where the backend does not name it
+    return _no_output(name, case, "failed", f"{where}{kind}{first_line(error)}")
 
 
 def _no_output(name: str, case: int | None, verdict: Agreement, reason: str) -> BackendOutput:

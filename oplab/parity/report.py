@@ -12,6 +12,15 @@ from oplab.parity.arrays import WrongAnswer
 
 Agreement = Literal["base", "equal", "close", "differs", "failed", "not available"]
 
+# Whose implementation of the operators a backend runs. Two backends with the same one agree even where it is wrong.
+IMPLEMENTATION = {
+    "eager": "PyTorch",
+    "exported": "PyTorch",
+    "reference": "onnx.reference",
+    "ort": "ONNX Runtime",
+    "host": "ONNX Runtime",
+}
+
 
 @dataclass(frozen=True)
 class BackendOutput:
@@ -51,7 +60,8 @@ class Report:
 
     Attributes:
         rows: backend by backend, in the order asked for.
-        base: the backend that the other backends were compared with; None if no backend ran.
+        base: the backend that the other backends were compared with: the first that has outputs for all cases, or else for some; None
+            if no backend ran. In a case that it failed, the first that has outputs takes its place.
         cases: the number of sets of inputs.
     """
 
@@ -66,23 +76,30 @@ class Report:
         return tuple(dict.fromkeys(row.backend for row in self.rows if row.backend not in out))
 
     @property
+    def independent(self) -> bool:
+        """Whether two implementations of the operators ran: two of PyTorch, ``onnx.reference`` and ONNX Runtime with its libraries."""
+        return len({IMPLEMENTATION[name] for name in self.ran}) > 1
+
+    @property
     def passed(self) -> bool:
-        """Whether two or more backends ran, none failed, and all agree. A backend that cannot be used does not count."""
-        return len(self.ran) > 1 and not any(row.verdict in ("differs", "failed") for row in self.rows)
+        """Whether independent backends ran, none failed, and all agree. A backend that cannot be used does not count."""
+        return self.independent and not any(row.verdict in ("differs", "failed") for row in self.rows)
 
     def expect(self, *backends: str) -> Report:
         """Return the report if all backends agree.
 
         Args:
-            backends: the backends that must have run; by default any two.
+            backends: the backends that must have run; by default any two that are independent of each other.
 
         Raises:
             WrongAnswer: the message has the first row that does not agree, or the backends that are missing.
         """
         for name in backends:
             if name not in self.ran:
-                why = next((row.reason for row in self.rows if row.backend == name), "it was not asked for")
-                raise WrongAnswer(f"{name} did not run: {why}.")
+                rows = [row for row in self.rows if row.backend == name]
+                if failed := next((row for row in rows if row.verdict == "failed"), None):
+                    raise WrongAnswer(f"{name} failed{self._of(failed)}: {failed.reason}.")
+                raise WrongAnswer(f"{name} did not run: {rows[0].reason if rows else 'it was not asked for'}.")
         for row in self.rows:
             if row.verdict == "failed":
                 raise WrongAnswer(f"{row.backend} failed{self._of(row)}: {row.reason}.")
@@ -91,6 +108,8 @@ class Report:
         if len(self.ran) < 2:
             missing = "; ".join(f"{row.backend}: {row.reason}" for row in self.rows if row.backend not in self.ran)
             raise WrongAnswer(f"{self.summary()[:-1]} ({missing}).")
+        if not backends and not self.independent:
+            raise WrongAnswer(self.summary())
         return self
 
     def summary(self) -> str:
@@ -101,7 +120,15 @@ class Report:
         if failed:
             return f"{_and(failed)} {'does' if len(failed) == 1 else 'do'} not agree with {self.base}."
         others = [name for name in self.ran if name != self.base]
-        return f"{_and(others)} {'agrees' if len(others) == 1 else 'agree'} with {self.base}."
+        agreement = f"{_and(others)} {'agrees' if len(others) == 1 else 'agree'} with {self.base}"
+        if self.independent:
+            return f"{agreement}."
+        if IMPLEMENTATION[others[0]] == "PyTorch":
+            return f"{agreement}, which proves nothing about the ONNX model: no backend ran it."
+        return (
+            f"{agreement}, which proves nothing: both are ONNX Runtime with the same kernels. "
+            "Give the PyTorch module, or a reference."
+        )
 
     def text(self, *, errors: bool = True) -> str:
         """A table in plain text, what ``close`` allows, and the summary.
@@ -141,7 +168,14 @@ class Report:
             return list(value) if isinstance(value, tuple) else value
 
         rows = [{name: plain(value) for name, value in asdict(row).items()} for row in self.rows]
-        return {"version": 1, "passed": self.passed, "base": self.base, "cases": self.cases, "rows": rows}
+        return {
+            "version": 1,
+            "passed": self.passed,
+            "summary": self.summary(),
+            "base": self.base,
+            "cases": self.cases,
+            "rows": rows,
+        }
 
     def __str__(self) -> str:
         return self.text()

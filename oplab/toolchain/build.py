@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from oplab import paths
 from oplab.errors import OplabError
@@ -29,8 +28,8 @@ from oplab.toolchain.compile import (
 )
 from oplab.toolchain.compiler import OWN_SOURCES_TIMEOUT, Compiler, find_compiler, run
 from oplab.toolchain.diagnostics import BuildFailed, shown
-from oplab.toolchain.exercise import compile_exercise
 from oplab.toolchain.headers import find as find_headers
+from oplab.toolchain.one_file import compile_library
 from oplab.toolchain.recipes import (
     KINDS,
     SUFFIX,
@@ -49,7 +48,7 @@ __all__ = [
     "BuildFailed",
     "build_all",
     "compile_driver",
-    "compile_exercise",
+    "compile_library",
     "compile_host_sanitized",
     "compile_sanitized",
     "host_path",
@@ -60,7 +59,7 @@ __all__ = [
 ]
 
 
-def log_path(kind: Kind | Literal["host"]) -> Path:
+def log_path(kind: Kind) -> Path:
     """What the compiler printed when that part of ``csrc`` was compiled last: ``build/lib/ort_ops.log``. Warnings are in it."""
     return paths.build_dir() / "lib" / f"{'host' if kind == 'host' else f'{kind}_ops'}.log"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from oplab import files
 from oplab.errors import OplabError
 from oplab.toolchain.compiler import Compiler
-from oplab.toolchain.recipes import SUFFIX, Recipe, Sanitizer, chosen
+from oplab.toolchain.recipes import Recipe, Sanitizer, chosen
 
 KEEP = 400  # files that the cache holds: compiled exercises and their records
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
@@ -104,7 +104,7 @@ def one_build(file: Path, say: Callable[[str], object] = lambda line: None) -> I
 def trim(folder: Path) -> None:
     """Keeps the cache small: removes the files that were used longest ago, never one that was used today."""
     try:
-        made = [*folder.glob(f"*{SUFFIX}"), *folder.glob("oplab_host-*"), *folder.glob("*.json")]
+        made = [file for file in folder.glob("*-*") if file.is_file()]  # libraries, programs, records
         used = sorted((file.stat().st_mtime, file) for file in made if not file.is_symlink())
     except OSError:
         return  # another process is trimming

@@ -1,4 +1,4 @@
-"""Compiles C++ files: sanitized builds, and the lists of sources that ``build`` and ``exercise`` hand over.
+"""Compiles C++ files: sanitized builds, and the lists of sources that ``build`` and ``one_file`` hand over.
 
 What is compiled is put in its place by one rename, so a process that is killed leaves what was there before.
 """
@@ -26,6 +26,7 @@ from oplab.toolchain.recipes import (
     host_folder,
     host_recipe,
     kernels_path,
+    libtorch_recipe,
     ort_runtime,
     ort_runtime_names,
     recipe,
@@ -35,7 +36,7 @@ from oplab.toolchain.sanitizer import sanitizer_env
 
 
 def compile_sanitized(kind: Kind, sanitizer: Sanitizer = "address") -> Path:
-    """The course's own library of one kind, compiled with a sanitizer as ``compile_exercise(sanitize=...)`` does.
+    """The course's own library of one kind, compiled with a sanitizer as ``compile_library(sanitize=...)`` does.
 
     Raises:
         BuildFailed: it does not compile.
@@ -63,6 +64,28 @@ def compile_host_sanitized() -> Path:
     program = _cached(sources, (kernels,), "oplab_host-*", host_recipe(), True, exercise_cache(), 300.0)
     link_runtime(program.parent)
     return program
+
+
+def compile_host(
+    sources: Sequence[Path], headers: Path | None = None, starting: Callable[[], object] = lambda: None
+) -> Path:
+    """A host program made from several C++ files, among them the kernels that are part of it; compiled once for its content.
+
+    It looks for ONNX Runtime's library in its own folder: see :func:`link_runtime`.
+
+    Args:
+        sources: the C++ files.
+        headers: the folder of a project's copies of ``csrc``'s headers; ``csrc`` is not used then.
+        starting: called before the compiler is, and not at all where the program is in the cache.
+
+    Raises:
+        BuildFailed: a file does not compile or link.
+        OplabError: the compiler, ONNX Runtime or its headers are missing.
+    """
+    how = host_recipe(kernels=False)
+    if headers:
+        how = how.with_headers(headers)
+    return _cached(list(sources), (), "project_host-*", how, False, exercise_cache(), OWN_SOURCES_TIMEOUT, starting)
 
 
 def compile_driver(source: Path, sanitizer: Sanitizer) -> Path:
@@ -95,6 +118,19 @@ def compile_driver(source: Path, sanitizer: Sanitizer) -> Path:
     return program
 
 
+def compile_program(source: Path) -> Path:
+    """A program on PyTorch's C++ library (``torch/script.h``), compiled once for its content.
+
+    Args:
+        source: the C++ file with ``main``.
+
+    Raises:
+        BuildFailed: it does not compile.
+        OplabError: there is no compiler, or no PyTorch.
+    """
+    return _cached([source], (), f"{source.stem}-*", libtorch_recipe(), False, exercise_cache(), OWN_SOURCES_TIMEOUT)
+
+
 def exercise_cache() -> Path:
     """The folder of everything that is compiled once for its content: ``build/cache/exercises``."""
     return paths.build_dir() / "cache" / "exercises"
@@ -108,6 +144,7 @@ def _cached(
     sanitize: bool | Sanitizer,
     cache: Path,
     timeout: float,
+    starting: Callable[[], object] = lambda: None,
 ) -> Path:
     """A compiled file of the cache. Its key replaces the star in ``name``; the files in ``linked`` are part of the key."""
     compiler = find_compiler()
@@ -118,6 +155,7 @@ def _cached(
         with contextlib.suppress(OSError):
             os.utime(library)  # the oldest go first when the cache is trimmed
         return library
+    starting()
     if chosen(sanitize) == "address":
         sanitizer_env()  # no sanitizer on this machine is not the source's fault: it raises its own OplabError
     with caches.scratch(folder) as scratch:
@@ -139,6 +177,7 @@ def compile_files(
     archive: Path | None = None,
     timeout: float = OWN_SOURCES_TIMEOUT,
     copy_of: Path | None = None,
+    first: Path | None = None,
     around: Callable[[list[str]], list[str]] = list,
 ) -> str:
     """Compiles sources to one file: one call for one source, else a call for each and one to link.
@@ -153,6 +192,7 @@ def compile_files(
         archive: a static library to write that keeps the object files.
         timeout: seconds that one call of the compiler may take.
         copy_of: the file that the first source is a copy of. Messages are about it, and what is next to it can be included.
+        first: a folder that is searched for headers before all others but those of the sources.
         around: makes of each command the one that runs it, for example in a confinement.
 
     Returns:
@@ -162,7 +202,8 @@ def compile_files(
         BuildFailed: a file does not compile or link, or takes too long.
         OplabError: the disk is full.
     """
-    compile_command = how.compile_command(compiler, sanitize=sanitize)
+    flags = how.compile_command(compiler, sanitize=sanitize)[len(compiler.command) :]
+    compile_command = [*compiler.command, *([f"-I{first}"] if first else []), *flags]
     link = ["-o", str(made), *how.link_flags(compiler, sanitize=sanitize)]
 
     printed: list[str] = []

@@ -31,9 +31,9 @@ _DECLARES = re.compile(
 )
 _REFUSED = re.compile(
     r"(?:cannot open file ')?(?P<file>[^']+?)'?: Permission denied$"
-)  # by the confinement of toolchain/exercise.py
-NOT_FOR_EXERCISES = (
-    "may not be included: an exercise can include the headers of the toolchain, of PyTorch, of ONNX Runtime and of csrc, and the files of "
+)  # by the confinement of toolchain/one_file.py
+NOT_INCLUDED = (
+    "may not be included: such a file can include the headers of the toolchain, of PyTorch, of ONNX Runtime and of csrc, and the files of "
     "its own folder"
 )
 _FORGOTTEN_HEADER = re.compile(r"(?:#include|include the header|header) ['\"]?(?:#include )?(<\w+(?:\.h)?>)")
@@ -157,7 +157,7 @@ def mentioned(log: str) -> list[str]:
 
 def _plain(sentence: str, notes: list[str]) -> str:
     if refused := _REFUSED.match(sentence):
-        return f"{refused['file']} {NOT_FOR_EXERCISES}"
+        return f"{refused['file']} {NOT_INCLUDED}"
     for pattern, translation in _TRANSLATIONS:
         found = pattern.search(sentence)
         if found:

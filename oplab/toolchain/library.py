@@ -7,6 +7,8 @@ newer than the runtime then gets a null pointer for its table of functions, and 
 from __future__ import annotations
 
 import functools
+import importlib.metadata
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +22,8 @@ ENTRY = "RegisterCustomOps"
 _MAGIC = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")  # Linux; macOS, one processor or several
 _MANGLED = b"_Z17RegisterCustomOps"  # its name where `extern "C"` is missing
 _TORCH = b"libtorch"
+# ELF's numbers for a processor, in bytes 18 and 19 of a file; those of this Python are compared with a library's.
+_PROCESSORS = {3: "x86", 40: "ARM", 62: "x86-64", 183: "AArch64", 243: "RISC-V"}
 
 # Calls the entry point with a table that has one function, GetApi: it reports the version that is requested, and ends the process.
 _PROBE = """
@@ -45,12 +49,13 @@ def check_library(library: Path) -> None:
         OplabError: it is not a shared library, or its headers are newer than the runtime, or loading it crashes.
     """
     with library.open("rb") as file:
-        start = file.read(4)
-    if start not in _MAGIC:
+        start = file.read(20)
+    if start[:4] not in _MAGIC:
         raise OplabError(
             f"{library.name} is not a shared library.",
             "Give the compiled file (.so, or .dylib on macOS), not its source.",
         )
+    _check_processor(library, start)
     if paths.build_dir().resolve() in library.resolve().parents:
         return
     stat = library.stat()
@@ -61,6 +66,59 @@ def check_library(library: Path) -> None:
             f"1.{runtime_api()}.",
             "Compile it with the headers of this runtime, or with older ones.",
         )
+
+
+def _check_processor(library: Path, start: bytes) -> None:
+    theirs, ours = _processor(start), _own_processor()
+    if theirs is not None and ours is not None and theirs != ours:
+        raise OplabError(
+            f"{library.name} was compiled for {_PROCESSORS.get(theirs, f'another processor (ELF machine {theirs})')}, "
+            f"and this Python runs on {_PROCESSORS.get(ours, f'ELF machine {ours}')}.",
+            "Compile it for this processor.",
+        )
+
+
+def torch_refusal(error: OSError) -> OplabError | None:
+    """An explanation of what ``torch.ops.load_library`` raises for a library; None for any other exception.
+
+    Args:
+        error: the exception, with the loader's as its cause.
+    """
+    named = re.search(r"Could not load this library: (.+)$", str(error))
+    if named is None:
+        return None
+    library = Path(named[1])
+    try:  # the loader calls a library for another processor a file that does not exist
+        with library.open("rb") as file:
+            _check_processor(library, file.read(20))
+    except OSError:
+        pass
+    except OplabError as refused:
+        return refused
+    said = str(error.__cause__ or error)
+    symbol = re.search(r"undefined symbol: ((?:aoti_)?torch_\w+)", said)
+    if symbol:
+        return OplabError(
+            f"{library.name} was compiled for a newer PyTorch than {importlib.metadata.version('torch')}, which has no {symbol[1]}.",
+            "Compile it with an older TORCH_TARGET_VERSION, or use a newer PyTorch.",
+        )
+    return OplabError(f"{library.name} cannot be loaded: {said.removeprefix(f'{library}: ')}.", "Compile it again.")
+
+
+def _processor(start: bytes) -> int | None:
+    """The processor that a file is compiled for, from its first 20 bytes; None where it is not an ELF file."""
+    if len(start) < 20 or start[:4] != _MAGIC[0]:
+        return None
+    return int.from_bytes(start[18:20], "big" if start[5] == 2 else "little")
+
+
+@functools.cache
+def _own_processor() -> int | None:
+    try:
+        with open(sys.executable, "rb") as file:
+            return _processor(file.read(20))
+    except OSError:
+        return None
 
 
 @functools.lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -17,8 +17,8 @@ from oplab.errors import OplabError
 from oplab.toolchain.compiler import Compiler, is_macos
 from oplab.toolchain.headers import api_version, ort_include, runtime_version
 
-Kind = Literal["torch", "ort"]
-KINDS: tuple[Kind, ...] = ("torch", "ort")
+Kind = Literal["torch", "ort", "cpp", "host"]
+KINDS: tuple[Kind, ...] = ("torch", "ort")  # of the course's own libraries, in csrc
 SUFFIX = ".dylib" if is_macos() else ".so"
 Sanitizer = Literal["address", "thread", "pieces"]
 # -g1 has the line numbers and nothing else: where each variable is would nearly double the compiler's time.
@@ -44,18 +44,34 @@ class Recipe:
     """Everything but the source that decides what the compiler makes.
 
     Attributes:
-        kind: ``torch`` (stable ABI operators), ``ort`` (custom-op library of ONNX Runtime) or ``host`` (the program).
+        kind: ``torch`` (stable ABI operators), ``ort`` (custom-op library of ONNX Runtime), ``cpp`` (C functions, no library), ``host``
+            (a program on ONNX Runtime's C++ library) or ``libtorch`` (a program on PyTorch's C++ library).
         flags: from ``compile_flags.txt``, with the include folders.
-        link: what follows the sources when a shared library is linked.
+        link: what follows the sources when a shared library or a program is linked.
         includes: the project's own header folders, whose content is part of a cache key.
         versions: the library whose headers are used, with its version.
     """
 
-    kind: Kind | Literal["host"]
+    kind: Kind | Literal["libtorch"]
     flags: tuple[str, ...]
     link: tuple[str, ...]
     includes: tuple[Path, ...]
     versions: str
+
+    @property
+    def suffix(self) -> str:
+        """How the name of what is made ends: that of a shared library, or nothing for a program."""
+        return "" if self.kind in ("host", "libtorch") else SUFFIX
+
+    def with_headers(self, headers: Path) -> Recipe:
+        """This recipe with a project's copies of the headers and of the list of exported names, in place of ``csrc``'s."""
+        ours = [f"-I{folder}" for folder in self.includes]
+        script = headers / "exports.map"
+        link = [
+            f"-Wl,--version-script={script}" if "version-script=" in flag and script.is_file() else flag
+            for flag in self.link
+        ]
+        return replace(self, flags=tuple(f for f in self.flags if f not in ours), link=tuple(link), includes=(headers,))
 
     def compile_command(self, compiler: Compiler, *, sanitize: bool | Sanitizer = False) -> list[str]:
         """The command up to the sources."""
@@ -98,9 +114,9 @@ def recipe(kind: Kind) -> Recipe:
     """The recipe for one kind.
 
     Raises:
-        OplabError: PyTorch or ONNX Runtime's headers are missing.
+        OplabError: PyTorch, ONNX Runtime or its headers are missing.
     """
-    return {"torch": _torch, "ort": _ort}[kind]()
+    return {"torch": _torch, "ort": _ort, "cpp": _cpp, "host": _host}[kind]()
 
 
 def _flags(kind: Kind) -> tuple[str, ...]:
@@ -162,17 +178,52 @@ def _ort() -> Recipe:
     return Recipe("ort", flags, link, (own,), f"ORT API {api_version(headers)}")
 
 
-def host_recipe() -> Recipe:
+def _cpp() -> Recipe:
+    """C++ and its standard library alone, compiled as the kernels are. Its ``extern "C"`` functions are what a caller finds."""
+    link = ("-dynamiclib",) if is_macos() else ("-shared", "-Wl,-z,defs")
+    return Recipe("cpp", _flags("ort"), link, (), "C++")
+
+
+def _host() -> Recipe:
+    """A program of one file that runs models with ONNX Runtime's C++ API."""
+    headers, runtime = ort_include(), ort_runtime()
+    # A program is linked with ONNX Runtime, so the C++ classes may find their table of functions by themselves.
+    flags = [flag for flag in _flags("ort") if flag != "-DORT_API_MANUAL_INIT"]
+    # -L: a confined compiler may read that folder. The rpath is where the build has put the names that the program looks for.
+    link = (f"-L{runtime.parent}", str(runtime), f"-Wl,-rpath,{paths.build_dir() / 'lib'}")
+    versions = f"ORT API {api_version(headers)}, ONNX Runtime {runtime_version()}"
+    return Recipe("host", (*flags, f"-isystem{headers}"), link, (), versions)
+
+
+def host_recipe(*, kernels: bool = True) -> Recipe:
     """How ``csrc/host`` is compiled: as the kernels, which it links, and against ONNX Runtime itself.
+
+    Args:
+        kernels: link the course's kernels; a program of one's own has others, among its sources.
 
     Raises:
         OplabError: ONNX Runtime or its headers are missing.
     """
-    kernels = _ort()
+    as_kernels = _ort()
     origin = "@loader_path" if is_macos() else "$ORIGIN"
-    link = (str(kernels_path()), str(ort_runtime()), f"-Wl,-rpath,{origin}")
-    versions = f"{kernels.versions}, ONNX Runtime {runtime_version()}"
-    return Recipe("host", kernels.flags, link, kernels.includes, versions)
+    linked = [str(kernels_path())] if kernels else []
+    link = (*linked, str(ort_runtime()), f"-Wl,-rpath,{origin}")
+    versions = f"{as_kernels.versions}, ONNX Runtime {runtime_version()}"
+    return Recipe("host", as_kernels.flags, link, as_kernels.includes, versions)
+
+
+def libtorch_recipe() -> Recipe:
+    """How a program on PyTorch's C++ library is compiled. It finds the library where the package has it.
+
+    Raises:
+        OplabError: PyTorch is missing.
+    """
+    torch = torch_folder()
+    # -O0: nearly all of the compiler's time goes into the header, and the work is done in the library.
+    include = (f"-isystem{torch / 'include'}", f"-isystem{torch / 'include/torch/csrc/api/include'}")
+    link = (f"-L{torch / 'lib'}", "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{torch / 'lib'}")
+    version = f"torch {importlib.metadata.version('torch')}"
+    return Recipe("libtorch", ("-std=c++20", "-O0", *include), link, (), version)
 
 
 def host_folder() -> Path:

@@ -10,14 +10,14 @@ import pytest
 
 from oplab import OplabError
 from oplab.toolchain import compiler, diagnostics
-from oplab.toolchain.build import BuildFailed, compile_exercise, sanitizer_env
+from oplab.toolchain.build import BuildFailed, compile_library, sanitizer_env
 from tests.support import run_python
 from tests.support.cpp import KERNEL, OPERATOR, write
 
 
 def failure(folder: Path, text: str, kind: str = "ort", name: str = "c12_twice.cpp") -> BuildFailed:
     with pytest.raises(BuildFailed) as caught:
-        compile_exercise(write(folder, text, name), kind, cache=folder / "cache")
+        compile_library(write(folder, text, name), kind, cache=folder / "cache")
     return caught.value
 
 
@@ -144,7 +144,7 @@ class TestSanitizers:
     )
     def test_a_finding_names_the_line(self, tmp_path: Path, wrong: str, finding: str):
         file = write(tmp_path, KERNEL.replace("py[i] = 2 * pa[i]", wrong))
-        library = compile_exercise(file, "ort", sanitize=True, cache=tmp_path / "cache")
+        library = compile_library(file, "ort", sanitize=True, cache=tmp_path / "cache")
         code = f"""
 import numpy as np
 from onnx import TensorProto, helper
@@ -177,5 +177,5 @@ print("after")
         fake.chmod(0o755)
         monkeypatch.setenv("CXX", str(fake))
         with pytest.raises(OplabError, match="has no AddressSanitizer") as caught:
-            compile_exercise(write(tmp_path, KERNEL), "ort", sanitize=True, cache=tmp_path / "cache")
+            compile_library(write(tmp_path, KERNEL), "ort", sanitize=True, cache=tmp_path / "cache")
         assert not isinstance(caught.value, BuildFailed)

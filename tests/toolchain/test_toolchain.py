@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -14,10 +15,10 @@ import pytest
 from oplab import OplabError, paths
 from oplab.toolchain import build, cache, compiler, recipes
 from oplab.toolchain import compile as compiling
-from oplab.toolchain.build import BuildFailed, compile_exercise
+from oplab.toolchain.build import BuildFailed, compile_library
 from oplab.toolchain.headers import ort_include
 from tests.support import ROOT, run_python
-from tests.support.cpp import KERNEL, OPERATOR, write
+from tests.support.cpp import KERNEL, OPERATOR, PROGRAM, write
 
 
 def alive(pid: int) -> bool:
@@ -55,7 +56,7 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 class TestExercise:
     def test_an_ort_kernel_compiles_loads_and_runs(self, tmp_path: Path):
-        library = compile_exercise(write(tmp_path, KERNEL), "ort", cache=tmp_path / "cache")
+        library = compile_library(write(tmp_path, KERNEL), "ort", cache=tmp_path / "cache")
         import numpy as np
         from onnx import TensorProto, helper
 
@@ -73,7 +74,7 @@ class TestExercise:
         assert y.tolist() == [0, 2, 4, 6, 8]
 
     def test_a_torch_operator_compiles_loads_and_runs(self, tmp_path: Path):
-        library = compile_exercise(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache")
+        library = compile_library(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache")
         code = f"""
 import torch
 torch.ops.load_library({str(library)!r})
@@ -82,8 +83,21 @@ print(torch.ops.test_toolchain.zeros_of(torch.ones(2, 3)).tolist())
         done = run_python(code)
         assert done.stdout.strip() == "[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]", done.stderr
 
+    def test_a_host_program_is_linked_with_onnx_runtime_and_runs(self, tmp_path: Path):
+        source = write(tmp_path, PROGRAM)
+        program = compile_library(source, "host", cache=tmp_path / "cache")
+        assert program.suffix == "" and os.access(program, os.X_OK)
+        done = subprocess.run([program, "5"], capture_output=True, text=True, timeout=300)
+        version = importlib.metadata.version("onnxruntime")
+        assert (done.returncode, done.stdout) == (5, f"{version}, a table: 1\n"), done.stderr
+        assert compile_library(source, "host", cache=tmp_path / "cache") == program
+
+    def test_a_host_program_without_main_does_not_link(self, tmp_path: Path):
+        with pytest.raises(BuildFailed, match="main is declared and used, but not defined"):
+            compile_library(write(tmp_path, "int other() { return 0; }\n"), "host", cache=tmp_path / "cache")
+
     def test_only_the_entry_point_is_visible(self, tmp_path: Path):
-        library = compile_exercise(write(tmp_path, KERNEL), "ort", cache=tmp_path / "cache")
+        library = compile_library(write(tmp_path, KERNEL), "ort", cache=tmp_path / "cache")
         if not shutil.which("nm"):
             pytest.skip("nm is not installed")
         flags = ["-gU"] if sys.platform == "darwin" else ["-D", "--defined-only"]
@@ -96,11 +110,11 @@ print(torch.ops.test_toolchain.zeros_of(torch.ones(2, 3)).tolist())
         text = text.replace('{"Twice", "CPUExecutionProvider"}', '{"Twice"}')
         text = text.replace("void Compute", "Ort::Status Compute")
         text = text.replace("    }\n  }\n};", "    }\n    return Ort::Status{nullptr};\n  }\n};")
-        assert compile_exercise(write(tmp_path, text), "ort", cache=tmp_path / "cache").is_file()
+        assert compile_library(write(tmp_path, text), "ort", cache=tmp_path / "cache").is_file()
 
     def test_a_missing_file_is_a_sentence(self, tmp_path: Path):
         with pytest.raises(OplabError, match=r"There is no C\+\+ file .*gone\.cpp"):
-            compile_exercise(tmp_path / "gone.cpp", "ort", cache=tmp_path / "cache")
+            compile_library(tmp_path / "gone.cpp", "ort", cache=tmp_path / "cache")
 
     def test_a_compiler_that_takes_too_long_is_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         real = compiler.find_compiler().command[0]
@@ -113,7 +127,7 @@ print(torch.ops.test_toolchain.zeros_of(torch.ones(2, 3)).tolist())
         with pytest.raises(
             BuildFailed, match=r"c12_twice\.cpp: error: the compiler did not finish within 5 s"
         ) as caught:
-            compile_exercise(file, "ort", cache=tmp_path / "cache", timeout=5)
+            compile_library(file, "ort", cache=tmp_path / "cache", timeout=5)
         assert time.monotonic() - start < 300, "it waited for what the compiler had started"
         assert not list((tmp_path / "cache").iterdir())
         deadline, child = time.monotonic() + 120, int(caught.value.full_log)
@@ -137,12 +151,12 @@ class TestCache:
 
     def test_the_same_content_is_compiled_once(self, tmp_path: Path, calls: list):
         file = write(tmp_path, OPERATOR)
-        first = compile_exercise(file, "torch", cache=tmp_path / "cache")
+        first = compile_library(file, "torch", cache=tmp_path / "cache")
         os.utime(file, (1, 1))
-        assert compile_exercise(file, "torch", cache=tmp_path / "cache") == first
+        assert compile_library(file, "torch", cache=tmp_path / "cache") == first
         (tmp_path / "elsewhere").mkdir()
         copy = write(tmp_path / "elsewhere", OPERATOR)
-        assert compile_exercise(copy, "torch", cache=tmp_path / "cache") == first
+        assert compile_library(copy, "torch", cache=tmp_path / "cache") == first
         assert len(calls) == 1
 
     def test_what_the_key_depends_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -193,21 +207,21 @@ class TestCache:
             os.rename(source, target)
 
         monkeypatch.setattr(compiling.os, "replace", watching)
-        library = compile_exercise(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache")
+        library = compile_library(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache")
         assert [target.suffix for _, target in moved] == [library.suffix, ".json"]  # the record comes last
         assert moved[0][1] == library and moved[0][0].parent.parent == library.parent
 
     def test_a_failed_build_leaves_nothing_behind(self, tmp_path: Path):
         with pytest.raises(BuildFailed):
-            compile_exercise(write(tmp_path, "int broken\n"), "ort", cache=tmp_path / "cache")
+            compile_library(write(tmp_path, "int broken\n"), "ort", cache=tmp_path / "cache")
         assert not list((tmp_path / "cache").iterdir())
 
     def test_two_processes_at_once(self, tmp_path: Path):
         file = write(tmp_path, OPERATOR)
         code = f"""
 from pathlib import Path
-from oplab.toolchain.build import compile_exercise
-print(compile_exercise(Path({str(file)!r}), "torch", cache=Path({str(tmp_path / "cache")!r})))
+from oplab.toolchain.build import compile_library
+print(compile_library(Path({str(file)!r}), "torch", cache=Path({str(tmp_path / "cache")!r})))
 """
         two = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
         said = [process.communicate(timeout=300)[0].strip() for process in two]
@@ -219,11 +233,11 @@ print(compile_exercise(Path({str(file)!r}), "torch", cache=Path({str(tmp_path / 
     def test_the_oldest_go_when_there_are_too_many(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(cache, "KEEP", 3)
         for number in range(6):
-            file = write(tmp_path, "", f"x{number}{recipes.SUFFIX}")
+            file = write(tmp_path, "", f"x-{number}{recipes.SUFFIX if number % 2 else ''}")  # libraries and programs
             os.utime(file, (time.time() - 90_000 - number,) * 2)
-        recent = write(tmp_path, "", f"today{recipes.SUFFIX}")
+        recent = write(tmp_path, "", f"x-today{recipes.SUFFIX}")
         cache.trim(tmp_path)
-        assert {file.stem for file in tmp_path.iterdir()} == {"x0", "x1", recent.stem}
+        assert {file.stem for file in tmp_path.iterdir()} == {"x-0", "x-1", recent.stem}
 
 
 class TestCompiler:
@@ -270,7 +284,7 @@ class TestCompiler:
         write(tmp_path, f'#!/bin/sh\nexec {real} "$@"\n', "mine").chmod(0o755)
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("CXX", "./mine")
-        assert compile_exercise(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache").is_file()
+        assert compile_library(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache").is_file()
 
     @pytest.mark.parametrize("part", [*recipes.KINDS, "host"])
     def test_csrc_compiles_without_a_warning(self, part: str):

@@ -1,4 +1,4 @@
-"""Compiles a learner's C++ file: from a text that was read once, by a compiler that sees little, once for each content.
+"""Compiles one C++ file, an exercise or your own operator: from a text that was read once, confined, once for each content.
 
 Where the kernel has Landlock, the compiler can read the toolchain, the headers of the libraries, ``csrc`` and the folder of the file,
 and write its own scratch folder. Elsewhere the list of what it has read decides afterwards.
@@ -14,7 +14,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +24,9 @@ from oplab.toolchain import cache as caches
 from oplab.toolchain import landlock
 from oplab.toolchain.compile import compile_files, exercise_cache, files_read
 from oplab.toolchain.compiler import Compiler, find_compiler
-from oplab.toolchain.diagnostics import NOT_FOR_EXERCISES, BuildFailed, mentioned, shown
-from oplab.toolchain.recipes import SUFFIX, Kind, Recipe, Sanitizer, chosen, pieces_source, recipe
+from oplab.toolchain.diagnostics import NOT_INCLUDED, BuildFailed, mentioned, shown
+from oplab.toolchain.precompiled import precompiled
+from oplab.toolchain.recipes import Kind, Recipe, Sanitizer, chosen, pieces_source, recipe
 from oplab.toolchain.sanitizer import sanitizer_env
 
 # Where toolchains are, on Linux and macOS. Of /etc only what the linker reads.
@@ -42,10 +43,10 @@ _VARIANTS = 8  # libraries of one text that a record keeps: with other headers i
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled exercise.
+    """A compiled file.
 
     Attributes:
-        library: the shared library.
+        library: the shared library, or the program.
         read: the files of the project that the compiler has read for it, besides the source: headers of ``csrc``, neighbours.
     """
 
@@ -53,19 +54,29 @@ class Compiled:
     read: tuple[Path, ...]
 
 
-def compile_exercise(
-    source: Path, kind: Kind, *, sanitize: bool | Sanitizer = False, cache: Path | None = None, timeout: float = 300.0
+def compile_library(
+    source: Path,
+    kind: Kind,
+    *,
+    sanitize: bool | Sanitizer = False,
+    cache: Path | None = None,
+    timeout: float = 300.0,
+    headers: Path | None = None,
+    starting: Callable[[], object] = lambda: None,
 ) -> Path:
-    """The shared library made from a one-file C++ exercise; compiled once for each content.
+    """The shared library, or the program, made from one C++ file; compiled once for each content.
 
     Args:
         source: the C++ file. It may include the headers of ``csrc`` and its neighbours.
-        kind: ``torch`` for a library of operators on PyTorch's stable ABI, ``ort`` for one of kernels for ONNX Runtime.
+        kind: ``torch`` for a library of operators on PyTorch's stable ABI, ``ort`` for one of kernels for ONNX Runtime, ``cpp`` for
+            one of C functions, ``host`` for a program that runs models with ONNX Runtime.
         sanitize: compile with AddressSanitizer and UndefinedBehaviorSanitizer. The process that loads the library must
             be started with :func:`sanitizer_env`. ``"thread"`` is ThreadSanitizer, for :func:`compile_driver`; ``"pieces"``
             is for :class:`oplab.checks.schedules.WatchedSession`.
         cache: where libraries are kept; ``build/cache/exercises`` by default. Several processes may share it.
         timeout: seconds that the compiler may take.
+        headers: the folder of a project's copies of ``csrc``'s headers, below that of the source; ``csrc`` is not used then.
+        starting: called before the compiler is, and not at all where the library is in the cache.
 
     Raises:
         BuildFailed: the file does not compile or link, takes longer than ``timeout``, or includes what it may not.
@@ -74,7 +85,10 @@ def compile_exercise(
     source = Path(source)
     if not source.is_file():
         raise OplabError(f"There is no C++ file {shown(source)}.", "Restore it, or correct the path.")
-    return compiled(source, source.read_bytes(), kind, sanitize=sanitize, cache=cache, timeout=timeout).library
+    text = source.read_bytes()
+    return compiled(
+        source, text, kind, sanitize=sanitize, cache=cache, timeout=timeout, headers=headers, starting=starting
+    ).library
 
 
 def compiled(
@@ -85,8 +99,10 @@ def compiled(
     sanitize: bool | Sanitizer = False,
     cache: Path | None = None,
     timeout: float = 300.0,
+    headers: Path | None = None,
+    starting: Callable[[], object] = lambda: None,
 ) -> Compiled:
-    """As :func:`compile_exercise`, from a text that was read earlier.
+    """As :func:`compile_library`, from a text that was read earlier.
 
     Args:
         source: where the text comes from. Messages name it, and what is next to it can be included; it is not read again.
@@ -95,27 +111,40 @@ def compiled(
         sanitize: as there.
         cache: as there.
         timeout: as there.
+        headers: as there.
+        starting: as there.
 
     Raises:
         BuildFailed: as there.
         OplabError: the compiler or the headers are missing.
     """
     compiler, how = find_compiler(), recipe(kind)
+    if headers:
+        how = how.with_headers(headers.resolve())
     own = [pieces_source()] if sanitize == "pieces" else []
     key = _key(compiler, how, source, text, own, sanitize)
     folder = paths.created(cache or exercise_cache())
     record = folder / f"{source.stem}-{key}.json"
     if found := _kept(record, source):
         return found
+    starting()
     if chosen(sanitize) == "address":
         sanitizer_env()  # no sanitizer on this machine is not the source's fault: it raises its own OplabError
+    # A project's flags have its path in them: its precompiled headers would take the place of the course's.
+    ready = None if headers else precompiled(compiler, how, text, sanitize=sanitize)
     with caches.scratch(folder) as scratch:
         copy = scratch / "copy" / source.name
         copy.parent.mkdir()
         name = str(source.resolve()).replace("\\", "\\\\").replace('"', '\\"')
         copy.write_bytes(f'#line 1 "{name}"\n'.encode("utf-8", "surrogateescape") + text.removeprefix(b"\xef\xbb\xbf"))
-        made = scratch / f"{source.stem}{SUFFIX}"
-        readable = [*_readable(compiler, how), str(source.resolve().parent), *_files_of(how, own, compiler, sanitize)]
+        made = scratch / f"{source.stem}-made{how.suffix}"
+        readable = [
+            *_readable(compiler, how, headers),
+            str(source.resolve().parent),
+            *_files_of(how, own, compiler, sanitize),
+        ]
+        if ready:
+            readable.append(str(ready.folder))
 
         def confined(command: list[str]) -> list[str]:
             return landlock.command(readable, [str(scratch)], command) if landlock.abi() else command
@@ -130,14 +159,15 @@ def compiled(
                 sanitize=sanitize,
                 timeout=timeout,
                 copy_of=source,
+                first=ready.folder if ready else None,
                 around=confined,
             )
         except BuildFailed as error:
             _expect_inside(mentioned(error.full_log), [*readable, str(scratch)], source)
             raise
-        read = files_read(scratch)
+        read = [*files_read(scratch), *(ready.read if ready else ())]
         _expect_inside(read, [*readable, str(scratch)], source)
-        return _keep(record, key, made, source, read, scratch)
+        return _keep(record, key, made, how.suffix, source, read, scratch)
 
 
 def _key(
@@ -147,7 +177,8 @@ def _key(
     return caches.digest(
         *(caches.FORMAT, compiler.identity, how.versions, str(chosen(sanitize))),
         *how.compile_command(compiler, sanitize=sanitize),
-        *how.link_flags(compiler, sanitize=sanitize),
+        # Without its folder: a project that was moved or copied is not compiled again. What the script says counts below.
+        *(flag.replace(str(source.resolve().parent), "") for flag in how.link_flags(compiler, sanitize=sanitize)),
         str(source.resolve()) if sanitize else source.name,  # a sanitizer's report names the file with its path
         text,
         *(Path(file).read_bytes() for file in _files_of(how, own, compiler, sanitize) if os.path.isfile(file)),
@@ -181,7 +212,9 @@ def _kept(record: Path, source: Path) -> Compiled | None:
     return None
 
 
-def _keep(record: Path, key: str, made: Path, source: Path, names: Sequence[str], scratch: Path) -> Compiled:
+def _keep(
+    record: Path, key: str, made: Path, suffix: str, source: Path, names: Sequence[str], scratch: Path
+) -> Compiled:
     """Put a library and its record into the cache."""
     ours = [str((paths.root() / "csrc").resolve()), str(source.resolve().parent)]
     found = {os.path.realpath(name) for name in names}
@@ -189,7 +222,7 @@ def _keep(record: Path, key: str, made: Path, source: Path, names: Sequence[str]
     read = {Path(name) for name in found if _within(name, ours)}
     digests = {_name(file, source): _digest(file) for file in sorted(read)}
     parts = sorted({part for name in found for part in Path(name).parts})
-    library = record.parent / f"{source.stem}-{caches.digest(key, *map(str, digests.items()))}{SUFFIX}"
+    library = record.parent / f"{source.stem}-{caches.digest(key, *map(str, digests.items()))}{suffix}"
     variant = {
         "library": library.name,
         "digest": _digest(made),
@@ -246,21 +279,21 @@ def _expect_inside(names: Iterable[str], allowed: Sequence[str], source: Path) -
     allowed = [os.path.realpath(place) for place in allowed]
     for name in names:
         if name.startswith("/") and not _within(os.path.realpath(name), allowed):
-            raise BuildFailed(f"{shown(source)}: error: {name} {NOT_FOR_EXERCISES}", source, None, "", "")
+            raise BuildFailed(f"{shown(source)}: error: {name} {NOT_INCLUDED}", source, None, "", "")
 
 
 def _within(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
-def _readable(compiler: Compiler, how: Recipe) -> list[str]:
-    """The folders that a compiler needs, and those whose headers an exercise may include, besides its own."""
+def _readable(compiler: Compiler, how: Recipe, headers: Path | None) -> list[str]:
+    """The folders that a compiler needs, and those whose headers a file may include, besides its own."""
     named = [re.sub(r"^-(?:isystem|I|L)", "", flag) for flag in (*how.flags, *how.link)]
     named = [name for flag, name in zip((*how.flags, *how.link), named, strict=True) if name != flag]
     searched = [part for variable in _SEARCHED for part in os.environ.get(variable, "").split(os.pathsep) if part]
     programs = _programs(compiler.command)
     root = paths.root().resolve()
-    places = [*_SYSTEM, *programs, *named, *searched, str(root / "csrc")]
+    places = [*_SYSTEM, *programs, *named, *searched, str(headers or root / "csrc")]
     hidden = [str(root / part) for part in _HIDDEN]
     return [kept for place in dict.fromkeys(places) for kept in _without(place, hidden)]
 

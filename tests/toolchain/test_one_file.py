@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from oplab.toolchain import compile as compiling
-from oplab.toolchain import compiler, exercise, landlock
+from oplab.toolchain import compiler, landlock, one_file
 from oplab.toolchain.diagnostics import BuildFailed
-from oplab.toolchain.exercise import compiled
+from oplab.toolchain.one_file import compiled
 from tests.support import ROOT
 
 SECRET = "char secret_of_the_solution[] = {1, 2};\n"
@@ -22,7 +22,7 @@ def build(tmp_path: Path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "solution.cpp").write_text(SECRET)
 
-    def build(text: str, **more) -> exercise.Compiled:
+    def build(text: str, **more) -> one_file.Compiled:
         source = tmp_path / "mine" / "x.cpp"
         source.write_text(text)
         return compiled(source, text.encode(), "torch", cache=tmp_path / "cache", **more)
@@ -64,7 +64,7 @@ def test_a_file_outside_is_not_included_and_not_shown(build, tmp_path, monkeypat
     if way == "through csrc":  # it is no folder
         return
     if way != "has_include" or kernel == "as it is":
-        assert "may not be included: an exercise can include" in text
+        assert "may not be included: such a file can include" in text
 
 
 @pytest.mark.parametrize("directive", [".incbin", ".include"])
@@ -149,5 +149,5 @@ class TestCache:
 def test_a_course_inside_of_a_system_folder_hides_its_solutions(tmp_path):
     for part in ("lib", "src/course/solutions", "src/course/csrc", "src/other"):
         (tmp_path / part).mkdir(parents=True)
-    found = exercise._without(str(tmp_path), [str(tmp_path / "src/course/solutions")])
+    found = one_file._without(str(tmp_path), [str(tmp_path / "src/course/solutions")])
     assert found == [str(tmp_path / part) for part in ("lib", "src/course/csrc", "src/other")]

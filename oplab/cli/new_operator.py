@@ -1,0 +1,54 @@
+"""The command that begins an operator project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oplab.errors import OplabError
+
+
+def new_operator(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="in snake_case, for example rotated_roi_align")],
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="the new folder; NAME by default")] = None,
+    inputs: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="tensors; mask? may be left out [default: x,y]")
+    ] = None,
+    outputs: Annotated[str | None, typer.Option(metavar="NAMES", help="tensors [default: z]")] = None,
+    attributes: Annotated[
+        str | None,
+        typer.Option(metavar="DEFAULTS", help="name=value: 1.0, 2, [0.5, 1.5], [1, 2] or a word [default: alpha=1.0]"),
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="all three in PyTorch's schema language: '(Tensor x, int n=2) -> Tensor'"),
+    ] = None,
+    dtypes: Annotated[str, typer.Option(metavar="NAMES", help="of the tensors")] = "float,double",
+    domain: Annotated[str, typer.Option(metavar="NAME", help="of the ONNX operator")] = "my",
+) -> None:
+    """Begin a project for an operator of yours, complete."""
+    from oplab.project import new
+    from oplab.project import schema as schemas
+
+    if schema is not None and (inputs, outputs, attributes) != (None, None, None):
+        raise OplabError("--schema replaces --inputs, --outputs and --attributes.", "Give it alone, or the three.")
+    made = (
+        schemas.from_text(schema)
+        if schema is not None
+        else schemas.from_options(*schemas.with_defaults(inputs, outputs, attributes))
+    )
+    plan = new.Plan(name, made, domain, schemas.dtypes(dtypes))
+    folder = Path(to or name)
+    files = new.create(plan, folder)
+    print(f"{plan.domain}::{plan.op}{made.text}\n\n{folder}/")
+    groups: dict[str, list[str]] = {}
+    for file in files:
+        groups.setdefault(file.parent.as_posix(), []).append(file.name)
+    width = max(map(len, groups)) + 1
+    for group, names in groups.items():
+        print(f"  {('' if group == '.' else group + '/').ljust(width)}  {'  '.join(names)}")
+    print(
+        f"\nNext:\n  oplab test {folder}         build it and run its tests\n  {folder}/README.md  how to make it your operator"
+    )

@@ -1,0 +1,64 @@
+"""``oplab test``: builds an operator's project and runs its tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from oplab.errors import OplabError
+from oplab.project.build import Say, build_project
+from oplab.project.layout import Project
+
+
+def run_tests(project: Project, arguments: Sequence[str] = (), *, say: Say = print) -> int:
+    """Build a project, and run its tests in a process for themselves.
+
+    Args:
+        project: the project.
+        arguments: further arguments of pytest, for example ``["-k", "parity"]``.
+        say: called with each line of progress.
+
+    Returns:
+        0 where all passed, 1 where not, 2 where pytest could not run them: a wrong argument, or no test.
+
+    Raises:
+        BuildFailed: a file does not compile or link.
+        OplabError: the project has no tests, pytest is not installed, or as in :func:`oplab.project.build.build_project`.
+    """
+    tests = project.folder / "tests"
+    if not any(tests.glob("test_*.py")):
+        raise OplabError(
+            f"The project has no tests: {tests} has no file test_*.py.", "Write one, or restore the folder."
+        )
+    if importlib.util.find_spec("pytest") is None:
+        raise OplabError("pytest is not installed for this Python.", f"`{sys.executable} -m pip install pytest`.")
+    build_project(project, say=say)
+    sys.stdout.flush()
+    command = [sys.executable, "-m", "pytest", "-q", "--durations=3", "tests", *arguments]
+    searched = [str(project.folder / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.pathsep.join(searched)}
+    process = subprocess.Popen(command, cwd=project.folder, env=env)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:  # and a signal that was sent to this process alone
+        _end(process)
+        raise
+    if code == 2:  # pytest's code for Ctrl-C
+        raise KeyboardInterrupt
+    return code if code in (0, 1) else 2
+
+
+def _end(process: subprocess.Popen) -> None:
+    """Wait for pytest, which ends by itself at Ctrl-C and says what it has found so far; stop it where it got none."""
+    for stop in (None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        if stop is not None:
+            process.send_signal(stop)
+        try:
+            process.wait(timeout=3)
+            return
+        except subprocess.TimeoutExpired:
+            continue

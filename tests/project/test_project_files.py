@@ -1,0 +1,221 @@
+"""What a project is compiled with, what happens at a signal, and libraries that cannot be loaded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from oplab.ops import session
+from oplab.project.build import build_project, kind_of
+from oplab.project.layout import open_project
+from oplab.toolchain.compiler import find_compiler
+from oplab.toolchain.diagnostics import BuildFailed
+from tests.support import environment, operator_project
+
+TINY = 'extern "C" int answer() { return 42; }\n'
+ELF = pytest.mark.skipif(sys.platform != "linux", reason="reads the processor from an ELF file, which only Linux has")
+
+
+def oplab(*words: object, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "oplab.cli", *map(str, words)]
+    return subprocess.run(command, env=environment(**env), capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    folder = operator_project.make(tmp_path_factory.mktemp("projects") / "twist")
+    build_project(open_project(folder), say=str)
+    return folder
+
+
+@pytest.fixture
+def copied(built, tmp_path) -> Path:
+    return shutil.copytree(built, tmp_path / "twist", symlinks=True)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    ports = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [3]) for name in "xy"]
+    node = helper.make_node("Twist", ["x"], ["y"], domain="my", alpha=2.0)
+    opsets = [helper.make_opsetid("my", 1), helper.make_opsetid("", 18)]
+    made = helper.make_model(helper.make_graph([node], "g", ports[:1], ports[1:]), opset_imports=opsets, ir_version=10)
+    file = tmp_path_factory.mktemp("model") / "m.onnx"
+    onnx.save(made, file)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("/*\n#include <torch/csrc/stable/library.h>\n*/\n#include <onnxruntime_cxx_api.h>\n", "ort"),
+        ("#include <onnxruntime_cxx_api.h>\n// int main() {}\n", "ort"),
+        ("#include <onnxruntime_cxx_api.h>\n/*\nint main() {}\n*/\n", "ort"),
+    ],
+)
+def test_comments_do_not_count(tmp_path, text, kind):
+    (tmp_path / "x.cpp").write_text(text)
+    assert kind_of(tmp_path / "x.cpp") == kind
+
+
+def test_a_copy_of_a_project_is_not_compiled_again(copied):
+    for product in (*copied.rglob("*.so"), copied / "build" / "twist_host"):
+        product.unlink()
+    said: list[str] = []
+    build_project(open_project(copied), say=said.append)
+    assert sum("is ready" in line for line in said) == 3 and not any("Compiling" in line for line in said)
+
+
+@pytest.mark.parametrize("header", ["oplab_kernel.h", "torch_kernel.h", "text.h"])
+def test_the_headers_are_those_of_the_project(copied, header):
+    libraries = {file: file.read_bytes() for file in copied.rglob("*.so")}
+    (copied / "cpp" / "oplab" / header).write_text("#error this one\n")
+    with pytest.raises(BuildFailed, match="this one"):
+        build_project(open_project(copied), say=str)
+    (copied / "cpp" / "oplab" / header).unlink()
+    source = copied / "cpp" / ("torch_op.cpp" if header == "torch_kernel.h" else "ort_op.cpp")
+    source.write_text(source.read_text().replace('"oplab/', '"'))  # the course's is no replacement
+    with pytest.raises(BuildFailed, match=header if header != "text.h" else "oplab_kernel.h|text.h"):
+        build_project(open_project(copied), say=str)
+    assert {file: file.read_bytes() for file in copied.rglob("*.so")} == libraries
+
+
+def test_the_exported_names_are_those_of_the_project(copied):
+    (copied / "cpp" / "oplab" / "exports.map").write_text("{ global: RegisterCustomOps; more_of_mine; local: *; };\n")
+    with (copied / "cpp" / "ort_op.cpp").open("a") as source:
+        source.write('extern "C" int more_of_mine() { return 1; }\n')
+    build_project(open_project(copied), say=str)
+    import ctypes
+
+    assert ctypes.CDLL(str(copied / "src" / "twist" / "twist_ort.so")).more_of_mine() == 1
+
+
+def test_the_program_contains_the_kernel(built, model, tmp_path):
+    x = np.float32([-1, 0, 2])
+    np.save(tmp_path / "x.npy", x)
+    words = ["--in-process", "--input", f"x={tmp_path / 'x.npy'}", "--outputs", str(tmp_path / "out")]
+    program = open_project(built).host_program
+    done = subprocess.run([program, model, *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "out" / "y.npy"), 2 * x + np.tanh(x), rtol=1e-6)
+
+
+def test_no_compiler_at_all(tmp_path):
+    folder = operator_project.make(tmp_path / "twist")
+    (tmp_path / "bin").mkdir()
+    before = sorted(folder.rglob("*"))
+    done = oplab("build", folder, PATH=str(tmp_path / "bin"), CXX="")
+    assert done.returncode == 2 and "No C++ compiler was found." in done.stderr and "apt install g++" in done.stderr
+    assert sorted(folder.rglob("*")) == before
+
+
+# --- signals
+
+
+def test_ctrl_c_stops_the_compiler_and_leaves_nothing(tmp_path):
+    folder = operator_project.make(tmp_path / "twist")
+    with (folder / "cpp" / "torch_op.cpp").open("a") as source:
+        source.write(f"// {tmp_path}: not compiled before\n")
+    before = sorted(folder.rglob("*"))
+    command = [sys.executable, "-m", "oplab.cli", "build", str(folder)]
+    process = subprocess.Popen(
+        command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert "Compiling" in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Stopped. Nothing was lost." in errors and "Traceback" not in errors
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_stop_ends_pytest_too(copied):
+    place = copied / "pid"
+    (copied / "tests" / "test_long.py").write_text(
+        f"import os, time\ndef test_long():\n    open({str(place)!r}, 'w').write(str(os.getpid()))\n    time.sleep(300)\n"
+    )
+    command = [sys.executable, "-m", "oplab.cli", "test", str(copied), "-k", "long"]
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not place.is_file() or not place.read_text():
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.terminate()  # to oplab alone
+    assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(place.read_text()), 0)
+
+
+def test_words_choose_tests(copied):
+    done = oplab("test", copied, "-k", "value")
+    assert done.returncode == 0 and "1 passed, 1 deselected" in done.stdout, done.stdout + done.stderr
+
+
+# --- libraries that cannot be loaded
+
+
+def for_another_processor(library: Path, made: Path) -> Path:
+    """The library with another number of the processor, which is all that a loader looks at."""
+    content = bytearray(library.read_bytes())
+    content[18:20] = (183 if int.from_bytes(content[18:20], "little") == 62 else 62).to_bytes(2, "little")
+    made.write_bytes(content)
+    return made
+
+
+@ELF
+@pytest.mark.parametrize("cross", [False, True], ids=["patched", "cross-compiled"])
+def test_parity_names_the_processor_of_a_library(built, model, tmp_path, cross):
+    library = tmp_path / "other.so"
+    if cross:
+        compiler = shutil.which("aarch64-linux-gnu-g++")
+        if compiler is None or os.uname().machine == "aarch64":
+            pytest.skip("there is no cross compiler")
+        (tmp_path / "x.cpp").write_text(TINY)
+        subprocess.run([compiler, "-shared", "-fPIC", str(tmp_path / "x.cpp"), "-o", str(library)], check=True)
+    else:
+        for_another_processor(open_project(built).library("ort"), library)
+    done = oplab("parity", model, "--library", library)
+    assert done.returncode == 2 and "other.so was compiled for " in done.stderr and "this Python" in done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) == 2
+
+
+def given_module(tmp_path: Path, library: Path) -> Path:
+    text = f"import torch\n\ntorch.ops.load_library({str(library)!r})\n\ndef head(x):\n    return x\n"
+    (tmp_path / "op.py").write_text(text)
+    return tmp_path / "op.py"
+
+
+@ELF
+def test_a_library_of_pytorch_for_another_processor(built, model, tmp_path):
+    other = for_another_processor(open_project(built).library("torch"), tmp_path / "other_torch.so")
+    done = oplab("parity", model, "--module", f"{given_module(tmp_path, other)}:head")
+    assert done.returncode == 2 and "other_torch.so was compiled for " in done.stderr and "Traceback" not in done.stderr
+
+
+@ELF
+def test_a_library_for_a_newer_pytorch(model, tmp_path):
+    (tmp_path / "x.cpp").write_text(
+        'extern "C" int torch_not_in_this_version(int);\n'
+        "namespace { const int used = torch_not_in_this_version(1); }\n"
+        'extern "C" int get() { return used; }\n'
+    )
+    newer = tmp_path / "newer.so"
+    command = [*find_compiler().command, "-shared", "-fPIC", str(tmp_path / "x.cpp"), "-o", str(newer)]
+    subprocess.run(command, check=True)
+    done = oplab("parity", model, "--module", f"{given_module(tmp_path, newer)}:head")
+    assert done.returncode == 2 and "newer.so was compiled for a newer PyTorch than 2." in done.stderr
+    assert "has no torch_not_in_this_version." in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_model_runs_with_the_library_and_its_attributes_are_guarded(built, model):
+    library = open_project(built).library("ort")
+    x = np.float32([-1, 0, 2])
+    made = session(str(model), libraries=[library]).run(None, {"x": x})[0]
+    np.testing.assert_allclose(made, 2 * x + np.tanh(x), rtol=1e-6)

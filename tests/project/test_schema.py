@@ -1,0 +1,145 @@
+"""oplab.project.schema: the options of `oplab new-operator`, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from oplab.errors import OplabError
+from oplab.project import schema
+
+
+class TestFromOptions:
+    def test_types_come_from_the_defaults(self):
+        made = schema.from_options("x, mask?", "y", "alpha=1.5, n=2, pads=[1, 2], gains=[0.5, 1], mode=near")
+        assert made.text == (
+            "(Tensor x, Tensor? mask=None, float alpha=1.5, int n=2, int[] pads=[1, 2], float[] gains=[0.5, 1.0], "
+            'str mode="near") -> Tensor'
+        )
+        assert [one.name for one in made.optional] == ["mask"] and made.main.name == "x"
+
+    def test_only_an_input_at_the_end_has_a_default(self):
+        assert schema.from_options("mask?, x, bias?", "lo, hi", "").text == (
+            "(Tensor? mask, Tensor x, Tensor? bias=None) -> (Tensor lo, Tensor hi)"
+        )
+
+    def test_pytorch_parses_what_is_made(self):
+        made = schema.from_options("a,b?", "y,z", "alpha=-1e-05,n=-3,pads=[1],gains=[0.5],mode=a b")
+        parsed = torch._C.parse_schema(f"my::name{made.text}")
+        assert [argument.name for argument in parsed.arguments] == ["a", "b", "alpha", "n", "pads", "gains", "mode"]
+        assert parsed.arguments[2].default_value == -1e-05 and parsed.arguments[6].default_value == "a b"
+        assert schema.from_text(made.text) == made, "one path after that"
+
+    @pytest.mark.parametrize(
+        ("given", "filled"),
+        [
+            ((None, None, None), ("x,y", "z", "alpha=1.0")),
+            (("x,z", None, None), ("x,z", "y", "alpha=1.0")),
+            ((None, "y", "alpha=2"), ("x,w", "y", "alpha=2")),
+            (("alpha?,x", None, None), ("alpha?,x", "z", "beta=1.0")),
+            (("", "", ""), ("", "", "")),
+        ],
+    )
+    def test_defaults_take_names_that_are_free(self, given, filled):
+        assert schema.with_defaults(*given) == filled
+
+    @pytest.mark.parametrize(
+        ("inputs", "outputs", "attributes", "words"),
+        [
+            ("", "y", "", "no inputs"),
+            ("x", "", "", "no outputs"),
+            ("x,,w", "y", "", "an empty name"),
+            ("x?", "y", "", "All inputs are optional"),
+            ("x,x", "y", "", "'x' is used twice"),
+            ("x", "x", "", "'x' is used twice"),
+            ("x", "y", "y=1", "'y' is used twice"),
+            ("1x", "y", "", "'1x' is not an identifier"),
+            ("größe", "y", "", "'größe' is not an identifier"),
+            ("lambda", "y", "", "'lambda' is a keyword"),
+            ("template", "y", "", "'template' is a keyword"),
+            ("_x", "y", "", "'_x' is not an identifier"),
+            ("x__y", "y", "", "a _ too many"),
+            ("count", "y", "", "uses the name 'count' itself"),
+            ("x", "y", "alpha", "'alpha' has no default"),
+            ("x", "y", "alpha=", "has no default"),
+            ("x", "y", "alpha=true", "has no type"),
+            ("x", "y", "alpha=[]", "has no type"),
+            ("x", "y", 'alpha=["a"]', "has no type"),
+            ("x", "y", "alpha=[[1]]", "has no type"),
+            ("x", "y", "alpha=NaN", "is nan"),
+            ("x", "y", "alpha=1e999", "is inf"),
+            ("x", "y", "alpha=1e39", "does not fit into float32"),
+            ("tensor", "y", "", "uses the name 'tensor' itself"),
+            ("x", "y", "n=99999999999999999999", "does not fit into 64 bits"),
+            ("x", "y", "mode=a\\nb", "unusual characters"),
+        ],
+    )
+    def test_bad_input(self, inputs, outputs, attributes, words):
+        with pytest.raises(OplabError) as caught:
+            schema.from_options(inputs, outputs, attributes)
+        assert words in caught.value.message and "\n" not in caught.value.message
+
+
+class TestFromText:
+    def test_attributes_and_inputs_in_any_order(self):
+        made = schema.from_text("(int n, Tensor? mask, Tensor x, float[2] s=[1.0, 2.0]) -> (Tensor, Tensor)")
+        assert [one.name for one in made.arguments] == ["n", "mask", "x", "s"]
+        assert [one.weight for one in made.inputs] == [1, 2] and made.outputs == ("y0", "y1")
+        assert schema.from_text("(Tensor x, Tensor y) -> Tensor").outputs == ("z",), "y is an input"
+        assert schema.from_text("(Tensor x) -> (Tensor y, Tensor)").outputs == ("y", "z1")
+        assert made.attributes[0].default is None and made.attributes[1].default == [1.0, 2.0]
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("", "cannot be parsed"),
+            ("(Tensor x", "cannot be parsed"),
+            ("(Tensor x) ->", "cannot be parsed"),
+            ("(Tensr x) -> Tensor", "cannot be parsed: unknown type specifier at 'Tensr'."),
+            ("(Tensor x, int n=a) -> Tensor", "invalid numeric default value at ')'."),
+            ("(Tensor x, int n=1, Tensor y) -> Tensor", "Non-default positional argument follows default argument."),
+            ("(Tensor x, float x) -> Tensor", "'x' is used twice"),
+            ("() -> Tensor", "no inputs"),
+            ("(float alpha) -> Tensor", "no inputs"),
+            ("(Tensor x) -> ()", "no outputs"),
+            ("(Tensor x) -> int", "returns int"),
+            ("(Tensor x) -> Tensor[]", "returns Tensor[]"),
+            ("(Tensor(a!) x) -> Tensor(a!)", "alias"),
+            ("(Tensor x, *, float alpha=1.0) -> Tensor", "only be given by name"),
+            ("(Tensor x, bool flag=False) -> Tensor", "flag is a bool"),
+            ("(Tensor x, float? alpha=None) -> Tensor", "alpha is a float?"),
+            ("(Tensor[] xs) -> Tensor", "xs is a Tensor[]"),
+            ("(Tensor x, SymInt n) -> Tensor", "n is a SymInt"),
+            ("(Tensor x, ScalarType n) -> Tensor", "n is a ScalarType"),
+            ("(Tensor x, int n=1.5) -> Tensor", "The default 1.5 of n is not an int"),
+            ("(Tensor x, float alpha=1e39) -> Tensor", "does not fit into float32"),
+            ("(Tensor x, ...) -> Tensor", "has a ... in it"),
+            ("fold(Tensor x) -> Tensor", "begins with a name"),
+            (".out(Tensor x) -> Tensor", "begins with a name"),
+            ("(Tensor? x) -> Tensor", "All inputs are optional"),
+            ("(Tensor x, int[] pads=[]) -> Tensor", "empty list"),
+        ],
+    )
+    def test_bad_input(self, text, words):
+        with pytest.raises(OplabError) as caught:
+            schema.from_text(text)
+        assert words in caught.value.message and "\n" not in caught.value.message
+
+
+class TestDtypes:
+    def test_aliases_and_order(self):
+        assert schema.dtypes("float16, float64,float32") == ("float", "double", "half")
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("int", "no dtype int"),
+            ("float,floot", "no dtype floot"),
+            ("float,float32", "twice"),
+            ("double", "lacks float"),
+            ("", "lacks float"),
+        ],
+    )
+    def test_bad_input(self, text, words):
+        with pytest.raises(OplabError, match=words):
+            schema.dtypes(text)
