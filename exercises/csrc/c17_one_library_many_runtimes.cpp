@@ -1,0 +1,88 @@
+// c17.one_library_many_runtimes: one library for every ONNX Runtime from 1.16 on, compiled with
+// headers that are newer than most of them.
+//
+// Domain c17: RowMedian(x float [rows, columns]) -> y float [rows], the median of each row.
+//
+// The library takes the newest table that both its headers and the runtime have. It calls a
+// function of the table only if that version has it:
+// - from 1.17 on, rows are computed by `KernelContext_ParallelFor`, which is new there;
+// - in 1.16, which has no such function, one after the other.
+// A runtime refuses an op whose member `version` is newer than itself, and one that is newer
+// than the headers would have members that this library does not.
+//
+// A runtime older than 1.16 gets a status. Its message contains the version of the runtime, as
+// the runtime gives it ("1.15.1"), and 1.16. RegisterCustomOps is called once for each
+// SessionOptions, from several threads at once, and through a C interface. Sessions keep
+// pointers to the domain and its operators until the process ends.
+#include <onnxruntime_cxx_api.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Work = void (*)(void* data, size_t row);
+
+// Calls work(data, row) for each row.
+void for_each_row(const Ort::KernelContext& context, size_t rows, Work work, void* data);
+
+struct Rows {
+  const float* x;
+  float* y;
+  size_t columns;
+};
+
+void median(void* data, size_t row) {
+  const Rows& rows = *static_cast<Rows*>(data);
+  const float* begin = rows.x + row * rows.columns;
+  std::vector<float> values(begin, begin + rows.columns);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  rows.y[row] = *middle;
+}
+
+struct Kernel {
+  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {
+    try {
+      const Ort::KernelContext context{raw};
+      const Ort::ConstValue x = context.GetInput(0);
+      const std::vector<int64_t> shape = x.GetTensorTypeAndShapeInfo().GetShape();
+      if (shape.size() != 2 || shape[1] == 0) {
+        return Ort::GetApi().CreateStatus(ORT_INVALID_ARGUMENT, "x must be [rows, columns].");
+      }
+      Ort::UnownedValue y = context.GetOutput(0, {shape[0]});
+      Rows rows{x.GetTensorData<float>(), y.GetTensorMutableData<float>(),
+                static_cast<size_t>(shape[1])};
+      for_each_row(context, static_cast<size_t>(shape[0]), median, &rows);
+      return nullptr;
+    } catch (const std::exception& error) {
+      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+    }
+  }
+};
+
+struct RowMedian : Ort::CustomOpBase<RowMedian, Kernel, true> {  // true: with a status
+  OrtStatus* CreateKernelV2(const OrtApi& api, const OrtKernelInfo*,
+                            void** made) const noexcept {
+    *made = new (std::nothrow) Kernel;
+    return *made ? nullptr : api.CreateStatus(ORT_FAIL, "no memory for a kernel");
+  }
+  const char* GetName() const { return "RowMedian"; }
+  size_t GetInputTypeCount() const { return 1; }
+  ONNXTensorElementDataType GetInputType(size_t) const {
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+  }
+  size_t GetOutputTypeCount() const { return 1; }
+  ONNXTensorElementDataType GetOutputType(size_t) const {
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+  }
+};
+
+}  // namespace
+
+// TODO c17.one_library_many_runtimes: write for_each_row and RegisterCustomOps
+#error "c17.one_library_many_runtimes is not written yet"

@@ -1,0 +1,104 @@
+// c17.version_guard: the entry point of a library that has the operators of two years, and
+// refuses a runtime that is older than its headers.
+//
+// Domain c17, where x and y are float tensors of one shape:
+// - Quantize(x; step = 0.25) -> y = step * trunc(x / step), from version 1 on. It has been in
+//   models since last year, and keeps its meaning in every version.
+// - Quantize2(x; step = 0.25) -> y = step * nearbyint(x / step), new in version 2: a model that
+//   imports version 1 has no such operator.
+//
+// A runtime without the table of ORT_API_VERSION gets a status. Its message contains the
+// version of the runtime, as the runtime gives it, and that of the headers as
+// 1.<ORT_API_VERSION>.
+//
+// RegisterCustomOps is called once for each SessionOptions, from several threads at once, and
+// through a C interface. Sessions keep pointers to the domain and its operators until the
+// process ends.
+#include <onnxruntime_cxx_api.h>
+
+#include <cmath>
+#include <exception>
+#include <new>
+#include <string>
+
+namespace {
+
+struct Kernel {
+  OrtStatus* ComputeV2(OrtKernelContext* raw) noexcept {
+    try {
+      const Ort::KernelContext context{raw};
+      const Ort::ConstValue x = context.GetInput(0);
+      const auto info = x.GetTensorTypeAndShapeInfo();
+      const float* in = x.GetTensorData<float>();
+      float* out = context.GetOutput(0, info.GetShape()).GetTensorMutableData<float>();
+      for (size_t i = 0; i < info.GetElementCount(); ++i) {
+        out[i] = step * (nearest ? std::nearbyint(in[i] / step) : std::trunc(in[i] / step));
+      }
+      return nullptr;
+    } catch (const std::exception& error) {
+      return Ort::GetApi().CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
+    }
+  }
+
+  float step;
+  bool nearest;
+};
+
+struct Quantize : Ort::CustomOpBase<Quantize, Kernel, true> {  // true: with a status
+  // `first` is the first version of the domain that has the operator.
+  Quantize(const char* name, int first, bool nearest) : name_(name), nearest_(nearest) {
+    start_ver_ = first;
+  }
+
+  OrtStatus* CreateKernelV2(const OrtApi& api, const OrtKernelInfo* info,
+                            void** made) const noexcept {
+    float step = 0.25f;
+    Ort::Status absent{api.KernelInfoGetAttribute_float(info, "step", &step)};
+    *made = new (std::nothrow) Kernel{step, nearest_};
+    return *made ? nullptr : api.CreateStatus(ORT_FAIL, "no memory for a kernel");
+  }
+  const char* GetName() const { return name_; }
+  size_t GetInputTypeCount() const { return 1; }
+  ONNXTensorElementDataType GetInputType(size_t) const {
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+  }
+  size_t GetOutputTypeCount() const { return 1; }
+  ONNXTensorElementDataType GetOutputType(size_t) const {
+    return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT;
+  }
+
+ private:
+  const char* name_;
+  bool nearest_;
+};
+
+}  // namespace
+
+// ANSWER c17.version_guard: write RegisterCustomOps
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
+                                                     const OrtApiBase* base) noexcept {
+  const OrtApi* oldest = base->GetApi(1);  // every runtime has it
+  try {
+    const OrtApi* api = base->GetApi(ORT_API_VERSION);
+    if (!api) {
+      const std::string sentence = "The operators of c17 need ONNX Runtime 1." +
+                                   std::to_string(ORT_API_VERSION) + " or newer; this is " +
+                                   base->GetVersionString() + ".";
+      return oldest->CreateStatus(ORT_FAIL, sentence.c_str());
+    }
+    Ort::InitApi(api);
+    static const Quantize last_year{"Quantize", 1, false}, this_year{"Quantize2", 2, true};
+    static const Ort::CustomOpDomain domain = [] {
+      Ort::CustomOpDomain made{"c17"};
+      made.Add(&last_year);
+      made.Add(&this_year);
+      return made;
+    }();
+    return api->AddCustomOpDomain(options, domain);
+  } catch (const std::exception& error) {
+    return oldest->CreateStatus(ORT_FAIL, error.what());
+  } catch (...) {
+    return oldest->CreateStatus(ORT_FAIL, "an unknown exception in RegisterCustomOps");
+  }
+}
+// END
