@@ -16,45 +16,77 @@
 # After this chapter you can
 #
 # - explain what a trace, a script and an exported program record of your model, and what each of them drops;
-# - follow a model through the three steps of the TorchScript path, and read its graph at each step;
-# - keep both branches of an `if` in the ONNX file, and find an input that was baked into a file.
+# - keep both branches of an `if` in the ONNX file;
+# - export a model whose input is a dict, and name the inputs of the file.
+#
+# The deeper sections follow a model through the three steps of the TorchScript path, find an input that was baked into
+# a file, and run a TorchScript file in a C++ program.
+#
+# ## 1. The failure
+#
+# The model is a volume control. It compresses a loud signal with `tanh` and multiplies a quiet signal by 3. A Python
+# `if` on the signal selects the operation. Export the model with the quiet signal, and run the file with both signals.
+# *(TorchScript path.)*
+
+# %%
+import onnxruntime as ort
+import torch
+
+from oplab import lesson, quiet_exports
+
+lab = lesson("02_trace_script_export")
+quiet_exports()
+
+
+class Volume(torch.nn.Module):
+    def forward(self, x):
+        if x.abs().max() > 1:
+            return torch.tanh(x)
+        return x * 3
+
+
+quiet, loud = torch.tensor([0.1, -0.2, 0.3]), torch.tensor([0.5, -2.0, 4.0])
+file = lab.fresh("volume") / "volume.onnx"
+torch.onnx.export(Volume(), (quiet,), file, dynamo=False, input_names=["x"], output_names=["y"])
+
+session = ort.InferenceSession(file)
+for name, x in {"quiet": quiet, "loud": loud}.items():
+    (y,) = session.run(None, {"x": x.numpy()})
+    print(f"{name:6} PyTorch {Volume()(x).numpy().round(3)}   ONNX Runtime {y.round(3)}")
+lab.show(file)
+
+# %% [markdown]
+# The quiet signal is right, the loud one is wrong, and the graph shows why: the `if` is gone, and so is `Tanh`. The
+# file contains only the branch that the example took.
 #
 # An ONNX file is a graph without Python. Your Python code first has to be turned into a graph. This step is the
 # **capture**. The TorchScript path traces your model, or takes a model that you have scripted. The dynamo path
 # captures it with `torch.export`. No later step can restore what the capture drops.
+#
+# The helpers for the whole chapter are `run`, `ops`, and one export function for each path. In both exports, the input
+# `x` can have any length.
 
 # %%
-import inspect
 import io
 import logging
-import random
 import re
 import warnings
 from contextlib import redirect_stderr
 
 import numpy as np
 import onnx
-import onnxruntime as ort
-import torch
 from torch import nn
 
-from oplab import lesson, quiet_exports, raises
+from oplab import raises
 
-lab = lesson("02_trace_script_export")
-
-# %% [markdown]
-# The helpers for the whole chapter are `run` and one export function for each path. In both exports, the input `x`
-# can have any length.
-
-# %%
-quiet_exports()
 logging.disable(logging.CRITICAL)  # torch.export logs a page at each capture that fails
 names = {"input_names": ["x"], "output_names": ["y"]}
 
 
 def ts_path(model, *inputs, **options):
     buffer = io.BytesIO()
-    torch.onnx.export(model, inputs, buffer, dynamo=False, dynamic_axes={"x": {0: "n"}}, **(names | options))
+    options = {"dynamic_axes": {"x": {0: "n"}}} | names | options
+    torch.onnx.export(model, inputs, buffer, dynamo=False, **options)
     return onnx.load_from_string(buffer.getvalue())
 
 
@@ -66,7 +98,8 @@ def dynamo_path(model, *inputs, **options):
 
 # %%
 def run(model, x, **more):
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    data = model.SerializeToString()
+    session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
     return session.run(None, {"x": np.float32(x), **more})[0]
 
 
@@ -75,41 +108,8 @@ def ops(model):
 
 
 # %% [markdown]
-# ## 1. The failure
-#
-# The model is a volume control. It compresses a loud signal with `tanh` and multiplies a quiet signal by 3. A Python
-# `if` on the signal selects the operation.
-
-
-# %%
-class Volume(nn.Module):
-    def forward(self, x):
-        if x.abs().max() > 1:
-            return torch.tanh(x)
-        return x * 3
-
-
-quiet, loud = torch.tensor([0.1, -0.2, 0.3]), torch.tensor([0.5, -2.0, 4.0])
-
-# %% [markdown]
-# Export the model with the quiet signal, and compare the outputs for the quiet signal. *(TorchScript path.)*
-
-# %%
-model = ts_path(Volume(), quiet)
-print("ONNX Runtime:", run(model, quiet).round(3), " PyTorch:", Volume()(quiet).numpy().round(3))
-
-# %% [markdown]
-# They agree, so you ship the file. Then the first loud signal arrives:
-
-# %%
-print("ONNX Runtime:", run(model, loud).round(3), " PyTorch:", Volume()(loud).numpy().round(3))
-print("the whole graph:", ops(model))
-assert "Tanh" not in ops(model)
-
-# %% [markdown]
-# The `if` is gone, and so is `Tanh`. The file contains only the branch that the example took. There was a warning.
-# You did not see it, because this notebook turns warnings off (`quiet_exports`), and in a log of a few hundred lines
-# it is easy to miss. The next cell turns them on.
+# There was a warning. You did not see it, because this notebook turns warnings off (`quiet_exports`), and in a log of a
+# few hundred lines it is easy to miss. The next cell turns them on.
 
 
 # %%
@@ -117,7 +117,8 @@ def trace_warnings(model, *inputs):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         torch.jit.trace(model, inputs, check_trace=False)
-    return [str(w.message).split(". ")[0] for w in seen if w.category is torch.jit.TracerWarning]
+    seen = [w for w in seen if w.category is torch.jit.TracerWarning]
+    return [str(w.message).split(". ")[0] for w in seen]
 
 
 print(trace_warnings(Volume(), quiet))
@@ -126,9 +127,9 @@ print(trace_warnings(Volume(), quiet))
 # The **dynamo path** does not export this model at all. That is better: you cannot ship a file that does not exist.
 
 # %%
-page = io.StringIO()  # the exporter also prints how far it came
-with redirect_stderr(page), raises(torch.onnx.OnnxExporterError, "Could not guard on data-dependent expression"):
-    dynamo_path(Volume(), quiet)
+page, undecided = io.StringIO(), "Could not guard on data-dependent expression"
+with redirect_stderr(page), raises(torch.onnx.OnnxExporterError, undecided):
+    dynamo_path(Volume(), quiet)  # the exporter also prints how far it came
 
 # %% [markdown]
 # The two paths use different captures and give different outcomes. The next sections look at the captures
@@ -211,6 +212,7 @@ show_graph(scripted.graph)
 print(scripted.code)
 total = torch.jit.script(Total())
 print("loops:", str(total.graph).count("prim::Loop"), " sum of 1 to 5:", total(five).item())
+print("in ONNX Runtime:", ops(ts_path(total, five[:3])), run(ts_path(total, five[:3]), five))
 
 # %% [markdown]
 # The disadvantage is that the compiler must understand every line, and it supports only a part of Python: no `try`,
@@ -275,8 +277,7 @@ with warnings.catch_warnings(record=True) as seen:
     warnings.simplefilter("always")
     torch.jit.trace(nn.ELU(), quiet)
     torch.jit.script(nn.ELU())
-for text in sorted({f"{warning.category.__name__}: {warning.message}" for warning in seen}):
-    print(text)
+print(*sorted({f"{w.category.__name__}: {w.message}" for w in seen}), sep="\n")
 
 # %% [markdown]
 # ## 4. torch.export: what holds, and under which condition
@@ -334,7 +335,8 @@ with raises(torch._dynamo.exc.UserError, "specialized it to be a constant (5)"):
 
 # %%
 for node in program.graph.nodes:
-    print(f"{node.op:14} {node.name:16} {node.target!s:22} read by {[reader.name for reader in node.users]}")
+    readers = [reader.name for reader in node.users]
+    print(f"{node.op:14} {node.name:16} {node.target!s:22} read by {readers}")
 
 # %% [markdown]
 # A branch on a *value* cannot be decided, because there is no value. Here is the error of section 1 at its source,
@@ -344,7 +346,7 @@ for node in program.graph.nodes:
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 page = io.StringIO()
-with redirect_stderr(page), raises(GuardOnDataDependentSymNode, "Could not guard on data-dependent expression"):
+with redirect_stderr(page), raises(GuardOnDataDependentSymNode, undecided):
     torch.export.export(Volume(), (quiet,))
 print(list(dict.fromkeys(re.findall(r"torch\.ops\.(\S+?)\(", page.getvalue()))))
 
@@ -363,8 +365,10 @@ print("ONNX Runtime, 2 rows:", *run(model, np.ones((2, 4))).round(3))
 
 # %%
 n = torch.export.Dim("n", min=1, max=512)
-result = torch.onnx.export(window, (rows,), dynamo=True, verbose=False, dynamic_shapes=({0: n},))
-print("you asked for 1 to 512, you get", [str(range_) for range_ in result.exported_program.range_constraints.values()])
+options = {"dynamo": True, "verbose": False}
+result = torch.onnx.export(window, (rows,), dynamic_shapes=({0: n},), **options)
+ranges = result.exported_program.range_constraints.values()
+print("you asked for 1 to 512, you get", *ranges)
 
 # %% [markdown]
 # `torch.export` itself is stricter. So capture first, and pass the program to `torch.onnx.export`: then a range that
@@ -401,7 +405,8 @@ onnx.checker.check_model(model, full_check=True)
 lab.show(model)
 
 # %% [markdown]
-# The model was exported with three quiet numbers. To test the file, run it with another length and through both branches.
+# The model was exported with three quiet numbers. To test the file, run it with another
+# length and through both branches.
 
 # %%
 rng = np.random.default_rng(2)
@@ -492,78 +497,20 @@ print(ops(model), run(model, [1, 2, 3, 4]), run(model, [60, 50]))
 # %% [markdown]
 # ### Three graphs side by side
 #
-# The figure shows the same volume control, drawn from the three real graphs. First, turn each graph into a list of
-# rows. Each row has a depth and a text.
-
-
-# %%
-def torchscript_rows(nodes, depth=0):
-    for node in nodes:
-        if node.kind() != "prim::Constant":
-            yield depth, node.kind()
-        for name, block in zip(("then", "else"), node.blocks(), strict=False):
-            yield depth + 1, name
-            yield from torchscript_rows(block.nodes(), depth + 1)
-
-
-def exported_rows(module, depth=0):
-    for node in module.graph.nodes:
-        if node.op == "call_function" and "getitem" not in str(node.target):
-            yield depth, str(node.target)
-        if node.target is torch.ops.higher_order.cond:
-            for name, way in zip(("then", "else"), node.args[1:3], strict=True):
-                yield depth + 1, name
-                yield from exported_rows(getattr(module, way.target), depth + 1)
-
+# The figure shows the same volume control, drawn from the three real graphs. Boxes at the same height do the same work.
+# A dashed frame marks an operation that a graph does not have.
 
 # %%
+from oplab.figures.captures import captures
+
 shapes = ({0: torch.export.Dim.DYNAMIC},)
-captured = torch.export.export(VolumeCond(), (quiet,), dynamic_shapes=shapes).graph_module
-panels = {
-    "trace, with the quiet example": list(torchscript_rows(with_quiet.graph.nodes())),
-    "script": list(torchscript_rows(scripted.graph.nodes())),
-    "torch.export, with torch.cond": list(exported_rows(captured)),
-}
-sizes = [list(graph.inputs())[1].type().sizes() for graph in (with_quiet.graph, scripted.graph)]
-sizes.append([re.sub(r"s\d+", "s", str(size)) for size in next(iter(captured.graph.nodes)).meta["val"].shape])
-
-# %% [markdown]
-# Then draw the figure. Rows at the same height do the same work. A dashed frame marks an operation that a graph does
-# not have.
-
-# %%
-import matplotlib.pyplot as plt
-
-from oplab.figures.drawings import BLUE, FAINT, GREEN, ORANGE
-
-
-def work(text):
-    """What a row does, in whatever dialect: aten::mul and aten.mul.Tensor are both mul."""
-    name = re.sub(r"^(aten|prim)(::|\.)", "", text).split(".")[0].lower()
-    return {"if": "cond"}.get(name, name)
-
-
-def put(axes, depth, y, text, colour, style="-"):
-    frame = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": colour, "lw": 1.6, "ls": style}
-    bare = text in ("then", "else")
-    place = 0.04 + 0.14 * depth, y
-    axes.text(*place, text, va="center", family="monospace", size=11, color=colour, bbox=None if bare else frame)
-
-
-# %%
-figure, grid = plt.subplots(1, 3, figsize=(10.5, 4.7), layout="constrained")
-for axes, (title, found), first in zip(grid, panels.items(), sizes, strict=True):
-    axes.set(xlim=(0, 1), ylim=(8.8, -1.8), xticks=[], yticks=[])
-    axes.set_title(title, size=12)
-    put(axes, 0, -1, f"x, sizes {first}".replace("'", ""), GREEN)
-    here = {work(text): text for _, text in found}
-    for y, (depth, text) in enumerate(panels["script"]):
-        name = work(text)
-        colour = FAINT if name in ("then", "else") else ORANGE if name == "cond" else BLUE
-        if name in here:
-            put(axes, depth, y, here[name], colour)
-        elif name not in ("then", "else"):
-            put(axes, depth, y, name, FAINT, "--")
+exported = torch.export.export(VolumeCond(), (quiet,), dynamic_shapes=shapes)
+titles = ["trace, with the quiet example", "script", "torch.export, with torch.cond"]
+lab.figure(
+    captures(dict(zip(titles, [with_quiet, scripted, exported], strict=True))),
+    "Three columns of boxes. The trace has only mul. The script has abs, max, gt, Bool, "
+    "and an if with tanh or mul. torch.export has the same without Bool, with cond.",
+)
 
 # %% [markdown]
 # The trace has one of the seven boxes. The script and the export have the whole decision. `aten::Bool` converts the
@@ -579,8 +526,156 @@ for axes, (title, found), first in zip(grid, panels.items(), sizes, strict=True)
 # | number read with `.item()` | a constant, with a warning | kept | kept |
 # | a `try` block | does not matter | an error | does not matter |
 # | exported to ONNX by | TorchScript path | TorchScript path | dynamo path |
+
+# %% [markdown]
+# ## 6. A dict as the model's input, and the names of inputs
 #
-# ## 6. One model through the three steps of the TorchScript path
+# Detection and point-cloud models often take one dict with several tensors. Here is a small one. Pass its example as
+# you pass every example, in a tuple with one entry for each argument of `forward`:
+
+
+# %%
+class Normalise(nn.Module):
+    def forward(self, cloud):
+        centred = cloud["coord"] - cloud["coord"].mean(0)
+        return centred * cloud["scale"]
+
+
+cloud = {"coord": torch.rand(4, 3), "scale": torch.tensor(2.0)}
+plain = {"input_names": None, "output_names": None, "dynamic_shapes": None}
+with redirect_stderr(page), raises(torch.onnx.OnnxExporterError, "missing a required argument"):
+    dynamo_path(Normalise(), cloud, **plain)
+with raises(TypeError, "missing 1 required positional argument"):
+    ts_path(Normalise(), cloud)
+
+# %% [markdown]
+# The message is misleading: you did pass `cloud`. Both paths of `torch.onnx.export` take a dict that is the *last*
+# entry of the tuple as keyword arguments, so `forward` was called as `forward(coord=…, scale=…)`. There are two fixes:
+# put an empty dict after it, or pass the arguments by name.
+
+
+# %%
+def ends(model):
+    return [value.name for value in [*model.graph.input, *model.graph.output]]
+
+
+print("(cloud, {}):   ", ends(dynamo_path(Normalise(), cloud, {}, **plain)))
+print("kwargs=:       ", ends(dynamo_path(Normalise(), kwargs={"cloud": cloud}, **plain)))
+model = ts_path(Normalise(), cloud, {}, input_names=None, output_names=None)
+print("on the TorchScript path:", ends(model))
+
+# %% [markdown]
+# The file has no dict: each entry became an input. Its **default name** depends on the path. The dynamo path uses the
+# names of `forward`'s arguments (here with the entry's key: `cloud_coord`), and names an output after the operator that
+# computes it. The TorchScript path uses the operator that reads the input, and numbers: these names change when
+# you change the model. A caller has to know the names, so pass `input_names` and `output_names`.
+#
+# The given names are assigned in the order of the inputs, and the order of a dict is that of its keys. Swap the two
+# keys, and the names are swapped too, without a warning:
+
+# %%
+cloud_names = plain | {"input_names": ["coord", "scale"], "output_names": ["y"]}
+for example in (cloud, dict(reversed(cloud.items()))):
+    model = dynamo_path(Normalise(), example, {}, **cloud_names)
+    sizes = {v.name: len(v.type.tensor_type.shape.dim) for v in model.graph.input}
+    print(list(example), "-> axes of each input:", sizes)
+
+# %% [markdown]
+# `dynamic_shapes` has the structure of the arguments, so it contains the same dict. ONNX Runtime takes one array for
+# each name.
+
+# %%
+shapes = {"cloud": {"coord": {0: "points"}, "scale": None}}
+model = dynamo_path(Normalise(), cloud, {}, **cloud_names | {"dynamic_shapes": shapes})
+session = ort.InferenceSession(model.SerializeToString())
+other = {"coord": torch.rand(9, 3), "scale": torch.tensor(0.5)}
+(y,) = session.run(None, {name: tensor.numpy() for name, tensor in other.items()})
+print(session.get_inputs()[0].shape, np.allclose(y, Normalise()(other).numpy(), atol=1e-6))
+
+# %% [markdown]
+# ## 7. Limits
+#
+# - A capture sees only operators on tensors. The result of a NumPy computation is a constant in a trace. A script
+#   rejects NumPy code, and so does `torch.export` as it is called here. (`torch.onnx.export` tries a second time with
+#   `strict=True`, which can read NumPy code: see chapter 08, "A Function on the dynamo path".) A random number from Python is drawn once,
+#   at the capture. A script rejects this code, too.
+
+# %%
+import random
+
+
+class Numpy(nn.Module):
+    def forward(self, x):
+        return x + torch.from_numpy(x.numpy()[::-1].copy())
+
+
+class Noisy(nn.Module):
+    def forward(self, x):
+        return x * random.gauss(1, 0.1)
+
+
+traced = torch.jit.trace(Numpy(), quiet, check_trace=False)
+good = torch.equal(traced(loud), Numpy()(loud))
+print("Numpy, traced with the quiet signal, right on loud:", good)
+with raises(RuntimeError, ".numpy() is not supported"):
+    torch.export.export(Numpy(), (quiet,))
+
+captured = {
+    "PyTorch": Noisy(),
+    "trace": torch.jit.trace(Noisy(), quiet, check_trace=False),
+    "torch.export": torch.export.export(Noisy(), (quiet,)).module(),
+}
+for name, made in captured.items():
+    print(f"Noisy, {name:13} two runs agree: {torch.equal(made(quiet), made(quiet))}")
+for refused, words in ((Numpy(), "no attribute or method 'numpy'"), (Noisy(), "Random.gauss")):
+    with raises(RuntimeError, words):
+        torch.jit.script(refused)
+
+# %% [markdown]
+# - `torch.cond` takes one condition. For a condition that differs from element to element, use `torch.where`.
+# - The TorchScript path cannot trace `torch.cond`. A model for both paths also needs the `if`, for
+#   `torch.jit.script`.
+
+# %%
+with raises(RuntimeError, "torch.jit.trace a dynamo-optimized function"):
+    ts_path(VolumeCond(), quiet)
+
+# %% [markdown]
+# - ONNX Runtime runs `If` and `Loop`. Not every engine does: check yours before you rely on them. Chapter 03 shows
+#   models that are dynamic without a branch.
+#
+# ## 8. Exercises
+#
+# A docstring is the specification. Before the first exercise, write down what the three graphs of each module in this
+# chapter contain. Then look at the graphs.
+#
+# **`predict`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=45) · Write a
+# function that predicts this for any module. It gets 17 modules with random numbers, so it has to inspect the graphs.
+# You need `inlined_graph`, a value's `uses()`, and `graph_signature.user_inputs`. In this trace, `factor` is not used:
+
+
+# %%
+class Scale(nn.Module):
+    def forward(self, x, factor):
+        return x * factor.item()
+
+
+graph = torch.jit.trace(Scale(), (quiet, torch.tensor(2.0))).inlined_graph
+for value in graph.inputs():
+    print(f"{value.debugName():12} read by {[use.user.kind() for use in value.uses()]}")
+
+# %%
+lab.check("predict")
+
+# %% [markdown]
+# **`control_flow`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=75) · Rewrite
+# a gate with two layers for the export. Both layers have to be in the file, and only one may be computed.
+
+# %%
+lab.check("control_flow")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: One model through the three steps of the TorchScript path
 #
 # 1. **Trace** the model (a ScriptModule skips this step).
 # 2. Run *passes* over the graph. The most important pass is **ToONNX**: it replaces `aten` and `prim` nodes with
@@ -643,9 +738,12 @@ print("weights:", [(tensor.name, list(tensor.dims)) for tensor in model.graph.in
 
 # %% [markdown]
 # Texts about these steps call `torch.onnx.utils._model_to_graph`. This function still exists, but it is private and
-# deprecated. It calls `_optimize_graph`, which is worth reading: it is a list of passes in their order.
+# deprecated, and `torch._C._jit_pass_onnx` is private, too: use them to inspect an export, but do not build on them.
+# `_model_to_graph` calls `_optimize_graph`, which is worth reading: it is a list of passes in their order.
 
 # %%
+import inspect
+
 source = inspect.getsource(inspect.unwrap(torch.onnx.utils._optimize_graph))
 passes = re.findall(r"_C\._jit_pass_(\w+)", source)
 print(len(passes), "calls of passes; ToONNX is number", passes.index("onnx") + 1)
@@ -665,8 +763,8 @@ fx = result.exported_program.graph
 print("FX:  ", [str(node.target) for node in fx.nodes if node.op == "call_function"])
 print("ONNX:", [node.op_type for node in result.model.graph])
 
-# %% [markdown]
-# ## 7. Train and eval
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: Train and eval
 #
 # Dropout and BatchNorm behave differently in training, and the two paths do not treat a model in train mode in the
 # same way. Here are five exports of one network:
@@ -719,12 +817,16 @@ for mode in ("train", "eval"):
 # mode: Dropout works as in training, BatchNorm as in inference. The convolutions of both files prove it, and Dropout
 # is the only difference. (A BatchNorm with no convolution before it stays a node, also in its inference form.)
 
+
 # %%
-weights = [
-    [onnx.numpy_helper.to_array(tensor) for tensor in exports["dynamo", mode].graph.initializer if tensor.dims]
-    for mode in ("train", "eval")
-]
-print("same weights:", all(np.array_equal(a, b) for a, b in zip(*weights, strict=True)))
+def weights(model):
+    return [onnx.numpy_helper.to_array(w) for w in model.graph.initializer if w.dims]
+
+
+pairs = zip(
+    weights(exports["dynamo", "train"]), weights(exports["dynamo", "eval"]), strict=True
+)
+print("same weights:", all(np.array_equal(*pair) for pair in pairs))
 lab.show(exports["dynamo", "train"], exports["dynamo", "eval"])
 
 # %% [markdown]
@@ -744,8 +846,9 @@ for name, capture in captures.items():
 
 # %% [markdown]
 # If you call `model.eval()` before every capture, none of this can happen.
-#
-# ## 8. What is no_grad for?
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: What is no_grad for?
 #
 # You see `with torch.no_grad():` around most exports, but few texts explain why. This section measures what it does.
 #
@@ -754,7 +857,8 @@ for name, capture in captures.items():
 
 # %%
 kept = []
-deep = nn.Sequential(*[part for _ in range(8) for part in (nn.Linear(256, 256), nn.ELU())]).eval()
+layers = [part for _ in range(8) for part in (nn.Linear(256, 256), nn.ELU())]
+deep = nn.Sequential(*layers).eval()
 signal = torch.ones(1000, 256)
 
 
@@ -765,9 +869,11 @@ def count(tensor):
 
 for enabled in (True, False):
     kept.clear()
-    with torch.set_grad_enabled(enabled), torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+    hooks = torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor)
+    with torch.set_grad_enabled(enabled), hooks:
         y = deep(signal)
-    print(f"gradients {enabled!s:6} kept: {len(kept):2} tensors, {sum(kept) / 1e6:5.1f} MB   {y.requires_grad = }")
+    print(f"gradients {enabled!s:6} kept: {len(kept):2} tensors, {sum(kept) / 1e6:5.1f} MB")
+    print(f"    {y.requires_grad = }")
 
 # %% [markdown]
 # With `no_grad`, each intermediate result can be freed as soon as the next layer has used it. A result that requires
@@ -784,7 +890,8 @@ with torch.no_grad():
 
 # %%
 with torch.no_grad():
-    print("zeros after Dropout in train mode:", bool((nn.Dropout(0.5).train()(torch.ones(1000)) == 0).any()))
+    dropped = nn.Dropout(0.5).train()(torch.ones(1000))
+print("zeros after Dropout in train mode:", bool((dropped == 0).any()))
 
 # %% [markdown]
 # **What it changes in a capture.** A trace records whether each value requires a gradient. This flag is the only
@@ -818,13 +925,14 @@ for path in (ts_path, dynamo_path):
 
 # %%
 torch.manual_seed(2)
-attention, tokens = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval(), torch.rand(1, 5, 8)
+attention = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+tokens = torch.rand(1, 5, 8)
 for enabled in (True, False):
     with torch.set_grad_enabled(enabled):
-        kinds = {n.kind() for n in torch.jit.trace(attention, tokens, check_trace=False).inlined_graph.nodes()}
-    print(
-        f"gradients {enabled!s:6} fused: {'aten::_transformer_encoder_layer_fwd' in kinds!s:6} {len(kinds)} kinds of nodes"
-    )
+        traced = torch.jit.trace(attention, tokens, check_trace=False)
+    kinds = {node.kind() for node in traced.inlined_graph.nodes()}
+    fused = "aten::_transformer_encoder_layer_fwd" in kinds
+    print(f"gradients {enabled!s:6} fused: {fused!s:6} {len(kinds)} kinds of nodes")
 
 # %% [markdown]
 # A trace records what was called, and the fused operator has no symbolic function. `torch.export` reaches the same
@@ -842,7 +950,8 @@ class Attention(nn.Module):
 
 
 attention = Attention().eval()
-with torch.no_grad(), raises(torch.onnx.errors.UnsupportedOperatorError, "aten::_native_multi_head_attention"):
+unknown = torch.onnx.errors.UnsupportedOperatorError
+with torch.no_grad(), raises(unknown, "aten::_native_multi_head_attention"):
     ts_path(attention, tokens)
 print("TorchScript path, gradients on:", len(ts_path(attention, tokens).graph.node) > 10)
 with torch.no_grad():
@@ -852,26 +961,21 @@ print("dynamo path, same nodes:       ", without == ops(dynamo_path(attention, t
 # %% [markdown]
 # So `no_grad` saves memory while the model runs, and lets you call `.numpy()`. A correct export does not need it. It
 # does need `eval()`.
-#
-# ## 9. Find what was baked in
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: Find what was baked in
 #
 # In section 1 a capture dropped a branch. A capture can also drop an input, so that its value has no effect at all,
-# and that is harder to notice. `factor.item()` converts a tensor to a Python number:
-
+# and that is harder to notice. `factor.item()` converts a tensor to a Python number. The
+# class `Scale` of the exercises does this:
 
 # %%
-class Scale(nn.Module):
-    def forward(self, x, factor):
-        return x * factor.item()
-
-
 both = {"input_names": ["x", "factor"]}
 model = ts_path(Scale(), quiet, torch.tensor(2.0), **both)
 print("TorchScript path:", [value.name for value in model.graph.input])
 model = dynamo_path(Scale(), quiet, torch.tensor(2.0), **both)
-print(
-    "dynamo path:     ", [value.name for value in model.graph.input], run(model, quiet, factor=np.array(10, np.float32))
-)
+print("dynamo path:     ", [value.name for value in model.graph.input])
+print(run(model, quiet, factor=np.array(10, np.float32)))
 
 # %% [markdown]
 # The TorchScript path has dropped `factor`, and the name that you gave for it was not used. The only sign is the
@@ -916,10 +1020,14 @@ class Difference(nn.Module):
 
 
 feeds = {"x": quiet, "like": loud.numpy()}
-for title, examples in {"two tensors": (quiet, quiet.clone()), "one tensor twice": (quiet, quiet)}.items():
+for title, examples in {
+    "two tensors": (quiet, quiet.clone()),
+    "one tensor twice": (quiet, quiet),
+}.items():
     model = dynamo_path(Difference(), *examples, **two)
     good = np.allclose(run(model, **feeds), Difference()(quiet, loud).numpy())
-    print(f"{title:17} right: {good!s:6}", [(node.op_type, list(node.input)) for node in model.graph.node])
+    reads = [(node.op_type, list(node.input)) for node in model.graph.node]
+    print(f"{title:17} right: {good!s:6}", reads)
 
 # %% [markdown]
 # `torch.export` identifies an input by its example tensor. If two inputs have the same tensor, it cannot tell them
@@ -938,85 +1046,143 @@ for attribute in node.attribute:
     print(f"  {attribute.name}: reads {inner}")
 
 # %% [markdown]
-# ## 10. Limits
-#
-# - A capture sees only operators on tensors. The result of a NumPy computation is a constant in a trace. A script
-#   rejects NumPy code, and so does `torch.export` as it is called here. (`torch.onnx.export` tries a second time with
-#   `strict=True`, which can read NumPy code: see chapter 08, section 4.) A random number from Python is drawn once,
-#   at the capture. A script rejects this code, too.
-
-
-# %%
-class Numpy(nn.Module):
-    def forward(self, x):
-        return x + torch.from_numpy(x.numpy()[::-1].copy())
-
-
-class Noisy(nn.Module):
-    def forward(self, x):
-        return x * random.gauss(1, 0.1)
-
-
-traced = torch.jit.trace(Numpy(), quiet, check_trace=False)
-print("Numpy, traced with the quiet signal, right on loud:", torch.equal(traced(loud), Numpy()(loud)))
-with raises(RuntimeError, ".numpy() is not supported"):
-    torch.export.export(Numpy(), (quiet,))
-
-captured = {
-    "PyTorch": Noisy(),
-    "trace": torch.jit.trace(Noisy(), quiet, check_trace=False),
-    "torch.export": torch.export.export(Noisy(), (quiet,)).module(),
-}
-for name, made in captured.items():
-    print(f"Noisy, {name:13} two runs agree: {torch.equal(made(quiet), made(quiet))}")
-for refused, words in ((Numpy(), "no attribute or method 'numpy'"), (Noisy(), "Random.gauss")):
-    with raises(RuntimeError, words):
-        torch.jit.script(refused)
-
-# %% [markdown]
-# - `torch.cond` takes one condition. For a condition that differs from element to element, use `torch.where`.
-# - The TorchScript path cannot trace `torch.cond`. A model for both paths also needs the `if`, for
-#   `torch.jit.script`.
-
-# %%
-with raises(RuntimeError, "torch.jit.trace a dynamo-optimized function"):
-    ts_path(VolumeCond(), quiet)
-
-# %% [markdown]
-# - `torch._C._jit_pass_onnx` and `_model_to_graph` are private. Use them to inspect an export, but do not build on
-#   them.
-# - ONNX Runtime runs `If` and `Loop`. Not every engine does: check yours before you rely on them. Chapter 03 shows
-#   models that are dynamic without a branch.
-#
-# ## 11. Exercises
-#
-# Your file is [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py). A docstring is the
-# specification. Before the first exercise, write down what the three graphs of each module in this chapter contain.
-# Then look at the graphs.
-#
-# **`predict`** — Write a function that predicts this for any module. It gets 17 modules with random numbers, so
-# it has to inspect the graphs. You need `inlined_graph`, a value's `uses()`, and `graph_signature.user_inputs`.
-
-# %%
-for value in torch.jit.trace(Scale(), (quiet, torch.tensor(2.0))).inlined_graph.inputs():
-    print(f"{value.debugName():12} read by {[use.user.kind() for use in value.uses()]}")
-
-# %%
-lab.check("predict")
-
-# %% [markdown]
-# **`control_flow`** — Rewrite a gate with two layers for the export. Both layers have to be in the file, and only
-# one may be computed.
-
-# %%
-lab.check("control_flow")
-
-# %% [markdown]
-# **`frozen`** — You get an ONNX file and the names of the inputs that it should have. Which of them are used, which
-# are declared but unused, and which are missing?
+# **`frozen`** — [exercises/c02_trace_script_export.py](../exercises/c02_trace_script_export.py#line=102) · You get an
+# ONNX file and the names of the inputs that it should have. Which of them are used, which are declared but unused, and
+# which are missing?
 
 # %%
 lab.check("frozen")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: TorchScript as a product
+#
+# TorchScript is more than a step of the export. For years it was PyTorch's own way to run a model without Python: one
+# file with the code and the weights, and a C++ library, `libtorch`, that runs it. You will meet such files in products.
+# For a new product, read the deprecation warnings of section 3 first.
+#
+# This model has a decision and layers that change in eval mode:
+
+
+# %%
+class Cleaner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv1d(1, 2, 3, padding=1), nn.BatchNorm1d(2)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        y = self.drop(self.norm(self.conv(x)))
+        if x.abs().max() > 1:
+            return torch.tanh(y)
+        return y * 3
+
+
+torch.manual_seed(2)
+cleaner = Cleaner().eval()
+signals = [scale * torch.arange(4.0).reshape(1, 1, 4) for scale in (0.1, 3.0)]
+
+
+def kinds(graph):
+    return [
+        n.kind() for n in graph.nodes() if n.kind() not in ("prim::Constant", "prim::GetAttr")
+    ]
+
+
+# %% [markdown]
+# `torch.jit.freeze` prepares a script or a trace for inference. It inlines the submodules, turns the weights into
+# constants of the graph, and removes what eval mode does not need. The BatchNorm is folded into the convolution. The
+# decision stays.
+
+# %%
+scripted = torch.jit.script(cleaner)
+frozen = torch.jit.freeze(scripted)
+print(
+    "scripted:",
+    len(kinds(scripted.inlined_graph)),
+    "nodes,",
+    len(scripted.state_dict()),
+    "weights",
+)
+print("frozen:  ", len(kinds(frozen.graph)), "nodes,", len(frozen.state_dict()), "weights")
+print(kinds(frozen.graph))
+with raises(RuntimeError, "only implemented for modules in eval mode"):
+    torch.jit.freeze(torch.jit.script(Cleaner().train()))
+
+# %% [markdown]
+# `torch.jit.save` writes a zip file. The code in it is Python in the subset that TorchScript reads, so you can
+# inspect a file that you were given. `torch.jit.load` does not need the class `Cleaner`.
+
+# %%
+import zipfile
+
+file = lab.fresh("torchscript") / "cleaner.pt"
+torch.jit.save(frozen, file)
+archive = zipfile.ZipFile(file)
+(source,) = [name for name in archive.namelist() if name.endswith(".py")]
+print(re.sub(r"___torch_mangle_\d+\.", "", archive.read(source).decode()))
+loaded = torch.jit.load(file)
+print("the same:", all(torch.equal(loaded(x), frozen(x)) for x in signals))
+
+# %% [markdown]
+# `torch.jit.optimize_for_inference` goes further: it freezes a module if you have not done so, and replaces operators
+# with those of the machine's libraries. It has two traps. It changes the module that you pass, and what it creates
+# cannot be stored in a file: saving raises no error, but the weights are not in the file.
+
+# %%
+image_net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()).eval()
+image = torch.rand(1, 1, 8, 8)
+small = torch.jit.freeze(torch.jit.script(image_net))
+before = kinds(small.graph)
+fast = torch.jit.optimize_for_inference(small)
+print("right:", torch.allclose(fast(image), image_net(image), atol=1e-6))
+print("the frozen module has changed:", kinds(small.graph) != before)
+torch.jit.save(fast, file.with_name("fast.pt"))
+with raises(RuntimeError, "'value' is undefined"):
+    torch.jit.load(file.with_name("fast.pt"))(image)
+
+# %% [markdown]
+# So save the frozen module, and optimise after loading, on the machine that runs the model.
+#
+# ### The same file in C++
+#
+# The program needs one header and the libraries that PyTorch's package contains. `torch::jit::load` returns a module,
+# and `forward` takes a list of values. An error is a `c10::Error`. (Chapter 07 starts with C++; you can read this
+# program without it.)
+
+# %%
+lab.source("02_load.cpp")
+
+# %% [markdown]
+# `compile_program` calls the compiler with PyTorch's folders (`-I…/torch/include`) and libraries
+# (`-ltorch_cpu -lc10`). Most of the time goes into the header, about twelve seconds.
+
+# %%
+import subprocess
+
+from oplab.toolchain.compile import compile_program
+
+program = compile_program(lab.cpp("02_load.cpp"))
+done = subprocess.run([program, file], capture_output=True, text=True, check=True)
+results = [np.float32(line.split()) for line in done.stdout.splitlines()]
+for x, result in zip(signals, results, strict=True):
+    expected = cleaner(x).detach().numpy().ravel()
+    print(
+        f"largest {x.max():.1f}: C++ and Python agree:",
+        np.allclose(result, expected, atol=1e-6),
+    )
+
+# %% [markdown]
+# Both branches are right, in a process without Python. The program passes on what a missing file means:
+
+# %%
+done = subprocess.run([program, "missing.pt"], capture_output=True, text=True)
+print(done.returncode, done.stderr.split(" because")[0])
+
+# %% [markdown]
+# ## Five questions
+
+# %%
+lab.quiz()
 
 # %% [markdown]
 # ## What to read next

@@ -19,54 +19,79 @@
 # - turn a number that an operator takes as a constant, here an upscaling factor, into an input of the model;
 # - resize a photo in ONNX Runtime exactly as PyTorch does, down to the number of pixels.
 #
-# This is the first difficulty in the table of chapter 00: models are dynamic, but engines prefer static ones.
+# This is the first difficulty in the table of chapter 00: models are dynamic, but engines prefer static ones. The model
+# in the first cell returns the left half of a photo. It is exported with a photo of 150 columns and with names for its
+# axes, and then it gets a photo of 300 columns. *(TorchScript path.)*
 
 # %%
-import logging
 import math
-import warnings
 
-import numpy as np
-import onnx
 import onnxruntime as ort
 import torch
-import torch.nn.functional as F
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, NotImplemented
-from torch.export import Dim
 
-from oplab import lesson, quiet_exports, raises
+from oplab import lesson, quiet_exports
+from oplab.figures.resizing import photos
+from oplab.nets.photos import photo, to_image, to_nchw
 
 lab = lesson("03_dynamic_models")
+quiet_exports()
+
+
+class LeftHalf(torch.nn.Module):
+    def forward(self, photo):
+        return photo[..., : math.ceil(photo.shape[3] / 2)]
+
+
+example, larger = (to_nchw(photo("chelsea", size)) for size in ((100, 150), (200, 300)))
+file, image_axes = lab.build / "half.onnx", {0: "batch", 2: "height", 3: "width"}
+options = {"input_names": ["photo"], "output_names": ["output"], "dynamo": False}
+options |= {"dynamic_axes": {"photo": image_axes, "output": image_axes}}
+torch.onnx.export(LeftHalf(), (torch.from_numpy(example),), file, **options)
+session = ort.InferenceSession(file, providers=["CPUExecutionProvider"])
+(got,) = session.run(None, {"photo": larger})
+expected = LeftHalf()(torch.from_numpy(larger)).numpy()
+views = {"the photo": larger, "PyTorch": expected, "ONNX Runtime": got}
+lab.figure(
+    photos({title: to_image(image) for title, image in views.items()}),
+    "A photo of a cat, 300 pixels wide; its left half from PyTorch, 150 pixels; and the output "
+    "of ONNX Runtime, only the left quarter, 75 pixels.",
+)
 
 # %% [markdown]
-# The next cells load the photo and the network, and define three helpers. `export_ts` uses the **TorchScript path**,
+# There is no error. The session accepts the larger photo, but the output always has 75 columns: half of
+# the width at export. Section 2 explains why.
+#
+# The next cell, which is folded, loads the network and defines three helpers. `export_ts` uses the **TorchScript path**,
 # `export_dynamo` the **dynamo path**. Each returns a complete model in memory. `run` runs a model in ONNX Runtime.
 
-# %%
-from oplab.nets.photos import photo, to_image, to_nchw
+# %% {"jupyter": {"source_hidden": true}}
+import logging
+
+import onnx
+
+from oplab import raises
 from oplab.nets.srcnn import load_srcnn, psnr, shrink
 
-quiet_exports()
-logging.getLogger("torch").setLevel(logging.CRITICAL)  # a failed export logs the graph that it had so far
+# A failed export logs the graph that it had so far.
+logging.getLogger("torch").setLevel(logging.CRITICAL)
 small = shrink(torch.from_numpy(to_nchw(photo("chelsea", (300, 450)))), 3)
 srcnn = load_srcnn()
-print("photo", tuple(small.shape))
-
-# %%
 CPU = ["CPUExecutionProvider"]
 
 
 def export_ts(model, inputs, names, axes=None, opset=17):
     path = lab.build / "model.onnx"
     options = {"dynamo": False, "opset_version": opset, "dynamic_axes": axes}
-    torch.onnx.export(model.eval(), inputs, path, input_names=names, output_names=["output"], **options)
+    options |= {"input_names": names, "output_names": ["output"]}
+    torch.onnx.export(model.eval(), inputs, path, **options)
     return onnx.load(path)
 
 
-# %%
 def export_dynamo(model, inputs, names, shapes=None, table=None):
-    options = {"dynamo": True, "verbose": False, "dynamic_shapes": shapes, "custom_translation_table": table}
-    return torch.onnx.export(model.eval(), inputs, input_names=names, output_names=["output"], **options).model_proto
+    options = {"dynamo": True, "verbose": False, "dynamic_shapes": shapes}
+    options |= {"input_names": names, "output_names": ["output"]}
+    options |= {"custom_translation_table": table}
+    return torch.onnx.export(model.eval(), inputs, **options).model_proto
 
 
 def run(model, **feeds):
@@ -96,6 +121,8 @@ for path, model in fixed.items():
     print(f"{path:17}", header(model))
 
 # %%
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+
 wider = small.repeat(1, 1, 1, 2)
 print("PyTorch:", tuple(srcnn(wider).shape))
 for model in fixed.values():
@@ -116,6 +143,8 @@ with raises(InvalidArgument, "Invalid rank"):
 # `dynamic_axes` maps the name of an input *or* output to names for its axes. SRCNN now runs at every size.
 
 # %%
+import numpy as np
+
 image_axes = {0: "batch", 2: "height", 3: "width"}
 model = export_ts(srcnn, (small,), ["input"], {"input": image_axes, "output": image_axes})
 print(header(model))
@@ -123,26 +152,22 @@ got = run(model, input=wider.numpy())
 print(got.shape, "within 1e-5:", bool(np.abs(got - srcnn(wider).numpy()).max() <= 1e-5))
 
 # %% [markdown]
-# SRCNN consists of convolutions, and a convolution works at any size. But a trace records **tensor operators** only. As soon as
-# Python turns a size into a plain number, here in `math.ceil`, it is fixed. This model returns the left half of a photo.
-
+# SRCNN consists of convolutions, and a convolution works at any size. But a trace records **tensor operators** only. As
+# soon as Python turns a size into a plain number, here in the `math.ceil` of `LeftHalf`, it is fixed.
 
 # %%
-class LeftHalf(torch.nn.Module):
-    def forward(self, photo):
-        return photo[..., : math.ceil(photo.shape[3] / 2)]
-
-
 half = export_ts(LeftHalf(), (small,), ["photo"], {"photo": image_axes, "output": image_axes})
 print(header(half))
 print("PyTorch:     ", tuple(LeftHalf()(wider).shape))
 print("ONNX Runtime:", run(half, photo=wider.numpy()).shape)
 
 # %% [markdown]
-# The header states `width` and the session accepts every width, but the output always has 75 columns: half of the width at
-# export. Nothing fails. The only sign was a warning during tracing, and this notebook, like many programs, had disabled warnings.
+# The header states `width`, and the output has 75 columns at every width. The only sign was a warning during tracing, and
+# this notebook, like many programs, had disabled warnings.
 
 # %%
+import warnings
+
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     export_ts(LeftHalf(), (small,), ["photo"], {"photo": image_axes})
@@ -178,8 +203,11 @@ print([node.op_type for node in half.graph.node])
 #
 # The next model needs all of this: it works on blocks of 2 × 2 pixels, and has one gain for each photo.
 
-
 # %%
+import torch.nn.functional as F
+from torch.export import Dim
+
+
 class Blocks(torch.nn.Module):
     def forward(self, photo, gain):
         blocks = F.pixel_unshuffle(photo, 2)  # [N, 3, H, W] -> [N, 12, H / 2, W / 2]
@@ -231,26 +259,15 @@ with raises(torch.onnx.OnnxExporterError, "tracing inferred a static shape of 2 
 # - `Dim`: the batch has become 2. The header is correct, but you have to look at it.
 # - `Dim.AUTO`: the header of `photo` still has a generated name for the batch. This is false, as the next cell shows.
 # - Text: the export fails, and the message names the axis. Prefer text. (It detects an axis that became *one* size. It does not
-#   detect a range that the code has narrowed: chapter 02, section 4, has the check for that.)
+#   detect a range that the code has narrowed: chapter 02 has the check for that.)
 
 # %%
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+
 with raises(InvalidArgument, "Got invalid dimensions"):
     run(model, photo=x.numpy(), gain=gain.numpy())
 with raises(Fail, "broadcast"):
     run(model, photo=x.numpy(), gain=gain[:2].numpy())
-
-# %% [markdown]
-# The header has two more limits. It may *contain* `2*half_height`, but ONNX Runtime does not compute with names: an odd height
-# fails at a node inside the graph. And the range of a `Dim` is not in the file at all.
-
-# %%
-model = export_dynamo(Blocks(), pair, ["photo", "gain"], claims["Dim"])
-with raises(Fail, "Reshape node"):
-    run(model, photo=torch.rand(5, 3, 7, 10).numpy(), gain=gain.numpy())
-
-ranged = ({0: batch, 2: 2 * Dim("half_height", max=8), 3: even_width}, {0: batch})
-model = export_dynamo(Blocks(), pair, ["photo", "gain"], ranged)
-print(header(model)["photo"], run(model, photo=torch.rand(5, 3, 100, 10).numpy(), gain=gain.numpy()).shape)
 
 # %% [markdown]
 # One axis has to stay fixed here: SRCNN's first operation needs three channels. The TorchScript path lets you name this axis, so
@@ -275,7 +292,7 @@ with raises(torch.onnx.OnnxExporterError, "dimension inputs[0].shape[1]"):
 # %%
 class Naive(torch.nn.Module):
     def forward(self, x, scales):
-        return F.interpolate(x, scale_factor=scales.tolist()[-2:], mode="bicubic", align_corners=False)
+        return F.interpolate(x, scale_factor=scales.tolist()[-2:], mode="bicubic")
 
 
 def factor(value):
@@ -349,10 +366,12 @@ def resize_model(inputs=("x", "", "scales"), **attributes):
     options = {"mode": "cubic"} | attributes
     node = helper.make_node("Resize", list(inputs), ["y"], **options)
     kind = TensorProto.INT64 if inputs[-1] == "sizes" else TensorProto.FLOAT
-    values = [("x", TensorProto.FLOAT, list("nchw")), (inputs[-1], kind, [4]), ("y", TensorProto.FLOAT, list("abcd"))]
-    x, scales, y = [helper.make_tensor_value_info(*value) for value in values]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, list("nchw"))
+    scales = helper.make_tensor_value_info(inputs[-1], kind, [4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, list("abcd"))
+    graph = helper.make_graph([node], "g", [x, scales], [y])
     opsets = [helper.make_opsetid("", 18)]
-    return helper.make_model(helper.make_graph([node], "g", [x, scales], [y]), opset_imports=opsets, ir_version=8)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
 # %% [markdown]
@@ -360,9 +379,7 @@ def resize_model(inputs=("x", "", "scales"), **attributes):
 # pixels by 1.5. The input is a ramp, so the output values *are* the positions.
 
 # %%
-import matplotlib.pyplot as plt
-
-from oplab.figures.drawings import FAINT, GREEN, INK, ORANGE, RED
+from oplab.figures.resizing import reading_places
 
 modes = ["half_pixel", "asymmetric", "align_corners"]
 ramp = np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4)
@@ -371,23 +388,16 @@ for mode in modes:
     model = resize_model(mode="linear", coordinate_transformation_mode=mode)
     places[mode] = run(model, x=ramp, scales=np.float32([1, 1, 1, 1.5]))[0, 0, 0]
 print({mode: [round(float(place), 2) for place in found] for mode, found in places.items()})
-
-# %%
-torch_places = F.interpolate(torch.from_numpy(ramp)[0], scale_factor=1.5, mode="linear", align_corners=False)[0, 0]
-assert np.allclose(torch_places, places["half_pixel"]) and not np.allclose(torch_places, places["asymmetric"])
-
-figure, drawing = plt.subplots(figsize=(9, 2.7), layout="constrained")
-for row, (mode, colour) in enumerate(zip(modes, (GREEN, ORANGE, RED), strict=True)):
-    for pixel in range(4):
-        drawing.add_patch(plt.Rectangle((pixel - 0.5, -row - 0.3), 1, 0.6, fc="#f3f5f6", ec=FAINT))
-    drawing.scatter(places[mode], [-row] * 6, color=colour, s=42, zorder=3)
-drawing.set_yticks([0, -1, -2], ["half_pixel\n(PyTorch)", "asymmetric", "align_corners"], color=INK)
-drawing.set_xticks(range(4), [f"pixel {i}" for i in range(4)])
-drawing.set_title(
-    "Four pixels become six: where each new pixel reads (beyond the outer centres: the edge's value)", size=10
+by_torch = F.interpolate(torch.from_numpy(ramp)[0], scale_factor=1.5, mode="linear")[0, 0]
+same = [mode for mode in modes if np.allclose(by_torch, places[mode])]
+print("PyTorch:", *same)
+lab.figure(
+    reading_places(places, pixels=4),
+    "Four pixels, and for each of three modes the six places where the new pixels read. "
+    "half_pixel spaces them evenly from edge to edge, with the two outer ones moved to the "
+    "outer centres; asymmetric begins at the first centre, align_corners goes from the first "
+    "centre to the last.",
 )
-drawing.tick_params(length=0)
-drawing.set_frame_on(False)
 
 # %% [markdown]
 # `half_pixel` treats pixels as squares, and the new squares divide the same line evenly. Its rule is `(i + 0.5) / scale - 0.5`.
@@ -397,8 +407,9 @@ drawing.set_frame_on(False)
 
 # %%
 x = torch.rand(1, 3, 12, 12, generator=torch.manual_seed(3))
-attributes = {mode: {"coordinate_transformation_mode": mode} for mode in [*modes[:1], "pytorch_half_pixel", *modes[1:]]}
-attributes["half_pixel, a = -0.5"] = {"coordinate_transformation_mode": "half_pixel", "cubic_coeff_a": -0.5}
+four = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
+attributes = {mode: {"coordinate_transformation_mode": mode} for mode in four}
+attributes["half_pixel, a = -0.5"] = attributes["half_pixel"] | {"cubic_coeff_a": -0.5}
 print(f"{'largest error at':22} factor 3   factor 1/12")
 for label, options in attributes.items():
     found = []
@@ -412,33 +423,12 @@ for label, options in attributes.items():
 # reads in the middle in spite of that name, so texts that recommend `pytorch_half_pixel` are wrong in that case. The coefficient
 # a of the cubic is −0.75 in PyTorch, and by default in ONNX too.
 #
-# ### Scales or sizes
 #
-# With `sizes`, `Resize` computes the scale from them. As soon as the size was rounded, this scale is not the factor. Five pixels
-# times 2.3 are 11.5, rounded down to 11. The ratio 11 / 5 is 2.2.
-
-# %%
-line = torch.rand(1, 1, 5, 5, generator=torch.manual_seed(5)).numpy()
-by_scales = run(resize_model(), x=line, scales=factor(2.3).numpy())
-by_sizes = run(resize_model(("x", "", "", "sizes")), x=line, sizes=np.array([1, 1, 11, 11]))
-expected = {
-    "interpolate(scale_factor=2.3)": Naive()(torch.from_numpy(line), factor(2.3)).numpy(),
-    "interpolate(size=(11, 11))": F.interpolate(torch.from_numpy(line), size=(11, 11), mode="bicubic").numpy(),
-}
-for label, right in expected.items():
-    print(f"{label:30} scales: {np.abs(by_scales - right).max():.4f}   sizes: {np.abs(by_sizes - right).max():.4f}")
-
-# %% [markdown]
-# The shapes are the same, but the pictures differ. PyTorch has both meanings too, and each corresponds to one of ONNX's inputs.
-# Do not mix them. And a factor in the *place* of `sizes` does not have an integer type; the checker rejects it.
-
-# %%
-with raises(onnx.shape_inference.InferenceError, "sizes"):
-    swapped = resize_model(("x", "", "", "scales"))
-    onnx.checker.check_model(swapped, full_check=True)
-
-# %% [markdown]
+# `Resize` has a fourth input, `sizes`, in place of the scales. The deeper section "Sizes instead of scales" shows why it
+# is another function.
+#
 # ## 6. How many pixels are 10 × 2.3?
+#
 #
 # The answer is 23. But the factor is a float32, and 2.3 as a float32 is slightly less than 2.3.
 
@@ -446,7 +436,8 @@ with raises(onnx.shape_inference.InferenceError, "sizes"):
 single = np.float32(2.3)
 print(f"2.3 - float32(2.3) = {2.3 - float(single):.1e}")
 print(f"double:  10 x 2.3 = {10 * float(single):.7f}, floor {math.floor(10 * float(single))}")
-print(f"float32: 10 x 2.3 = {np.float32(10) * single:.7f}, floor {math.floor(np.float32(10) * single)}")
+product = np.float32(10) * single
+print(f"float32: 10 x 2.3 = {product:.7f}, floor {math.floor(product)}")
 
 # %% [markdown]
 # How is the product computed? Compare four cases at a few sizes.
@@ -456,7 +447,8 @@ from onnx.reference import ReferenceEvaluator
 
 reference = ReferenceEvaluator(resize_model())
 rows = {}
-for size, value in [(10, 2.3), (50, 2.3), (100, 2.3), (7, 2.3), (10, 1.3), (10, 0.7), (100, 1.5)]:
+pairs = [(10, 2.3), (50, 2.3), (100, 2.3), (7, 2.3), (10, 1.3), (10, 0.7), (100, 1.5)]
+for size, value in pairs:
     x = np.zeros((1, 1, size, 1), np.float32)
     scales = np.float32([1, 1, value, 1])
     rows[size, value] = (
@@ -467,23 +459,25 @@ for size, value in [(10, 2.3), (50, 2.3), (100, 2.3), (7, 2.3), (10, 1.3), (10, 
     )
 
 # %%
-columns = ["PyTorch, float32 factor", "PyTorch, Python number", "ONNX Runtime", "onnx.reference"]
+columns = ["PyTorch, float32 factor", "PyTorch, number", "ONNX Runtime", "onnx.reference"]
 print(" " * 10, *columns, sep="  ")
 for (size, value), found in rows.items():
-    print(f"{size:>4} x {value:<3}", *[f"{n:>{len(c)}}" for n, c in zip(found, columns, strict=True)], sep="  ")
+    numbers = [f"{number:>{len(title)}}" for number, title in zip(found, columns, strict=True)]
+    print(f"{size:>4} x {value:<3}", *numbers, sep="  ")
 assert rows[100, 2.3] == (229, 229, 230, 229)
 
 # %% [markdown]
 # ONNX Runtime multiplies in float32, all others in double. The photo has 100 rows: at 2.3 PyTorch produces 229 rows, and ONNX
-# Runtime 230. Neither breaks a rule. The specification does not define a precision, and plain Python also turns 50 pixels into
-# 114.
+# Runtime 230. Neither breaks a rule. The specification does not define a precision, and plain Python also turns 50 pixels
+# into 114.
 
 # %%
 print(*[line.strip() for line in resize.doc.splitlines() if "floor" in line])
 print("50 x 2.3 in Python:", math.floor(50 * 2.3))
 with raises(AssertionError, "Shapes are not equal"):
     got = run(resize_model(), x=small.numpy(), scales=factor(2.3).numpy())
-    np.testing.assert_equal(got.shape, Naive()(small, factor(2.3)).numpy().shape, "Shapes are not equal")
+    expected = Naive()(small, factor(2.3)).numpy()
+    np.testing.assert_equal(got.shape, expected.shape, "Shapes are not equal")
 
 # %% [markdown]
 # The two systems have to agree, so one of them has to adapt. ONNX Runtime's kernel is compiled; your PyTorch code is not. The
@@ -496,20 +490,25 @@ for operator in (torch.ops.aten.upsample_bicubic2d, torch.ops.aten.upsample_bili
 
 
 def bicubic(x, scales):
-    """Bicubic resize as ONNX Runtime's Resize does it: sizes from a float32 product, coordinates from the scales."""
-    size = torch.tensor(x.shape[-2:]) * scales[-2:]  # int64 times float32 is float32
-    return torch.ops.aten.upsample_bicubic2d(x, size.int().tolist(), False, *scales[-2:].tolist())
+    """Bicubic resize as ONNX Runtime's Resize does it.
+
+    Sizes come from a float32 product, coordinates from the scales.
+    """
+    size = (torch.tensor(x.shape[-2:]) * scales[-2:]).int()  # int64 times float32 is float32
+    factors = scales[-2:].tolist()
+    return torch.ops.aten.upsample_bicubic2d(x, size.tolist(), False, *factors)
 
 
 # %%
 def same_size(size, value):
     x, scales = torch.zeros(1, 1, size, 1), torch.tensor([1, 1, value, 1])
-    return bicubic(x, scales).shape == run(resize_model(), x=x.numpy(), scales=scales.numpy()).shape
+    got = run(resize_model(), x=x.numpy(), scales=scales.numpy())
+    return bicubic(x, scales).shape == got.shape
 
 
-assert all(same_size(size, value) for size, value in rows)
-draws = np.random.default_rng(6)
-print(all(same_size(int(draws.integers(4, 600)), float(draws.uniform(0.3, 5))) for _ in range(300)))
+rng = np.random.default_rng(6)
+drawn = [(int(rng.integers(4, 600)), float(rng.uniform(0.3, 5))) for _ in range(300)]
+print(all(same_size(size, value) for size, value in [*rows, *drawn]))
 
 # %% [markdown]
 # ## 7. TorchScript path: a Function with its own mapping
@@ -530,9 +529,11 @@ class NewInterpolate(torch.autograd.Function):
 
     @staticmethod
     def symbolic(g, x, scales):
-        roi = g.op("Constant", value_t=torch.tensor([], dtype=torch.float32))  # not used, but opset 11 demands it
-        mode = {"mode_s": "cubic", "coordinate_transformation_mode_s": "half_pixel", "cubic_coeff_a_f": -0.75}
-        return g.op("Resize", x, roi, scales, **mode)
+        empty = torch.tensor([], dtype=torch.float32)
+        roi = g.op("Constant", value_t=empty)  # not used, but opset 11 demands it
+        place = {"coordinate_transformation_mode_s": "half_pixel"}
+        cubic = {"mode_s": "cubic", "cubic_coeff_a_f": -0.75}
+        return g.op("Resize", x, roi, scales, **place, **cubic)
 
 
 # %% [markdown]
@@ -568,11 +569,12 @@ def prove(model, net):
     session = ort.InferenceSession(file, providers=CPU)
     photos = {}
     for value in (1.5, 2, 2.3, 3):
-        (got,) = session.run(["output"], {"input": small.numpy(), "factor": factor(value).numpy()})
+        feeds = {"input": small.numpy(), "factor": factor(value).numpy()}
+        (got,) = session.run(["output"], feeds)
         expected = net(small, factor(value)).numpy()
-        gap = np.abs(got - expected).max() if got.shape == expected.shape else np.inf
-        print(f"factor {value:<3}  ONNX Runtime {got.shape}, PyTorch {expected.shape}, within 1e-5: {gap <= 1e-5}")
-        assert gap <= 1e-5, f"factor {value}: the two disagree"
+        same = got.shape == expected.shape and np.abs(got - expected).max() <= 1e-5
+        print(f"factor {value:<3}", got.shape, "PyTorch", expected.shape, "within 1e-5:", same)
+        assert same, f"factor {value}: the two disagree"
         photos[value] = got
     return photos
 
@@ -597,9 +599,15 @@ class WrongForward(NewInterpolate):
         return F.interpolate(x, scale_factor=scales.tolist()[-2:], mode="nearest")
 
 
-other = export_ts(StrangeSuperResolutionNet(WrongForward.apply), (small, factor(3)), names, axes)
-print("same nodes:", [n.op_type for n in other.graph.node] == [n.op_type for n in on_ts_path.graph.node])
-print("same numbers:", np.array_equal(run(other, input=small.numpy(), factor=factor(2).numpy()), enlarged[2]))
+def types(model):
+    return [node.op_type for node in model.graph.node]
+
+
+wrong_net = StrangeSuperResolutionNet(WrongForward.apply)
+other = export_ts(wrong_net, (small, factor(3)), names, axes)
+print("same nodes:", types(other) == types(on_ts_path))
+got = run(other, input=small.numpy(), factor=factor(2).numpy())
+print("same numbers:", np.array_equal(got, enlarged[2]))
 
 # %% [markdown]
 # So only your test compares `forward` with `symbolic`. Which opsets work? `Resize` has its cubic mode and its four inputs from
@@ -627,11 +635,12 @@ for opset in (10, 11, 13, 18, 20):
 class OldForward(NewInterpolate):
     @staticmethod
     def forward(ctx, x, scales):
-        return F.interpolate(x, scale_factor=scales.tolist()[-2:], mode="bicubic", align_corners=False)
+        return F.interpolate(x, scale_factor=scales.tolist()[-2:], mode="bicubic")
 
 
+old_net = StrangeSuperResolutionNet(OldForward.apply)
 with raises(torch.onnx.OnnxExporterError, "found element of type SymFloat"):
-    export_dynamo(StrangeSuperResolutionNet(OldForward.apply), (small, factor(3)), names, shapes)
+    export_dynamo(old_net, (small, factor(3)), names, shapes)
 
 # %% [markdown]
 # On this path you define your own operator with `torch.library.custom_op`. It is opaque: the exporter does not look inside. The
@@ -660,8 +669,9 @@ def three_times(x, scales):
     return x.new_empty(*x.shape[:2], 3 * x.shape[2], 3 * x.shape[3])
 
 
+utils = ["test_schema", "test_faketensor"]
 with raises(Exception, "are not equal"):
-    torch.library.opcheck(resize_op, (small, factor(2.3)), test_utils=["test_schema", "test_faketensor"])
+    torch.library.opcheck(resize_op, (small, factor(2.3)), test_utils=utils)
 
 # %% [markdown]
 # This is correct for the factor 3 only. `opcheck` runs the operator and its fake, compares them, and finds the error. The correct
@@ -675,7 +685,7 @@ def unknown_size(x, scales):
     return x.new_empty(*x.shape[:2], context.new_dynamic_size(), context.new_dynamic_size())
 
 
-torch.library.opcheck(resize_op, (small, factor(2.3)), test_utils=["test_schema", "test_faketensor"])
+torch.library.opcheck(resize_op, (small, factor(2.3)), test_utils=utils)
 
 # %% [markdown]
 # Now the capture works. The mapping, link 2 of chapter 00, is still missing: which ONNX nodes implement `c03::resize`?
@@ -694,28 +704,22 @@ from onnxscript import opset18 as op
 
 
 def translate(x: FLOAT, scales: FLOAT) -> FLOAT:
-    return op.Resize(x, None, scales, mode="cubic", coordinate_transformation_mode="half_pixel", cubic_coeff_a=-0.75)
+    place = "half_pixel"
+    return op.Resize(
+        x, None, scales, mode="cubic", coordinate_transformation_mode=place, cubic_coeff_a=-0.75
+    )
 
 
 table = {torch.ops.c03.resize.default: translate}
 on_dynamo_path = export_dynamo(net_op, (small, factor(3)), names, shapes, table)
 onnx.checker.check_model(on_dynamo_path, full_check=True)
-print(
-    header(on_dynamo_path),
-    "->",
-    [dim.dim_param or dim.dim_value for dim in on_dynamo_path.graph.output[0].type.tensor_type.shape.dim],
-)
+output = on_dynamo_path.graph.output[0].type.tensor_type.shape
+print(header(on_dynamo_path), "->", [dim.dim_param or dim.dim_value for dim in output.dim])
 
 # %%
 again = prove(on_dynamo_path, net_op)
-print("both files give the same photos:", all(np.allclose(again[value], enlarged[value], atol=1e-6) for value in again))
-
-# %% [markdown]
-# A constant in a translation is a node too, `op.Constant`. Outside an export, `op` computes the result immediately, so you can
-# try a node before you use it.
-
-# %%
-print(op.Mul(np.float32([1, 2]), op.Constant(value_floats=[10.0, 0.5])))
+same = [np.allclose(again[value], enlarged[value], atol=1e-6) for value in again]
+print("both files give the same photos:", all(same))
 
 # %% [markdown]
 # `u0` and `u1` in the header of the output are the two unknown sizes. The naive graph is on the left, the new graph on the right:
@@ -738,21 +742,26 @@ lab.show(naive, on_dynamo_path)
 
 # %%
 views = {"input": small.numpy()} | {f"× {value}": image for value, image in enlarged.items()}
-figure, grid = plt.subplots(1, 5, figsize=(11, 2.6), width_ratios=[1, 1.5, 2, 2.3, 3], layout="constrained")
-for (title, image), drawing in zip(views.items(), grid, strict=True):
-    drawing.imshow(to_image(image), interpolation="nearest")
-    drawing.set_title(f"{title}\n{image.shape[2]} × {image.shape[3]}", size=9, color=INK)
-    drawing.set_anchor("S")
-    drawing.axis("off")
+views = {title: to_image(image) for title, image in views.items()}
+lab.figure(
+    photos(views),
+    "The input, 150 pixels wide, and the outputs for the factors 1.5, 2, 2.3 and 3, each as "
+    "much larger.",
+)
+
 
 # %%
-figure, grid = plt.subplots(1, 5, figsize=(11, 2.5), layout="constrained")
-for (title, image), drawing in zip(views.items(), grid, strict=True):
-    height, width = image.shape[2:]
-    window = np.s_[int(0.26 * height) : int(0.56 * height), int(0.30 * width) : int(0.50 * width)]
-    drawing.imshow(to_image(image)[window], interpolation="nearest")
-    drawing.set_title(title, size=10, color=INK)
-    drawing.axis("off")
+def crop(image):
+    """The same part of the scene at every size: 30 to 50 % of the width, 26 to 56 % down."""
+    height, width = image.shape[:2]
+    return image[int(0.26 * height) : int(0.56 * height), int(0.3 * width) : int(0.5 * width)]
+
+
+lab.figure(
+    photos({title: crop(image) for title, image in views.items()}, equal=True),
+    "The same part of the photo at each factor, drawn at one size: the larger the factor, the "
+    "more pixels, and the finer the edges of the eye.",
+)
 
 # %% [markdown]
 # How good are they? The original is larger, so there is a ground truth to compare with at each factor. The PSNR is in decibels;
@@ -762,15 +771,123 @@ for (title, image), drawing in zip(views.items(), grid, strict=True):
 for value, image in enlarged.items():
     truth = to_nchw(photo("chelsea", image.shape[2:]))
     plain = bicubic(small, factor(value)).numpy()
-    print(
-        f"× {value:<3}  bicubic {psnr(plain.clip(0, 1), truth):.1f} dB   SRCNN {psnr(image.clip(0, 1), truth):.1f} dB"
-    )
+    quality = [psnr(picture.clip(0, 1), truth) for picture in (plain, image)]
+    print(f"× {value:<3}  bicubic {quality[0]:.1f} dB   SRCNN {quality[1]:.1f} dB")
 
 # %% [markdown]
 # The network was trained at the factors 2 and 3, and it helps there. At 1.5 it sharpens a photo that is sharp already. That a
 # file *runs* at every factor does not tell you how good the model is at that factor: training determines that.
 #
-# ## 10. A third way, and what it costs
+# ## 10. Limits
+#
+# - **Larger photos differ more.** Both systems compute coordinates in float32, but in different orders. The error of a coordinate
+#   grows with the coordinate, so the outputs of the same model differ more on a larger photo. Factor 2 is exact. At 1.5, on
+#   noise:
+
+# %%
+for size in (32, 256, 512):
+    noise, gaps = torch.rand(1, 1, size, size, generator=torch.manual_seed(8)), {}
+    for value in (1.5, 2):
+        got = run(resize_model(), x=noise.numpy(), scales=factor(value).numpy())
+        gaps[value] = np.abs(got - bicubic(noise, factor(value)).numpy()).max()
+    above = f"above 1e-5: {gaps[1.5] > 1e-5!s:5}  above 1e-4: {gaps[1.5] > 1e-4!s:5}"
+    print(f"{size:>4} pixels: {above}  factor 2 above 1e-6: {gaps[2] > 1e-6}")
+
+# %% [markdown]
+# - In cubic mode, the scales of batch and channels have to be 1, and no scale may be 0 or less. ONNX Runtime reports this when it
+#   runs the model, not before.
+
+# %%
+line = torch.rand(1, 1, 5, 5, generator=torch.manual_seed(5)).numpy()
+
+for scales in ([1, 2, 2, 2], [1, 1, 0, 2]):
+    with raises(Fail, "Resize node"):
+        run(resize_model(), x=line, scales=np.float32(scales))
+
+# %% [markdown]
+# - A valid `Resize` can lack a kernel. ONNX Runtime's CPU execution provider has none for float64.
+
+# %%
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
+
+double = resize_model()
+for value in (double.graph.input[0], double.graph.output[0]):
+    value.type.tensor_type.elem_type = TensorProto.DOUBLE
+onnx.checker.check_model(double, full_check=True)
+with raises(NotImplemented, "NOT_IMPLEMENTED"):
+    run(double, x=line.astype(np.float64), scales=factor(2).numpy())
+
+# %% [markdown]
+# - An unknown output size has a cost: the engine cannot plan its memory in advance. Some engines require a range for each dynamic
+#   axis; the ONNX file has no place for it.
+# - `dynamic_shapes` describes shapes. No exporter can know whether two *values* match, such as a factor and a size.
+#
+# ## 11. Exercises
+#
+# The docstrings are the specification. `lab.hint("dynamic_batch")` gives a hint. A third exercise, for the dynamo path, is
+# in a deeper section.
+#
+# **`dynamic_batch`** — export a network with two inputs, whose code you do not see: the file takes any batch and any even height
+# and width, and its header is correct. One axis stays fixed.
+# Write it in [exercises/c03_dynamic_models.py](../exercises/c03_dynamic_models.py#line=47).
+
+# %%
+lab.check("dynamic_batch")
+
+# %% [markdown]
+# **`tensor_scale_ts`** — the TorchScript path, without looking at the lesson: a bicubic resize, with one factor for the height
+# and one for the width. The graph input has two numbers; how many does `Resize` need?
+# Write it in [exercises/c03_dynamic_models.py](../exercises/c03_dynamic_models.py#line=77).
+
+# %%
+lab.check("tensor_scale_ts")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: What a header does not hold
+# A header may *contain* `2*half_height`, but ONNX Runtime does not compute with names: an odd height
+# fails at a node inside the graph. And the range of a `Dim` is not in the file at all.
+
+# %%
+model = export_dynamo(Blocks(), pair, ["photo", "gain"], claims["Dim"])
+with raises(Fail, "Reshape node"):
+    run(model, photo=torch.rand(5, 3, 7, 10).numpy(), gain=gain.numpy())
+
+ranged = ({0: batch, 2: 2 * Dim("half_height", max=8), 3: even_width}, {0: batch})
+model = export_dynamo(Blocks(), pair, ["photo", "gain"], ranged)
+got = run(model, photo=torch.rand(5, 3, 100, 10).numpy(), gain=gain.numpy())
+print(header(model)["photo"], got.shape)
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: Sizes instead of scales
+#
+#
+# With `sizes`, `Resize` computes the scale from them. As soon as the size was rounded, this scale is not the factor. Five pixels
+# times 2.3 are 11.5, rounded down to 11. The ratio 11 / 5 is 2.2.
+
+# %%
+by_scales = run(resize_model(), x=line, scales=factor(2.3).numpy())
+by_sizes = run(resize_model(("x", "", "", "sizes")), x=line, sizes=np.array([1, 1, 11, 11]))
+five = torch.from_numpy(line)
+expected = {
+    "interpolate(scale_factor=2.3)": Naive()(five, factor(2.3)).numpy(),
+    "interpolate(size=(11, 11))": F.interpolate(five, size=(11, 11), mode="bicubic").numpy(),
+}
+for label, right in expected.items():
+    gaps = [np.abs(got - right).max() for got in (by_scales, by_sizes)]
+    print(f"{label:30} scales: {gaps[0]:.4f}   sizes: {gaps[1]:.4f}")
+
+# %% [markdown]
+# The shapes are the same, but the pictures differ. PyTorch has both meanings too, and each corresponds to one of ONNX's inputs.
+# Do not mix them. And a factor in the *place* of `sizes` does not have an integer type; the checker rejects it.
+
+# %%
+with raises(onnx.shape_inference.InferenceError, "sizes"):
+    swapped = resize_model(("x", "", "", "scales"))
+    onnx.checker.check_model(swapped, full_check=True)
+
+# %% [markdown]
+# ### A third way, and what it costs
+#
 #
 # On the dynamo path PyTorch's own operators are enough: compute the *size* from the factor. On this path sizes may be unknown
 # symbols, but scales may not.
@@ -779,7 +896,8 @@ for value, image in enlarged.items():
 # %%
 class BySize(torch.nn.Module):
     def forward(self, x, scales):
-        height, width = (x.shape[2] * scales[2]).int().item(), (x.shape[3] * scales[3]).int().item()
+        height = (x.shape[2] * scales[2]).int().item()
+        width = (x.shape[3] * scales[3]).int().item()
         return F.interpolate(x, size=(height, width), mode="bicubic")
 
 
@@ -793,7 +911,8 @@ for value in (2, 2.3):
     got = run(by_size, input=odd.numpy(), factor=factor(value).numpy())
     same = BySize()(odd, factor(value)).numpy(), bicubic(odd, factor(value)).numpy()
     close = [bool(np.abs(got - expected).max() <= 1e-5) for expected in same]
-    print(f"factor {value:<3}  {got.shape}  as BySize in PyTorch: {close[0]}, as the resize by scales: {close[1]}")
+    print(f"factor {value:<3}  {got.shape}  as BySize in PyTorch:", close[0], end="")
+    print(", as the resize by scales:", close[1])
 
 # %% [markdown]
 # This is a correct export of *another* function: `Resize` with `sizes`. If your model means that function, this is the shortest
@@ -803,72 +922,31 @@ for value in (2, 2.3):
 # %%
 print(header(export_ts(BySize(), (small, factor(3)), names, axes)))
 
-# %% [markdown]
-# ## 11. Limits
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: One factor without axes
 #
-# - **Larger photos differ more.** Both systems compute coordinates in float32, but in different orders. The error of a coordinate
-#   grows with the coordinate, so the outputs of the same model differ more on a larger photo. Factor 2 is exact. At 1.5, on
-#   noise:
+# The exercise of this section has one factor instead of four scales, so the translation has to compute the scales.
+# A constant in a translation is a node too, `op.Constant`. Outside an export, `op` computes the result immediately, so you can
+# try a node before you use it.
 
 # %%
-for size in (32, 256, 512):
-    noise = torch.rand(1, 1, size, size, generator=torch.manual_seed(8))
-    gaps = []
-    for value in (1.5, 2):
-        got = run(resize_model(), x=noise.numpy(), scales=factor(value).numpy())
-        gaps.append(np.abs(got - bicubic(noise, factor(value)).numpy()).max())
-    print(
-        f"{size:>4} pixels: above 1e-5: {gaps[0] > 1e-5!s:5}  above 1e-4: {gaps[0] > 1e-4!s:5}  factor 2 above 1e-6: {gaps[1] > 1e-6}"
-    )
-
-# %% [markdown]
-# - In cubic mode, the scales of batch and channels have to be 1, and no scale may be 0 or less. ONNX Runtime reports this when it
-#   runs the model, not before.
-
-# %%
-for scales in ([1, 2, 2, 2], [1, 1, 0, 2]):
-    with raises(Fail, "Resize node"):
-        run(resize_model(), x=line, scales=np.float32(scales))
-
-# %% [markdown]
-# - A valid `Resize` can lack a kernel. ONNX Runtime's CPU execution provider has none for float64.
-
-# %%
-double = resize_model()
-for value in (double.graph.input[0], double.graph.output[0]):
-    value.type.tensor_type.elem_type = TensorProto.DOUBLE
-onnx.checker.check_model(double, full_check=True)
-with raises(NotImplemented, "NOT_IMPLEMENTED"):
-    run(double, x=line.astype(np.float64), scales=factor(2).numpy())
-
-# %% [markdown]
-# - An unknown output size has a cost: the engine cannot plan its memory in advance. Some engines require a range for each dynamic
-#   axis; the ONNX file has no place for it.
-# - `dynamic_shapes` describes shapes. No exporter can know whether two *values* match, such as a factor and a size.
-#
-# ## 12. Exercises
-#
-# Your file is `exercises/c03_dynamic_models.py`. The docstrings are the specification. `lab.hint("dynamic_batch")` gives a hint.
-#
-# **`dynamic_batch`** — export a network with two inputs, whose code you do not see: the file takes any batch and any even height
-# and width, and its header is correct. One axis stays fixed.
-
-# %%
-lab.check("dynamic_batch")
-
-# %% [markdown]
-# **`tensor_scale_ts`** — the TorchScript path, without looking at the lesson: a bicubic resize, with one factor for the height
-# and one for the width. The graph input has two numbers; how many does `Resize` need?
-
-# %%
-lab.check("tensor_scale_ts")
+print(op.Mul(np.float32([1, 2]), op.Constant(value_floats=[10.0, 0.5])))
 
 # %% [markdown]
 # **`tensor_scale_dynamo`** — the dynamo path: a *bilinear* resize, with one factor that has no axes. Write the operator, the fake
 # and the translation.
+# Write it in [exercises/c03_dynamic_models.py](../exercises/c03_dynamic_models.py#line=107).
 
 # %%
 lab.check("tensor_scale_dynamo")
+
+# %% [markdown]
+# ## Five questions
+#
+# Answer them without looking back; each choice has its explanation.
+
+# %%
+lab.quiz()
 
 # %% [markdown]
 # ## What to read next

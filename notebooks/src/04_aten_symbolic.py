@@ -20,27 +20,19 @@
 # - prove that the exported model is valid and matches PyTorch's results.
 #
 # ATen is PyTorch's library of tensor operators. A *symbolic function* maps one of them to ONNX nodes.
+#
+# ## 1. The failure
+#
+# PyTorch has `asinh`. ONNX has `Asinh`. The export still fails, at every opset, because nothing connects the two.
+# *(TorchScript path.)*
 
 # %%
-import inspect
-import math
-from pathlib import Path
-
-import numpy as np
-import onnx
-import onnxruntime as ort
 import torch
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotImplemented
 
 from oplab import lesson, quiet_exports, raises
+from oplab.figures import drawings
 
 lab = lesson("04_aten_symbolic")
-
-# %% [markdown]
-# The whole chapter uses two helpers. `export` uses the **TorchScript path** (`dynamo=False`) and makes every axis
-# dynamic. `run` runs a model in ONNX Runtime.
-
-# %%
 quiet_exports()  # no deprecation warnings, and no whole graph printed at each export that fails
 
 
@@ -53,37 +45,49 @@ class Model(torch.nn.Module):
         return self.function(*inputs)
 
 
-# %%
-def export(function, *inputs, opset=13):
-    names, path = ["x", "y"][: len(inputs)], lab.build / "model.onnx"
-    axes = {name: {i: f"{name}{i}" for i in range(inputs[k].dim())} for k, name in enumerate(names)}
-    options = {"dynamo": False, "opset_version": opset, "dynamic_axes": axes}
-    torch.onnx.export(Model(function), inputs, path, input_names=names, output_names=["out"], **options)
-    return onnx.load(path)
-
-
-def run(model, *arrays):
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, dict(zip("xy", arrays, strict=False)))[0]
-
-
-# %% [markdown]
-# ## 1. The failure
-#
-# PyTorch has `asinh`. ONNX has `Asinh`. The export still fails, at every opset, because nothing connects the two.
-# *(TorchScript path.)*
-
-# %%
 x = torch.linspace(-3, 3, 7)
 print(torch.asinh(x).numpy().round(4))
 with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
-    export(torch.asinh, x)
+    torch.onnx.export(Model(torch.asinh), (x,), lab.build / "model.onnx", dynamo=False)
+ends = [("PyTorch", "aten::asinh", drawings.BLUE), ("ONNX", "Asinh", drawings.GREEN)]
+lab.figure(
+    drawings.pipeline(ends, ["mapping: none"]),
+    "Two boxes, PyTorch's aten::asinh and ONNX's Asinh. The arrow between them is labelled "
+    "mapping: none.",
+)
 
 # %% [markdown]
 # Three links are needed (chapter 00): PyTorch can run the operator, the exporter has a mapping, and ONNX has an
 # operator (or several) for it. Link 2, the mapping, is missing here. Before you can write it, you need the exact
 # interfaces of the PyTorch operator and the ONNX operator.
 #
+# The next cell, which is folded, has two helpers for the whole chapter. `export` uses the **TorchScript path**
+# (`dynamo=False`) and makes every axis dynamic. `run` runs a model in ONNX Runtime.
+
+# %% {"jupyter": {"source_hidden": true}}
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+
+def export(function, *inputs, opset=13):
+    names, path = ["x", "y"][: len(inputs)], lab.build / "model.onnx"
+    pairs = zip(names, inputs, strict=True)
+    axes = {name: {i: f"{name}{i}" for i in range(x.dim())} for name, x in pairs}
+    options = {"dynamo": False, "opset_version": opset, "dynamic_axes": axes}
+    options |= {"input_names": names, "output_names": ["out"]}
+    torch.onnx.export(Model(function), inputs, path, **options)
+    return onnx.load(path)
+
+
+def run(model, *arrays):
+    session = ort.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, dict(zip("xy", arrays, strict=False)))[0]
+
+
+# %% [markdown]
 # ## 2. The operator's schema
 #
 # The error message contains the name: `aten::asinh`. It is the kind of a node in the traced graph.
@@ -97,6 +101,8 @@ traced = torch.jit.trace(torch.asinh, x)
 # contains, so you do not have to build PyTorch. It shows the *Python* function.
 
 # %%
+from pathlib import Path
+
 stub_file = Path(torch.__file__).parent / "_C" / "_VariableFunctions.pyi"
 [line.strip() for line in stub_file.read_text().splitlines() if "def asinh(" in line]
 
@@ -149,7 +155,8 @@ def takes_floats(name, opset):
     return "tensor(float)" in schema.type_constraints[0].allowed_type_strs
 
 
-{f"{name} at opset {opset}": takes_floats(name, opset) for name in ("Equal", "Cast") for opset in (9, 11)}
+for name in ("Equal", "Cast"):
+    print(name, {f"opset {opset}": takes_floats(name, opset) for opset in (9, 11)})
 
 # %% [markdown]
 # ## 4. A mapping that exists: bicubic, down to Resize
@@ -179,6 +186,8 @@ for file in sorted(home.glob("symbolic_opset*.py")):
 # registry returns the function that the exporter uses, and Python tells you where it is defined.
 
 # %%
+import inspect
+
 from torch.onnx._internal.torchscript_exporter.registration import registry
 
 bicubic = registry.get_function_group("aten::upsample_bicubic2d").get(11)
@@ -261,6 +270,38 @@ torch.onnx.register_custom_op_symbolic("aten::asinh", asinh_in_older_texts, 9)
 print([node.op_type for node in export(torch.asinh, x).graph.node])
 
 # %% [markdown]
+# ### Do the names of the arguments matter?
+#
+# Old instructions say that the names of the arguments have to be those of the `.pyi` file. That file and the schema do
+# not even agree: Python's function calls the argument `input`, the schema calls it `self`.
+
+# %%
+print(torch.equal(torch.asinh(input=x), torch.ops.aten.asinh(self=x)))
+with raises(TypeError, 'required positional arguments: "input"'):
+    torch.asinh(self=x)
+
+# %% [markdown]
+# A symbolic function may use any names. The exporter passes the values **by position**, in the order of the schema, and
+# keyword arguments such as `alpha` have their place there too. So the number and the order have to match. This function
+# reads well, but its first two arguments are in the wrong order, and the difference gets the wrong sign.
+
+
+# %%
+def in_wrong_order(g, other, self, alpha):
+    return g.op("Sub", self, other)
+
+
+print(torch.ops.aten.sub.Tensor._schema)
+torch.onnx.register_custom_op_symbolic("aten::sub", in_wrong_order, 9)
+one, two = torch.ones(2), torch.full((2,), 2.0)
+swapped = run(export(torch.sub, one, two), one.numpy(), two.numpy())
+print("PyTorch:", torch.sub(one, two).numpy(), " ONNX Runtime:", swapped)
+torch.onnx.register_custom_op_symbolic("aten::sub", lambda g, a, b: g.op("Sub", a, b), 9)
+with raises(TypeError, "takes 3 positional arguments but 4 were given"):
+    export(torch.sub, one, two)
+torch.onnx.unregister_custom_op_symbolic("aten::sub", 9)
+
+# %% [markdown]
 # ## 6. What the version means
 #
 # The old `register_op` bound a function to a single opset. This has changed too.
@@ -273,7 +314,10 @@ print([node.op_type for node in export(torch.asinh, x).graph.node])
 def outcome(function, x, opset):
     try:
         model = export(function, x, opset=opset)
-    except (torch.onnx.errors.UnsupportedOperatorError, ValueError):  # ValueError: see section 8
+    except (
+        torch.onnx.errors.UnsupportedOperatorError,
+        ValueError,
+    ):  # ValueError: see section 8
         return "no function"
     try:
         run(model, x.numpy())
@@ -303,7 +347,9 @@ assert at_12 == ["no function"] * 4 + ["works"] * 3
 # look-up shows the reason.
 
 # %%
-from torch.onnx._internal.torchscript_exporter.registration import _dispatch_opset_version as dispatch
+from torch.onnx._internal.torchscript_exporter.registration import (
+    _dispatch_opset_version as dispatch,
+)
 
 text = inspect.getsource(dispatch)
 print(inspect.cleandoc(text[text.index("    if target >=") :]))
@@ -315,12 +361,17 @@ print(inspect.cleandoc(text[text.index("    if target >=") :]))
 
 # %%
 for registered in ([12], [9], [8], [7, 9]):
-    print(f"registered at {str(registered):8}", {opset: dispatch(opset, registered) for opset in (7, 8, 9, 13)})
+    print(
+        f"registered at {str(registered):8}",
+        {opset: dispatch(opset, registered) for opset in (7, 8, 9, 13)},
+    )
 
 # %% [markdown]
 # Only a check finds this. The export gives no warning; the checker and ONNX Runtime raise an error.
 
 # %%
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidGraph
+
 leaked = export(torch.asinh, x, opset=8)
 with raises(onnx.checker.ValidationError, "No Op registered for Asinh"):
     onnx.checker.check_model(leaked)
@@ -331,13 +382,10 @@ with raises(InvalidGraph, "domain_version of 8"):
 # ### The dispatch table
 #
 # The picture shows, for a few operators, which registration the registry returns at each opset. A number is the opset
-# of that registration. Red means that it comes from *above*, so check whether its ONNX operators exist at the lower
-# opset.
+# of that registration. A ▲ means that it comes from a *higher* opset, so check whether its ONNX operators exist at the
+# opset of the export.
 
 # %%
-import matplotlib.pyplot as plt
-from matplotlib.colors import ListedColormap
-
 columns = range(7, 21)
 rows = "where relu clamp softmax hardswish gelu upsample_bicubic2d einsum bitwise_and".split()
 yours = {"asinh": [9], "acosh": [12], "sinh": [7, 9]}
@@ -346,42 +394,23 @@ for name, versions in yours.items():
         torch.onnx.register_custom_op_symbolic(f"aten::{name}", asinh_symbolic, version)
 
 # %%
-answers = {}
+from oplab.figures.symbolic import dispatch_table
+
+answers, labels = {}, {name: f"{name}, yours at {yours[name]}" for name in yours}
 for name in [*rows, *yours]:
     registered = registry.get_function_group(f"aten::{name}")._functions
-    label = f"{name}, yours at {yours[name]}" if name in yours else name
-    answers[label] = [dispatch(opset, registered) for opset in columns]
+    answers[labels.get(name, name)] = [dispatch(opset, registered) for opset in columns]
 for name, version in (("acosh", 12), ("sinh", 7), ("sinh", 9)):
     torch.onnx.unregister_custom_op_symbolic(f"aten::{name}", version)
-
-
-# %%
-def colour(answer, opset, label):
-    if answer is None:
-        return 0
-    return 3 if answer > opset else 2 if "yours" in label else 1
-
-
-colours = [
-    [colour(answer, opset, label) for answer, opset in zip(line, columns, strict=True)]
-    for label, line in answers.items()
-]
-
-# %%
-figure, axes = plt.subplots(figsize=(9, 4.6))
-shades = ListedColormap(["#f2f2f2", "#c6dbef", "#fdd0a2", "#e8837e"])
-axes.imshow(colours, cmap=shades, vmin=0, vmax=3, aspect="auto")
-for i, line in enumerate(answers.values()):
-    for j, answer in enumerate(line):
-        axes.text(j, i, answer or "–", ha="center", va="center", fontsize=9)
-axes.set_xticks(range(len(columns)), columns)
-axes.set_yticks(range(len(answers)), answers)
-axes.set_xlabel("opset of the export")
-axes.set_title("The registration that answers (blue: PyTorch's, orange: yours, red: from above)", fontsize=10)
-figure.tight_layout()
+lab.figure(
+    dispatch_table(answers, columns, labels.values()),
+    "A table of twelve operators and the opsets 7 to 20: the opset of the registration that is "
+    "used. The asinh registered at 9 is used at 7 and 8 too. sinh, registered at 7 and at 9, "
+    "has the registration of 9 at opset 8.",
+)
 
 # %% [markdown]
-# Look at the last row: `sinh` registered at 7 and at 9. Opset 8 is red.
+# Look at the last row: `sinh` registered at 7 and at 9. Opset 8 has a ▲.
 #
 # ## 7. Names that are not checked
 #
@@ -412,6 +441,8 @@ with raises(InvalidGraph, "ASinh"):
 # the operator. Only the runtime rejects it, unless it has a kernel for it (chapters 11 to 13).
 
 # %%
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+
 use("oplab::Asinh")
 foreign = export(torch.asinh, x)
 onnx.checker.check_model(foreign)
@@ -461,6 +492,8 @@ with raises((ValueError, torch.onnx.errors.UnsupportedOperatorError), "min()"):
 # Three constants look alike.
 
 # %%
+import math
+
 factor = math.pi / 180
 constants = {
     "torch.tensor(f)": torch.tensor(factor),
@@ -500,24 +533,11 @@ degrees_with(constants["torch.tensor([f], dtype=float64)"])
 lab.show(export(torch.deg2rad, torch.ones(2)))
 
 # %% [markdown]
-# The result of a composition is only as good as its formula. On paper, `log(exp(x) + exp(y))` is `logaddexp`.
-
-
-# %%
-def logaddexp_on_paper(g, x, y):
-    return g.op("Log", g.op("Add", g.op("Exp", x), g.op("Exp", y)))
-
-
-torch.onnx.register_custom_op_symbolic("aten::logaddexp", logaddexp_on_paper, 9)
-paper = export(torch.logaddexp, x, x)
-numbers = np.float32([1, 10, 100])
-print("ONNX:   ", run(paper, numbers, numbers).round(3))
-print("PyTorch:", torch.logaddexp(*[torch.from_numpy(numbers)] * 2).numpy().round(3))
-
-# %% [markdown]
-# `exp(100)` is larger than the largest float32. Test a composition at the ends of its range, not only around 1.
+# The result of a composition is only as good as its formula: test it at the ends of its range, not only around 1. The
+# deeper section "A formula that stays in range" has an example.
 #
 # ## 10. Compared with the dynamo path
+#
 #
 # Everything above uses the TorchScript path. `torch.onnx.export` uses the **dynamo path** by default, which has its own
 # mappings. It exports `asinh` without help, and it **ignores your registration without a warning**. Count the calls.
@@ -535,10 +555,114 @@ torch.onnx.register_custom_op_symbolic("aten::asinh", counting, 9)
 export(torch.asinh, x)
 print("TorchScript path, calls:", len(calls))
 program = torch.onnx.export(Model(torch.asinh), (x,), dynamo=True, verbose=False)
-print("after the dynamo path:  ", len(calls), "  its graph:", [node.op_type for node in program.model.graph])
+print(
+    "after the dynamo path:  ",
+    len(calls),
+    "  its graph:",
+    [node.op_type for node in program.model.graph],
+)
 assert len(calls) == 1
 
 # %% [markdown]
+# Each path lacks operators that the other path has: the deeper section "Operators without a mapping, on both paths" has
+# a table. Chapter 10 is about the dynamo path's own translations.
+#
+# ## 11. Limits
+#
+# - A valid graph can still lack a kernel. ONNX allows `Asinh` on doubles, but ONNX Runtime's CPU execution provider has
+#   no such kernel. The session reports this.
+
+# %%
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented
+
+torch.onnx.register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
+double = export(torch.asinh, x.double())
+onnx.checker.check_model(double, full_check=True)
+with raises(NotImplemented, "NOT_IMPLEMENTED"):
+    run(double, x.double().numpy())
+
+# %% [markdown]
+# - The TorchScript path treats a float64 tensor without axes as if it were a Python number, and converts it to float32
+#   as soon as it is combined with a constant.
+
+# %%
+degrees_with(constants["torch.tensor(f, dtype=float64)"])
+scalar = export(torch.deg2rad, torch.tensor(90.0, dtype=torch.float64))
+print([node.op_type for node in scalar.graph.node], run(scalar, np.array(90.0)).dtype)
+
+# %% [markdown]
+# - The TorchScript path is deprecated; its mappings end at opset 20. Existing models still depend on it, and it accepts
+#   models that the dynamo path rejects.
+# - `registry` and `_dispatch_opset_version` are private parts of PyTorch. Read them, but do not depend on them.
+#
+# ## 12. Exercises
+#
+# Each function registers one mapping; its docstring is the specification. The grader runs it in a separate process, so
+# your registrations in this notebook have no effect there. `lab.hint("asinh")` gives a hint. A fourth exercise, `hypot`,
+# is in a deeper section.
+#
+# **`asinh`** — write the mapping again, without looking at the lesson: one `Asinh` node at every opset from 9 on,
+# in [exercises/c04_aten_symbolic.py](../exercises/c04_aten_symbolic.py#line=37).
+
+# %%
+lab.check("asinh")
+
+# %% [markdown]
+# **`per_opset`** — `torch.sinh`: a composition that is valid at opsets 7 and 8, and the native `Sinh` from 9 on. Look
+# at the dispatch table first:
+# [exercises/c04_aten_symbolic.py](../exercises/c04_aten_symbolic.py#line=58).
+
+# %%
+lab.check("per_opset")
+
+# %% [markdown]
+# **`sinc`** — `sin(pi x) / (pi x)`, and 1 at 0, in float16, float32 and float64, from opset 9 on. Which comparison
+# with 0 does opset 9 have?
+# [exercises/c04_aten_symbolic.py](../exercises/c04_aten_symbolic.py#line=81).
+
+# %%
+lab.check("sinc")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: A formula that stays in range
+#
+# On paper, `log(exp(x) + exp(y))` is `logaddexp`.
+
+
+# %%
+def logaddexp_on_paper(g, x, y):
+    return g.op("Log", g.op("Add", g.op("Exp", x), g.op("Exp", y)))
+
+
+torch.onnx.register_custom_op_symbolic("aten::logaddexp", logaddexp_on_paper, 9)
+paper = export(torch.logaddexp, x, x)
+numbers = np.float32([1, 10, 100])
+print("ONNX:   ", run(paper, numbers, numbers).round(3))
+print("PyTorch:", torch.logaddexp(*[torch.from_numpy(numbers)] * 2).numpy().round(3))
+
+# %% [markdown]
+# `exp(100)` is larger than the largest float32. PyTorch's own mapping on the dynamo path is the same formula, with the
+# same result at 100. That a mapping exists does not mean that it is a good one.
+
+# %%
+a, b = torch.rand(2, 3), torch.rand(2, 3)
+program = torch.onnx.export(Model(torch.logaddexp), (a, b), dynamo=True, verbose=False)
+names = [value.name for value in program.model_proto.graph.input]
+session = ort.InferenceSession(program.model_proto.SerializeToString())
+print([node.op_type for node in program.model.graph])
+print(session.run(None, dict.fromkeys(names, np.full((2, 3), 100, np.float32)))[0])
+
+# %% [markdown]
+# **`hypot`** — `sqrt(x² + y²)` for two inputs that broadcast, from opset 9 on. It has to be correct at 1e30, at 1e-30
+# and at (0, 0). Neither path
+# has a mapping for it. [exercises/c04_aten_symbolic.py](../exercises/c04_aten_symbolic.py#line=102)
+
+# %%
+lab.check("hypot")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: Operators without a mapping, on both paths
+#
 # Which operators lack a mapping today? Try both paths. The cell first removes the registrations of this notebook.
 
 # %%
@@ -575,77 +699,14 @@ for name in one + two:
     print(f"{name:10} {left if len(left) < 16 else 'yes':18} {dynamo_way(function, inputs)}")
 
 # %% [markdown]
-# Each path lacks operators that the other path has. `hypot`, your last exercise, is missing in both. The `logaddexp` of
-# the dynamo path is the same formula as above, with the same result at 100. That a mapping exists does not mean that it
-# is a good one.
-
-# %%
-program = torch.onnx.export(Model(torch.logaddexp), (a, b), dynamo=True, verbose=False)
-names = [value.name for value in program.model_proto.graph.input]
-session = ort.InferenceSession(program.model_proto.SerializeToString(), providers=["CPUExecutionProvider"])
-hundred = np.full((2, 3), 100, np.float32)
-print(session.run(None, dict.fromkeys(names, hundred))[0])
-
-# %% [markdown]
-# Chapter 10 is about the dynamo path's own translations.
+# Each path lacks operators that the other path has. `hypot`, the exercise above, is missing in both.
 #
-# ## 11. Limits
+# ## Five questions
 #
-# - A valid graph can still lack a kernel. ONNX allows `Asinh` on doubles, but ONNX Runtime's CPU execution provider has
-#   no such kernel. The session reports this.
+# Answer them without looking back; each choice has its explanation.
 
 # %%
-torch.onnx.register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
-double = export(torch.asinh, x.double())
-onnx.checker.check_model(double, full_check=True)
-with raises(NotImplemented, "NOT_IMPLEMENTED"):
-    run(double, x.double().numpy())
-
-# %% [markdown]
-# - The TorchScript path treats a float64 tensor without axes as if it were a Python number, and converts it to float32
-#   as soon as it is combined with a constant.
-
-# %%
-degrees_with(constants["torch.tensor(f, dtype=float64)"])
-scalar = export(torch.deg2rad, torch.tensor(90.0, dtype=torch.float64))
-print([node.op_type for node in scalar.graph.node], run(scalar, np.array(90.0)).dtype)
-
-# %% [markdown]
-# - The TorchScript path is deprecated; its mappings end at opset 20. Existing models still depend on it, and it accepts
-#   models that the dynamo path rejects.
-# - `registry` and `_dispatch_opset_version` are private parts of PyTorch. Read them, but do not depend on them.
-#
-# ## 12. Exercises
-#
-# Your file is `exercises/c04_aten_symbolic.py`. Each function registers one mapping; its docstring is the
-# specification. The grader runs it in a separate process, so your registrations in this notebook have no effect there.
-# `lab.hint("asinh")` gives a hint.
-#
-# **`asinh`** — write the mapping again, without looking at the lesson: one `Asinh` node at every opset from 9 on.
-
-# %%
-lab.check("asinh")
-
-# %% [markdown]
-# **`per_opset`** — `torch.sinh`: a composition that is valid at opsets 7 and 8, and the native `Sinh` from 9 on. Look
-# at the dispatch table first.
-
-# %%
-lab.check("per_opset")
-
-# %% [markdown]
-# **`sinc`** — `sin(pi x) / (pi x)`, and 1 at 0, in float16, float32 and float64, from opset 9 on. Which comparison
-# with 0 does opset 9 have?
-
-# %%
-lab.check("sinc")
-
-# %% [markdown]
-# **`hypot`** — `sqrt(x² + y²)` for two inputs that broadcast, from opset 9 on. It has to be correct at 1e30, at 1e-30
-# and at (0, 0).
-
-# %%
-lab.check("hypot")
+lab.quiz()
 
 # %% [markdown]
 # ## What to read next

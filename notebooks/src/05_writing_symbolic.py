@@ -19,37 +19,18 @@
 # - write attributes, constants, optional inputs and several outputs with the right types;
 # - map an operator that ONNX does not have, and run it with your own kernel.
 #
-# Chapter 04 registered mappings of one line. This chapter explains `g.op` in detail.
+# Chapter 04 registered mappings of one line. This chapter explains `g.op` in detail. It begins with a mapping of
+# PyTorch that is wrong: the model computes in float16, and its ONNX file does not. *(TorchScript path.)*
 
 # %%
-import inspect
-import math
-import os
-import subprocess
-import sys
-from contextlib import contextmanager
-
-import numpy as np
 import onnx
-import onnxruntime as ort
 import torch
-from onnx import numpy_helper
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
-from torch.onnx import symbolic_helper
-from torch.onnx.symbolic_helper import parse_args
 
-from oplab import lesson, ops, quiet_exports, raises, session
+from oplab import lesson, quiet_exports
+from oplab.figures.dtypes import by_dtype
 
 lab = lesson("05_writing_symbolic")
-
-# %% [markdown]
-# This chapter uses three helpers. `export` uses the **TorchScript path** (`dynamo=False`). `run` runs a model in ONNX
-# Runtime with the course's kernels. `types` lists the types of its nodes.
-
-# %%
 quiet_exports()
-ops.load()  # makes torch.ops.oplab.my_add, which is compiled C++
-register = torch.onnx.register_custom_op_symbolic
 
 
 class Model(torch.nn.Module):
@@ -61,12 +42,39 @@ class Model(torch.nn.Module):
         return self.function(*inputs)
 
 
-# %%
+half, path = torch.tensor([0.5, 2.0], dtype=torch.float16), lab.build / "log10.onnx"
+options = {"dynamo": False, "opset_version": 13, "input_names": ["x"], "output_names": ["y"]}
+torch.onnx.export(Model(torch.log10), (half,), path, **options)
+print("PyTorch:", torch.log10(half).dtype)
+lab.figure(
+    by_dtype({"log10 of a float16, exported": onnx.load(path)}),
+    "The exported graph, coloured by dtype. The input x and the logarithm are float16. The "
+    "constant 2.3026 is float32, so a Cast changes the logarithm to float32, and the output "
+    "of Div is float32.",
+)
+
+# %% [markdown]
+# The constant of the mapping has the wrong dtype. The exporter adds a `Cast`, and the output becomes a float32. Sections
+# 4 and 5 explain why, and in the deeper section "A wrong mapping in PyTorch" you fix it.
+#
+# The next cell, which is folded, has three helpers. `export` uses the **TorchScript path** (`dynamo=False`) with dynamic
+# axes. `run` runs a model in ONNX Runtime with the course's kernels. `types` lists the types of its nodes.
+
+# %% {"jupyter": {"source_hidden": true}}
+import numpy as np
+
+from oplab import session
+
+register = torch.onnx.register_custom_op_symbolic
+
+
 def export(function, *inputs, opset=13, outputs=("out",)):
     names, path = ["x", "y"][: len(inputs)], lab.build / "model.onnx"
-    axes = {name: {i: f"{name}{i}" for i in range(inputs[k].dim())} for k, name in enumerate(names)}
+    pairs = zip(names, inputs, strict=True)
+    axes = {name: {i: f"{name}{i}" for i in range(x.dim())} for name, x in pairs}
     options = {"dynamo": False, "opset_version": opset, "dynamic_axes": axes}
-    torch.onnx.export(Model(function), inputs, path, input_names=names, output_names=list(outputs), **options)
+    options |= {"input_names": names, "output_names": list(outputs)}
+    torch.onnx.export(Model(function), inputs, path, **options)
     return onnx.load(path)
 
 
@@ -81,11 +89,16 @@ def types(model):
 # %% [markdown]
 # ## 1. The failure
 #
-# `torch.ops.oplab.my_add(a, b, alpha, beta)` computes `alpha * a + beta * b`. It is compiled C++ (chapter 07 writes
-# it). It runs, but neither exporter knows it. First try the *TorchScript path*, then the *dynamo path*.
-
+# A mapping can be wrong, and it can be missing. `torch.ops.oplab.my_add(a, b, alpha, beta)` computes
+# `alpha * a + beta * b`. It is compiled C++ (chapter 07 writes it). It runs, but neither exporter knows it. First try
+# the *TorchScript path*, then the *dynamo path*.
 
 # %%
+from oplab import ops, raises
+
+ops.load()  # makes torch.ops.oplab.my_add
+
+
 def weighted(a, b):
     return torch.ops.oplab.my_add(a, b, 0.1, -0.7)
 
@@ -118,8 +131,8 @@ print(torch.ops.oplab.my_add.default._schema)
 # %%
 def show_arguments(g, a, b, alpha, beta):
     for name, value in {"a": a, "b": b, "alpha": alpha, "beta": beta}.items():
-        kind, dtype = value.node().kind(), value.type().dtype()
-        print(f"{name:6} {type(value).__name__}  from {kind:15} {dtype}  axes: {value.type().dim()}")
+        kind, dtype, axes = value.node().kind(), value.type().dtype(), value.type().dim()
+        print(f"{name:6} {type(value).__name__}  from {kind:15} {dtype}  axes: {axes}")
     return g.op("Add", a, b)
 
 
@@ -141,10 +154,12 @@ def card(name, opset):
         for value in values:
             print(f"  {word:9} {value.name:10} {value.option.name:9} type {value.type_str}")
     for entry in schema.attributes.values():
-        print(f"  attribute {entry.name:10} {'required' if entry.required else 'optional':9} {entry.type.name}")
+        option = "required" if entry.required else "optional"
+        print(f"  attribute {entry.name:10} {option:9} {entry.type.name}")
     for letter in schema.type_constraints:
         allowed = sorted(letter.allowed_type_strs)
-        print(f"  {letter.type_param_str} is {allowed[0] if len(allowed) == 1 else f'one of {len(allowed)} types'}")
+        which = allowed[0] if len(allowed) == 1 else f"one of {len(allowed)} types"
+        print(f"  {letter.type_param_str} is {which}")
 
 
 # %%
@@ -161,34 +176,26 @@ card("TopK", 11)
 # | an input that needs a number | a `Constant` node | 4 |
 # | inputs with the same type letter | must have the same dtype; ONNX does not convert | 5 |
 # | an optional input that you leave out | the none node | 8 |
-# | several outputs | `outputs=2`; the result is a tuple | 9 |
+# | several outputs | `outputs=2`; the result is a tuple | 7 |
 #
 # The picture shows this for `TopK`: every part of the definition has its place in the call.
 
 # %%
-import matplotlib.pyplot as plt
+from oplab.figures.symbolic import definition_and_call
 
-from oplab.figures.drawings import BLUE, GREEN, INK, ORANGE, VIOLET
-
-parts = [  # definition, colour, place in the call, text in the call
-    ("input X", BLUE, 0.4, "x,"),
-    ("input K  (int64, one axis)", GREEN, 0.455, "k,"),
-    ("attribute axis  INT", ORANGE, 0.54, "axis_i=1,"),
-    ("attribute largest  INT", ORANGE, 0.68, "largest_i=0,"),
-    ("outputs Values, Indices", VIOLET, 0.825, "outputs=2)"),
-]
-
-# %%
-figure, axes = plt.subplots(figsize=(10, 3.2))
-axes.text(0.375, 0.95, 'g.op("TopK",', size=13, family="monospace", ha="right", va="center", color=INK)
-for row, (text, colour, x, code) in enumerate(parts):
-    y = 0.68 - 0.15 * row
-    axes.text(0.02, y, text, size=11.5, va="center", color=colour, weight="bold")
-    axes.plot([0.31, x, x], [y, y, 0.87], color=colour, lw=1.8)
-    axes.text(x, 0.95, code, size=13, family="monospace", ha="center", va="center", color=colour)
-axes.set(xlim=(0, 1), ylim=(0, 1.05))
-axes.axis("off")
-figure.tight_layout()
+parts = {  # in the definition: in the call
+    "input X": "x,",
+    "input K  (int64, one axis)": "k,",
+    "attribute axis  INT": "axis_i=1,",
+    "attribute largest  INT": "largest_i=0,",
+    "outputs Values, Indices": "outputs=2)",
+}
+lab.figure(
+    definition_and_call('g.op("TopK",', parts),
+    "The five parts of TopK's definition, each with a line to its place in the call: input X "
+    "to x, input K to k, attribute axis to axis_i=1, attribute largest to largest_i=0, and the "
+    "two outputs to outputs=2.",
+)
 
 # %% [markdown]
 # ### The naive attempt
@@ -205,10 +212,15 @@ def from_the_notes(g, a, b, alpha, beta):
 
 
 register("oplab::my_add", from_the_notes, 9)
-print("with the defaults:  ", np.allclose(run(export(torch.ops.oplab.my_add, a, b), a, b)[0], 3 * a + 2 * b))
+print(
+    "with the defaults:  ",
+    np.allclose(run(export(torch.ops.oplab.my_add, a, b), a, b)[0], 3 * a + 2 * b),
+)
 print("with 0.1 and -0.7:  ", np.allclose(run(export(weighted, a, b), a, b)[0], weighted(a, b)))
 point = torch.tensor(1.0)
-print("a tensor without axes becomes", run(export(weighted, point, point), point, point)[0].shape)
+print(
+    "a tensor without axes becomes", run(export(weighted, point, point), point, point)[0].shape
+)
 
 # %% [markdown]
 # This mapping has two faults. It ignores the coefficients of the call: there is no error, but the numbers are wrong.
@@ -235,11 +247,11 @@ lab.show(model)
 
 # %%
 rng = np.random.default_rng(5)
-for dtype in ("float16", "float32", "float64"):
+limits = {"float16": 1e-2, "float32": 1e-6, "float64": 1e-15}  # a rounding or two, up to 3
+for dtype, within in limits.items():
     model = export(weighted, a.to(getattr(torch, dtype)), b.to(getattr(torch, dtype)))
     x, y = rng.normal(size=(2, 50, 7)).astype(dtype)
-    got, expected = run(model, x, y)[0], weighted(torch.from_numpy(x), torch.from_numpy(y)).numpy()
-    within = {"float16": 1e-2, "float32": 1e-6, "float64": 1e-15}[dtype]  # a rounding or two of values up to 3
+    got, expected = run(model, x, y)[0], weighted(*map(torch.from_numpy, (x, y))).numpy()
     gap = np.abs(got.astype("f8") - expected.astype("f8")).max()
     print(f"{dtype}: {types(model)} -> {got.dtype}, within {within:.0e}: {gap <= within}")
 print("no axes:", run(export(weighted, point, point), point, point)[0].shape)
@@ -263,15 +275,21 @@ with raises(torch.onnx.OnnxExporterError, "No ONNX function found"):
 # %%
 def attribute(**keyword):
     """Export one node with one attribute and return (type, value) as the file has them."""
-    register("aten::asinh", lambda g, x: g.op("oplab::Probe", x, **keyword).setType(x.type()), 9)
+
+    def symbolic(g, x):
+        return g.op("oplab::Probe", x, **keyword).setType(x.type())
+
+    register("aten::asinh", symbolic, 9)
     entries = export(torch.asinh, torch.ones(2)).graph.node[0].attribute
-    return [(onnx.AttributeProto.AttributeType.Name(e.type), onnx.helper.get_attribute_value(e)) for e in entries]
+    kind = onnx.AttributeProto.AttributeType.Name
+    return [(kind(entry.type), onnx.helper.get_attribute_value(entry)) for entry in entries]
 
 
 # %%
 two = torch.tensor([1, 2])
-given = [{"a_f": 1}, {"a_f": [1, 2.5]}, {"a_i": 3}, {"a_i": [3, 4]}, {"a_i": True}, {"a_s": "cubic"}]
-given += [{"a_s": ["a", "b"]}, {"a_t": two}, {"a_t": [two, two]}, {"a_f": []}, {"a_f": None}]
+given = [{"a_f": 1}, {"a_f": [1, 2.5]}, {"a_i": 3}, {"a_i": [3, 4]}, {"a_i": True}]
+given += [{"a_s": "cubic"}, {"a_s": ["a", "b"]}, {"a_t": two}, {"a_t": [two, two]}]
+given += [{"a_f": []}, {"a_f": None}]
 for keyword in given:
     ((name, value),) = keyword.items()
     found = attribute(**keyword)
@@ -333,8 +351,10 @@ with raises(TypeError, "z_(): incompatible function arguments"):
 # with one element loses its axis without a warning, and a tensor with more elements is rejected.
 
 # %%
-(constant,) = [node for node in times(lambda g: torch.tensor([2.0])).graph.node if node.op_type == "Constant"]
-print("torch.tensor([2.0]) was written with the shape", numpy_helper.to_array(constant.attribute[0].t).shape)
+nodes = times(lambda g: torch.tensor([2.0])).graph.node
+(constant,) = [node for node in nodes if node.op_type == "Constant"]
+written = onnx.numpy_helper.to_array(constant.attribute[0].t)
+print("torch.tensor([2.0]) was written with the shape", written.shape)
 with raises(RuntimeError, "shape '[]' is invalid for input of size 3"):
     times(lambda g: torch.tensor([2.0, 3.0, 4.0]))
 
@@ -345,31 +365,45 @@ with raises(RuntimeError, "shape '[]' is invalid for input of size 3"):
 # dtypes. For some operators the exporter converts them, after your function has returned. For which operators, and how?
 # Try five constants with `Mul` and with `Clip`. *(TorchScript path.)*
 
-
 # %%
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
+
+
+def with_constant(operator, constant, dtype=torch.float32):
+    """Export asinh as `operator(x, constant)`."""
+
+    def symbolic(g, x):
+        return g.op(operator, x, g.op("Constant", value_t=constant))
+
+    register("aten::asinh", symbolic, 9)
+    return export(torch.asinh, torch.ones(2, dtype=dtype))
+
+
 def outcome(operator, constant, dtype):
-    register("aten::asinh", lambda g, x: g.op(operator, x, g.op("Constant", value_t=constant)), 9)
-    model = export(torch.asinh, torch.ones(2, dtype=getattr(torch, dtype)))
+    model = with_constant(operator, constant, getattr(torch, dtype))
     try:
         (y,) = run(model, np.ones(2, dtype))
     except (Fail, InvalidGraph):
         return "ORT refuses"
     (node,) = [node for node in model.graph.node if node.op_type == "Constant"]
-    cast = ", by a Cast" if "Cast" in types(model) else ""
-    return f"{numpy_helper.to_array(node.attribute[0].t).dtype} -> {y.dtype}{cast}"
+    cast = ", Cast" if "Cast" in types(model) else ""
+    return f"{onnx.numpy_helper.to_array(node.attribute[0].t).dtype} -> {y.dtype}{cast}"
 
 
 # %%
 double = torch.float64
-forms = {"tensor(2)": torch.tensor(2), "tensor(2.0)": torch.tensor(2.0), "tensor([2.0])": torch.tensor([2.0])}
-forms |= {
+forms = {
+    "tensor(2)": torch.tensor(2),
+    "tensor(2.0)": torch.tensor(2.0),
+    "tensor([2.0])": torch.tensor([2.0]),
     "tensor(2.0, float64)": torch.tensor(2.0, dtype=double),
     "tensor([2.0], float64)": torch.tensor([2.0], dtype=double),
 }
 for operator in ("Mul", "Clip"):
-    print(f"{operator:24} {'x is float16':36} {'x is float32':36} x is float64")
+    print(f"{operator:24} {'x is float16':24} {'x is float32':24} x is float64")
     for label, constant in forms.items():
-        print(f"  {label:22}", *(f"{outcome(operator, constant, f'float{bits}'):36}" for bits in (16, 32, 64)))
+        found = [outcome(operator, constant, f"float{bits}") for bits in (16, 32, 64)]
+        print(f"  {label:22} {found[0]:24} {found[1]:24} {found[2]}")
 
 # %% [markdown]
 # Read the table in three steps.
@@ -382,70 +416,25 @@ for operator in ("Mul", "Clip"):
 # So there are two safe ways: a float64 constant without axes where the exporter converts it, or a constant in the dtype
 # of `x`, which works everywhere: `torch.tensor(number, dtype=x.type().dtype())`.
 #
-# ### A wrong mapping in PyTorch
-#
-# PyTorch can export `log10`. This is its mapping:
-
-# %%
-from torch.onnx._internal.torchscript_exporter.registration import registry
-
-source = inspect.getsource(registry.get_function_group("aten::log10").get(13))
-print(source.replace("2.30258509299404568401", "2.302585…").rstrip())
-
-# %% [markdown]
-# The table explains its faults: the constant is float32, and it has an axis.
-
-
-# %%
-def verdict(y, bits, x):
-    """What is wrong with y = log10(x), where x is a float of that many bits."""
-    if y.dtype != f"float{bits}":
-        return f"{y.dtype} instead of float{bits}"
-    gap = abs(float(y[0]) - math.log10(float(x[0])))
-    return "digits lost" if bits == 64 and gap > 1e-10 else "fine"
-
-
-# %%
-thirds = {bits: torch.full((2,), 1 / 3, dtype=getattr(torch, f"float{bits}")) for bits in (16, 32, 64)}
-for bits, x in thirds.items():
-    model = export(torch.log10, x)
-    print(f"float{bits}: {types(model):22} {verdict(run(model, x)[0], bits, x)}")
-print("no axes:", run(export(torch.log10, point), point)[0].shape)
-
-# %% [markdown]
-# A float16 model gets a float32 output, a float64 model has float32 digits, and a scalar gets an axis. Exercise
-# `dtypes` fixes this. The *dynamo path* has its own mapping, with one of the three faults:
-
-# %%
-for bits, x in thirds.items():
-    proto = torch.onnx.export(Model(torch.log10), (x,), dynamo=True, verbose=False).model_proto
-    runner = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    (y,) = runner.run(None, {proto.graph.input[0].name: x.numpy()})
-    print(f"float{bits}: {types(proto):22} {verdict(y, bits, x)}")
-
-# %% [markdown]
 # ### The graph, coloured by dtype
 #
-# Colour makes an unexpected dtype visible. From the left: PyTorch's `log10` for a float16; a float64 constant with an
-# axis, which promotes a float32 to double; an int64 that `Clip` does not accept. The last graph has one colour, as it
-# should.
+# Colour makes an unexpected dtype visible. From the left: PyTorch's `log10` for a float16, with a constant that has an
+# axis; a float64 constant with an axis, which promotes a float32 to double; an int64 that `Clip` does not accept. The
+# last graph has one colour, as it should.
 
 # %%
-from oplab.figures.dtypes import by_dtype
-
-
-def with_constant(operator, constant):
-    register("aten::asinh", lambda g, x: g.op(operator, x, g.op("Constant", value_t=constant)), 9)
-    return export(torch.asinh, torch.ones(2))
-
-
 stray = {
-    "log10, float16 in, float32 out": export(torch.log10, thirds[16]),
-    "Mul: a Cast that nobody wrote": with_constant("Mul", torch.tensor([2.0], dtype=double)),
-    "Clip: ONNX Runtime refuses": with_constant("Clip", torch.tensor(2)),
-    "Mul: without axes": with_constant("Mul", torch.tensor(2.0, dtype=double)),
+    "log10, float16 in, float32 out": export(torch.log10, half),
+    "Mul: a Cast that you did not write": with_constant("Mul", forms["tensor([2.0], float64)"]),
+    "Clip: ONNX Runtime refuses": with_constant("Clip", forms["tensor(2)"]),
+    "Mul: without axes": with_constant("Mul", forms["tensor(2.0, float64)"]),
 }
-by_dtype(stray)
+lab.figure(
+    by_dtype(stray),
+    "Four graphs, coloured by dtype. The first changes from float16 to float32 at a Cast, the "
+    "second from float32 to float64; the third has an int64 constant next to a float32; the "
+    "fourth is float32 everywhere.",
+)
 
 # %% [markdown]
 # ### Cast on purpose
@@ -455,9 +444,8 @@ by_dtype(stray)
 # %%
 kinds = torch.onnx.TensorProtoDataType
 print(
-    "FLOAT", int(kinds.FLOAT), " FLOAT16", int(kinds.FLOAT16), " DOUBLE", int(kinds.DOUBLE), " INT64", int(kinds.INT64)
+    {kind.name: int(kind) for kind in (kinds.FLOAT, kinds.FLOAT16, kinds.DOUBLE, kinds.INT64)}
 )
-print(symbolic_helper.cast_pytorch_to_onnx["Half"].name, "is what PyTorch's graph calls Half")
 with raises(TypeError, "i_(): incompatible function arguments"):
     attribute(to_i=torch.float64)
 
@@ -482,8 +470,10 @@ with raises(TypeError, "i_(): incompatible function arguments"):
 #
 # All descriptors except `"v"` and `"none"` require a constant, or None.
 
-
 # %%
+from torch.onnx.symbolic_helper import parse_args
+
+
 @parse_args("v", "v", "f", "f")
 def plugin_symbolic(g, a, b, alpha, beta):
     return g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta).setType(a.type())
@@ -500,6 +490,8 @@ lab.show(plugin)
 # With the kernels of `oplab.session` the model runs. (Chapter 12 writes this kernel.)
 
 # %%
+import onnxruntime as ort
+
 with raises(Fail, "is not a registered function/op"):
     ort.InferenceSession(plugin.SerializeToString(), providers=["CPUExecutionProvider"])
 x, y = rng.normal(size=(2, 50, 7)).astype(np.float32)
@@ -524,187 +516,64 @@ lab.show(export(weighted, a, b), plugin)
 # Choose standard operators if they can express the operation. The *dynamo path* has the same two kinds, under other
 # names (chapter 10).
 #
-# ### What parse_args does not catch
-#
-# Too few descriptors are an error; too many are not. The wrong letter is not always an error: `"i"` on `-0.7` gives 0.
-
-
-# %%
-def parsed(*letters):
-    def look(g, a, b, alpha, beta):
-        print(letters, "->", alpha, beta)
-        return g.op("Add", a, b)
-
-    register("oplab::my_add", parse_args(*letters)(look), 9)
-    export(weighted, a, b)
-
-
-parsed("v", "v", "f", "f")
-parsed("v", "v", "i", "i")
-with raises(AssertionError, "A mismatch between the number of arguments (4) and their descriptors (3)"):
-    parsed("v", "v", "f")
-
-# %% [markdown]
-# `"f"` works on constants only. An argument that the model computes has no value at export.
-
-# %%
-with raises(torch.onnx.errors.SymbolicValueError, "Expected node type 'onnx::Constant' for argument 'a'"):
-    parsed("f", "v", "f", "f")
-
-# %% [markdown]
 # ### Types: what setType is for
 #
 # ONNX has a rule for the output type of each standard operator. For `oplab::MyAdd` it has none. If such a node is the
 # *result* of your function and you omit `setType`, the exporter warns, and then uses the type that PyTorch recorded in
-# the trace. The warning comes from C++, so the next cell needs a workaround to print it.
-
-
-# %%
-@contextmanager
-def warnings_of_the_exporter():
-    path, kept = lab.build / "stderr.txt", os.dup(2)
-    with open(path, "wb") as file:
-        os.dup2(file.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-    for line in path.read_text().splitlines():
-        if "Warning: " in line:
-            print("Warning:", line.split("Warning: ")[1][:96], "…")
-
+# the trace. The warning comes from C++, and `cpp_warnings` prints it.
 
 # %%
+from oplab.onnxtools.quiet import cpp_warnings
+
+
 @parse_args("v", "v", "f", "f")
 def untyped(g, a, b, alpha, beta):
     return g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta)
 
 
 register("oplab::my_add", untyped, 9)
-with warnings_of_the_exporter():
+with cpp_warnings():
     export(weighted, a, b)
 
 # %% [markdown]
-# If the node is *inside* your function, there is no warning, and the exporter does not add the type. This function
-# writes MyAdd and then a Relu. It is exported with fixed sizes, so the file should contain every shape.
-
-
-# %%
-def inner_value(with_type):
-    @parse_args("v", "v", "f", "f")
-    def symbolic(g, a, b, alpha, beta):
-        inner = g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta)
-        if with_type:
-            inner.setType(a.type())
-        print("in the function:", inner.type().dtype())
-        return g.op("Relu", inner)
-
-    register("oplab::my_add", symbolic, 9)
-    path = lab.build / "typed.onnx"
-    torch.onnx.export(Model(weighted), (a, b), path, dynamo=False, opset_version=13)
-    kind = onnx.load(path).graph.value_info[0].type.tensor_type
-    print("in the file:    ", onnx.TensorProto.DataType.Name(kind.elem_type), [d.dim_value for d in kind.shape.dim])
-
-
-# %%
-for with_type in (False, True):
-    print("with setType:" if with_type else "without setType:")
-    with warnings_of_the_exporter():
-        inner_value(with_type)
-
-# %% [markdown]
-# Without `setType`, neither the rest of your function nor the file knows the dtype and the shape of the inner value.
-# You will need three forms:
+# If the node is *inside* your function, there is no warning, and neither the rest of your function nor the file knows
+# the dtype and the shape of its output. You will need three forms:
 #
 # - `y.setType(x.type())` – same dtype, same shape;
 # - `y.setType(x.type().with_dtype(torch.int64))` – another dtype;
 # - `y.setType(x.type().with_sizes([n, k]))` – another shape; `None` is an unknown size.
 #
-# The exporter does not check this type. A wrong type produces a model that does not load:
-
-
-# %%
-@parse_args("v", "v", "f", "f")
-def lying(g, a, b, alpha, beta):
-    y = g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta).setType(a.type().with_dtype(torch.float64))
-    return g.op("Cast", y, to_i=kinds.FLOAT)
-
-
-register("oplab::my_add", lying, 9)
-with raises(Fail, "does not match expected type (tensor(float))"):
-    run(export(weighted, a, b), a, b)
-
-# %% [markdown]
-# ### And requires_grad?
+# The exporter does not check this type. The deeper section "What parse_args and setType do not check" shows a function
+# with a wrong one.
 #
-# A type of the TorchScript graph also records whether a gradient is required. `setType` copies this too. ONNX has no
-# place for it: the exported files are equal.
-
-# %%
-files = set()
-for wanted in (True, False):
-    register("aten::asinh", lambda g, x: print("requires_grad:", x.requiresGrad()) or g.op("Asinh", x), 9)
-    files.add(export(torch.asinh, torch.ones(2, requires_grad=wanted)).SerializeToString())
-print("different files:", len(files))
-
-# %% [markdown]
-# ## 7. How PyTorch registers
+# ## 7. Several outputs
 #
-# PyTorch's own mappings are in the files `symbolic_opsetN.py`. The decorator `_onnx_symbolic` on each mapping adds it
-# to a registry, under the operator's name and the opset N of the file.
+# `g.op` returns one value. If the ONNX operator has two outputs and you need the second, `outputs=2` makes it return a
+# tuple. `GLU` splits its input in two and multiplies the first half by the sigmoid of the second.
+
 
 # %%
-print(inspect.getsource(registry.get_function_group("aten::relu").get(13)).split("return")[0].rstrip())
-clamp = registry.get_function_group("aten::clamp")
-for opset in (9, 10, 11, 13, 20):
-    function = clamp.get(opset)
-    print(f"aten::clamp at opset {opset:2} -> {function.__module__.rsplit('.')[-1]}.{function.__name__}")
+@parse_args("v", "i")
+def glu_symbolic(g, x, dim):
+    first, second = g.op("Split", x, axis_i=dim, outputs=2)
+    return g.op("Mul", first, g.op("Sigmoid", second))
+
+
+register("aten::glu", glu_symbolic, 9)
+x = torch.linspace(-1, 1, 8).reshape(2, 4)
+model = export(torch.nn.functional.glu, x, opset=11)
+print(types(model), np.allclose(run(model, x)[0], torch.nn.functional.glu(x), atol=1e-6))
+
+# %%
+register("aten::glu", lambda g, x, dim: g.op("Mul", *g.op("Split", x, axis_i=1)), 9)
+with raises(TypeError, "must be an iterable, not torch._C.Value"):
+    export(torch.nn.functional.glu, x, opset=11)
+torch.onnx.unregister_custom_op_symbolic("aten::glu", 9)
 
 # %% [markdown]
-# `register_custom_op_symbolic` does the same with one difference. Here are its last lines, without the docstring.
-
-# %%
-source = inspect.getsource(torch.onnx.register_custom_op_symbolic)
-print(inspect.cleandoc(source.rsplit('"""', 1)[1]))
-from torch.onnx._internal.torchscript_exporter import registration
-
-print(inspect.getsource(registration.custom_onnx_symbolic).rstrip().splitlines()[-1].strip())
-
-# %% [markdown]
-# The difference is `custom=True`. The registry keeps two tables for each operator, PyTorch's and yours, and your entry
-# hides PyTorch's entry at the same opset. That is why `unregister_custom_op_symbolic` can restore PyTorch's entry.
-
-# %%
-register("aten::relu", lambda g, x: g.op("Abs", x), 9)
-table = registry.get_function_group("aten::relu")._functions
-print("PyTorch's:", list(table._base), " yours:", list(table._overrides), " hidden at 9:", table.overridden(9))
-torch.onnx.unregister_custom_op_symbolic("aten::relu", 9)
-print("PyTorch's:", list(table._base), " yours:", list(table._overrides), " hidden at 9:", table.overridden(9))
-
-# %% [markdown]
-# How many mappings does the registry contain? Count the entries by file. The registry is private: read it, but do not depend on
-# it.
-
-# %%
-mine = ("aten::asinh", "oplab::my_add")
-names = [name for name in registry.all_functions() if name not in mine]
-counts = {
-    opset: sum(opset in registry.get_function_group(name)._functions._base for name in names) for opset in range(7, 21)
-}
-
-# %%
-figure, axes = plt.subplots(figsize=(9, 2.8))
-bars = axes.bar([str(opset) for opset in counts], list(counts.values()), color=BLUE)
-axes.bar_label(bars)
-axes.set(xlabel="opset of the file symbolic_opsetN.py", ylabel="mappings", ylim=(0, 370))
-axes.spines[["top", "right"]].set_visible(False)
-figure.tight_layout()
-assert counts[9] > 300
-
-# %% [markdown]
-# Most mappings are as old as opset 9, and apply to every opset above it until a newer mapping replaces them. The *dynamo
-# path* has its own registry, keyed by overloads such as `torch.ops.aten.relu.default`, and never uses this one.
+# The ONNX operator determines the dtypes of the outputs. The card of `TopK` above shows them: Indices has the type `I`,
+# and `I` is int64. The *dynamo path* accepts a tuple from an onnxscript function in the same way. If the *PyTorch*
+# operator has two outputs, your function returns a tuple: see the deeper section "An operator with two outputs".
 #
 # ## 8. Optional inputs: MyRelu and MyClip
 #
@@ -723,7 +592,7 @@ class MyRelu(torch.autograd.Function):
         return g.op("Clip", x, g.op("Constant", value_t=torch.tensor(0, dtype=torch.float)))
 
 
-samples = {bits: torch.tensor([-1, 2], dtype=getattr(torch, f"float{bits}")) for bits in (32, 64)}
+samples = {32: torch.tensor([-1.0, 2.0]), 64: torch.tensor([-1.0, 2.0], dtype=double)}
 print("float32:", run(export(MyRelu.apply, samples[32]), samples[32])[0])
 with raises(Fail, "Type parameter (T) of Optype (Clip) bound to different types"):
     run(export(MyRelu.apply, samples[64]), samples[64])
@@ -769,6 +638,9 @@ card("Clip", 11)
 # looks right, but it crashes the process, without an exception or a message. So the next cell exports in a separate process.
 
 # %%
+import subprocess
+import sys
+
 program = """
 import torch
 torch.onnx.register_custom_op_symbolic("aten::asinh", lambda g, x: g.op("Clip", x, None, x), 9)
@@ -836,42 +708,128 @@ class Counted(MyClip):
 
 
 export(lambda x: Counted.apply(x, 0.5), samples[32], opset=10)
-proto = torch.onnx.export(
-    Model(lambda x: Counted.apply(x, 0.5)), (samples[32],), dynamo=True, verbose=False
-).model_proto
+by_dynamo = Model(lambda x: Counted.apply(x, 0.5))
+proto = torch.onnx.export(by_dynamo, (samples[32],), dynamo=True, verbose=False).model_proto
 print("calls:", calls, " dynamo's graph:", types(proto))
 assert calls == [0.5]
 
 # %% [markdown]
-# ## 9. Several outputs
+# ## 9. Limits
 #
-# `g.op` returns one value. If the ONNX operator has two outputs and you need the second, `outputs=2` makes it return a
-# tuple. `GLU` splits its input in two and multiplies the first half by the sigmoid of the second.
-
-
-# %%
-@parse_args("v", "i")
-def glu_symbolic(g, x, dim):
-    first, second = g.op("Split", x, axis_i=dim, outputs=2)
-    return g.op("Mul", first, g.op("Sigmoid", second))
-
-
-register("aten::glu", glu_symbolic, 9)
-x = torch.linspace(-1, 1, 8).reshape(2, 4)
-model = export(torch.nn.functional.glu, x, opset=11)
-print(types(model), np.allclose(run(model, x)[0], torch.nn.functional.glu(x), atol=1e-6))
+# - **Float attributes are float32.** The plugin has full precision in float32, but not in float64; the composition has it
+#   in float64 too.
 
 # %%
-register("aten::glu", lambda g, x, dim: g.op("Mul", *g.op("Split", x, axis_i=1)), 9)
-with raises(TypeError, "must be an iterable, not torch._C.Value"):
-    export(torch.nn.functional.glu, x, opset=11)
-torch.onnx.unregister_custom_op_symbolic("aten::glu", 9)
+wide = torch.from_numpy(rng.normal(size=(2, 40)))
+for label, symbolic in (("composition", my_add_symbolic), ("plugin", plugin_symbolic)):
+    register("oplab::my_add", symbolic, 9)
+    (got,) = run(export(weighted, wide, wide), wide, wide)
+    gap = np.abs(got - weighted(wide, wide).numpy()).max()
+    print(f"{label:11} float64: error {'above' if gap > 1e-10 else 'below'} 1e-10")
 
 # %% [markdown]
+# - **A function that returns None leaves the node as it is.** For an `aten::` operator, the exporter then raises an error.
+#   For an operator of another library, the node is exported untranslated, without an error.
+
+# %%
+register("oplab::my_add", lambda g, a, b, alpha, beta: None, 9)
+with cpp_warnings():
+    forgotten = export(weighted, a, b)
+print([f"{node.domain}::{node.op_type}" for node in forgotten.graph.node])
+for name in ("aten::asinh", "oplab::my_add"):
+    torch.onnx.unregister_custom_op_symbolic(name, 9)
+
+# %% [markdown]
+# - A float64 tensor without axes becomes a float32 in a composition (chapter 04, section 11).
+# - `g` is a `GraphContext`. PyTorch calls it internal; `g.op` and `g.opset` have kept their meaning so far.
+# - The TorchScript path is deprecated. What you learned here about types, optional inputs and outputs belongs to ONNX,
+#   and applies to every path.
+#
+# ## 10. Exercises
+#
+# The docstrings are the specification. Two more exercises, `dtypes` and `kthvalue`, are in the deeper sections.
+#
+# **`my_add`** – write the composition again, without looking at the lesson, for the coefficients of each call and three
+# dtypes: [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=45).
+
+# %%
+lab.check("my_add")
+
+# %% [markdown]
+# **`plugin`** – write the node `oplab::MyAdd`. Its kernel does not accept float16; your graph does:
+# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=67).
+
+# %%
+lab.check("plugin")
+
+# %% [markdown]
+# **`clip`** – one `Clip` for opsets 9 to 20, for five dtypes, with bounds that can be None:
+# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=98).
+
+# %%
+lab.check("clip")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: A wrong mapping in PyTorch
+#
+# PyTorch can export `log10`. This is the mapping that wrote the first picture of this chapter:
+
+# %%
+import inspect
+
+from torch.onnx._internal.torchscript_exporter.registration import registry
+
+source = inspect.getsource(registry.get_function_group("aten::log10").get(13))
+print(source.replace("2.30258509299404568401", "2.302585…").rstrip())
+
+# %% [markdown]
+# The table of section 5 explains its faults: the constant is float32, and it has an axis.
+
+# %%
+import math
+
+
+def verdict(y, bits, x):
+    """What is wrong with y = log10(x), where x is a float of that many bits."""
+    if y.dtype != f"float{bits}":
+        return f"{y.dtype} instead of float{bits}"
+    gap = abs(float(y[0]) - math.log10(float(x[0])))
+    return "digits lost" if bits == 64 and gap > 1e-10 else "fine"
+
+
+# %%
+kind = {16: torch.float16, 32: torch.float32, 64: torch.float64}
+thirds = {bits: torch.full((2,), 1 / 3, dtype=dtype) for bits, dtype in kind.items()}
+for bits, x in thirds.items():
+    model = export(torch.log10, x)
+    print(f"float{bits}: {types(model):22} {verdict(run(model, x)[0], bits, x)}")
+print("no axes:", run(export(torch.log10, point), point)[0].shape)
+
+# %% [markdown]
+# A float16 model gets a float32 output, a float64 model has float32 digits, and a scalar gets an axis. Exercise
+# `dtypes` fixes this. The *dynamo path* has its own mapping, with one of the three faults:
+
+# %%
+for bits, x in thirds.items():
+    proto = torch.onnx.export(Model(torch.log10), (x,), dynamo=True, verbose=False).model_proto
+    runner = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    (y,) = runner.run(None, {proto.graph.input[0].name: x.numpy()})
+    print(f"float{bits}: {types(proto):22} {verdict(y, bits, x)}")
+
+# %% [markdown]
+# **`dtypes`** – a `log10` that keeps the dtype: [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=124).
+
+# %%
+lab.check("dtypes")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: An operator with two outputs
+#
 # If the *PyTorch* operator has two outputs, your function returns a tuple, in the order of the schema. The exporter
 # checks the number of outputs. `torch.aminmax` has two:
 
 # %%
+x = torch.linspace(-1, 1, 8).reshape(2, 4)
 print(torch.ops.aten.aminmax.default._schema)
 register("aten::aminmax", lambda g, x, dim, keepdim: g.op("ReduceMin", x, keepdims_i=0), 9)
 with raises(RuntimeError, "incorrect number of outputs (expected 2, but got 1)"):
@@ -889,26 +847,198 @@ torch.onnx.unregister_custom_op_symbolic("aten::aminmax", 9)
 print(types(model), [float(value) for value in run(model, x)])
 
 # %% [markdown]
-# The ONNX operator determines the dtypes of the outputs. The card of `TopK` above shows them: Indices has the type `I`,
-# and `I` is int64. The *dynamo path* accepts a tuple from an onnxscript function in the same way.
+# **`kthvalue`** – two outputs from `TopK`. Its card is in section 2:
+# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=146).
+
+# %%
+lab.check("kthvalue")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: What parse_args and setType do not check
 #
-# ## 10. symbolic_helper
+# Too few descriptors are an error; too many are not. The wrong letter is not always an error: `"i"` on `-0.7` gives 0.
+
+
+# %%
+def parsed(*letters):
+    def look(g, a, b, alpha, beta):
+        print(letters, "->", alpha, beta)
+        return g.op("Add", a, b)
+
+    register("oplab::my_add", parse_args(*letters)(look), 9)
+    export(weighted, a, b)
+
+
+parsed("v", "v", "f", "f")
+parsed("v", "v", "i", "i")
+parsed("v", "v", "f", "f", "s")
+with raises(
+    AssertionError, "A mismatch between the number of arguments (4) and their descriptors (3)"
+):
+    parsed("v", "v", "f")
+
+# %% [markdown]
+# `"f"` works on constants only. An argument that the model computes has no value at export.
+
+# %%
+with raises(
+    torch.onnx.errors.SymbolicValueError, "Expected node type 'onnx::Constant' for argument 'a'"
+):
+    parsed("f", "v", "f", "f")
+
+# %% [markdown]
+# ### A value inside your function
+#
+# This function writes MyAdd and then a Relu. It is exported with fixed sizes, so the file should contain every shape.
+
+
+# %%
+def inner_value(with_type):
+    @parse_args("v", "v", "f", "f")
+    def symbolic(g, a, b, alpha, beta):
+        inner = g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta)
+        if with_type:
+            inner.setType(a.type())
+        print("in the function:", inner.type().dtype())
+        return g.op("Relu", inner)
+
+    register("oplab::my_add", symbolic, 9)
+    path = lab.build / "typed.onnx"
+    torch.onnx.export(Model(weighted), (a, b), path, dynamo=False, opset_version=13)
+    kind = onnx.load(path).graph.value_info[0].type.tensor_type
+    dtype = onnx.TensorProto.DataType.Name(kind.elem_type)
+    print("in the file:    ", dtype, [d.dim_value for d in kind.shape.dim])
+
+
+# %%
+for with_type in (False, True):
+    print("with setType:" if with_type else "without setType:")
+    with cpp_warnings():
+        inner_value(with_type)
+
+# %% [markdown]
+# Without `setType`, the dtype and the shape are missing in both. A wrong type produces a model that does not load:
+
+
+# %%
+@parse_args("v", "v", "f", "f")
+def lying(g, a, b, alpha, beta):
+    y = g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta)
+    y.setType(a.type().with_dtype(torch.float64))
+    return g.op("Cast", y, to_i=kinds.FLOAT)
+
+
+register("oplab::my_add", lying, 9)
+with raises(Fail, "does not match expected type (tensor(float))"):
+    run(export(weighted, a, b), a, b)
+
+# %% [markdown]
+# ### And requires_grad?
+#
+# A type of the TorchScript graph also records whether a gradient is required. `setType` copies this too. ONNX has no
+# place for it: the exported files are equal.
+
+
+# %%
+def asinh(g, x):
+    print("requires_grad:", x.requiresGrad())
+    return g.op("Asinh", x)
+
+
+register("aten::asinh", asinh, 9)
+variants = [torch.ones(2, requires_grad=wanted) for wanted in (True, False)]
+files = {export(torch.asinh, x).SerializeToString() for x in variants}
+print("different files:", len(files))
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: How PyTorch registers
+#
+# PyTorch's own mappings are in the files `symbolic_opsetN.py`. The decorator `_onnx_symbolic` on each mapping adds it
+# to a registry, under the operator's name and the opset N of the file.
+
+# %%
+import inspect
+
+from torch.onnx._internal.torchscript_exporter.registration import registry
+
+relu, clamp = (registry.get_function_group(f"aten::{name}") for name in ("relu", "clamp"))
+print(inspect.getsource(relu.get(13)).split("return")[0].rstrip())
+for opset in (9, 10, 11, 13, 20):
+    function = clamp.get(opset)
+    file = function.__module__.rsplit(".")[-1]
+    print(f"aten::clamp at opset {opset:2} -> {file}.{function.__name__}")
+
+# %% [markdown]
+# `register_custom_op_symbolic` does the same with one difference. Here are its last lines, without the docstring.
+
+# %%
+source = inspect.getsource(torch.onnx.register_custom_op_symbolic)
+print(inspect.cleandoc(source.rsplit('"""', 1)[1]))
+from torch.onnx._internal.torchscript_exporter import registration
+
+print(inspect.getsource(registration.custom_onnx_symbolic).rstrip().splitlines()[-1].strip())
+
+# %% [markdown]
+# The difference is `custom=True`. The registry keeps two tables for each operator, PyTorch's and yours, and your entry
+# hides PyTorch's entry at the same opset. That is why `unregister_custom_op_symbolic` can restore PyTorch's entry.
+
+
+# %%
+def print_tables():
+    print("PyTorch's:", list(table._base), " yours:", list(table._overrides), end="")
+    print("  hidden at 9:", table.overridden(9))
+
+
+register("aten::relu", lambda g, x: g.op("Abs", x), 9)
+table = registry.get_function_group("aten::relu")._functions
+print_tables()
+torch.onnx.unregister_custom_op_symbolic("aten::relu", 9)
+print_tables()
+
+# %% [markdown]
+# How many mappings does the registry contain? Count the entries by file. The registry is private: read it, but do not
+# depend on it.
+
+# %%
+import matplotlib.pyplot as plt
+
+from oplab.figures.palette import BLUE
+
+tables = [registry.get_function_group(name)._functions for name in registry.all_functions()]
+counts = {opset: sum(opset in table._base for table in tables) for opset in range(7, 21)}
+figure, axes = plt.subplots(figsize=(9, 2.8), layout="constrained")
+axes.bar_label(axes.bar([str(opset) for opset in counts], list(counts.values()), color=BLUE))
+axes.set(xlabel="opset of the file symbolic_opsetN.py", ylabel="number of mappings")
+axes.set_ylim(0, 1.15 * max(counts.values()))
+assert counts[9] > 300 and max(counts, key=counts.get) == 9
+lab.figure(
+    figure,
+    "Bars: how many mappings each file symbolic_opsetN.py has, for opsets 7 to 20. Opset 9 has "
+    "more than 300; no other file has a third of that.",
+)
+
+# %% [markdown]
+# Most mappings are as old as opset 9, and apply to every opset above it until a newer mapping replaces them. The *dynamo
+# path* has its own registry, keyed by overloads such as `torch.ops.aten.relu.default`, and never uses this one.
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: symbolic_helper
 #
 # PyTorch's mappings use a module of helpers, and old texts use it often. Most of its names begin with an underscore:
 # they are private, and some have changed in the past. Which names are public?
 
 # %%
-members = inspect.getmembers(symbolic_helper)
-public = [
-    name
-    for name, value in members
-    if not name.startswith("_") and getattr(value, "__module__", "") == parse_args.__module__
-]
-tables = [name for name, value in members if not name.startswith("_") and isinstance(value, (dict, list))]
-private = [name for name, value in members if name.startswith("_") and inspect.isfunction(value)]
-print("public: ", *public)
-print("tables: ", *tables)
-print("private:", len(private), "functions")
+import inspect
+
+from torch.onnx import symbolic_helper
+
+members = {name: value for name, value in vars(symbolic_helper).items() if name[:2] != "__"}
+own = [name for name in members if inspect.isfunction(members[name])]
+own = [name for name in own if members[name].__module__ == parse_args.__module__]
+tables = [name for name, value in members.items() if isinstance(value, (dict, list))]
+print("public: ", *[name for name in own if name[0] != "_"])
+print("tables: ", *[name for name in tables if name[0] != "_"])
+print("private:", sum(name[0] == "_" for name in own), "functions")
 
 # %% [markdown]
 # The table lists the private helpers that you will see most often, and how to do the same without them:
@@ -920,6 +1050,9 @@ print("private:", len(private), "functions")
 # | `_maybe_get_const(v, "f")` | read it if it is a constant, else return `v` | `v.node().kind() == "onnx::Constant"` |
 # | `_optional_input_placeholder_tensor(g)` | the none node | section 8 |
 # | `_try_get_scalar_type(v)` | the dtype | `v.type().dtype()` |
+# | `_scalar(t)` | a **torch** tensor without axes as a Python number | `t.item()` |
+# | `_if_scalar_type_as(t, v)` | a **torch** tensor in the dtype of `v` | `torch.tensor(…, dtype=v.type().dtype())` |
+# | `cast_pytorch_to_onnx["Half"]` | ONNX's number of a dtype | `torch.onnx.TensorProtoDataType.FLOAT16` |
 #
 # Compare the two functions that read a constant, on an argument that is a constant and on one that is not:
 
@@ -928,79 +1061,52 @@ print("private:", len(private), "functions")
 def readers(g, a, b, alpha, beta):
     print("_get_const:      ", symbolic_helper._get_const(alpha, "f", "alpha"))
     same = symbolic_helper._maybe_get_const(a, "t") is a
-    print("_maybe_get_const:", symbolic_helper._maybe_get_const(alpha, "f"), " a comes back as it is:", same)
-    print("_is_none:        ", symbolic_helper._is_none(alpha), " mustBeNone:", alpha.node().mustBeNone())
+    number = symbolic_helper._maybe_get_const(alpha, "f")
+    print("_maybe_get_const:", number, " a comes back as it is:", same)
+    none = symbolic_helper._is_none(alpha), alpha.node().mustBeNone()
+    print("_is_none, mustBeNone:", *none)
     return g.op("Add", a, symbolic_helper._get_const(b, "t", "b"))
 
 
 register("oplab::my_add", readers, 9)
-with raises(torch.onnx.errors.SymbolicValueError, "expected a constant value of the 'b' argument"):
+with raises(
+    torch.onnx.errors.SymbolicValueError, "expected a constant value of the 'b' argument"
+):
     export(weighted, a, b)
 
 # %% [markdown]
-# ## 11. Limits
+# ### _scalar and _if_scalar_type_as
 #
-# - **Float attributes are float32.** The plugin has full precision in float32, but not in float64; the composition has it
-#   in float64 too.
+# Old instructions say: if an argument is a tensor, convert it to a number with `_scalar` and `_if_scalar_type_as`. Both
+# are for *torch tensors* that your function has already, such as a constant that `parse_args` read with `"t"`. On a value
+# of the graph they do nothing. `_scalar` then returns None, without an error.
+
 
 # %%
-wide = torch.from_numpy(rng.normal(size=(2, 40)))
-for label, symbolic in (("composition", my_add_symbolic), ("plugin", plugin_symbolic)):
-    register("oplab::my_add", symbolic, 9)
-    gap = np.abs(run(export(weighted, wide, wide), wide, wide)[0] - weighted(wide, wide).numpy()).max()
-    print(f"{label:11} float64: error {'above' if gap > 1e-10 else 'below'} 1e-10")
+def clipped_at_two(g, x):
+    two = torch.tensor(2)
+    print(
+        "_scalar: ", symbolic_helper._scalar(two), "and of a value:", symbolic_helper._scalar(x)
+    )
+    bound = symbolic_helper._if_scalar_type_as(two, x)
+    same = symbolic_helper._if_scalar_type_as(x, x) is x
+    print("_if_scalar_type_as:", bound.dtype, " a value comes back as it is:", same)
+    return g.op("Clip", x, torch.tensor(0, dtype=x.type().dtype()), bound)
+
+
+register("aten::asinh", clipped_at_two, 11)
+print(run(export(torch.asinh, half), np.float16([-3, 1, 3]))[0])
+torch.onnx.unregister_custom_op_symbolic("aten::asinh", 11)
 
 # %% [markdown]
-# - **A function that returns None leaves the node as it is.** For an `aten::` operator, the exporter then raises an error.
-#   For an operator of another library, the node is exported untranslated, without an error.
-
-# %%
-register("oplab::my_add", lambda g, a, b, alpha, beta: None, 9)
-with warnings_of_the_exporter():
-    forgotten = export(weighted, a, b)
-print([f"{node.domain}::{node.op_type}" for node in forgotten.graph.node])
-for name in mine:
-    torch.onnx.unregister_custom_op_symbolic(name, 9)
-
-# %% [markdown]
-# - A float64 tensor without axes becomes a float32 in a composition (chapter 04, section 11).
-# - `g` is a `GraphContext`. PyTorch calls it internal; `g.op` and `g.opset` have kept their meaning so far.
-# - The TorchScript path is deprecated. What you learned here about types, optional inputs and outputs belongs to ONNX,
-#   and applies to every path.
+# `Clip` converts nothing (section 5), and here its int64 bound became a float16, the dtype of `x`.
 #
-# ## 12. Exercises
+# ## Five questions
 #
-# Your file is `exercises/c05_writing_symbolic.py`. The docstrings are the specification.
-#
-# **`my_add`** – write the composition again, without looking at the lesson, for the coefficients of each call and three
-# dtypes.
+# Answer them without looking back; each choice has its explanation.
 
 # %%
-lab.check("my_add")
-
-# %% [markdown]
-# **`plugin`** – write the node `oplab::MyAdd`. Its kernel does not accept float16; your graph does.
-
-# %%
-lab.check("plugin")
-
-# %% [markdown]
-# **`clip`** – one `Clip` for opsets 9 to 20, for five dtypes, with bounds that can be None.
-
-# %%
-lab.check("clip")
-
-# %% [markdown]
-# **`dtypes`** – a `log10` that keeps the dtype.
-
-# %%
-lab.check("dtypes")
-
-# %% [markdown]
-# **`kthvalue`** – two outputs from `TopK`. Its card is in section 2.
-
-# %%
-lab.check("kthvalue")
+lab.quiz()
 
 # %% [markdown]
 # ## What to read next

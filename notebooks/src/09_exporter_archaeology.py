@@ -16,77 +16,12 @@
 # After this chapter you can
 #
 # - determine what old export code does today, and prove it with a few lines;
-# - port registrations, handlers for Functions and a C++ kernel to today's versions;
+# - port a registration to today's versions, and remove one;
 # - count the calls of a mapping, so that you know that it is used at all.
 #
 # The code that you find in blogs, in forks and in your own repository was written for torch 1.5 to 1.12. Some of it
 # fails with an error. The dangerous part runs, gives the right numbers, and never calls what you wrote.
-
-# %%
-import ctypes
-import inspect
-import io
-import warnings
-
-import numpy as np
-import onnx
-import onnxruntime as ort
-import torch
-from IPython.display import Markdown
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph
-from torch.onnx import OperatorExportTypes, register_custom_op_symbolic, unregister_custom_op_symbolic
-
-from oplab import archaeology, lesson, quiet_exports, raises
-
-lab = lesson("09_exporter_archaeology")
-
-# %% [markdown]
-# Three helpers. `export` uses the **TorchScript path**, `export_dynamo` the **dynamo path**. `ops` lists the nodes of a
-# model without its constants.
-
-# %%
-quiet_exports()  # no deprecation warnings, and no whole graph printed at each export that fails
-
-
-class Model(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
-def as_module(function):
-    return function if isinstance(function, torch.nn.Module) else Model(function)
-
-
-# %%
-def export(function, x, opset=13, **options):
-    buffer, names = io.BytesIO(), {"input_names": ["x"], "output_names": ["y"]}
-    torch.onnx.export(as_module(function), (x,), buffer, dynamo=False, opset_version=opset, **names, **options)
-    return onnx.load_model_from_string(buffer.getvalue())
-
-
-def export_dynamo(function, x, **options):
-    program = torch.onnx.export(as_module(function), (x,), dynamo=True, verbose=False, **options)
-    return program.model_proto
-
-
-# %%
-def ops(model):
-    names = [f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in model.graph.node]
-    return [name for name in names if name != "Constant"]
-
-
-def run(model, x):
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
-
-
-x = torch.linspace(-2, 2, 6).reshape(2, 3)
-
-# %% [markdown]
+#
 # ## 1. The failure
 #
 # This is how texts of 2022 add the mapping that `asinh` lacks:
@@ -101,17 +36,30 @@ x = torch.linspace(-2, 2, 6).reshape(2, 3)
 # torch.onnx.export(model, x, "asinh.onnx")
 # ```
 #
-# The first line fails.
+# The first line fails today: there is no such module. You search for the name, find `register_custom_op_symbolic`, and
+# change that one line. It runs. Is it right?
 
 # %%
+import torch
+from torch.onnx import register_custom_op_symbolic
+
+from oplab import lesson, quiet_exports, raises
+
+lab = lesson("09_exporter_archaeology")
+quiet_exports()  # no deprecation warnings, and no whole graph printed at each export that fails
 with raises(ModuleNotFoundError, "torch.onnx.symbolic_registry"):
     import torch.onnx.symbolic_registry
 
-# %% [markdown]
-# **The naive attempt.** You search for the name, find `register_custom_op_symbolic`, and change that one line. The rest of
-# the code stays the same: register, then `torch.onnx.export(model, x, path)`. It runs. Is it right?
 
-# %%
+class Model(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
 calls = []
 
 
@@ -121,23 +69,69 @@ def asinh_symbolic(g, input, *, out=None):
 
 
 register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
-
-# %%
+x = torch.linspace(-2, 2, 6).reshape(2, 3)
 program = torch.onnx.export(Model(torch.asinh), (x,), verbose=False)
-print([node.op_type for node in program.model.graph])
-print("right:", np.allclose(run(program.model_proto, x), torch.asinh(x)))
 print("calls of asinh_symbolic:", len(calls))
-assert not calls
+lab.show(program.model_proto)
 
 # %% [markdown]
-# The output is right, but your function was never called. Since torch 2.9 the **dynamo path** is the default. It has
+# The graph has an `Asinh`, but your function was never called. Since torch 2.9 the **dynamo path** is the default. It has
 # its own mapping of `asinh`, and it ignores registrations of the TorchScript path without a warning. For `asinh`, the
 # result happens to be right. For an operator that the dynamo path maps in another way than you want, the model is wrong
 # and there is no warning.
 #
+# The next cell, which is folded, has helpers. `export` uses the **TorchScript path**, `export_dynamo` the dynamo path.
+# `ops` lists the nodes of a model without its constants.
+
+# %% {"jupyter": {"source_hidden": true}}
+import io
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
+from torch.onnx import OperatorExportTypes, unregister_custom_op_symbolic
+
+
+def as_module(function):
+    return function if isinstance(function, torch.nn.Module) else Model(function)
+
+
+def export(function, x, opset=13, **options):
+    options = {"input_names": ["x"], "output_names": ["y"], "opset_version": opset, **options}
+    buffer = io.BytesIO()
+    torch.onnx.export(as_module(function), (x,), buffer, dynamo=False, **options)
+    return onnx.load_model_from_string(buffer.getvalue())
+
+
+def export_dynamo(function, x, **options):
+    program = torch.onnx.export(
+        as_module(function), (x,), dynamo=True, verbose=False, **options
+    )
+    return program.model_proto
+
+
+def ops(model):
+    names = [
+        f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+        for node in model.graph.node
+    ]
+    return [name for name in names if name != "Constant"]
+
+
+def run(model, x):
+    providers = ["CPUExecutionProvider"]
+    session = ort.InferenceSession(model.SerializeToString(), providers=providers)
+    return session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+
+
+# %% [markdown]
 # **The fix** is to state which path you mean. **The proof** is the count.
 
 # %%
+print("right:", np.allclose(run(program.model_proto, x), torch.asinh(x)), " calls:", len(calls))
+assert not calls
 model = export(torch.asinh, x)  # dynamo=False
 print(ops(model), "calls:", len(calls))
 assert len(calls) == 1
@@ -180,125 +174,80 @@ for opset in (7, 8):
 print("opset 9: ", ops(export(torch.asinh, x, opset=9)))
 
 # %% [markdown]
-# ## 2. A table that is executed
+# ## 2. What the dynamo path ignores
 #
-# The module `oplab.archaeology` contains every API and every snippet of five study notes (N0 to N4), from which this
-# course was developed. They were written between 2021 and 2025, and rely on texts that were even older. Each entry
-# states what the note shows, what happens today, what to write instead, and which chapter teaches it.
+# The next cells use arguments, registrations and a `symbolic` of old code in one export on the default path. Each is
+# accepted. None has an effect, and there is no warning. A `prim::PythonOp` handler was the way to map Functions that have
+# no `symbolic`.
+
 
 # %%
-entries = archaeology.rows()
-print(len(entries), "entries")
-for status, count in archaeology.counts().items():
-    print(f"{count:3} {status:8} {archaeology.STATUSES[status]}")
+class MyRelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.clamp(min=0)
 
-# %% [markdown]
-# Such a table is useful only while it is true. So each entry has a *probe*, a function that shows the status on this machine,
-# and, if there is a replacement, a second one that shows that it works. Here is the entry for the attempt of section 1.
+
+class Halved(torch.autograd.Function):
+    used = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 0.5
+
+    @staticmethod
+    def symbolic(g, x):
+        Halved.used += 1
+        return g.op("oplab::Halved", x).setType(x.type())
+
+
+count = []
+
+
+def relu_handler(g, *args, **kwargs):
+    count.append(kwargs["name"])
+    return g.op("Relu", args[0])
+
+
+def old_code(x):
+    return Halved.apply(torch.asinh(MyRelu.apply(x)))
+
 
 # %%
-row = archaeology.find("register_default_export")
-print("note:   ", row.api)
-print("status: ", row.status, "-", row.today)
-print("old:    ", row.old())
-print("new:    ", row.new())
-print(inspect.getsource(row.old))
+register_custom_op_symbolic("prim::PythonOp", relu_handler, 1)
+options = {
+    "operator_export_type": OperatorExportTypes.ONNX_ATEN,
+    "custom_opsets": {"oplab": 2},
+    "autograd_inlining": False,
+}
+
+
+def report(model):
+    print("nodes:", ops(model))
+    print("register_custom_op_symbolic:", len(calls), "calls")
+    print("prim::PythonOp handler:     ", len(count), "calls")
+    print("Function.symbolic:          ", Halved.used, "calls")
+    print("custom_opsets:              ", {x.domain: x.version for x in model.opset_import})
+
+
+calls.clear()
+report(export_dynamo(old_code, x, **options))
+assert not calls and not count and not Halved.used
 
 # %% [markdown]
-# Now run all of them. A probe that does not observe what its entry states raises an AssertionError. (A test of the
-# course also runs them, at each change.)
+# The same code on the TorchScript path, without `operator_export_type` (section 4):
 
 # %%
-seen = {entry.id: (entry.old(), entry.new() if entry.new else "") for entry in entries}
-print(f"{len(seen)} statuses and {sum(bool(new) for _, new in seen.values())} replacements are as the table says")
-for id in ("node_type", "mode_fallback", "clip_min_f", "names", "input_optional"):
-    print(f"{id:15} {seen[id][0]}")
+del options["operator_export_type"]
+report(export(old_code, x, **options))
+assert (calls, count, Halved.used) == (["asinh"], ["MyRelu"], 1)
 
 # %% [markdown]
-# ### What no longer behaves as in the note
+# If you keep old mappings, pass `dynamo=False` and count. If you move to the dynamo path, chapter 10 has the
+# counterpart of each.
 #
-# "TS" is the TorchScript path.
-
-# %%
-Markdown(archaeology.markdown([entry for entry in entries if entry.status != "works"]))
-
-# %% [markdown]
-# The entries that still work are in section 11.
-#
-# ### The timeline
-#
-# The figure is drawn from the same table. Blue shows how long the note's form worked. Green shows since when there is a
-# replacement. **Only the squares at the right were executed**, with torch 2.15 and ONNX Runtime 1.31. The bars come
-# from release notes and pull requests. They tell you which of your old environments a line of code was written for.
-
-# %%
-archaeology.timeline()
-
-# %% [markdown]
-# A part of the release history is in the wheel itself: the docstring of `torch.onnx.export` lists its changes.
-
-# %%
-text = inspect.cleandoc(torch.onnx.export.__doc__)
-print(text[text.index(".. versionchanged:: 2.6") :])
-
-# %% [markdown]
-# There were three periods of change.
-#
-# - **1.11 to 1.13**: the registry was rewritten. `register_op` was removed, `prim` became a namespace like any other,
-#   `g` became a `GraphContext`, and Functions without a mapping began to be inlined.
-# - **2.5 to 2.9**: a second exporter was added, and then became the default. Everything that belongs to the first
-#   exporter is ignored unless you pass `dynamo=False`.
-# - **ONNX Runtime 1.14 to 1.16**: the C++ wrapper `CustomOpApi` was deprecated, then removed.
-#
-# ## 3. Editing PyTorch's own files
-#
-# N4 recommends changing PyTorch's source to support an operator: define a function with the operator's name in
-# `symbolic_opset9.py`. The next cell does that in memory: a line added to a file is a name added to its module.
-# *(TorchScript path.)*
-
-# %%
-import torch.onnx.symbolic_opset9 as shim
-from torch.onnx._internal.torchscript_exporter import symbolic_opset9 as real
-from torch.onnx._internal.torchscript_exporter.registration import registry
-
-unregister_custom_op_symbolic("aten::asinh", 8)
-unregister_custom_op_symbolic("aten::asinh", 9)
-registry._registry.pop("aten::asinh")  # section 4 says why
-for module in (shim, real):
-    module.asinh = lambda g, x: g.op("Asinh", x)
-    with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
-        export(torch.asinh, x)
-    del module.asinh
-
-# %% [markdown]
-# The exporter does not look up names in either file. The first file, to which old texts refer, no longer contains any
-# mapping: it re-exports the names of the second. In the second, a decorator puts each function into the registry when
-# the file is imported.
-
-# %%
-print([line for line in inspect.getsource(shim).splitlines() if "import *" in line][0].split("  #")[0])
-lines = inspect.getsource(real).splitlines()
-first = next(i for i, line in enumerate(lines) if line.startswith("def elu("))
-print(*lines[first - 3 : first + 1], sep="\n")
-
-# %% [markdown]
-# Up to torch 1.12 (release history) the exporter collected every function of these modules by its name. Today only the
-# registry counts. N4's other experiment still works if you do it in the registry: remove `elu`, and the export fails.
-
-# %%
-elu = torch.nn.functional.elu
-print(ops(export(elu, x)))
-kept = registry._registry.pop("aten::elu")
-with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::elu"):
-    export(elu, x)
-registry._registry["aten::elu"] = kept
-
-# %% [markdown]
-# Do not edit an installed package: your change is lost with the next `pip install`, and other users of your code do not
-# have it. `register_custom_op_symbolic` reaches the same registry from outside, and did so even before torch 1.5
-# (release history).
-#
-# ## 4. Removing a registration
+# ## 3. Removing a registration
 #
 # In a notebook you register the same operator many times. `unregister_custom_op_symbolic` removes a registration. It
 # has three surprises. First, it needs the version of the registration. With another version, it only warns.
@@ -324,15 +273,18 @@ print("PyTorch's own:", ops(export(torch.relu, x)))
 # empty sequence.
 
 # %%
-register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
-unregister_custom_op_symbolic("aten::asinh", 9)
+from torch.onnx._internal.torchscript_exporter.registration import registry
+
+unregister_custom_op_symbolic("prim::PythonOp", 1)
+for version in (8, 9):
+    unregister_custom_op_symbolic("aten::asinh", version)
 print("the entry:", registry.get_function_group("aten::asinh"))
 with raises((ValueError, torch.onnx.errors.UnsupportedOperatorError), "min()"):
     export(torch.asinh, x)
 
 # %% [markdown]
-# If you see `min() arg is an empty sequence`, register again, or start a new process. Removing the empty entry, as
-# section 3 does, uses a private name; do not use it in your programs.
+# If you see `min() arg is an empty sequence`, register again, or start a new process. The next cell removes the empty
+# entry. It uses a private name; do not use it in your programs.
 
 # %%
 registry._registry.pop("aten::asinh")
@@ -340,7 +292,255 @@ with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
     export(torch.asinh, x)
 
 # %% [markdown]
-# ## 5. Functions without a symbolic: PythonOp
+# ## 4. Four export modes
+#
+# `operator_export_type` determines what happens to operators without a mapping. Old texts list five modes. Four are left.
+# `RAW` wrote the TorchScript graph; it was removed, and the graph itself is the better answer (chapter 02).
+# *(TorchScript path.)*
+
+# %%
+print([name for name in dir(OperatorExportTypes) if name.isupper()])
+with raises(AttributeError, "RAW"):
+    OperatorExportTypes.RAW
+print([node.kind() for node in torch.jit.trace(Model(torch.asinh), x).graph.nodes()])
+
+# %% [markdown]
+# Two operators show the difference between the modes: `mul` has a mapping, `asinh` has none.
+
+
+# %%
+def in_mode(mode, function, opset=13):
+    return export(
+        function, x, opset=opset, operator_export_type=getattr(OperatorExportTypes, mode)
+    )
+
+
+def both(x):
+    return torch.asinh(x) * x
+
+
+with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
+    in_mode("ONNX", both)
+
+# %%
+for mode in ("ONNX_ATEN", "ONNX_ATEN_FALLBACK", "ONNX_FALLTHROUGH"):
+    print(mode)
+    for node in in_mode(mode, both).graph.node:
+        words = {entry.name: entry.s.decode() for entry in node.attribute}
+        print(f"    domain {node.domain!r:19} type {node.op_type!r:8} {words or ''}")
+
+# %% [markdown]
+# - `ONNX_ATEN` converts nothing. `mul` has a mapping, but stays an `ATen` node.
+# - `ONNX_ATEN_FALLBACK` converts what it can. The remaining operators are `ATen` nodes: the operator is an
+#   **attribute**.
+# - `ONNX_FALLTHROUGH` converts what it can. The remaining operators keep their name: the operator is the node's
+#   **type**.
+#
+# The checker accepts all three, because it knows nothing about the domain `org.pytorch.aten`. ONNX Runtime has no
+# kernel for it. Caffe2 was the engine for such models until it was removed (2.9).
+
+# %%
+fallback = in_mode("ONNX_ATEN_FALLBACK", both)
+onnx.checker.check_model(fallback, full_check=True)
+with raises(Fail, "org.pytorch.aten:ATen"):
+    run(fallback, x)
+lab.show(fallback)
+
+# %% [markdown]
+# So a mode gives you an inventory: *what would I have to write?* The mapping itself gives you a model that runs.
+#
+# On the **dynamo path** none of this exists: the option is ignored there. On the TorchScript path it has been deprecated
+# since 2.6.
+
+# %%
+print(
+    "dynamo, ONNX_ATEN:",
+    ops(export_dynamo(both, x, operator_export_type=OperatorExportTypes.ONNX_ATEN)),
+)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    in_mode("ONNX_ATEN", torch.relu)
+print(
+    next(str(entry.message) for entry in caught if "operator_export_type" in str(entry.message))
+)
+
+# %% [markdown]
+# ## 5. Limits
+#
+# - The TorchScript path still takes old mappings, but it is deprecated. Its mappings end at opset 20.
+# - `registry`, `_unimplemented`, `_is_value` and everything else with a leading underscore may be removed without
+#   notice.
+#
+# ## 6. Exercises
+#
+# The old code that you port is in the docstrings. The grader runs your functions in its own process, so what you registered
+# in this notebook has no effect there. The library's operator is available after `relics.load()`. For a hint, call
+# `lab.hint("port_register_op")`.
+#
+# **`port_register_op`** — two registrations of torch 1.12, one of them for a library's operator. An old script refused
+# opset 8; yours must not write an invalid model there:
+# [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=56).
+
+# %%
+lab.check("port_register_op")
+
+# %% [markdown]
+# **`export_modes`** — choose the mode, and read from the file what is left to PyTorch:
+# [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=129).
+
+# %%
+lab.check("export_modes")
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: A table that is executed
+#
+# The module `oplab.archaeology` contains every API and every snippet of five study notes (N0 to N4), from which this
+# course was developed. They were written between 2021 and 2025, and rely on texts that were even older. Each entry
+# states what the note shows, what happens today, what to write instead, and which chapter teaches it.
+
+# %%
+from oplab import archaeology
+
+entries = archaeology.rows()
+print(len(entries), "entries")
+for status, count in archaeology.counts().items():
+    print(f"{count:3} {status:8} {archaeology.STATUSES[status]}")
+
+# %% [markdown]
+# Such a table is useful only while it is true. So each entry has a *probe*, a function that shows the status on this machine,
+# and, if there is a replacement, a second one that shows that it works. Here is the entry for the attempt of section 1.
+
+# %%
+import inspect
+
+row = archaeology.find("register_default_export")
+print("note:   ", row.api)
+print("status: ", row.status, "-", row.today)
+print("old:    ", row.old())
+print("new:    ", row.new())
+print(inspect.getsource(row.old))
+
+# %% [markdown]
+# Now run all of them. A probe that does not observe what its entry states raises an AssertionError. (A test of the
+# course also runs them, at each change.)
+
+# %%
+seen = {entry.id: (entry.old(), entry.new() if entry.new else "") for entry in entries}
+print(
+    f"{len(seen)} statuses and {sum(bool(new) for _, new in seen.values())} replacements",
+    "are as the table says",
+)
+for id in ("node_type", "mode_fallback", "clip_min_f", "names", "input_optional"):
+    print(f"{id:15} {seen[id][0]}")
+
+# %% [markdown]
+# ### What no longer behaves as in the note
+#
+# "TS" is the TorchScript path.
+
+# %%
+from IPython.display import Markdown
+
+Markdown(archaeology.markdown([entry for entry in entries if entry.status != "works"]))
+
+# %% [markdown]
+# ### What still works
+#
+# The rest of the table: what works as in the notes, or with a better form next to it.
+
+# %%
+Markdown(archaeology.markdown([entry for entry in entries if entry.status == "works"]))
+
+# %% [markdown]
+# ### The timeline
+#
+# The figure is drawn from the same table. The upper bar of a row shows how long the note's form worked, the lower bar
+# since when there is a replacement. **Only the squares at the right were executed**, with torch 2.15 and ONNX Runtime
+# 1.31. The bars come from release notes and pull requests. They tell you which of your old environments a line of code
+# was written for.
+
+# %%
+lab.figure(
+    archaeology.timeline(),
+    "Two panels, PyTorch and ONNX Runtime versions from left to right. Each row is an API with "
+    "a bar that ends where it was removed and a lower bar from its replacement on. At the "
+    "right end of each row, an empty square or a crossed one is the result of the probe.",
+)
+
+# %% [markdown]
+# A part of the release history is in the wheel itself: the docstring of `torch.onnx.export` lists its changes.
+
+# %%
+text = inspect.cleandoc(torch.onnx.export.__doc__)
+print(text[text.index(".. versionchanged:: 2.6") :])
+
+# %% [markdown]
+# There were three periods of change.
+#
+# - **1.11 to 1.13**: the registry was rewritten. `register_op` was removed, `prim` became a namespace like any other,
+#   `g` became a `GraphContext`, and Functions without a mapping began to be inlined.
+# - **2.5 to 2.9**: a second exporter was added, and then became the default. Everything that belongs to the first
+#   exporter is ignored unless you pass `dynamo=False`.
+# - **ONNX Runtime 1.14 to 1.16**: the C++ wrapper `CustomOpApi` was deprecated, then removed.
+
+# %% [markdown]
+# A probe shows what happens with these versions on this machine. Two entries depend on what is installed: the CUDA
+# extension and the CUDA tensor types report what they found in either case. The bars of the timeline are not executed.
+# Where you depend on an exact version, install it and try.
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: Editing PyTorch's own files
+#
+# N4 recommends changing PyTorch's source to support an operator: define a function with the operator's name in
+# `symbolic_opset9.py`. The next cell does that in memory: a line added to a file is a name added to its module.
+# *(TorchScript path.)*
+
+# %%
+import torch.onnx.symbolic_opset9 as shim
+from torch.onnx._internal.torchscript_exporter import symbolic_opset9 as real
+
+for module in (shim, real):
+    module.asinh = lambda g, x: g.op("Asinh", x)
+    with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
+        export(torch.asinh, x)
+    del module.asinh
+
+# %% [markdown]
+# The exporter does not look up names in either file. The first file, to which old texts refer, no longer contains any
+# mapping: it re-exports the names of the second. In the second, a decorator puts each function into the registry when
+# the file is imported.
+
+# %%
+import inspect
+
+print(
+    [line for line in inspect.getsource(shim).splitlines() if "import *" in line][0].split(
+        "  #"
+    )[0]
+)
+lines = inspect.getsource(real).splitlines()
+first = next(i for i, line in enumerate(lines) if line.startswith("def elu("))
+print(*lines[first - 3 : first + 1], sep="\n")
+
+# %% [markdown]
+# Up to torch 1.12 (release history) the exporter collected every function of these modules by its name. Today only the
+# registry counts. N4's other experiment still works if you do it in the registry: remove `elu`, and the export fails.
+
+# %%
+elu = torch.nn.functional.elu
+print(ops(export(elu, x)))
+kept = registry._registry.pop("aten::elu")
+with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::elu"):
+    export(elu, x)
+registry._registry["aten::elu"] = kept
+
+# %% [markdown]
+# Do not edit an installed package: your change is lost with the next `pip install`, and other users of your code do not
+# have it. `register_custom_op_symbolic` reaches the same registry from outside, and did so even before torch 1.5
+# (release history).
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: Functions without a symbolic: PythonOp
 #
 # A Function may define its own mapping, a static method `symbolic` (chapter 08). N4 shows one, with an annotation that
 # never existed: `torch._C.graph` instead of `torch._C.Graph`. Up to Python 3.13, the class of the Function cannot even
@@ -361,13 +561,6 @@ class MyClip(torch.autograd.Function):
     def forward(ctx, x, low):
         ctx.save_for_backward(x)
         return x.clamp(min=low)
-
-
-class MyRelu(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.clamp(min=0)
 
 
 # %%
@@ -471,8 +664,8 @@ assert count == ["MyClip", "MyRelu"]
 lab.show(dead, alive)
 
 # %% [markdown]
-# The next cells count the calls without a registration and with each of the two, for three ways to export. Red: the
-# export succeeds without a call. That is dangerous if you have registered a handler.
+# The next cells count the calls without a registration and with each of the two, for three ways to export. ✗ marks an
+# export that succeeds without a call. That is dangerous if you have registered a handler.
 
 
 # %%
@@ -505,17 +698,22 @@ for name, line in zip(names, outcomes, strict=True):
 assert outcomes[1] == ["exports, 0 calls", "fails", "exports, 0 calls"]
 assert outcomes[2] == ["exports, 2 calls", "exports, 2 calls", "exports, 0 calls"]
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 import matplotlib.pyplot as plt
 
+from oplab.figures.palette import BLUE, GREY, ORANGE, PURPLE
 
-def grid(cells, rows, columns, shade, width, title):
-    """Words in coloured boxes."""
-    figure, axes = plt.subplots(figsize=(width, 0.55 * len(rows) + 1.1), layout="constrained")
+
+def grid(cells, rows, columns, mark, width, title):
+    """Words in frames; `mark` gives each a symbol and a colour."""
+    height = 0.55 * len(rows) + 1.1
+    figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
     for i, line in enumerate(cells):
         for j, text in enumerate(line):
-            axes.add_patch(plt.Rectangle((j, i), 0.97, 0.9, color=shade(text), lw=0))
-            axes.text(j + 0.485, i + 0.45, text, ha="center", va="center", fontsize=9)
+            symbol, colour = mark(text)
+            frame = {"fc": "none", "ec": colour, "lw": 2}
+            axes.add_patch(plt.Rectangle((j + 0.02, i + 0.06), 0.94, 0.82, **frame))
+            axes.text(j + 0.485, i + 0.47, f"{symbol} {text}", ha="center", va="center", size=9)
     axes.set_xlim(0, len(columns))
     axes.set_ylim(len(rows), 0)
     axes.set_xticks([j + 0.485 for j in range(len(columns))], columns)
@@ -524,12 +722,22 @@ def grid(cells, rows, columns, shade, width, title):
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_xlabel(title, fontsize=9)
+    return figure
 
 
 # %%
-shades = {"exports, 2 calls": "#bfe3cf", "fails": "#fdd0a2", "exports, 0 calls": "#f0a8a2"}
+marks = {
+    "exports, 2 calls": ("✓", BLUE),
+    "fails": ("–", GREY),
+    "exports, 0 calls": ("✗", ORANGE),
+}
 labels = ["nothing registered", "::prim_PythonOp", "prim::PythonOp"]
-grid(outcomes, labels, list(ways), shades.get, 8, "MyRelu(MyClip(x, -1.0)): is the handler called?")
+title = "MyRelu(MyClip(x, -1.0)): is the handler called?"
+lab.figure(
+    grid(outcomes, labels, list(ways), marks.get, 8, title),
+    "A table of three registrations and three ways to export. The handler is called twice with "
+    "prim::PythonOp on the TorchScript path, and never on the dynamo path.",
+)
 
 # %% [markdown]
 # The last column is the **dynamo path**. It traces the forward, whatever is registered. There, your own operator with a
@@ -565,7 +773,7 @@ with raises(InvalidGraph, "Unrecognized attribute: min"):
 
 # %%
 def typed(type_of):
-    """Map MyRelu to a custom node whose type is given, and export it with a dynamic first axis."""
+    """Map MyRelu to a custom node of a given type, and export it with a dynamic first axis."""
 
     def symbolic(g, *args, **kwargs):
         made = g.op("relics::MyRelu", args[0])
@@ -573,7 +781,10 @@ def typed(type_of):
 
     register_custom_op_symbolic("prim::PythonOp", symbolic, 1)
     model = export(MyRelu.apply, x, dynamic_axes={"x": {0: "batch"}})
-    return [dim.dim_param or dim.dim_value for dim in model.graph.output[0].type.tensor_type.shape.dim]
+    return [
+        dim.dim_param or dim.dim_value
+        for dim in model.graph.output[0].type.tensor_type.shape.dim
+    ]
 
 
 # %%
@@ -637,65 +848,20 @@ with raises(RuntimeError, "Couldn't export operator aten::sigmoid"):
 unregister_custom_op_symbolic("prim::PythonOp", 1)
 
 # %% [markdown]
-# ## 6. Four export modes
+# `kwargs["name"]` is the name of the class alone. To tell two Functions with the same name in two modules apart, a handler
+# also needs `kwargs["module"]`.
 #
-# `operator_export_type` determines what happens to operators without a mapping. N4 lists five modes. Four are left.
-# `RAW` wrote the TorchScript graph; it was removed, and the graph itself is the better answer (chapter 02).
-# *(TorchScript path.)*
+# **`port_python_op`** — a handler of torch 1.10 for three Functions. It has to be called, and the grader also counts
+# the calls: [exercises/c09_exporter_archaeology.py](../exercises/c09_exporter_archaeology.py#line=96).
 
 # %%
-print([name for name in dir(OperatorExportTypes) if name.isupper()])
-with raises(AttributeError, "RAW"):
-    OperatorExportTypes.RAW
-print([node.kind() for node in torch.jit.trace(Model(torch.asinh), x).graph.nodes()])
+lab.check("port_python_op")
 
-# %% [markdown]
-# Two operators show the difference between the modes: `mul` has a mapping, `asinh` has none.
-
-
-# %%
-def in_mode(mode, function, opset=13):
-    return export(function, x, opset=opset, operator_export_type=getattr(OperatorExportTypes, mode))
-
-
-def both(x):
-    return torch.asinh(x) * x
-
-
-with raises(torch.onnx.errors.UnsupportedOperatorError, "aten::asinh"):
-    in_mode("ONNX", both)
-
-# %%
-for mode in ("ONNX_ATEN", "ONNX_ATEN_FALLBACK", "ONNX_FALLTHROUGH"):
-    print(mode)
-    for node in in_mode(mode, both).graph.node:
-        words = {entry.name: entry.s.decode() for entry in node.attribute}
-        print(f"    domain {node.domain!r:19} type {node.op_type!r:8} {words or ''}")
-
-# %% [markdown]
-# - `ONNX_ATEN` converts nothing. `mul` has a mapping, but stays an `ATen` node.
-# - `ONNX_ATEN_FALLBACK` converts what it can. The remaining operators are `ATen` nodes: the operator is an
-#   **attribute**.
-# - `ONNX_FALLTHROUGH` converts what it can. The remaining operators keep their name: the operator is the node's
-#   **type**.
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: What the export modes lose
 #
-# The checker accepts all three, because it knows nothing about the domain `org.pytorch.aten`. ONNX Runtime has no
-# kernel for it. Caffe2 was the engine for such models until it was removed (2.9).
-
-# %%
-fallback = in_mode("ONNX_ATEN_FALLBACK", both)
-onnx.checker.check_model(fallback, full_check=True)
-with raises(Fail, "org.pytorch.aten:ATen"):
-    run(fallback, x)
-lab.show(fallback)
-
-# %% [markdown]
-# So a mode gives you an inventory: *what would I have to write?* The mapping itself gives you a model that runs.
-#
-# ### The note's two examples
-#
-# The first example falls back for `triu`. Since opset 14 ONNX has `Trilu`, and the exporter maps it. The second example
-# leaves a list as `prim::ListConstruct`. Today it is a `SequenceConstruct`.
+# N4 has two examples. The first one falls back for `triu`. Since opset 14 ONNX has `Trilu`, and the exporter maps it. The
+# second example leaves a list as `prim::ListConstruct`. Today it is a `SequenceConstruct`.
 
 
 # %%
@@ -713,21 +879,32 @@ for opset in (13, 14):
 print("the list:", ops(in_mode("ONNX_FALLTHROUGH", torch.jit.script(Listed()))))
 
 # %% [markdown]
-# ### What the modes lose
-#
 # The figure shows five operators in the four modes. `scale` belongs to a library of PyTorch operators,
-# `torch.ops.relics.scale(x, factor)`; `MyClip` is the Function from above, with `autograd_inlining=False`.
+# `torch.ops.relics.scale(x, factor)`; `Clipped` is a Function without a `symbolic`, exported with
+# `autograd_inlining=False`.
 
 # %%
 from oplab.archaeology import relics
 
 relics.load()
+
+
+class Clipped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, low):
+        return x.clamp(min=low)
+
+
+def clipped_at(x):
+    return Clipped.apply(x, -1.0)
+
+
 subjects = {
     "mul": lambda x: x * x,
     "asinh": torch.asinh,
     "triu, opset 13": torch.triu,
     "relics.scale": lambda x: torch.ops.relics.scale(x, 0.5),
-    "MyClip": only_clip,
+    "Clipped": clipped_at,
 }
 modes = ("ONNX", "ONNX_ATEN", "ONNX_ATEN_FALLBACK", "ONNX_FALLTHROUGH")
 
@@ -750,101 +927,45 @@ cells = [[written(function, mode) for mode in modes] for function in subjects.va
 
 
 # %%
-def shade(text):
+def mark(text):
     if text == "error":
-        return "#fdd0a2"
+        return "–", GREY
     if text in ("ATen, scale", "prim::PythonOp"):
-        return "#f0a8a2"
-    return "#bfe3cf" if text.startswith("onnx::") else "#c6dbef"
+        return "✗", ORANGE
+    return ("✓", BLUE) if text.startswith("onnx::") else ("→", PURPLE)
 
 
-grid(
-    cells,
-    list(subjects),
-    list(modes),
-    shade,
-    9.5,
-    "green: runs · orange: the export fails · blue: left to PyTorch · red: left, and something is lost",
+title = "✓ runs · – the export fails · → left to PyTorch · ✗ left, and something is lost"
+lab.figure(
+    grid(cells, list(subjects), list(modes), mark, 9.5, title),
+    "A table of five operators in four modes: mul runs or is left to PyTorch; asinh and triu "
+    "are left or fail; relics.scale as ATen scale and Clipped as prim::PythonOp lose data.",
 )
 
 # %% [markdown]
-# Look at the red cells.
+# Look at the cells with ✗.
 #
 # - `ONNX_ATEN_FALLBACK` writes the library's `relics::scale` as an **ATen** operator `scale`. ATen has no such
 #   operator: the namespace is lost.
-# - `ONNX_FALLTHROUGH` writes `MyClip` as a `prim::PythonOp`. Neither the Function's name nor the bound -1.0 is in the
+# - `ONNX_FALLTHROUGH` writes `Clipped` as a `prim::PythonOp`. Neither the Function's name nor the bound -1.0 is in the
 #   file.
 
 # %%
-lost = export(only_clip, x, operator_export_type=OperatorExportTypes.ONNX_FALLTHROUGH)
+lost = export(clipped_at, x, operator_export_type=OperatorExportTypes.ONNX_FALLTHROUGH)
 (node,) = lost.graph.node
 print(node.op_type, list(node.input), sorted(entry.name for entry in node.attribute))
 
-# %% [markdown]
-# On the **dynamo path** none of this exists: the option is ignored there. On the TorchScript path it has been deprecated
-# since 2.6.
-
-# %%
-print("dynamo, ONNX_ATEN:", ops(export_dynamo(both, x, operator_export_type=OperatorExportTypes.ONNX_ATEN)))
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    in_mode("ONNX_ATEN", torch.relu)
-print(next(str(entry.message) for entry in caught if "operator_export_type" in str(entry.message)))
-
-# %% [markdown]
-# ## 7. What the dynamo path ignores
-#
-# The next cells use arguments, registrations and a `symbolic` of old code in one export on the default path. Each is
-# accepted. None has an effect, and there is no warning.
-
-
-# %%
-class Halved(torch.autograd.Function):
-    used = 0
-
-    @staticmethod
-    def forward(ctx, x):
-        return x * 0.5
-
-    @staticmethod
-    def symbolic(g, x):
-        Halved.used += 1
-        return g.op("oplab::Halved", x).setType(x.type())
-
-
-# %%
-calls.clear()
-count.clear()
-register_custom_op_symbolic("aten::asinh", asinh_symbolic, 9)
-register_custom_op_symbolic("prim::PythonOp", handler, 1)
-options = {"operator_export_type": OperatorExportTypes.ONNX_ATEN, "custom_opsets": {"oplab": 2}}
-everything = export_dynamo(lambda x: Halved.apply(torch.asinh(MyRelu.apply(x))), x, autograd_inlining=False, **options)
-print(ops(everything))
-print("register_custom_op_symbolic:", len(calls), "calls")
-print("prim::PythonOp handler:     ", len(count), "calls")
-print("Function.symbolic:          ", Halved.used, "calls")
-print("operator_export_type:       ", sum("aten" in name for name in ops(everything)), "ATen nodes")
-print("custom_opsets:              ", {entry.domain: entry.version for entry in everything.opset_import})
-assert not calls and not count and not Halved.used
-
-# %% [markdown]
-# If you keep old mappings, pass `dynamo=False` and count. If you move to the dynamo path, chapter 10 has the
-# counterpart of each.
-
-# %%
-unregister_custom_op_symbolic("aten::asinh", 9)
-registry._registry.pop("aten::asinh")
-unregister_custom_op_symbolic("prim::PythonOp", 1)
-
-# %% [markdown]
-# ## 8. A kernel that fills a buffer
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: A kernel that fills a buffer
 #
 # N1's `KNNQuery` calls a compiled function that gets raw memory and fills it. The tracer sees the tensors before and
 # after the call, and nothing between them. With a `symbolic` on TS, that does not matter. Without one, the export
 # succeeds. (This kernel is written with `ctypes`, so that nothing has to be compiled; a pybind function does the same.)
 
-
 # %%
+import ctypes
+
+
 def fill(x):
     result = torch.empty_like(x)
     source, target = (at_address(tensor.data_ptr(), x.numel()) for tensor in (x, result))
@@ -860,7 +981,9 @@ def at_address(pointer, size):
 # %%
 blind = export(fill, x)
 print("eager:  ", fill(x).flatten().numpy().round(1))
-print("nodes:  ", [node.op_type for node in blind.graph.node], " inputs:", list(blind.graph.input))
+print(
+    "nodes:  ", [node.op_type for node in blind.graph.node], " inputs:", list(blind.graph.input)
+)
 constant = onnx.numpy_helper.to_array(blind.graph.node[0].attribute[0].t)
 print("holds:  ", np.unique(constant))
 assert not blind.graph.input and not constant.any()
@@ -876,15 +999,17 @@ with raises(torch.onnx.OnnxExporterError, "Cannot access data pointer"):
 # %% [markdown]
 # An operator with a schema helps on both paths: `torch.library` (chapter 07). Then the code that the exporter cannot
 # inspect has a name, and a mapping can be registered for it.
-#
-# ## 9. Ort::CustomOpApi
+
+# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
+# ## Deeper: Ort::CustomOpApi
 #
 # N1's kernel is C++ for ONNX Runtime 1.11. Here is a kernel in its style, `out = x + y`.
 
 # %%
-then = archaeology.HERE / "then.cpp"
-text = then.read_text()
-print(text[text.index("struct AddKernel") : text.index(" private:")])
+from oplab import archaeology
+from oplab.figures import listing
+
+listing.source(archaeology.HERE / "then.cpp", "struct AddKernel")
 
 # %% [markdown]
 # Compile it with today's headers. GCC reports a dozen errors. These matter:
@@ -898,6 +1023,8 @@ print(text[text.index("struct AddKernel") : text.index(" private:")])
 # Other compilers word the errors differently. Today's headers do not have these names:
 
 # %%
+from oplab.archaeology import probes
+
 print(*probes.unknown_names(), sep="\n")
 
 # %% [markdown]
@@ -905,13 +1032,11 @@ print(*probes.unknown_names(), sep="\n")
 # projects copied from ONNX Runtime's tests. The last two names come from ONNX Runtime's source tree, where the note's
 # example was written; the released headers do not have them.
 #
-# Chapter 12, section 10, shows the port line by line. Here is the result. Its third input has both special cases of the
+# Chapter 12 shows the port line by line. Here is the result. Its third input has both special cases of the
 # note: it is int64 while the other inputs are floats, and a model may leave it out.
 
 # %%
-now = archaeology.HERE / "now.cpp"
-text = now.read_text()
-print(text[text.index("struct AddKernel") : text.index("struct AddOp")])
+listing.source(archaeology.HERE / "now.cpp", "struct AddKernel")
 
 # %% [markdown]
 # It compiles and runs, at shapes that the kernel does not fix in advance, with the third input given, empty, and
@@ -925,7 +1050,11 @@ for shape in ((4,), (2, 3, 5), (0, 2)):
     two = probes.run(probes.foo(), a, b, library=library)
     empty = probes.run(probes.foo(scale=""), a, b, library=library)
     three = probes.run(probes.foo(scale="k"), a, b, np.int64(5), library=library)
-    right = np.array_equal(two, a + b) and np.array_equal(empty, two) and np.allclose(three, 5 * (a + b))
+    right = (
+        np.array_equal(two, a + b)
+        and np.array_equal(empty, two)
+        and np.allclose(three, 5 * (a + b))
+    )
     print(shape, right)
     assert right
 
@@ -934,59 +1063,22 @@ for shape in ((4,), (2, 3, 5), (0, 2)):
 # have lost. Chapter 12 explains such a kernel in detail.
 
 # %%
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+
 with raises(InvalidArgument, "Foo: x is [3] and y is [4]: they must be equal."):
     probes.run(probes.foo(), np.ones(3, np.float32), np.ones(4, np.float32), library=library)
 
 # %% [markdown]
-# ## 10. Limits
-#
-# - The TorchScript path still takes old mappings, but it is deprecated. Its mappings end at opset 20.
-# - `kwargs["name"]` is the name of the class alone. To tell two Functions with the same name in two modules apart, a
-#   handler also needs `kwargs["module"]`.
-# - `registry`, `_unimplemented`, `_is_value` and everything else with a leading underscore may be removed without
-#   notice. The table notes this where it lists them.
-# - A probe shows what happens with these versions on this machine. Two entries depend on what is installed: the CUDA
-#   extension and the CUDA tensor types report what they found in either case.
-# - The bars of the timeline are not executed. Where you depend on an exact version, install it and try.
-#
-# ## 11. What still works
-#
-# The rest of the table: what works as in the notes, or with a better form next to it.
+# ## Five questions
 
 # %%
-Markdown(archaeology.markdown([entry for entry in entries if entry.status == "works"]))
-
-# %% [markdown]
-# ## 12. Exercises
-#
-# Your file is `exercises/c09_exporter_archaeology.py`. The old code that you port is in the docstrings. The grader runs
-# your functions in its own process, so what you registered in this notebook has no effect there. The library's operator
-# is available after `relics.load()`.
-#
-# **`port_register_op`** — two registrations of torch 1.12, one of them for a library's operator. An old script refused
-# opset 8; yours must not write an invalid model there.
-
-# %%
-lab.check("port_register_op")
-
-# %% [markdown]
-# **`port_python_op`** — a handler of torch 1.10 for three Functions. It has to be called, and the grader also counts
-# the calls.
-
-# %%
-lab.check("port_python_op")
-
-# %% [markdown]
-# **`export_modes`** — choose the mode, and read from the file what is left to PyTorch.
-
-# %%
-lab.check("export_modes")
+lab.quiz()
 
 # %% [markdown]
 # ## What to read next
 #
 # - Chapter 10: what replaces all this on the dynamo path.
-# - Chapter 12: the kernel of section 9, from the first line on.
+# - Chapter 12: the kernel of "Deeper: Ort::CustomOpApi", from the first line on.
 # - `oplab/archaeology/probes/`: all the probes. Take one that concerns your code, and change it until it fails.
 # - The docstring of `torch.onnx.export`: at its end, the changes by version.
 #
