@@ -8,6 +8,7 @@ import importlib.metadata
 import importlib.util
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,11 @@ from types import ModuleType
 from typing import Any
 
 from oplab import paths
-from oplab.course import answers
+from oplab.course import answers, quiz
 from oplab.course.manifest import Chapter, Course, Exercise, load, preloads
 from oplab.errors import OplabError
+from oplab.figures import listing, palette
+from oplab.figures import picture as pictures
 from oplab.grading import progress as progressing
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
@@ -55,30 +58,37 @@ class Lesson:
         self.exercises = Answers(self._root / paths.track() / f"{self.chapter.module}.py")
         self.build = paths.build_dir() / "notebooks" / self.chapter.stem
         self.build.mkdir(parents=True, exist_ok=True)
+        palette.use()
         print(f"Operator Lab, chapter {self.chapter.stem[:2]}: {self.chapter.title}")
         print("  ".join(f"{name} {_version(name)}" for name in _VERSIONS))
         for exercise in self.chapter.exercises:
-            print(f"  {exercise.id:<16} {exercise.points} points, about {exercise.minutes} minutes")
-            print(f"      {exercise.goal}")
+            depth = ", deeper" if exercise.deeper else ""
+            print(f"  {exercise.id:<16} {exercise.points} points, about {exercise.minutes} minutes{depth}")
+            print(_wrapped(exercise.goal, "      "))
 
     def check(self, name: str) -> None:
         """Grade one exercise, in a separate process, and print the outcome.
 
-        Points that grow with speed are in lines that begin with ⏱, which nbval does not compare.
+        A reference answer (``OPLAB_TRACK=solutions``) that passes prints nothing: the saved notebooks show no pass before the
+        learner has one.
 
         Args:
             name: the exercise's name (``"asinh"``), or its id (``"c04.asinh"``).
 
         Raises:
-            OplabError: there is no such exercise, or the grading server does not start.
+            OplabError: there is no such exercise, the grading server does not start, or a reference answer does not pass.
         """
         exercise = self._find(name)
         results = grade(self.course, [exercise], self._root / paths.track(), jobs=1, server=_warm_server(self.chapter))
-        print("\n".join(outcome_lines(results.exercises[0], speed=exercise.speed)))
+        lines = "\n".join(outcome_lines(results.exercises[0]))
+        if paths.track() == "solutions":
+            if not results.exercises[0].passed:
+                raise OplabError(f"The reference answer of {exercise.id} does not pass.", lines)
+            return
+        print(lines)
         if not results.exercises[0].passed:
             print(f'    Stuck? lab.hint("{name}")')
-        if paths.track() == "exercises":
-            progressing.record(paths.build_dir(), results, _warn)
+        progressing.record(paths.build_dir(), results, _warn)
 
     def hint(self, name: str) -> None:
         """Print the next hint. After a pass: all hints, and how the reference differs from your answer.
@@ -97,6 +107,30 @@ class Lesson:
         from oplab.viewer import show
 
         return show(*models, **options)
+
+    def figure(self, figure: Any, alt: str) -> pictures.Picture:
+        """A matplotlib figure or the text of an SVG with its alt text, see :func:`oplab.figures.picture.picture`."""
+        return pictures.picture(figure, alt)
+
+    def cpp(self, name: str) -> Path:
+        """The file ``name`` of ``notebooks/cpp``.
+
+        Raises:
+            OplabError: there is none.
+        """
+        return listing.find(self._root / "notebooks" / "cpp", name)
+
+    def source(self, name: str, part: str | None = None) -> listing.Listing:
+        """A file of ``notebooks/cpp``, or one definition of it, see :func:`oplab.figures.listing.source`."""
+        return listing.source(self.cpp(name), part)
+
+    def diff(self, before: str, after: str) -> listing.Listing:
+        """What changes between two files of ``notebooks/cpp``, see :func:`oplab.figures.listing.diff`."""
+        return listing.diff(self.cpp(before), self.cpp(after))
+
+    def quiz(self) -> quiz.Quiz:
+        """The chapter's five questions, from ``notebooks/quiz``, see :mod:`oplab.course.quiz`."""
+        return quiz.read(quiz.path(self._root, self.chapter.stem))
 
     def fresh(self, name: str) -> Path:
         """Make an empty folder ``name`` in :attr:`build`; what an earlier run left there is removed."""
@@ -205,11 +239,23 @@ def raises(kind: type[BaseException] | tuple[type[BaseException], ...], words: s
         if len(line) > 240:
             start = max(0, line.find(words) - 80)
             line = ("… " if start else "") + line[start : start + 220] + " …"
-        print(f"{type(error).__name__}: {line}")
+        print(_wrapped(f"{type(error).__name__}: {line}", later="    "))
     except Exception as error:
         raise AssertionError(f"{names} was expected; {type(error).__name__} came: {error}") from error
     else:
         raise AssertionError(f"{names} was expected; nothing was raised.")
+
+
+def _wrapped(text: str, first: str = "", *, later: str | None = None) -> str:
+    """Lines that fit between JupyterLab's side bar and the edge of a window of 1280 pixels, which would break inside a word."""
+    return textwrap.fill(
+        text,
+        92,
+        initial_indent=first,
+        subsequent_indent=first if later is None else later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _warm_server(chapter: Chapter) -> Server:

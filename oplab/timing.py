@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+# Begins a line that depends on the processor or its load: nbval leaves it out (notebooks/conftest.py).
+CLOCK = "⏱"
+
 
 def race(
     contestants: Mapping[str, Callable[[], object]],

@@ -132,7 +132,7 @@ def timeline() -> Figure:
     """The entries that have versions, as bars: until when the note's form worked, and since when its replacement exists."""
     import matplotlib.pyplot as plt
 
-    from oplab.figures.drawings import FAINT, GREEN, INK, RED
+    from oplab.figures.palette import BLUE, GREY, INK, ORANGE, SKY
 
     parts = [(axis, names, [row for row in rows() if row.worked and row.axis == axis]) for axis, names in _AXES.items()]
     heights = [len(chosen) + 1.2 for _, _, chosen in parts]
@@ -150,39 +150,38 @@ def timeline() -> Figure:
         title = "PyTorch" if axis == "torch" else "ONNX Runtime"
         axes.set_title(f"{title} version", loc="left", color=INK, size=11)
     handles = [
-        plt.Rectangle((0, 0), 1, 1, color=_OLD_COLOUR, label="as the note has it (release history)"),
-        plt.Rectangle((0, 0), 1, 1, color=_NEW_COLOUR, label="its replacement (release history)"),
-        plt.Line2D([], [], ls="", marker="s", ms=9, mfc="white", mec=GREEN, mew=1.6, label="executed here: works"),
-        plt.Line2D([], [], ls="", marker="$\u22a0$", ms=11, color=RED, label="executed here: does not"),
+        plt.Rectangle((0, 0), 1, 1, color=SKY, label="as the note has it (release history)"),
+        plt.Rectangle((0, 0), 1, 1, color=GREY, label="its replacement (release history)"),
+        plt.Line2D([], [], ls="", marker="s", ms=9, mfc="none", mec=BLUE, mew=1.6, label="executed here: works"),
+        plt.Line2D([], [], ls="", marker="$\u22a0$", ms=11, color=ORANGE, label="executed here: does not"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, labelcolor=INK, fontsize=10)
     for axes in panels[:, 0]:
         axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.spines["bottom"].set_color(FAINT)
+        axes.spines["bottom"].set_color(GREY)
     plt.close(figure)
     return figure
 
 
 _AXES = {"torch": TORCH, "ort": ORT}
-_OLD_COLOUR, _NEW_COLOUR = "#9dbfe3", "#8fcaa9"
 
 
 def _panel(axes, names: list[str], chosen: list[NoteEntry]) -> None:
-    from oplab.figures.drawings import FAINT, GREEN, INK, RED
+    from oplab.figures.palette import BLUE, GREY, INK, ORANGE, PAPER, SKY
 
     last = len(names) - 1
     for number, row in enumerate(chosen):
         first, end = row.worked
         left, right = names.index(first) if first else -0.5, names.index(end)
         left -= 0.5 if first else 0
-        axes.barh(number - 0.16, right + 0.5 - left, left=left, height=0.3, color=_OLD_COLOUR)
+        axes.barh(number - 0.16, right + 0.5 - left, left=left, height=0.3, color=SKY)
         if row.since is not None:
             left = names.index(row.since) - 0.5 if row.since else -0.5
-            axes.barh(number + 0.18, last + 0.5 - left, left=left, height=0.22, color=_NEW_COLOUR)
+            axes.barh(number + 0.18, last + 0.5 - left, left=left, height=0.22, color=GREY)
         alive = row.status == "works"
-        axes.plot(last, number - 0.16, "s", ms=8, mfc="white", mec=GREEN if alive else RED, mew=1.6)
+        axes.plot(last, number - 0.16, "s", ms=8, mfc=PAPER, mec=BLUE if alive else ORANGE, mew=1.6)
         if not alive:
-            axes.plot(last, number - 0.16, "x", ms=5, color=RED, mew=1.4)
+            axes.plot(last, number - 0.16, "x", ms=5, color=ORANGE, mew=1.4)
     labels = [_short(row) for row in chosen]
     axes.set_yticks(range(len(chosen)), labels, color=INK, size=9.5, family="monospace")
     axes.set_xticks(range(len(names)), names, color=INK, size=8.5, rotation=60)
@@ -190,7 +189,7 @@ def _panel(axes, names: list[str], chosen: list[NoteEntry]) -> None:
     axes.set_ylim(len(chosen) - 0.4, -0.6)
     axes.tick_params(length=0)
     axes.set_axisbelow(True)
-    axes.xaxis.grid(color=FAINT, alpha=0.25, lw=0.8)
+    axes.xaxis.grid(color=GREY, alpha=0.25, lw=0.8)
 
 
 def _short(row: NoteEntry, limit: int = 44) -> str:

@@ -10,6 +10,7 @@ Wrong answers (mutants) and other right answers (alternatives) are tables of ``t
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import secrets
 import tempfile
@@ -18,9 +19,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from oplab.authoring import mutants, prose, words
+from oplab.authoring import lesson_rules, mutants, words
 from oplab.course import stubs
-from oplab.course.manifest import Course, Exercise, preloads
+from oplab.course.manifest import NUMBER, Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
@@ -34,7 +35,7 @@ KINDS = {  # what `lint-course --answers` can name
     "all": ("stub", "edited stub", "solution", "mutant", "alternative"),
 }
 UNFINISHED = "WRITE:"  # `oplab new-exercise` leaves it where an author has to write something
-_BLOCK = re.compile(r"^\s*(?:#|//) ANSWER (c\d\d\.[a-z0-9_]+)(?:: .+)?$", re.MULTILINE)
+_BLOCK = re.compile(rf"^\s*(?:#|//) ANSWER (c{NUMBER}\.[a-z0-9_]+)(?:: .+)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def concerns(course: Course, finding: Finding, chosen: set[str]) -> bool:
                 return True
             if exercise.kind != "python" and exercise.file in finding.where:
                 return True
-    return not re.search(r"\bc\d\d[._][a-z]|\b\d\d_[a-z]", finding.where)  # about the course as a whole
+    return not re.search(rf"\bc{NUMBER}[._][a-z]|\b{NUMBER}_[a-z]", finding.where)  # about the course as a whole
 
 
 # Rules ------------------------------------------------------------------------------------------------------------------------
@@ -320,10 +321,10 @@ def no_file_is_orphaned(course: Course) -> Iterator[Finding]:
         for path in _files(course.root / folder):
             if path.suffix in (".py", ".cpp") and path.relative_to(course.root / folder).as_posix() not in answers:
                 yield Finding(_short(course, path), "it belongs to no exercise of course.toml.")
-    for path in (course.root / "oplab" / "checks").glob("c[0-9][0-9]_*.py"):
+    for path in (course.root / "oplab" / "checks").glob("c[0-9A][0-9]_*.py"):
         if path.stem not in modules:
             yield Finding(_short(course, path), "it belongs to no chapter of course.toml.")
-    for pattern in ("notebooks/src/[0-9][0-9]_*.py", "notebooks/[0-9][0-9]_*.ipynb"):
+    for pattern in ("notebooks/src/[0-9A][0-9]_*.py", "notebooks/[0-9A][0-9]_*.ipynb"):
         for path in course.root.glob(pattern):
             if path.stem not in stems:
                 yield Finding(_short(course, path), "it belongs to no chapter of course.toml.")
@@ -337,42 +338,9 @@ def no_file_is_orphaned(course: Course) -> Iterator[Finding]:
                 )
 
 
-def minutes_add_up(course: Course) -> Iterator[Finding]:
-    """A chapter takes at least as long as its exercises and reading its lesson together."""
-    for chapter in course.chapters:
-        total = sum(exercise.minutes for exercise in chapter.exercises)
-        source = course.root / "notebooks" / "src" / f"{chapter.stem}.py"
-        reading = prose.reading_minutes(source) if source.is_file() else 0
-        if total + reading > chapter.minutes:
-            yield Finding(
-                chapter.stem,
-                f"its exercises take {total} minutes together, its lesson takes {reading}, and the chapter says {chapter.minutes}.",
-            )
-        if not chapter.exercises:
-            yield Finding(chapter.stem, "it has no exercise, so no points.")
-
-
-def notebooks_mention_each_exercise(course: Course) -> Iterator[Finding]:
-    """The lesson's source has a cell that checks each exercise of its chapter, and the notebook is made."""
-    for chapter in course.chapters:
-        path = course.root / "notebooks" / "src" / f"{chapter.stem}.py"
-        try:
-            text = _read(path)
-        except (OSError, UnicodeDecodeError):
-            yield Finding(chapter.stem, f"{_short(course, path)} is missing.")
-            continue
-        if not (course.root / chapter.notebook).is_file():
-            yield Finding(
-                chapter.stem, f"{chapter.notebook} is missing; `make notebooks CH={chapter.stem[:2]}` makes it."
-            )
-        for exercise in chapter.exercises:
-            if not re.search(rf"""^lab\.check\(["'](?:{chapter.id}\.)?{exercise.name}["']""", text, re.MULTILINE):
-                yield Finding(exercise.id, f'{_short(course, path)} has no line `lab.check("{exercise.name}")`.')
-
-
 def nothing_is_unfinished(course: Course) -> Iterator[Finding]:
     """No mark of ``oplab new-exercise`` is left."""
-    folders = ("solutions", "oplab/checks", "tests/mutants", "tests/alternatives", "notebooks/src")
+    folders = ("solutions", "oplab/checks", "tests/mutants", "tests/alternatives", "notebooks/src", "notebooks/quiz")
     paths = [course.root / "course.toml", *(path for folder in folders for path in _files(course.root / folder))]
     for path in paths:
         if path.suffix not in (".py", ".cpp", ".toml"):
@@ -388,6 +356,16 @@ def words_are_plain(course: Course) -> Iterator[Finding]:
         yield Finding(where, what)
 
 
+def _findings(rule: Callable[[Course], Iterator[tuple[str, str]]]) -> Callable[[Course], Iterator[Finding]]:
+    """A rule of another module as one of this module's."""
+
+    @functools.wraps(rule)
+    def found(course: Course) -> Iterator[Finding]:
+        return (Finding(where, what) for where, what in rule(course))
+
+    return found
+
+
 RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
     ids_are_unique,
     hints_help,
@@ -399,9 +377,8 @@ RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
     answers_differ,
     answers_define_the_function,
     no_file_is_orphaned,
-    minutes_add_up,
-    notebooks_mention_each_exercise,
     nothing_is_unfinished,
+    *map(_findings, lesson_rules.RULES),
     words_are_plain,
 )
 

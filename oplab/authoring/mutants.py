@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from oplab.course import stubs
-from oplab.course.manifest import Course, Exercise
+from oplab.course.manifest import NUMBER, Course, Exercise
 from oplab.grading.results import STATES
 
 REJECTED = tuple(state for state in STATES if state not in ("passed", "todo", "grader_error"))
@@ -53,7 +53,7 @@ FAULTS = {
 WITHOUT = "without"  # the table of reasons
 _FORMS = {"find": {"find", "with"}, "edits": {"edits"}, "code": {"code"}}
 _VERDICT = {"mutant": {"says", "status", "fault"}, "alternative": set()}  # the keys besides those of a form
-_MARK = re.compile(r"^\s*(?:#|//) (?:ANSWER (?P<id>c\d\d\.[a-z0-9_]+)(?:: .+)?|END)$")
+_MARK = re.compile(rf"^\s*(?:#|//) (?:ANSWER (?P<id>c{NUMBER}\.[a-z0-9_]+)(?:: .+)?|END)$")
 _CPP_TOKEN = re.compile(
     r'(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|\w+|[^\w\s]', re.DOTALL
 )

@@ -16,12 +16,13 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from oplab.course import stubs
-from oplab.course.manifest import KINDS, Chapter, Course, load
+from oplab.course import quiz, stubs
+from oplab.course.manifest import KINDS, NUMBER, Chapter, Course, load
 from oplab.errors import OplabError
 from oplab.files import write_atomically
 
-_ID = re.compile(r"c(\d\d)\.([a-z][a-z0-9_]*)")
+_AFTER_CORE = re.compile(r"^# %% \[markdown\][^\n]*\n# ## (?:Deeper: |Five questions)", re.MULTILINE)
+_ID = re.compile(rf"c({NUMBER})\.([a-z][a-z0-9_]*)")
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class _Writer:
         self.words = {
             "id": plan.id,
             "name": name,
+            "file": self.file,
             "number": number,
             "stem": stem,
             "goal": plan.goal,
@@ -112,6 +114,8 @@ class _Writer:
         else:
             texts[solution] = self._fresh(solution, f"solution.{self.plan.kind}")
         texts |= self._stub(solution, texts[solution])
+        stub = texts[self.root / "exercises" / self.file]
+        self.words["line"] = str((stubs.line_of(stub, self.plan.id, self.name) or 1) - 1)  # JupyterLab counts from 0
         checks = self.root / "oplab" / "checks" / f"c{self.stem}.py"
         texts[checks] = self._grown(checks, "checks_head.py", f"checks.{self.plan.kind}")
         for half in ("collect", "judge"):
@@ -119,7 +123,10 @@ class _Writer:
                 raise self._exists(checks, f"{half}_{self.name}")
         texts |= self._mutant()
         notebook = self.root / "notebooks" / "src" / f"{self.stem}.py"
-        texts[notebook] = self._grown(notebook, "notebook.py", "notebook_cell.py")
+        texts[notebook] = self._lesson(notebook)
+        questions = quiz.path(self.root, self.stem)
+        if not questions.exists():
+            texts[questions] = self._filled("quiz.toml")
         texts[self.root / "course.toml"] = self._manifest()
         return texts
 
@@ -140,6 +147,13 @@ class _Writer:
     def _mutant(self) -> dict[Path, str]:
         path = self.root / "tests" / "mutants" / f"c{self.stem}" / f"{self.name}.toml"
         return {path: self._fresh(path, "mutant.toml")}
+
+    def _lesson(self, path: Path) -> str:
+        """The lesson with the exercise's cells after its core: before the deeper sections and the questions, where it has them."""
+        before = _text(path) if path.exists() else self._filled("notebook.py")
+        after = _AFTER_CORE.search(before)
+        at = after.start() if after else len(before)
+        return f"{before[:at].rstrip()}\n{self._filled('notebook_cell.py').rstrip()}\n\n{before[at:]}".rstrip() + "\n"
 
     def _manifest(self) -> str:
         """The manifest with the new entry. Everything else stays as it is, to the byte."""

@@ -1,7 +1,7 @@
 """Words that the course does not use, because a reader stumbles over them, and what to write instead.
 
-They are looked for in all that is read: the text of the lessons, the stubs, ``course.toml`` with its hints, ``docs/``, the README, and
-the messages in the course's own code.
+They are looked for in all that is read: the text of the lessons and their questions, the stubs, ``course.toml`` with its hints, ``docs/``,
+the README, and the messages in the course's own code.
 ``tests/allowed_words.toml`` lists the lines in which such a word is right, each with its reason.
 """
 
@@ -51,7 +51,14 @@ def lines(root: Path) -> Iterator[tuple[str, int, str]]:
         for number, line, is_prose in prose.lesson(path):
             if is_prose:
                 yield path.relative_to(root).as_posix(), number, line
-    others = [*(root / "exercises").rglob("*"), root / "course.toml", root / "README.md", *(root / "docs").glob("*.md")]
+    quizzes = (root / "notebooks" / "quiz").glob("*.toml")
+    others = [
+        *(root / "exercises").rglob("*"),
+        *quizzes,
+        root / "course.toml",
+        root / "README.md",
+        *(root / "docs").glob("*.md"),
+    ]
     for path in sorted(others):
         if path.suffix in (".py", ".cpp", ".toml", ".md") and path.is_file():
             for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oplab.checks import exporting, graphs, nodes
+from oplab.checks.errors import first_line
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
-from oplab.checks.ort_errors import explained, no_symbolic, symbolic_causes
-from oplab.parity.arrays import WrongAnswer, describe, expect_close
+from oplab.checks.ort_errors import Causes, explained, no_symbolic, symbolic_causes
+from oplab.parity.arrays import WrongAnswer, expect_close
 
 if TYPE_CHECKING:
     import onnx
@@ -33,12 +34,16 @@ def register(c: Collect, name: str) -> None:
     c.value("registered", [entry for entry in exporting.registrations() if entry not in before])
 
 
-def exported(v: Judge, title: str, name: str, opset: int) -> onnx.ModelProto:
+def exported(
+    v: Judge, title: str, name: str, opset: int, results: int = 1, outputs: Sequence[str] = ("out",)
+) -> onnx.ModelProto:
     """The model recorded under ``title``, or why there is none.
 
     Args:
-        name: the operator that had to be mapped, for example ``oplab::grid``.
+        name: the operator that had to be mapped, for example ``torchvision::ps_roi_align``.
         opset: the opset of this export.
+        results: how many the operator has; a symbolic function returns one value for each.
+        outputs: of the graph.
     """
     error = v.error(title)
     forgotten = (
@@ -47,11 +52,11 @@ def exported(v: Judge, title: str, name: str, opset: int) -> onnx.ModelProto:
     if error and (error.type == "UnsupportedOperatorError" or forgotten):
         raise not_found(v, title, name)
     if error:
-        raise explained(error, title, _LETTERS, symbolic_causes())
+        raise explained(error, title, _LETTERS, _causes(results))
     model = v.model(title)
     expect_replaced(model, name)
     graphs.expect_opset(model, opset)
-    graphs.expect_outputs(model, ["out"])
+    graphs.expect_outputs(model, outputs)
     return model
 
 
@@ -109,6 +114,35 @@ def expect_replaced(model: onnx.ModelProto, name: str) -> None:
         )
 
 
+def _causes(results: int) -> Causes:
+    both = (
+        "The operator has two results: return (value, None), since torchvision's Python function drops channel_mapping."
+    )
+    pair = {words: both for words in ("incorrect number of outputs", "non-iterable torch._C.Value", "not iterable")}
+    return {**symbolic_causes(outputs=results), **_ZERO, **(pair if results == 2 else {})}
+
+
+def run_custom(
+    model: onnx.ModelProto, name: str, kernel: Callable[..., np.ndarray], feeds: dict[str, np.ndarray]
+) -> list[np.ndarray]:
+    """Run a model in onnx's reference evaluator, with a NumPy function as the kernel of ``oplab::name``.
+
+    Raises:
+        WrongAnswer: the evaluator or the kernel cannot use the model.
+    """
+    from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import OpRun
+
+    def compute(self, *inputs, **attributes):
+        return (kernel(*inputs, **attributes),)
+
+    made = type(name, (OpRun,), {"op_domain": "oplab", "_run": compute})
+    try:
+        return ReferenceEvaluator(model, new_ops=[made]).run(None, feeds)
+    except Exception as error:
+        raise WrongAnswer(f"the grader's kernel cannot run the node: {first_line(error)}") from None
+
+
 _LETTERS = {"number of arguments": "parse_args takes one letter for each argument of the schema, g not counted."}
 
 
@@ -132,364 +166,307 @@ def known_attributes(node: onnx.NodeProto, names: Sequence[str]) -> None:
         )
 
 
-# --- deform_conv ---------------------------------------------------------------------------------------------------
+# --- ps_roi_align --------------------------------------------------------------------------------------------------
+
+PS_ALIGN = "torchvision::ps_roi_align"
 
 
 @dataclass(frozen=True)
-class Deform:
-    """One deformable convolution: how it is exported, and its nine parameters."""
+class Align:
+    """One export of ``ps_roi_align``: the bins are ``height`` x ``width``, never the same number."""
 
     opset: int
-    groups: int
-    offset_groups: int
-    mask: bool
-    bias: bool
+    height: int
+    width: int
+    channels: int
+    ratio: int
     dtype: str = "float32"
-    plain: bool = False
 
     @property
     def title(self) -> str:
-        extras = " and ".join(name for name in ("mask", "bias") if getattr(self, name))
-        kind = "" if self.dtype == "float32" else f", {self.dtype}"
-        kind += ", stride 2, no padding, 3 x 3" * self.plain
-        return f"opset {self.opset}, {f'with {extras}' if extras else 'without mask and bias'}{kind}"
-
-    @property
-    def target(self) -> str:
-        return "DeformConv" if self.opset >= 19 else "oplab::DeformConv2d"
+        kind = f", {self.dtype}" if self.dtype != "float32" else ""
+        return f"opset {self.opset}, {self.height} x {self.width} bins, sampling_ratio {self.ratio}{kind}"
 
 
-DEFORM = [
-    Deform(19, 2, 3, mask=True, bias=True),
-    Deform(20, 1, 2, mask=False, bias=True),
-    Deform(20, 3, 1, mask=True, bias=False),
-    Deform(19, 1, 1, mask=True, bias=True, dtype="float64"),
-    Deform(18, 2, 3, mask=True, bias=True),
-    Deform(9, 1, 2, mask=True, bias=True, dtype="float64"),
-    Deform(13, 3, 2, mask=False, bias=True),
-    Deform(20, 1, 1, mask=True, bias=True, plain=True),
+ALIGN = [
+    Align(16, 2, 3, 2, 2),
+    Align(20, 3, 2, 1, -1),
+    Align(17, 4, 3, 3, 0),
+    Align(18, 2, 4, 2, 3, dtype="float64"),
 ]
-TWO_LAYERS = "two convolutions in one model"
+BELOW = [Align(15, 2, 3, 2, 2), Align(9, 3, 2, 1, -1), Align(13, 4, 2, 1, 0)]
+HEADS = Align(16, 2, 3, 2, 2), Align(16, 3, 2, 2, 1)
+TWO_HEADS = "two ps_roi_align of one image in one model"
 
 
-@dataclass(frozen=True)
-class Window:
-    """The numbers of one convolution, height and width always different: equal ones would hide a swap."""
-
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    pad: tuple[int, int]
-    dilation: tuple[int, int]
-
-    def out(self, size: tuple[int, int]) -> tuple[int, int]:
-        height, width = (
-            (n + 2 * p - d * (k - 1) - 1) // s + 1
-            for n, k, s, p, d in zip(size, self.kernel, self.stride, self.pad, self.dilation, strict=True)
-        )
-        return height, width
+def boxes(
+    rng: np.random.Generator, case: Align, scale: float, count: int, images: int, size: tuple[int, int]
+) -> np.ndarray:
+    """Boxes (count, 5) inside the images, scaled: the number of samples in a bin is never close to the next one."""
+    made = np.empty((count, 5))
+    made[:, 0] = (np.arange(count) + 1) % images  # the last image is read, too
+    for axis, (length, bins) in enumerate(zip(size, (case.height, case.width), strict=True)):
+        extent = bins * (rng.integers(0, 2, size=count) + rng.uniform(0.3, 0.7, size=count))
+        start = rng.uniform(0.2, length - 0.2 - extent)
+        made[:, 2 - axis], made[:, 4 - axis] = start / scale, (start + extent) / scale
+    return made.astype(case.dtype)
 
 
-def draw(
-    rng: np.random.Generator, case: Deform, turned: Window | None = None
-) -> tuple[Window, dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """A window, the tensors to export with, and fresh ones of other sizes to run with. Both halves draw the same.
-
-    Args:
-        turned: a window to use with height and width swapped, so that every number differs from it.
-    """
-
-    def two(low: int, high: int) -> tuple[int, int]:
-        first, second = rng.choice(np.arange(low, high), size=2, replace=False)
-        return int(first), int(second)
-
-    window = Window(two(2, 5), two(1, 4), two(1, 5), two(1, 4))
-    if turned:
-        window = Window(turned.kernel[::-1], turned.stride[::-1], turned.pad[::-1], turned.dilation[::-1])
-    if case.plain:
-        window = Window((3, 3), (2, 2), (0, 0), (1, 1))
+def draw_align(rng: np.random.Generator, case: Align) -> tuple[float, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """A scale, the tensors to export with, and fresh ones of other sizes. Both halves draw the same."""
+    scale = round(float(rng.uniform(0.3, 0.8)), 4)
     tensors = []
-    for batch, size in ((2, (15, 17)), (3, (16, 13))):
-        points = case.offset_groups * window.kernel[0] * window.kernel[1]
-        height, width = window.out(size)
-        shapes = {
-            "x": (batch, 6, *size),
-            "weight": (6, 6 // case.groups, *window.kernel),
-            "offset": (batch, 2 * points, height, width),
-            "mask": (batch, points, height, width),
-            "bias": (6,),
-        }
-        made = {name: rng.normal(size=shape).astype(case.dtype) for name, shape in shapes.items()}
-        made["offset"] *= np.asarray(1.7, case.dtype)  # some samples fall outside the image
-        made["mask"] = np.abs(made["mask"])
-        tensors.append({name: value for name, value in made.items() if getattr(case, name, True)})
-    return window, tensors[0], tensors[1]
+    for images, count, size in ((2, 3, (15, 17)), (3, 7, (18, 14))):
+        shape = (images, case.channels * case.height * case.width, *size)
+        image = rng.normal(size=shape).astype(case.dtype)
+        tensors.append({"image": image, "rois": boxes(rng, case, scale, count, images, size)})
+    return scale, tensors[0], tensors[1]
 
 
-def collect_deform_conv(c: Collect) -> None:
+def collect_ps_roi_align(c: Collect) -> None:
     import torch
     import torchvision
 
-    register(c, "deform_conv")
-    names = {name: {0: "n", 2: f"{name}_h", 3: f"{name}_w"} for name in ("x", "offset", "mask")}
-    for number, case in enumerate(DEFORM):
-        window, tensors, _ = draw(c.rng, case)
+    register(c, "ps_roi_align")
+    axes = {"image": {0: "n", 2: "h", 3: "w"}, "rois": {0: "k"}}
 
-        def convolve(x, weight, offset, mask=None, bias=None, window=window):
-            return torchvision.ops.deform_conv2d(
-                x, offset, weight, bias, window.stride, window.pad, window.dilation, mask
-            )
+    def align(case: Align, scale: float) -> Callable[..., torch.Tensor]:
+        return lambda image, rois: torchvision.ops.ps_roi_align(
+            image, rois, (case.height, case.width), scale, case.ratio
+        )
 
+    for number, case in enumerate([*ALIGN, *BELOW]):
+        scale, tensors, _ = draw_align(c.rng, case)
         path = c.scratch / f"{number}.onnx"
         inputs = {name: torch.from_numpy(value) for name, value in tensors.items()}
-        axes = {name: entry for name, entry in names.items() if name in inputs}
-        c.attempt(case.title, exporting.export, by_name(convolve, inputs), inputs, case.opset, path, axes=axes)
+        c.attempt(case.title, exporting.export, align(case, scale), inputs, case.opset, path, axes=axes)
         c.file(case.title, path)
+    scale, tensors, _ = draw_align(c.rng, HEADS[0])
+    heads = [align(head, scale) for head in HEADS]
+    path = c.scratch / "heads.onnx"
+    inputs = {name: torch.from_numpy(value) for name, value in tensors.items()}
 
-    def layers(*args):
-        """Two convolutions of one image, each with its own weights, offsets, masks and numbers."""
-        results = []
-        for place, window in enumerate(windows):
-            x, weight, offset, mask, bias = args[0], *args[1 + 4 * place : 5 + 4 * place]
-            results.append(
-                torchvision.ops.deform_conv2d(x, offset, weight, bias, window.stride, window.pad, window.dilation, mask)
-            )
-        return tuple(results)
+    def both(image, rois):
+        return tuple(head(image, rois) for head in heads)
 
-    windows, feeds = two_layers(c.rng)
-    inputs = {name: torch.from_numpy(value) for name, value in feeds.items()}
-    path = c.scratch / "layers.onnx"
-    c.attempt(TWO_LAYERS, exporting.export, layers, inputs, 19, path, outputs=("out", "out2"), axes={})
-    c.file(TWO_LAYERS, path)
+    c.attempt(TWO_HEADS, exporting.export, both, inputs, 16, path, outputs=("out", "out2"), axes=axes)
+    c.file(TWO_HEADS, path)
 
 
-def two_layers(rng: np.random.Generator) -> tuple[list[Window], dict[str, np.ndarray]]:
-    """The windows of two convolutions, and their tensors: x, and weight, offset, mask, bias of each."""
-    windows, feeds = [], {}
-    for place in range(2):
-        window, tensors, _ = draw(rng, LAYER, windows[0] if windows else None)
-        windows.append(window)
-        feeds |= {
-            name if name == "x" else f"{name}{place}": tensors[name]
-            for name in ("x", "weight", "offset", "mask", "bias")
-        }
-    return windows, feeds
-
-
-LAYER = Deform(19, 1, 2, mask=True, bias=True)
-
-
-def judge_deform_conv(v: Judge) -> None:
-    drawn = [(case, *draw(v.rng, case)) for case in DEFORM]
-    windows, feeds = two_layers(v.rng)
+def judge_ps_roi_align(v: Judge) -> None:
+    drawn = {case: draw_align(v.rng, case) for case in [*ALIGN, *BELOW]}
+    shared_scale, _, shared = draw_align(v.rng, HEADS[0])
     models: dict[str, onnx.ModelProto] = {}
-    for name, wanted in (
-        ("DeformConv", "DeformConv from opset 19 on"),
-        ("oplab::DeformConv2d", "oplab::DeformConv2d below"),
-    ):
-        cases = [entry for entry in drawn if entry[0].target == name]
-        with v.check(f"{wanted}, with every tensor in its place"):
-            for case, _, tensors, _ in cases:
-                with about(case.title):
-                    models[case.title] = model = exported(v, case.title, "torchvision::deform_conv2d", case.opset)
-                    expect_deform_tensors(model, case, list(tensors))
-                    expect_declared(model, 0, case.dtype, ["n", 6, None, None])
-            expect_only(v, "torchvision::deform_conv2d")
-            if name == "DeformConv":
-                with about(TWO_LAYERS):
-                    models[TWO_LAYERS] = expect_two_layers(v, windows)
-        if not v.ok:
-            return
-        with v.check(f"{wanted}, with every parameter in its attribute"):
-            for case, window, _, _ in cases:
-                with about(case.title):
-                    expect_deform_attributes(models[case.title], case, window)
-                    graphs.expect_valid(models[case.title])
-        if not v.ok:
-            return
-    with v.check("computes the convolution, at sizes that were not exported"):
-        for case, window, _, fresh in drawn:
+    with v.check("ONNX's own nodes from opset 16 on"):
+        for case in ALIGN:
             with about(case.title):
-                right = deform_conv_by_hand(case, window, **fresh)
-                (got,) = graphs.run(as_standard(models[case.title]), fresh)
-                expect_close(got, right.astype(case.dtype), name="the convolution", rtol=1e-4, atol=1e-4)
-        with about(TWO_LAYERS):
-            for place, got in enumerate(graphs.run(models[TWO_LAYERS], feeds)):
-                own = {name: feeds[f"{name}{place}"] for name in ("weight", "offset", "mask", "bias")}
-                right = deform_conv_by_hand(LAYER, windows[place], feeds["x"], **own)
-                expect_close(got, right.astype(np.float32), name=f"convolution {place + 1}", rtol=1e-4, atol=1e-4)
-
-
-def expect_two_layers(v: Judge, windows: list[Window]) -> onnx.ModelProto:
-    """Two nodes, each with the tensors and the strides of its own layer."""
-    error = v.error(TWO_LAYERS)
-    if error:
-        raise explained(error, TWO_LAYERS, _LETTERS, symbolic_causes())
-    model = v.model(TWO_LAYERS)
-    found = [node for node in model.graph.node if (node.domain, node.op_type) == ("", "DeformConv")]
-    if len(found) != 2:
-        raise WrongAnswer(f"expected 2 × DeformConv, the graph has {len(found)}.")
-    for place, node in enumerate(found):
-        expected = ["x", *(f"{name}{place}" for name in ("weight", "offset", "bias", "mask"))]
-        strides, other = nodes.attributes(node).get("strides"), list(windows[1 - place].stride)
-        layer = "each node has the values that the symbolic function receives for its layer."
-        if list(node.input) == [name.replace(str(place), str(1 - place)) for name in expected]:
-            raise WrongAnswer(f"node {place + 1} has the inputs {list(node.input)}, expected {expected}: {layer}")
-        if strides == other and nodes.attributes(found[1 - place]).get("strides") == other:
-            raise WrongAnswer(f"both nodes have the strides {strides}: {layer}")
-    return model
-
-
-def expect_deform_tensors(model: onnx.ModelProto, case: Deform, names: list[str]) -> None:
-    """One node of the right type, whose inputs are X, W, offset, B, mask."""
-    found = graphs.ops(model)
-    if case.target not in found:
-        if case.target != "DeformConv" and "DeformConv" in found:
-            raise WrongAnswer(
-                f"the graph has ONNX's DeformConv, which opset {case.opset} does not have: it is new in 19. A registration "
-                "serves its own opset and all above, so the one for DeformConv is made at 19."
-            )
-        if case.target == "DeformConv" and "oplab::DeformConv2d" in found:
-            raise WrongAnswer(
-                "expected ONNX's own DeformConv, the graph has oplab::DeformConv2d. The registration for older opsets stays in "
-                "use until a higher version is registered."
-            )
-    node = nodes.only_node(model, case.target)
-    inputs, order = nodes.inputs(node), ["x", "weight", "offset", "bias", "mask"]
-    expected = [name if name in names else "" for name in order]
-    if not case.bias and len(inputs) > 3 and inputs[3] not in names:
-        expected[3] = inputs[3]  # torchvision's zeros: a tensor of the graph, or left out
-    while not expected[-1]:
-        expected.pop()
-    if inputs == expected:
-        graphs.expect_inputs(model, names)
-        nodes.expect_alone(model, case.target)
+                models[case.title] = model = exported(v, case.title, PS_ALIGN, case.opset, 2)
+                expect_own_nodes(model)
+                graphs.expect_inputs(model, ["image", "rois"])
+                graphs.expect_used(model, ["image", "rois"])
+                expect_declared(model, 0, case.dtype, ["k", case.channels, case.height, case.width])
+                graphs.expect_valid(model)
+        expect_only(v, PS_ALIGN)
+        with about(TWO_HEADS):
+            models[TWO_HEADS] = exported(v, TWO_HEADS, PS_ALIGN, 16, 2, ("out", "out2"))
+    if not v.ok:
         return
-    shown = f"The node's inputs are {inputs}, expected {expected} (DeformConv: X, W, offset, B, mask)."
-    raise WrongAnswer(f"{shown}{_likely_inputs(inputs, expected, case)}")
+    with v.check("computes torchvision's ps_roi_align, at sizes that were not exported"):
+        for case in ALIGN:
+            scale, _, fresh = drawn[case]
+            with about(case.title):
+                (got,) = graphs.run(models[case.title], fresh, causes=_ALIGN_CAUSES)
+                expect_aligned(models[case.title], case, scale, fresh, got)
+        with about(TWO_HEADS):
+            for head, got in zip(HEADS, graphs.run(models[TWO_HEADS], shared, causes=_ALIGN_CAUSES), strict=True):
+                with about(f"the one with {head.height} x {head.width} bins"):
+                    expect_aligned(models[TWO_HEADS], head, shared_scale, shared, got)
+        for case in ALIGN:
+            _, _, fresh = drawn[case]
+            with about(f"{case.title}, no boxes"):
+                (got,) = graphs.run(models[case.title], {**fresh, "rois": fresh["rois"][:0]}, causes=_EMPTY_CAUSES)
+                right = np.zeros((0, case.channels, case.height, case.width), case.dtype)
+                expect_close(got, right, name="the result without boxes")
+    if not v.ok:
+        return
+    with v.check("one oplab::PSRoIAlign below opset 16, with all four numbers"):
+        for case in BELOW:
+            with about(case.title):
+                expect_align_node(v, case, drawn[case][0])
 
 
-def _likely_inputs(inputs: list[str], expected: list[str], case: Deform) -> str:
-    swapped = list(expected)
-    if len(inputs) == len(expected) and case.mask and case.bias:
-        swapped[3], swapped[4] = swapped[4], swapped[3]
-        if inputs == swapped:
-            return " Bias and mask are swapped: PyTorch's schema has mask before bias, ONNX has B before mask."
-        if inputs[:3] == ["x", "offset", "weight"]:
-            return " weight and offset are swapped: this is the order of torchvision's Python function."
-    if inputs == ["x", "offset"]:
-        return " This is the shortcut of older texts: weight, bias and mask are lost, and no kernel can guess them."
-    if not case.mask and len(inputs) == 5:
-        return (
-            " The fifth is torchvision's placeholder, zeros of shape (N, 1): use_mask is False here, and mask must be left out. "
-            'A letter other than "b" in parse_args makes use_mask a value of the graph, and that counts as true in an if.'
+_ALIGN_CAUSES: Causes = {
+    "ampling": "RoiAlign takes no negative sampling_ratio: 0 has the meaning that a negative one has in torchvision.",
+    "annot be reshaped": (
+        "A size of the example, or of another call, is in the graph as a constant: a -1 in Reshape's shape follows from the input."
+    ),
+}
+_EMPTY_CAUSES: Causes = {
+    "annot be reshaped": (
+        "Without boxes, Reshape cannot compute any size by -1 but that of the boxes: the number of channels is known at export, "
+        "so write it."
+    ),
+}
+# PyTorch's exporter, for a Reshape to a shape with a 0 and without a -1
+_ZERO: Causes = {
+    "shape_has_zero": "PyTorch's exporter accepts a 0 in the shape of Reshape only next to a -1: use -1 for the number of boxes.",
+}
+
+
+def expect_own_nodes(model: onnx.ModelProto) -> None:
+    """RoiAlign of ONNX, and no node of another domain."""
+    foreign = nodes.foreign(model)
+    if "oplab::PSRoIAlign" in foreign:
+        raise WrongAnswer(
+            "the graph has oplab::PSRoIAlign, which is for opsets below 16. A registration serves its own opset and all above, "
+            "until a higher one is registered: register the nodes of ONNX at 16."
         )
-    if case.mask and "mask" not in inputs:
-        return " The mask is dropped although use_mask is True: every sample would count fully."
-    if case.bias and "bias" not in inputs:
-        return " The bias is dropped."
+    if foreign:
+        raise WrongAnswer(f"expected nodes of ONNX's own domain, the graph has {foreign[0]}.")
+    if "RoiAlign" not in graphs.ops(model):
+        raise WrongAnswer(f"the graph has no RoiAlign; it has {', '.join(sorted(graphs.ops(model))) or 'no nodes'}.")
+
+
+def expect_aligned(
+    model: onnx.ModelProto, case: Align, scale: float, feeds: dict[str, np.ndarray], got: np.ndarray
+) -> None:
+    """The right result; a wrong one with the number of RoiAlign, or the choice of channels, that explains it."""
+    right = choose(case, every_channel(case, scale, **feeds))
+    first = {**feeds, "rois": feeds["rois"] * np.asarray([0, 1, 1, 1, 1], case.dtype)}
+    likely = {
+        "Every box reads image 0: column 0 of rois is the number of the image.": choose(
+            case, every_channel(case, scale, **first)
+        ),
+        "Channel (i * w + j) * C + c was taken for output channel c; the order is (c * h + i) * w + j.": choose(
+            case, every_channel(case, scale, **feeds), "bins first"
+        ),
+        "The bins of a channel are counted column by column; the order is (c * h + i) * w + j.": choose(
+            case, every_channel(case, scale, **feeds), "columns first"
+        ),
+        "The same channel was taken for all bins: each bin has its own channel, (c * h + i) * w + j.": choose(
+            case, every_channel(case, scale, **feeds), "one channel"
+        ),
+    }
+    likely = {cause: wrong.astype(case.dtype) for cause, wrong in likely.items()}
+    try:
+        expect_close(got, right.astype(case.dtype), name="the result", rtol=1e-3, atol=1e-3, likely=likely)
+    except WrongAnswer as error:
+        raise WrongAnswer(f"{error}{wrong_number(model, case, scale)}") from None
+
+
+def wrong_number(model: onnx.ModelProto, case: Align, scale: float) -> str:
+    """What is different from the call in the RoiAlign nodes of a model whose result is wrong; empty if that is not clear."""
+    found = [nodes.attributes(node) for node in model.graph.node if node.op_type == "RoiAlign"]
+    if len(found) != 1:
+        return ""
+    (given,) = found
+    height, width = given.get("output_height", 1), given.get("output_width", 1)
+    if given.get("coordinate_transformation_mode", b"half_pixel") != b"half_pixel":
+        return (
+            " RoiAlign's mode output_half_pixel is roi_align with aligned=False: each sample is half a pixel too far to the right and "
+            "down, and small boxes are enlarged."
+        )
+    if (height, width) == (case.width, case.height):
+        return " output_height and output_width are swapped."
+    if abs(given.get("spatial_scale", 1.0) - scale) > 1e-6:
+        return f" spatial_scale is {given.get('spatial_scale', 1.0):.6g}, the call's is {scale}."
+    if given.get("sampling_ratio", 0) != max(case.ratio, 0):
+        return f" sampling_ratio is {given.get('sampling_ratio', 0)}, the call's is {case.ratio}."
+    if given.get("mode", b"avg") != b"avg":
+        return " The mode of RoiAlign is max; the operator computes averages."
     return ""
 
 
-DEFORM_ATTRIBUTES = {"strides": "INTS", "pads": "INTS", "dilations": "INTS", "group": "INT", "offset_group": "INT"}
-
-
-def expect_deform_attributes(model: onnx.ModelProto, case: Deform, window: Window) -> None:
-    """The attributes of DeformConv-19, a missing one counting as its default."""
-    node = nodes.only_node(model, case.target)
-    known_attributes(node, [*DEFORM_ATTRIBUTES, "kernel_shape"])
-    found = {
-        "strides": [1, 1],
-        "pads": [0] * 4,
-        "dilations": [1, 1],
-        "group": 1,
-        "offset_group": 1,
-        **nodes.attributes(node),
+def expect_align_node(v: Judge, case: Align, scale: float) -> None:
+    """One custom node with the inputs and numbers of the call."""
+    model = exported(v, case.title, PS_ALIGN, case.opset, 2)
+    if "RoiAlign" in graphs.ops(model):
+        raise WrongAnswer(
+            f"the graph has RoiAlign: opset {case.opset} has no RoiAlign in the mode half_pixel, which is new in 16. A "
+            "registration serves its own opset and all above, so this one is made at 16."
+        )
+    node = nodes.only_node(model, "oplab::PSRoIAlign")
+    expect_two_inputs(node, ["image", "rois"])
+    nodes.expect_alone(model, "oplab::PSRoIAlign")
+    graphs.expect_inputs(model, ["image", "rois"])
+    numbers = {
+        "spatial_scale": scale,
+        "pooled_height": case.height,
+        "pooled_width": case.width,
+        "sampling_ratio": case.ratio,
     }
-    for entry in node.attribute:
-        expect_kind(node, entry.name, DEFORM_ATTRIBUTES.get(entry.name, "INTS"), " The suffix _i makes an int or ints.")
-    pads = [*window.pad, *window.pad]
-    right = {
-        "strides": list(window.stride),
-        "pads": pads,
-        "dilations": list(window.dilation),
-        "group": case.groups,
-        "offset_group": case.offset_groups,
-        "kernel_shape": list(window.kernel),
-    }
-    for name, value in right.items():
-        got = found.get(name, value)
-        if got == value:
-            continue
-        cause = ""
-        if name not in nodes.attributes(node):
-            cause = " The node does not have this attribute, so its default holds."
-        elif name == "pads":
-            cause = " Their order is: top, left, bottom, right, so pad_h and pad_w come twice each, alternating."
-            cause += " Here they are in pairs." if got == sorted(pads, key=window.pad.index) else ""
-        elif isinstance(value, list) and got == value[::-1]:
-            cause = " Height and width are swapped: ONNX counts the axes from the height on."
-        elif "group" in name and (found["group"], found["offset_group"]) == (case.offset_groups, case.groups):
-            cause = " group and offset_group are swapped."
-        raise WrongAnswer(f"{name} is {got}, expected {value} for a convolution with {_words(window, case)}.{cause}")
+    known_attributes(node, list(numbers))
+    for name, value in numbers.items():
+        expect_kind(node, name, "FLOAT" if name == "spatial_scale" else "INT", " The suffix in g.op is the type.")
+        got = nodes.attributes(node)[name]
+        if abs(got - value) > 1e-6:
+            cause = " pooled_height and pooled_width are swapped." if got == {**numbers, **_swap(case)}[name] else ""
+            cause = (
+                " The node is for a kernel of torchvision's operator: pass it on unchanged."
+                if (name == "sampling_ratio" and value < 0)
+                else cause
+            )
+            raise WrongAnswer(f"{name} is {got:.6g}, expected {value}.{cause}")
+    expect_declared(model, 0, case.dtype, ["k", case.channels, case.height, case.width])
+    graphs.expect_valid(model)
 
 
-def _words(window: Window, case: Deform) -> str:
-    parts = ("stride", "pad", "dilation")
-    shown = ", ".join(f"{part}_h {getattr(window, part)[0]}, {part}_w {getattr(window, part)[1]}" for part in parts)
-    return f"{shown}, groups {case.groups}, offset_groups {case.offset_groups}"
+def _swap(case: Align) -> dict[str, int]:
+    return {"pooled_height": case.width, "pooled_width": case.height}
 
 
-def as_standard(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model for ONNX Runtime's own kernel: oplab::DeformConv2d, renamed, is DeformConv of opset 19."""
-    import onnx
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    for node in copy.graph.node:
-        if node.domain == "oplab":
-            node.domain, node.op_type = "", "DeformConv"
-    del copy.opset_import[:]
-    copy.opset_import.append(onnx.helper.make_opsetid("", max(19, graphs.opset(model) or 19)))
-    copy.ir_version = max(9, copy.ir_version)
-    return copy
+def expect_two_inputs(node: onnx.NodeProto, names: list[str]) -> None:
+    """Demand these inputs of the node, in this order."""
+    found = list(node.input)
+    if found == names:
+        return
+    cause = ""
+    if found == names[::-1]:
+        cause = " They are swapped."
+    elif len(found) > len(names) and found[: len(names)] == names:
+        cause = ' Numbers came as inputs: with the letter "v" a number becomes a tensor of the graph, not an attribute.'
+    raise WrongAnswer(f"The node's inputs are {found}, expected {names}.{cause}")
 
 
-def deform_conv_by_hand(
-    case: Deform,
-    window: Window,
-    x: np.ndarray,
-    weight: np.ndarray,
-    offset: np.ndarray,
-    mask: np.ndarray | None = None,
-    bias: np.ndarray | None = None,
-) -> np.ndarray:
-    """Deformable convolution in float64, straight from its definition (Zhu et al., Deformable ConvNets v2, equation 1).
+def every_channel(case: Align, scale: float, image: np.ndarray, rois: np.ndarray, shift: float = 0.5) -> np.ndarray:
+    """roi_align with aligned=True in float64, for boxes inside the image.
 
     Args:
-        x: (N, C, H, W); weight: (M, C / groups, kh, kw); offset: (N, offset_groups * kh * kw * 2, oh, ow), rows before columns;
-            mask: (N, offset_groups * kh * kw, oh, ow); bias: (M,).
+        image: (N, channels, H, W).
+        rois: (K, 5): image, x1, y1, x2, y2.
+        shift: how far pixel centres are from the corner of a pixel.
+
+    Returns:
+        (K, channels, height, width) of the case.
     """
-    batch, channels, height, width = x.shape
-    (kh, kw), (oh, ow) = window.kernel, window.out((height, width))
-    shifts = offset.astype(np.float64).reshape(batch, case.offset_groups, kh * kw, 2, oh, ow)
-    scale = (
-        np.ones((batch, case.offset_groups, kh * kw, oh, ow))
-        if mask is None
-        else mask.astype(np.float64).reshape(batch, case.offset_groups, kh * kw, oh, ow)
-    )
-    ky, kx = np.divmod(np.arange(kh * kw), kw)
-    rows = (np.arange(oh) * window.stride[0] - window.pad[0])[:, None] + (ky * window.dilation[0])[:, None, None]
-    columns = (np.arange(ow) * window.stride[1] - window.pad[1])[None, :] + (kx * window.dilation[1])[:, None, None]
-    samples = np.empty((batch, channels, kh * kw, oh, ow))
-    for n in range(batch):
-        for channel in range(channels):
-            group = channel // (channels // case.offset_groups)
-            at = rows + shifts[n, group, :, 0], columns + shifts[n, group, :, 1]
-            samples[n, channel] = bilinear(x[n, channel].astype(np.float64), *at) * scale[n, group]
-    flat = weight.astype(np.float64).reshape(case.groups, -1, channels // case.groups, kh * kw)
-    parts = samples.reshape(batch, case.groups, channels // case.groups, kh * kw, oh, ow)
-    y = np.einsum("gmck,ngckij->ngmij", flat, parts).reshape(batch, -1, oh, ow)
-    return y if bias is None else y + bias.astype(np.float64)[:, None, None]
+    result = np.empty((len(rois), image.shape[1], case.height, case.width))
+    for k, box in enumerate(rois.astype(np.float64)):
+        x1, y1, x2, y2 = box[1:] * scale - shift
+        places = []
+        for start, end, bins, length in ((y1, y2, case.height, image.shape[2]), (x1, x2, case.width, image.shape[3])):
+            samples = case.ratio if case.ratio > 0 else int(np.ceil((end - start) / bins))
+            at = start + (np.arange(bins * samples) + 0.5) * (end - start) / (bins * samples)
+            places.append((np.clip(at, 0, length - 1), samples))
+        (rows, down), (columns, across) = places
+        for channel in range(image.shape[1]):
+            source = image[int(box[0]), channel].astype(np.float64)
+            found = bilinear(source, rows[:, None], columns[None, :])
+            result[k, channel] = found.reshape(case.height, down, case.width, across).mean((1, 3))
+    return result
+
+
+def choose(case: Align, aligned: np.ndarray, order: str = "") -> np.ndarray:
+    """The channel of each bin, in the operator's order or in a wrong one."""
+    result = np.empty((len(aligned), case.channels, case.height, case.width))
+    for c, i, j in np.ndindex(result.shape[1:]):
+        channel = {
+            "": (c * case.height + i) * case.width + j,
+            "bins first": (i * case.width + j) * case.channels + c,
+            "columns first": (c * case.width + j) * case.height + i,
+            "one channel": c * case.height * case.width,
+        }[order]
+        result[:, c, i, j] = aligned[:, channel, i, j]
+    return result
 
 
 def bilinear(image: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -507,352 +484,374 @@ def bilinear(image: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.nda
     return upper * (1 - down) + lower * down
 
 
-# --- grid ----------------------------------------------------------------------------------------------------------
+# --- spmm ----------------------------------------------------------------------------------------------------------
+
+SPMM_OP = "oplab_sparse::spmm_sum"
+CACHES = ("row", "colptr", "csr2csc")
 
 
 @dataclass(frozen=True)
-class Points:
-    """One export of ``grid``: which of the optional inputs are given."""
+class Product:
+    """One export of ``spmm``: whether the entries have values, and which caches of the derivative are given."""
 
     opset: int
-    optional: tuple[str, ...]
+    value: bool
+    caches: tuple[str, ...] = ()
     dtype: str = "float32"
-    dims: int = 3
 
     @property
     def names(self) -> list[str]:
-        return ["pos", "size", *self.optional]
+        order = ["row", "rowptr", "col", "value", "colptr", "csr2csc", "mat"]
+        return [
+            name for name in order if name in ("rowptr", "col", "mat", *self.caches) or name == "value" and self.value
+        ]
+
+    @property
+    def read(self) -> list[str]:
+        """The inputs that the product depends on: the exporter drops the others from the graph."""
+        return [name for name in self.names if name not in CACHES]
 
     @property
     def title(self) -> str:
-        extra = f", {self.dtype} in {self.dims}-D" if self.dtype != "float32" else ""
-        return f"opset {self.opset}, grid({', '.join(self.names)}){extra}"
+        kind = f", {self.dtype}" if self.dtype != "float32" else ""
+        return f"opset {self.opset}, spmm_sum({', '.join(self.names)}){kind}"
 
 
-GRID = [
-    Points(13, ("start", "end")),
-    Points(20, ("start",)),
-    Points(13, ("end",)),
-    Points(9, ()),
-    Points(17, ("end",), "float64", 2),
+SPMM = [
+    Product(13, value=True),
+    Product(13, value=False),
+    Product(20, value=True, caches=CACHES),
+    Product(9, value=False, caches=("row",)),
+    Product(17, value=True, caches=("csr2csc",), dtype="float64"),
 ]
+LAYERS = "two layers in one model, one with constant values, the other without"
 
 
-def points(rng: np.random.Generator, case: Points, count: int) -> dict[str, np.ndarray]:
-    """Points, a cell size, and a box that is a little larger than the points."""
+def sparse(rng: np.random.Generator, case: Product, rows: int, columns: int, width: int) -> dict[str, np.ndarray]:
+    """A matrix in CSR form with empty rows, its caches, and a dense matrix."""
+    counts = rng.permutation(np.arange(rows) % 4)
+    col = rng.integers(0, columns, size=counts.sum())
     made = {
-        "pos": rng.uniform(-2, 3, size=(count, case.dims)),
-        "size": rng.uniform(0.3, 0.9, size=case.dims),
-        "start": rng.uniform(-3, -2.2, size=case.dims),
-        "end": rng.uniform(3.2, 4, size=case.dims),
+        "row": np.repeat(np.arange(rows), counts),
+        "rowptr": np.concatenate([[0], np.cumsum(counts)]),
+        "col": col,
+        "value": rng.uniform(1.5, 3, size=len(col)).astype(case.dtype),
+        "colptr": np.concatenate([[0], np.cumsum(np.bincount(col, minlength=columns))]),
+        "csr2csc": np.argsort(col, kind="stable"),
+        "mat": rng.normal(size=(columns, width)).astype(case.dtype),
     }
-    return {name: made[name].astype(case.dtype) for name in case.names}
+    return {name: made[name] for name in case.names}
 
 
-def collect_grid(c: Collect) -> None:
+def collect_spmm(c: Collect) -> None:
     import torch
 
-    from oplab import ops
+    import oplab.ops.sparse  # noqa: F401  registers the operator
 
-    ops.load()
-    register(c, "grid")
-    for number, case in enumerate(GRID):
+    product = torch.ops.oplab_sparse.spmm_sum
+    register(c, "spmm")
+
+    def call(**given):
+        return product(*[given.get(name) for name in ("row", "rowptr", "col", "value", "colptr", "csr2csc", "mat")])
+
+    for number, case in enumerate(SPMM):
         path = c.scratch / f"{number}.onnx"
-        inputs = {name: torch.from_numpy(value) for name, value in points(c.rng, case, 6).items()}
-        grid, axes = by_name(torch.ops.oplab.grid, inputs), {"pos": {0: "n"}}
-        c.attempt(case.title, exporting.export, grid, inputs, case.opset, path, axes=axes)
+        inputs = {name: torch.from_numpy(value) for name, value in sparse(c.rng, case, 5, 6, 3).items()}
+        c.attempt(case.title, exporting.export, by_name(call, inputs), inputs, case.opset, path, axes=spmm_axes(inputs))
         c.file(case.title, path)
-    feeds, start = two_grids(c.rng)
-    fixed = torch.from_numpy(start)
+    feeds, values = two_layers(c.rng)
+    fixed = torch.from_numpy(values)
 
-    def both(pos, size, end, other):
-        return torch.ops.oplab.grid(pos, size, fixed, end), torch.ops.oplab.grid(other, size, None, end + 0.5)
+    def layers(rowptr, col, mat):
+        return call(rowptr=rowptr, col=col, value=fixed, mat=mat), call(rowptr=rowptr, col=col, mat=mat + 1)
 
     inputs = {name: torch.from_numpy(value) for name, value in feeds.items()}
-    axes = {"pos": {0: "n"}, "other": {0: "m"}}
-    c.attempt(TWO_GRIDS, exporting.export, both, inputs, 13, c.scratch / "two.onnx", outputs=("out", "out2"), axes=axes)
-    c.file(TWO_GRIDS, c.scratch / "two.onnx")
+    path = c.scratch / "two.onnx"
+    c.attempt(LAYERS, exporting.export, layers, inputs, 13, path, outputs=("out", "out2"), axes={"mat": {1: "n"}})
+    c.file(LAYERS, path)
 
 
-TWO_GRIDS = "two grids in one model, one with a constant start, the other with an end that is computed"
+def spmm_axes(names: Iterable[str]) -> dict[str, dict[int, str]]:
+    sizes = {"row": "e", "rowptr": "m1", "col": "e", "value": "e", "colptr": "k1", "csr2csc": "e"}
+    return {name: {0: "k", 1: "n"} if name == "mat" else {0: sizes[name]} for name in names}
 
 
-def two_grids(rng: np.random.Generator, count: int = 6) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The inputs of a model with two grids, and the constant start of the first."""
-    made = points(rng, Points(13, ("start", "end")), count)
-    start = made.pop("start")
-    return {**made, "other": rng.uniform(-2, 3, size=(count + 1, 3)).astype(np.float32)}, start
+def two_layers(rng: np.random.Generator) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The inputs of a model with two products, and the constant values of the first."""
+    made = sparse(rng, Product(13, value=True), 6, 5, 2)
+    value = made.pop("value")
+    return made, value
 
 
-def judge_grid(v: Judge) -> None:
-    for case in GRID:
-        points(v.rng, case, 6)
-    _, fixed = two_grids(v.rng)
+def judge_spmm(v: Judge) -> None:
+    for case in SPMM:
+        sparse(v.rng, case, 5, 6, 3)
+    feeds, values = two_layers(v.rng)
     models: dict[str, onnx.ModelProto] = {}
-    with v.check("one oplab::Grid, each input in its own place"):
-        for case in GRID:
+    with v.check("one oplab::SpMM, each input in its own place"):
+        for case in SPMM:
             with about(case.title):
-                models[case.title] = model = exported(v, case.title, "oplab::grid", case.opset)
-                expect_grid_inputs(model, case)
-                graphs.expect_inputs(model, case.names)
-                nodes.expect_alone(model, "oplab::Grid")
-                expect_int64(model)
-                expect_declared(model, 0, "int64", ["n"])
+                models[case.title] = model = exported(v, case.title, SPMM_OP, case.opset)
+                node = nodes.only_node(model, "oplab::SpMM")
+                expect_spmm_inputs(model, node, case)
+                graphs.expect_inputs(model, case.read)
+                nodes.expect_alone(model, "oplab::SpMM")
+                expect_declared(model, 0, case.dtype, [None, "n"])
                 graphs.expect_valid(model)
-        expect_only(v, "oplab::grid")
-        with about(TWO_GRIDS):
-            two = expect_two_grids(v)
+        expect_only(v, SPMM_OP)
+        with about(LAYERS):
+            models[LAYERS] = model = exported(v, LAYERS, SPMM_OP, 13, outputs=("out", "out2"))
+            found = [list(node.input) for node in model.graph.node if node.op_type == "SpMM"]
+            given = [[bool(name) for name in inputs] for inputs in found]
+            if given != [[True] * 4, [True, True, False, True]]:
+                raise WrongAnswer(
+                    f"the nodes' inputs are {found}; expected are four inputs, then four of which value has the empty name. "
+                    "Whether an input is given is decided for each call, and a constant is given."
+                )
+            expect_declared(model, 0, "float32", [6, "n"])
+            expect_declared(model, 1, "float32", [6, "n"])
     if not v.ok:
         return
-    with v.check("gives the voxels of torch.ops.oplab.grid, at sizes that were not exported"):
-        for case in GRID:
-            for count in (1, 40, 0):
-                fresh = points(v.rng, case, count)
+    with v.check("computes the product, at sizes that were not exported"):
+        for case in SPMM:
+            for rows, columns, width in ((9, 4, 5), (1, 3, 1)):
+                fresh = sparse(v.rng, case, rows, columns, width)
                 with about(case.title):
-                    (got,) = graphs.run(models[case.title], fresh, kernels=True)
-                    expect_close(got, voxels(**fresh), name=f"the voxels of {describe(fresh['pos'])}")
-        fresh, _ = two_grids(v.rng, 30)
-        with about(TWO_GRIDS):
-            first, second = graphs.run(two, fresh, kernels=True)
-            pos, size, end, other = (fresh[name] for name in ("pos", "size", "end", "other"))
-            cause = "The first grid begins where its points do: a start that is a constant of the model is a value like others."
-            likely = {cause: voxels(pos, size, None, end)}
-            expect_close(first, voxels(pos, size, fixed, end), name="the first grid", likely=likely)
-            cause = "The second grid ends where its points do, and not at its input `end`."
-            likely = {
-                cause: voxels(other, size),
-                "The second grid has the start of the first.": voxels(other, size, fixed, end + 0.5),
-            }
-            expect_close(
-                second, voxels(other, size, None, end + np.float32(0.5)), name="the second grid", likely=likely
-            )
+                    feed = {name: fresh[name] for name in case.read}
+                    (got,) = run_custom(models[case.title], "SpMM", spmm_by_hand, feed)
+                    args = [fresh.get(name) for name in ("rowptr", "col", "value", "mat")]
+                    expect_close(got, spmm_by_hand(*args), name=f"the product of {rows} x {columns}")
+        with about(LAYERS):
+            first, second = run_custom(models[LAYERS], "SpMM", spmm_by_hand, feeds)
+            pointers, col, mat = feeds["rowptr"], feeds["col"], feeds["mat"]
+            expect_close(first, spmm_by_hand(pointers, col, values, mat), name="the first layer")
+            expect_close(second, spmm_by_hand(pointers, col, None, mat + 1), name="the second layer")
 
 
-def expect_two_grids(v: Judge) -> onnx.ModelProto:
-    """Two nodes oplab::Grid: the first has all four inputs, the second no start."""
-    error = v.error(TWO_GRIDS)
-    if error:
-        raise explained(error, TWO_GRIDS, _LETTERS, symbolic_causes())
-    model = v.model(TWO_GRIDS)
-    found = [nodes.inputs(node) for node in model.graph.node if (node.domain, node.op_type) == ("oplab", "Grid")]
-    if len(found) != 2:
-        raise WrongAnswer(f"expected 2 × oplab::Grid, the graph has {len(found)}.")
-    given = [[bool(name) for name in [*inputs, *[""] * 4][:4]] for inputs in found]
-    if given != [[True] * 4, [True, True, False, True]]:
-        raise WrongAnswer(
-            f"the nodes' inputs are {found}; expected are all four, then pos, size, '', end. _is_none tells whether an input "
-            "is given, for each call anew: a constant and a computed value are given."
-        )
-    return model
-
-
-def expect_grid_inputs(model: onnx.ModelProto, case: Points) -> None:
-    """pos, size, start, end: a missing one has the empty name, or is left out at the end."""
-    node = nodes.only_node(model, "oplab::Grid")
+def expect_spmm_inputs(model: onnx.ModelProto, node: onnx.NodeProto, case: Product) -> None:
+    """rowptr, col, value or the empty name, mat; no attributes."""
     if node.attribute:
-        raise WrongAnswer(
-            f"oplab::Grid has no attributes, the node has {node.attribute[0].name}: start and end are inputs."
-        )
-    inputs = nodes.inputs(node)
-    expected = [name if name in case.names else "" for name in ("pos", "size", "start", "end")]
-    while not expected[-1]:
-        expected.pop()
+        raise WrongAnswer(f"oplab::SpMM has no attributes, the node has {node.attribute[0].name}.")
+    inputs = list(node.input)
+    expected = ["rowptr", "col", "value" if case.value else "", "mat"]
     if inputs == expected:
         return
+    makers = {output: made.op_type for made in model.graph.node for output in made.output}
+    extra = [name for name in inputs if name in CACHES]
     cause = ""
-    baked = [
-        wanted for name, wanted in zip(inputs, expected, strict=False) if wanted and name and name not in case.names
-    ]
-    makers = {output: node.op_type for node in model.graph.node for output in node.output if node.op_type != "Constant"}
-    made = [name for name in inputs if name in makers and name not in case.names]
-    if made:
+    if extra:
+        cause = f" {extra[0]} is for the derivative only: the product does not depend on it."
+    elif len(inputs) > len(expected):
+        cause = " The node has four inputs: row, colptr and csr2csc are for the derivative only."
+    elif not case.value and inputs == ["rowptr", "col", "mat"]:
         cause = (
-            f" {made[0]} is made by the node {makers[made[0]]}: pass on the values that the symbolic function is given."
+            " value was left out, so mat moved into its place. Only at the end of the list may an input be left out; before others it "
+            'keeps its place with the empty name "".'
         )
-    elif baked:
-        cause = f" {baked[0]} is missing. A missing input was baked into the graph as a constant."
-    elif len(inputs) > 2 and "" in expected and inputs == [name for name in expected if name]:
-        cause = (
-            " start was left out in the middle, so end moved into its place and is read as start. Only at the end may an input be "
-            'left out; before others it keeps its place with the empty name "".'
-        )
-    elif inputs[2:4] == ["end", "start"]:
-        cause = " start and end are swapped."
-    elif len(inputs) > len(expected) or any(
-        name and not wanted for name, wanted in zip(inputs, expected, strict=False)
-    ):
-        cause = (
-            " An optional input that is not given must be missing in ONNX too: the kernel then takes the least coordinates for "
-            "start, the greatest for end. A constant in its place means something else."
-        )
-    elif len(inputs) < len(expected):
-        cause = f" {expected[-1]} is given in PyTorch and lost in ONNX."
+    elif not case.value and inputs == ["rowptr", "col", "mat", ""]:
+        cause = " The empty name is in the place of mat: value is the third input."
+    elif not case.value and any(name in makers for name in inputs):
+        made = next(name for name in inputs if name in makers)
+        cause = f" {made} is made by the node {makers[made]}: an optional input that is not given must be missing in ONNX too."
+    elif any(name in makers for name in inputs):
+        made = next(name for name in inputs if name in makers)
+        cause = f" {made} is made by the node {makers[made]}: pass on the values that the symbolic function is given."
+    elif case.value and "value" not in inputs:
+        cause = " value is given in PyTorch and lost in ONNX."
+    elif sorted(inputs) == sorted(expected):
+        cause = " The order is rowptr, col, value, mat."
     raise WrongAnswer(f"The node's inputs are {inputs}, expected {expected}.{cause}")
 
 
-def expect_int64(model: onnx.ModelProto) -> None:
-    """The declared type of the first output."""
-    import onnx
-
-    kind = model.graph.output[0].type.tensor_type.elem_type
-    if kind != onnx.TensorProto.INT64:
-        raise WrongAnswer(
-            f"The graph's output is declared {onnx.TensorProto.DataType.Name(kind)}, expected INT64, as PyTorch's result is. "
-            "setType(pos.type()) would copy the dtype of pos."
-        )
+def spmm_by_hand(rowptr: np.ndarray, col: np.ndarray, value: np.ndarray | None, mat: np.ndarray) -> np.ndarray:
+    """The product of a matrix in CSR form and a dense one, in the dtype of ``mat``."""
+    dense = np.zeros((len(rowptr) - 1, len(mat)))
+    np.add.at(dense, (np.repeat(np.arange(len(rowptr) - 1), np.diff(rowptr)), col), 1.0 if value is None else value)
+    return (dense @ mat).astype(mat.dtype)
 
 
-def voxels(
-    pos: np.ndarray, size: np.ndarray, start: np.ndarray | None = None, end: np.ndarray | None = None
-) -> np.ndarray:
-    """The voxel of each point, as torch_cluster::grid counts: the first dimension runs fastest. All in the dtype of pos."""
-    if not len(pos):
-        return np.zeros(0, np.int64)
-    low = pos.min(0) if start is None else start
-    high = pos.max(0) if end is None else end
-    cells = np.trunc((high - low) / size).astype(np.int64) + 1
-    strides = np.concatenate([[1], np.cumprod(cells)[:-1]])
-    return (np.trunc((pos - low) / size).astype(np.int64) * strides).sum(1)
+# --- ps_roi_pool ---------------------------------------------------------------------------------------------------
+
+PS_POOL = "torchvision::ps_roi_pool"
+POOL_SHAPES = [(2, 3, 2), (3, 1, 1), (4, 2, 3)]  # bins down, bins across, channels of the result
 
 
-# --- foo -----------------------------------------------------------------------------------------------------------
-
-FOO_SHAPES = [(2, 3), (5,), (2, 1, 3)]
-
-
-def foo_numbers(rng: np.random.Generator) -> list[tuple[float, int]]:
-    """For each export an attr1 with a fraction, below 2, and an attr2 from 2 on: neither can be taken for the other."""
-    scales = rng.integers(-5, 2, size=len(FOO_SHAPES)) + rng.uniform(0.2, 0.8, size=len(FOO_SHAPES))
-    powers = rng.choice(np.arange(2, 7), size=len(FOO_SHAPES), replace=False)
-    return [(round(float(scale), 6), int(power)) for scale, power in zip(scales, powers, strict=True)]
+def pool_numbers(rng: np.random.Generator) -> list[tuple[float, int, int, int]]:
+    """For each export a scale with digits that are easily lost, and sizes that always differ."""
+    scales = [round(float(scale), 6) for scale in rng.uniform(0.21, 0.89, size=len(POOL_SHAPES))]
+    return [(scale, *shape) for scale, shape in zip(scales, POOL_SHAPES, strict=True)]
 
 
-def collect_foo(c: Collect) -> None:
+def pool_inputs(rng: np.random.Generator, scale: float, channels: int, count: int) -> dict[str, np.ndarray]:
+    """Two images of 11 x 13, and boxes of 2 to 6 pixels inside them."""
+    start, extent = rng.uniform(0, 4, size=(count, 2)), rng.uniform(2, 6, size=(count, 2))
+    boxes = np.concatenate([(np.arange(count)[:, None] + 1) % 2, start / scale, (start + extent) / scale], axis=1)
+    return {
+        "image": rng.normal(size=(2, channels, 11, 13)).astype(np.float32),
+        "boxes": boxes.astype(np.float32).reshape(count, 5),
+    }
+
+
+def pool_title(scale: float, height: int, width: int) -> str:
+    return f"spatial_scale {scale}, {height} x {width} bins"
+
+
+def collect_ps_roi_pool(c: Collect) -> None:
     import torch
+    import torchvision
 
-    from oplab import ops
-
-    ops.load()
-
-    class FooModel(torch.nn.Module):
-        def __init__(self, attr1: float, attr2: int):
+    class Pool(torch.nn.Module):
+        def __init__(self, scale: float, height: int, width: int):
             super().__init__()
-            self._numbers = attr1, attr2  # the call has them; where the module keeps them is its own affair
+            self._numbers = scale, height, width  # the call has them; where the module keeps them is its own affair
 
-        def forward(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:  # not the names of the inputs
-            return torch.ops.oplab.foo_forward(first, second, *self._numbers)
+        def forward(self, features: torch.Tensor, rois: torch.Tensor) -> torch.Tensor:  # not the names of the inputs
+            scale, height, width = self._numbers
+            return torchvision.ops.ps_roi_pool(features, rois, (height, width), scale)
 
-    foo, before = c.function("foo"), set(exporting.registrations())
-    for number, (shape, (attr1, attr2)) in enumerate(zip(FOO_SHAPES, foo_numbers(c.rng), strict=True)):
-        path, title = c.scratch / f"{number}.onnx", foo_title(attr1, attr2)
+    answer, before = c.function("ps_roi_pool"), set(exporting.registrations())
+    for number, (scale, height, width, channels) in enumerate(pool_numbers(c.rng)):
+        path, title = c.scratch / f"{number}.onnx", pool_title(scale, height, width)
+        arrays = pool_inputs(c.rng, scale, channels * height * width, 3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            given = torch.rand(shape), torch.rand(shape)
-            kept, module = [x.clone() for x in given], FooModel(attr1, attr2).eval()
-            c.attempt(title, foo, module, given, path)
+            given = tuple(torch.from_numpy(array) for array in arrays.values())
+            kept, module = [x.clone() for x in given], Pool(scale, height, width).eval()
+            c.attempt(title, answer, module, given, path)
         c.file(title, path)
         c.value(f"{title}: kept", [all(map(torch.equal, kept, given)), not module.training])
     c.value("registered", [entry for entry in exporting.registrations() if entry not in before])
 
 
-def foo_title(attr1: float, attr2: int) -> str:
-    return f"attr1 = {attr1}, attr2 = {attr2}"
-
-
-def judge_foo(v: Judge) -> None:
-    numbers = foo_numbers(v.rng)
+def judge_ps_roi_pool(v: Judge) -> None:
+    numbers = pool_numbers(v.rng)
+    for scale, height, width, channels in numbers:
+        pool_inputs(v.rng, scale, channels * height * width, 3)
     models: dict[str, onnx.ModelProto] = {}
-    with v.check("one oplab::Foo with two inputs"):
-        for pair in numbers:
-            title = foo_title(*pair)
+    with v.check("one oplab::PSRoIPool with two inputs"):
+        for scale, height, width, _ in numbers:
+            title = pool_title(scale, height, width)
             with about(title):
                 error = v.error(title)
                 if error and error.type == "ConversionError":
                     raise WrongAnswer(
-                        f"{title}: the dynamo path has no mapping for oplab::foo_forward, and it does not use yours: "
+                        f"{title}: the dynamo path has no mapping for {PS_POOL}, and it does not use yours: "
                         "a registered symbolic function serves the TorchScript path, dynamo=False."
                     )
                 if error and error.type == "UnsupportedOperatorError":
-                    raise not_found(v, title, "oplab::foo_forward")
+                    raise not_found(v, title, PS_POOL)
                 if error:
-                    raise explained(error, title, _LETTERS, symbolic_causes())
+                    raise explained(error, title, _LETTERS, _causes(2))
                 models[title] = model = v.model(title)
-                expect_replaced(model, "oplab::foo_forward")
-                node = nodes.only_node(model, "oplab::Foo")
-                graphs.expect_inputs(model, ["input1", "input2"])
-                if list(node.input) != ["input1", "input2"]:
-                    raise WrongAnswer(
-                        f"The node's inputs are {list(node.input)}, expected ['input1', 'input2'].{_foo_inputs(node)}"
-                    )
-                nodes.expect_alone(model, "oplab::Foo")
+                expect_replaced(model, PS_POOL)
+                node = nodes.only_node(model, "oplab::PSRoIPool")
+                graphs.expect_inputs(model, ["image", "boxes"])
+                expect_two_inputs(node, ["image", "boxes"])
+                nodes.expect_alone(model, "oplab::PSRoIPool")
+        expect_only(v, PS_POOL)
     if not v.ok:
         return
-    with v.check("attr1 is a float, attr2 an int, with the module's values"):
-        for attr1, attr2 in numbers:
-            title = foo_title(attr1, attr2)
+    with v.check("spatial_scale is a float, pooled_shape are ints, with the module's values"):
+        for scale, height, width, _ in numbers:
+            title = pool_title(scale, height, width)
             with about(title):
-                expect_foo_attributes(nodes.only_node(models[title], "oplab::Foo"), attr1, attr2)
-    with v.check("for opset 13 and version 2 of the domain oplab"):
-        for (title, model), shape in zip(models.items(), FOO_SHAPES, strict=True):
+                expect_pool_attributes(nodes.only_node(models[title], "oplab::PSRoIPool"), scale, [height, width])
+    with v.check("for opset 13 and version 2 of the domain oplab, and any number of boxes"):
+        for scale, height, width, channels in numbers:
+            title = pool_title(scale, height, width)
+            model = models[title]
             with about(title):
-                expect_declared(
-                    model, 0, "float32", ["?" if is_named(model, axis) else n for axis, n in enumerate(shape)]
-                )
-                if v.value(f"{title}: kept") != [True, True]:
-                    what = "the example inputs have" if not v.value(f"{title}: kept")[0] else "module.training has"
-                    raise WrongAnswer(
-                        f"{what} other values after the call: an export leaves the module and its inputs as they are."
-                    )
+                expect_kept(v, title)
                 graphs.expect_opset(model, 13)
                 if graphs.opset(model, "oplab") != 2:
                     raise WrongAnswer(
                         f"The model imports version {graphs.opset(model, 'oplab')} of the domain oplab, expected 2. The exporter "
-                        "writes 1 unless custom_opsets names the domain of the node; ONNX Runtime then finds no Foo."
+                        "writes 1 unless custom_opsets names the domain of the node."
                     )
+                graphs.expect_dynamic(model, "boxes", [0])
+                expect_sizes(model, channels * height * width)
+                expect_declared(model, 0, "float32", ["k", channels, height, width])
                 graphs.expect_valid(model)
     if not v.ok:
         return
-    with v.check("computes attr1 * input1 + input2 ** attr2 in ONNX Runtime"):
-        for shape, (attr1, attr2) in zip(FOO_SHAPES, numbers, strict=True):
-            title = foo_title(attr1, attr2)
-            feeds = {name: v.rng.uniform(-2, 2, size=shape).astype(np.float32) for name in ("input1", "input2")}
-            with about(title):
-                (got,) = graphs.run(models[title], feeds, kernels=True)
-                right = attr1 * feeds["input1"].astype(np.float64) + feeds["input2"].astype(np.float64) ** attr2
-                expect_close(got, right.astype(np.float32), name=f"Foo of {describe(feeds['input1'])}")
+    with v.check("computes the averages with a kernel in NumPy, for other boxes"):
+        for scale, height, width, channels in numbers:
+            title = pool_title(scale, height, width)
+            for count in (8, 0):
+                feeds = pool_inputs(v.rng, scale, channels * height * width, count)
+                with about(title):
+                    (got,) = run_custom(models[title], "PSRoIPool", pool_by_hand, feeds)
+                    right = pool_by_hand(feeds["image"], feeds["boxes"], scale, [height, width])
+                    expect_close(got, right, name=f"the averages of {count} boxes")
 
 
-def is_named(model: onnx.ModelProto, axis: int) -> bool:
-    """Whether an axis of the first graph input has a name instead of a size."""
-    return bool(model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param)
+def expect_kept(v: Judge, title: str) -> None:
+    """Demand that the export has changed neither the module nor its inputs."""
+    kept = v.value(f"{title}: kept")
+    if kept != [True, True]:
+        what = "the example inputs have" if not kept[0] else "module.training has"
+        raise WrongAnswer(
+            f"{what} other values after the call: an export leaves the module and its inputs as they are."
+        )
 
 
-def _foo_inputs(node: onnx.NodeProto) -> str:
-    if list(node.input) == ["input2", "input1"]:
-        return " They are swapped."
-    if len(node.input) > 2:
-        return ' attr1 and attr2 came as inputs: with the letter "v" a number becomes a tensor of the graph, not an attribute.'
-    return ""
+def expect_sizes(model: onnx.ModelProto, channels: int) -> None:
+    """Demand that no other size than the number of boxes is dynamic."""
+    declared = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
+    found = {name: [dim.dim_param or dim.dim_value for dim in dims] for name, dims in declared.items()}
+    if found != {"image": [2, channels, 11, 13], "boxes": ["k", 5]}:
+        raise WrongAnswer(f"The inputs are declared as {found}: only the number of boxes is dynamic, with the name k.")
 
 
-def expect_foo_attributes(node: onnx.NodeProto, attr1: float, attr2: int) -> None:
-    """attr1 as FLOAT, attr2 as INT."""
-    known_attributes(node, ["attr1", "attr2"])
-    expect_kind(node, "attr1", "FLOAT", ' The suffix of the name in g.op is the type: attr1_f, and "f" in parse_args.')
-    expect_kind(node, "attr2", "INT", ' The suffix of the name in g.op is the type: attr2_i, and "i" in parse_args.')
+def expect_pool_attributes(node: onnx.NodeProto, scale: float, shape: list[int]) -> None:
+    """spatial_scale as FLOAT, pooled_shape as INTS."""
+    known_attributes(node, ["spatial_scale", "pooled_shape"])
+    expect_kind(
+        node, "spatial_scale", "FLOAT", ' The suffix in g.op is the type: spatial_scale_f, with "f" in parse_args.'
+    )
+    expect_kind(node, "pooled_shape", "INTS", " A list of Python ints with the suffix _i becomes INTS.")
     found = nodes.attributes(node)
-    if abs(found["attr1"] - attr1) > 1e-6 * max(1.0, abs(attr1)):
-        cause = ""
-        if found["attr1"] == int(attr1):
+    own = " Every module has its own numbers: take the ones that the symbolic function receives."
+    if abs(found["spatial_scale"] - scale) > 1e-6:
+        cause = own
+        if found["spatial_scale"] == 0:
             cause = ' The fraction is cut off: the letter "i" in parse_args silently turns a float into an int.'
-        elif found["attr1"] == attr2:
-            cause = " attr1 and attr2 are swapped."
-        elif abs(found["attr1"] - attr1) < 5e-3:
+        elif abs(found["spatial_scale"] - scale) < 5e-3:
             cause = " It is rounded, or has passed through a type that is shorter than float32."
-        raise WrongAnswer(f"attr1 is {found['attr1']:.7g}, expected {attr1}.{cause}{_written_down(cause)}")
-    if found["attr2"] != attr2:
-        raise WrongAnswer(f"attr2 is {found['attr2']}, expected {attr2}.{_written_down('')}")
+        elif abs(found["spatial_scale"] * scale - 1) < 1e-5:
+            cause = " It is the inverse of the scale."
+        raise WrongAnswer(f"spatial_scale is {found['spatial_scale']:.7g}, expected {scale}.{cause}")
+    if found["pooled_shape"] != shape:
+        cause = " Height and width are swapped." if found["pooled_shape"] == shape[::-1] else own
+        raise WrongAnswer(f"pooled_shape is {found['pooled_shape']}, expected {shape}.{cause}")
 
 
-def _written_down(cause: str) -> str:
-    return "" if cause else " Every module has its own number: take the one that the symbolic function receives."
+def pool_by_hand(image: np.ndarray, boxes: np.ndarray, spatial_scale: float, pooled_shape: Sequence[int]) -> np.ndarray:
+    """Position-sensitive average pooling as torchvision computes it: boxes are rounded to pixels (R-FCN, 2016).
+
+    Args:
+        image: float32 (N, C * h * w, H, W).
+        boxes: float32 (K, 5): image, x1, y1, x2, y2.
+
+    Returns:
+        float32 (K, C, h, w).
+    """
+    height, width = (int(n) for n in pooled_shape)
+    result = np.zeros((len(boxes), image.shape[1] // (height * width), height, width), np.float32)
+    corners = boxes[:, 1:] * np.float32(spatial_scale)
+    rounded = (np.sign(corners) * np.floor(np.abs(corners) + np.float32(0.5))).astype(
+        int
+    )  # halves away from zero, as C does
+
+    def pieces(start: int, end: int, bins: int, length: int) -> list[slice]:
+        size = np.float32(max(end - start, 1)) / np.float32(bins)
+        low = np.floor(np.arange(bins, dtype=np.float32) * size).astype(int) + start
+        high = np.ceil(np.arange(1, bins + 1, dtype=np.float32) * size).astype(int) + start
+        return [slice(a, b) for a, b in zip(np.clip(low, 0, length), np.clip(high, 0, length), strict=True)]
+
+    for k, (x1, y1, x2, y2) in enumerate(rounded):
+        rows, columns = pieces(y1, y2, height, image.shape[2]), pieces(x1, x2, width, image.shape[3])
+        for c, i, j in np.ndindex(result.shape[1:]):
+            part = image[int(boxes[k, 0]), (c * height + i) * width + j, rows[i], columns[j]]
+            result[k, c, i, j] = part.mean() if part.size else 0
+    return result

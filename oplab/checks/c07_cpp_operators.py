@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import signal
+import sys
+import tarfile
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks.errors import LearnerError
+from oplab.checks.errors import LearnerError, chain
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import explained
 from oplab.checks.torch_stress import Stress, collect_ends, collect_stress, expect_alive, expect_steady
 from oplab.checks.torch_threads import use_one_thread
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
+from oplab.toolchain.compiler import find_compiler
+from oplab.toolchain.recipes import source_folder
 
 if TYPE_CHECKING:
     import torch
@@ -1096,3 +1105,394 @@ def expect_found_ties(got: np.ndarray, idx: np.ndarray, dist: np.ndarray, arrays
             f"idx[{row}, {column}] is {got[row, column]}, expected {idx[row, column]}. Both points are equally near: of those the lower "
             "index comes first."
         )
+
+
+# --- setup ---------------------------------------------------------------------------------------------------------
+
+# What the package's setup.py does here: it calls the learner's function, which is in this process already.
+# What distutils raises for a fault is a SystemExit, which run_setup does not pass on.
+SETUP_PY = """\
+import sys
+
+answer = sys.modules[{module!r}]
+answer.__file__ = __file__
+try:
+    answer.setup()
+except SystemExit as error:
+    raise ValueError(f"setuptools stops: {{error}}") from error
+"""
+CALLS = {"the defaults": (), "alpha and beta": (-0.5, 4.0)}
+
+
+def collect_setup(c: Collect) -> None:
+    """Describe the package, then build, install and import it in forks: PyTorch takes two seconds to import."""
+    a, b = (c.rng.normal(size=(3, 5)).astype(np.float32) for _ in range(2))
+    module = c.function("setup").__module__
+    # A copy: a build writes next to setup.py.
+    package = shutil.copytree(source_folder("torch").parent / "package", c.scratch / "package")
+    (package / "setup.py").write_text(SETUP_PY.format(module=module))
+    extensions = c.attempt("description", described, c, package)
+    if not extensions:
+        return
+    for number, extension in enumerate(extensions[:2]):
+        c.value(f"extension {number}", c.attempt(f"extension {number}", facts, extension, package))
+    os.environ.update(CXX=shlex.join(find_compiler().command), MAX_JOBS="2")
+    log, made = c.scratch / "log.txt", c.scratch / "made"
+    made.mkdir()
+    (made / "step").write_text("sdist")
+    c.value("ended", in_a_fork(lambda: build_and_install(package, made), log))
+    c.value("log", log.read_text(errors="replace").replace(f"{c.scratch.resolve()}/", "")[-20_000:])
+    c.value("step", (made / "step").read_text())
+    c.value("archive", listed(made / "archive"))
+    c.value("installed", listed(made / "site"))
+    metadata = [path.read_text() for path in sorted((made / "site").glob("*.dist-info/METADATA"))]
+    c.value("metadata", "".join(metadata)[:5000])
+    c.value("wheels", [path.name for path in made.glob("*.whl")])
+    if metadata:
+        elsewhere = c.scratch / "elsewhere"
+        elsewhere.mkdir()
+        c.value("import ended", in_a_fork(lambda: import_and_call(made / "site", elsewhere, a, b), log))
+        c.value("import log", log.read_text(errors="replace").replace(f"{c.scratch.resolve()}/", "")[-4000:])
+        for call in CALLS:
+            result = elsewhere / f"{call}.npy"
+            c.value(call, np.load(result, allow_pickle=False) if result.is_file() else None)
+
+
+def described(c: Collect, package: Path) -> list[Any]:
+    """Run the setup.py up to the point where setuptools knows its arguments, and record them. Returns the extensions."""
+    from torch.utils.cpp_extension import BuildExtension
+
+    # isort: split
+    from distutils.core import run_setup  # setuptools provides distutils, and the import above has imported setuptools
+
+    started: list[str] = []
+    watching = True
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if watching and event in ("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec"):
+            words = arguments[1] if event == "subprocess.Popen" else arguments[0]
+            started.append(str(words if isinstance(words, (str, bytes)) else next(iter(words), "")))
+
+    sys.addaudithook(watch)  # it cannot be removed
+    os.chdir(package)
+    try:
+        distribution = run_setup("setup.py", stop_after="init")
+    except RuntimeError as error:
+        if "was never called" not in str(error):
+            raise
+        c.value("called", False)
+        return []
+    finally:
+        watching = False
+        os.chdir(c.scratch)
+        c.value("started", started[:5])
+    c.value("called", True)
+    command = distribution.cmdclass.get("build_ext")
+    c.value("BuildExtension", isinstance(command, type) and issubclass(command, BuildExtension))
+    extensions = list(distribution.ext_modules or ())
+    c.value("extensions", len(extensions))
+    return extensions
+
+
+def facts(extension: Any, package: Path) -> list[Any]:
+    """An extension's name, sources, own include folders, flags with macros, keys of the flags; which sources are absolute, which
+    exist; whether it has PyTorch's headers."""
+    from torch.utils import cpp_extension
+
+    usual = {os.path.realpath(folder) for folder in cpp_extension.include_paths()}
+    folders = [os.fspath(folder) for folder in extension.include_dirs]
+    own = [folder for folder in folders if os.path.realpath(folder) not in usual]
+    flags = extension.extra_compile_args or []
+    keys = list(flags) if isinstance(flags, dict) else ["cxx"]
+    flags = list(flags.get("cxx", [])) if isinstance(flags, dict) else list(flags)
+    macros = [f"-D{name}" if value is None else f"-D{name}={value}" for name, value in extension.define_macros]
+    sources = [os.fspath(source) for source in extension.sources]
+    prefix = f"{package.resolve()}/"
+    return [
+        extension.name,
+        sources,
+        [folder.replace(prefix, "/package/") for folder in own],
+        [*map(str, flags), *macros],
+        keys,
+        [os.path.isabs(source) for source in sources],
+        [(package / source).is_file() for source in sources],
+        len(own) < len(folders),
+    ]
+
+
+def in_a_fork(work: Callable[[], None], log: Path) -> str:
+    """Run ``work`` in a fork, whose output goes to ``log``. Returns an empty text, or how it ended otherwise."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            try:
+                work()
+                code = 0
+            except BaseException as error:  # SystemExit is how setuptools reports what a command has found
+                text = "\n".join(f"{type(entry).__name__}: {entry}" for entry in chain(error))
+                os.write(2, f"\n{text}\n".encode())
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return signal.Signals(os.WTERMSIG(status)).name
+    return "" if os.WEXITSTATUS(status) == 0 else "an error"
+
+
+def build_and_install(package: Path, made: Path) -> None:
+    """What ``pip install`` does with a source archive, with the functions of setuptools that pip calls."""
+    from setuptools import build_meta
+
+    os.chdir(package)
+    archive = build_meta.build_sdist(str(made))
+    with tarfile.open(made / archive) as stream:
+        stream.extractall(made / "unpacked", filter="data")
+    (folder,) = (made / "unpacked").iterdir()
+    folder.rename(made / "archive")
+    (made / "step").write_text("wheel")
+    os.chdir(made / "archive")
+    wheel = build_meta.build_wheel(str(made))
+    with zipfile.ZipFile(made / wheel) as stream:
+        stream.extractall(made / "site")
+    (made / "step").write_text("installed")
+
+
+def listed(folder: Path) -> list[str]:
+    """The files in a folder, without those that a build has added."""
+    names = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file()]
+    return [name for name in names if not name.startswith("build/") and ".egg-info/" not in name][:60]
+
+
+def import_and_call(site: Path, elsewhere: Path, a: np.ndarray, b: np.ndarray) -> None:
+    """Import the installed package from another folder, and save what its operator computes."""
+    import importlib
+
+    import torch
+
+    os.chdir(elsewhere)
+    sys.path.insert(0, str(site))
+    importlib.invalidate_caches()
+    package = importlib.import_module("c07_ops")
+    for call, numbers in CALLS.items():
+        np.save(elsewhere / f"{call}.npy", package.my_add(torch.from_numpy(a), torch.from_numpy(b), *numbers).numpy())
+
+
+def judge_setup(v: Judge) -> None:
+    a, b = (v.rng.normal(size=(3, 5)).astype(np.float32) for _ in range(2))
+    with v.check("setuptools gets one extension, and PyTorch's command to build it"):
+        expect_description(v)
+        expect_extension(v.value("extension 0"))
+    if not v.ok:
+        return
+    with v.check("the source archive has every file that the build needs"):
+        expect_archive(v)
+    if not v.ok:
+        return
+    with v.check("a wheel is built from the source archive, and installed"):
+        expect_installed(v)
+    if not v.ok:
+        return
+    with v.check("the wheel has its name and version, and what it needs"):
+        expect_metadata(v.value("metadata"))
+        expect_tag(v.value("wheels"), v.value("installed"))
+    if not v.ok:
+        return
+    with v.check("the package is imported from another folder, and its operator computes"):
+        expect_imported(v)
+        for call, numbers in CALLS.items():
+            alpha, beta = numbers or (3.0, 2.0)
+            expect_close(result(v, call), alpha * a + beta * b, name=f"c07_ops.my_add with {call}")
+
+
+def expect_description(v: Judge) -> None:
+    """Raise what is wrong with the call of setuptools.setup, its extensions left out."""
+    if v.error("description"):
+        error = v.error("description")
+        raise LearnerError(f"{error.message}{error.place}")
+    started = v.value("started")
+    if started:
+        raise WrongAnswer(
+            f"The function starts a program: {str(started[0])[:100]}. pip runs a setup.py several times, and often only asks for the "
+            "name and the version. Only describe the package; setuptools calls the compiler when the library is asked for."
+        )
+    if v.value("called") is not True:
+        raise WrongAnswer(
+            "setuptools.setup is not called, or stops at its arguments. setup.py is a program: pip runs it and uses no result. End "
+            "with setuptools.setup(name=…, …)."
+        )
+    if v.value("extensions") != 1:
+        raise WrongAnswer(
+            f"`ext_modules` has {v.value('extensions')} extensions, expected one: both sources belong to one library."
+        )
+    if v.value("BuildExtension") is not True:
+        raise WrongAnswer(
+            "`build_ext` in `cmdclass` is not PyTorch's BuildExtension. setuptools' own command does not know C++20, which PyTorch's "
+            'headers need, or a dict of flags: cmdclass={"build_ext": BuildExtension}.'
+        )
+
+
+def expect_extension(given: Sequence[Any]) -> None:
+    """Raise what is wrong with the extension's arguments."""
+    _, sources, folders, flags, keys, absolute, there, has_torch = given
+    if any(absolute):
+        raise WrongAnswer(
+            f"The source {sources[absolute.index(True)]} is an absolute path. Sources are relative to the folder of setup.py: an "
+            "absolute path is not in the source archive."
+        )
+    if not all(there):
+        raise WrongAnswer(
+            f"There is no source {sources[there.index(False)]}. Sources are relative to the folder of setup.py, and those of this "
+            "package are in cpp/."
+        )
+    if not has_torch:
+        raise WrongAnswer(
+            "The extension has no PyTorch headers in its include_dirs: setuptools' Extension knows nothing of PyTorch. CppExtension "
+            "adds its headers and its libraries."
+        )
+    relative = [folder for folder in folders if not folder.startswith("/")]
+    if relative:
+        raise WrongAnswer(
+            f"The include folder {relative[0]} is relative. With ninja, the compiler runs in another folder and does not find it: "
+            "use os.path.abspath. (Without ninja it is found, so you may see this on another machine only.)"
+        )
+    if not any(os.path.normpath(folder).endswith("/package/cpp/include") for folder in folders):
+        raise WrongAnswer(
+            "include_dirs does not have the package's folder cpp/include, so the compiler does not find loop.h. Its absolute path is "
+            'os.path.abspath("cpp/include").'
+        )
+    if "cxx" not in keys:
+        raise WrongAnswer(
+            f"extra_compile_args has the key {', '.join(map(repr, keys))} and not 'cxx': BuildExtension takes the flags of the C++ "
+            "compiler from there."
+        )
+    values = [flag.partition("=")[2] for flag in flags if flag.startswith("-DTORCH_TARGET_VERSION")]
+    if not values:
+        raise WrongAnswer(
+            "No flag defines TORCH_TARGET_VERSION, so the library needs the version of PyTorch that it was compiled with. "
+            '"-DTORCH_TARGET_VERSION=0x020d000000000000" in extra_compile_args makes it load in 2.13 and newer.'
+        )
+    if _number(values[-1]) != 0x020D000000000000:
+        raise WrongAnswer(
+            f"TORCH_TARGET_VERSION is {values[-1]}. It is the oldest version that has to load the library: 2.13 is 0x020d000000000000."
+        )
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text.rstrip("uUlL"), 0)
+    except ValueError:
+        return None
+
+
+def expect_archive(v: Judge) -> None:
+    """Raise what the sdist does not have."""
+    files = v.value("archive")
+    if not files:
+        raise WrongAnswer(f"The source archive cannot be made: {reason(v.value('log'))}")
+    if "cpp/include/loop.h" not in files:
+        raise WrongAnswer(
+            "cpp/include/loop.h is not in the source archive, so it cannot be built. setuptools adds the sources, but does not read "
+            'their #include lines, and an include folder adds no file: name the header in depends=["cpp/include/loop.h"].'
+        )
+
+
+def expect_installed(v: Judge) -> None:
+    """Raise what went wrong in the build, or is missing from the installed package."""
+    if v.value("ended") or v.value("step") != "installed":
+        raise WrongAnswer(f"The build ends with {v.value('ended')}: {reason(v.value('log'))}")
+    files = v.value("installed")
+    shown = ", ".join(str(file) for file in files if ".dist-info/" not in str(file)) or "nothing"
+    if "c07_ops/__init__.py" not in files:
+        raise WrongAnswer(
+            f'The Python part of the package is not installed, only: {shown}. Name it in packages=["c07_ops"], and its folder in '
+            'package_dir={"": "src"}; nothing is searched where there are extensions.'
+        )
+    name = v.value("extension 0")[0]
+    if not any(str(file).startswith("c07_ops/_C.") for file in files):
+        raise WrongAnswer(
+            f"The extension has the name {name}, and what is installed is: {shown}. __init__.py looks for _C*.so next to itself: the "
+            "name is that of the package, a dot and _C."
+        )
+
+
+def expect_metadata(text: str) -> None:
+    """Raise what is wrong with the name, the version and the requirements in the wheel's METADATA."""
+    from email.parser import Parser
+
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    fields = Parser().parsestr(text, headersonly=True)
+    name, version = str(fields["Name"]), str(fields["Version"])
+    if name.lower().replace("_", "-").replace(".", "-") != "c07-ops":
+        raise WrongAnswer(
+            f"The distribution has the name {name}, expected c07-ops: that is what one writes after `pip install`."
+        )
+    if version not in ("1.0", "1.0.0", "1"):
+        missing = " setuptools writes 0.0.0 where no version is given." if version == "0.0.0" else ""
+        raise WrongAnswer(f"The distribution has the version {version}, expected 1.0.{missing}")
+    try:
+        needed = [Requirement(line) for line in fields.get_all("Requires-Dist", [])]
+        python = SpecifierSet(str(fields["Requires-Python"] or ""))
+    except (InvalidRequirement, InvalidSpecifier) as error:
+        raise WrongAnswer(f"A requirement cannot be read: {error}.") from None
+    versions = [entry.specifier for entry in needed if entry.name == "torch" and entry.marker is None]
+    if not versions:
+        raise WrongAnswer(
+            'The wheel does not say that it needs PyTorch: install_requires=["torch>=2.13"]. Without it, pip installs the package '
+            "where `import torch` fails."
+        )
+    if "2.12.0" in versions[0]:
+        raise WrongAnswer(
+            f"install_requires has torch{versions[0]}, which allows PyTorch 2.12. The library asks for functions of 2.13: torch>=2.13."
+        )
+    newer = [version for version in ("2.13.0", "2.14.0", "2.20.0") if version not in versions[0]]
+    if newer:
+        raise WrongAnswer(
+            f"install_requires has torch{versions[0]}, which does not allow PyTorch {newer[0]}. The library works with 2.13 and newer: "
+            "that is what the stable ABI is for."
+        )
+    allowed = [minor for minor in (8, 9, 10, 11, 14) if f"3.{minor}.0" in python]
+    if allowed != [10, 11, 14]:
+        given = f"is {python}" if str(python) else "is not given"
+        raise WrongAnswer(
+            f'python_requires {given}, expected ">=3.10": pip compares it with its Python before it installs.'
+        )
+
+
+def expect_tag(wheels: Sequence[Any], files: Sequence[Any]) -> None:
+    """Raise why the wheel is for one version of Python only."""
+    tags = str(wheels[0]).split("-")[2:4]
+    library = next(str(file) for file in files if str(file).startswith("c07_ops/_C."))
+    if ".abi3." not in library:
+        raise WrongAnswer(
+            f"The library is {library}: its name is for one version of Python. With py_limited_api=True in the extension it ends in "
+            ".abi3.so, and the library may use nothing of Python that changes."
+        )
+    if tags != ["cp310", "abi3"]:
+        raise WrongAnswer(
+            f"The wheel has the tag {'-'.join(tags)}, expected cp310-abi3: pip installs it into other versions of Python only with that "
+            'tag. It is an option of the command bdist_wheel: options={"bdist_wheel": {"py_limited_api": "cp310"}}.'
+        )
+
+
+def expect_imported(v: Judge) -> None:
+    """Raise why the installed package cannot be imported or called."""
+    if not v.value("import ended"):
+        return
+    why = reason(v.value("import log"))
+    hint = ""
+    if "undefined symbol" in why or "symbol not found" in why:
+        hint = " A function is declared and called, and no source defines it: all files that do belong in sources."
+    raise WrongAnswer(f"`import c07_ops` in another folder ends with {v.value('import ended')}: {why}{hint}")
+
+
+def reason(log: str) -> str:
+    """The line of a log that says what is wrong: the compiler's first error, or the last line, which is the first cause."""
+    lines = [" ".join(line.split()) for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if " error: " in line]
+    return (errors or lines[-1:] or ["it says nothing"])[0][:500]

@@ -92,6 +92,9 @@ def table_causes(keys: Sequence[str], operator: str) -> Causes:
     found = {"instead of an OpOverloadPacket": packet}
     if any(key.startswith("OpOverloadPacket") for key in keys):
         found["Target"] = packet
+    found["unexpected keyword argument"] = (
+        "The call gives an argument for which the translation has no parameter: it needs the name that the schema gives it."
+    )
     return {**found, "No ONNX function found": missing, "No decompositions registered": missing}
 
 
@@ -276,118 +279,232 @@ def hypot_ideas(a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
     return ideas
 
 
-# --- translate_my_add ----------------------------------------------------------------------------------------------
+# --- translate_searchsorted ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Call:
-    """How a model calls my_add: numbers by place, then by name."""
+class Search:
+    """One export of searchsorted: a call, example shapes of the row and of the values, their dynamic axes, and shapes to run."""
 
     dtype: str
-    args: tuple[float, ...]
-    kwargs: dict[str, float]
+    row: tuple[int, ...]
+    values: tuple[int, ...]
+    axes: tuple[dict[int, str], ...]
+    sizes: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    options: dict[str, bool | str]
+    sorter: bool = False
 
     @property
-    def title(self) -> str:
-        shown = [*map(str, self.args), *(f"{name}={value}" for name, value in self.kwargs.items())]
-        return f"my_add({', '.join(['a', 'b', *shown])}) of {self.dtype}"
+    def after(self) -> bool:
+        return bool(self.options.get("right")) or self.options.get("side") == "right"
 
-    def numbers(self) -> tuple[float, float]:
-        given = {"alpha": 3.0, "beta": 2.0, **dict(zip(("alpha", "beta"), self.args, strict=False)), **self.kwargs}
-        return given["alpha"], given["beta"]
+    @property
+    def result(self) -> str:
+        return "int32" if self.options.get("out_int32") else "int64"
 
-    def apply(self, a: np.ndarray, b: np.ndarray, swap: bool = False, default: bool = False) -> np.ndarray:
-        alpha, beta = (3.0, 2.0) if default else self.numbers()
-        alpha, beta = (beta, alpha) if swap else (alpha, beta)
-        return (np.float32(alpha).astype(a.dtype) * a + np.float32(beta).astype(a.dtype) * b).astype(a.dtype)
+    @property
+    def names(self) -> str:
+        return "abc" if self.sorter else "ab"
 
 
-@dataclass(frozen=True)
-class Chain:
-    """A model of one or more calls, followed by relu: the first of a and b, the next of its result and b, the third of a and that.
+SEARCHES = {
+    "searchsorted(a, b) of float32": Search(
+        "float32", (6,), (2, 3), ({0: "m"}, {0: "n"}), (((6,), (2, 3)), ((1,), (5, 3)), ((300,), (1, 3))), {}
+    ),
+    "searchsorted(a, b, right=True, out_int32=True) of float64 [n, m] and [n, k]": Search(
+        "float64",
+        (2, 5),
+        (2, 4),
+        ({0: "n", 1: "m"}, {0: "n", 1: "k"}),
+        (((2, 5), (2, 4)), ((3, 40), (3, 9)), ((1, 8), (1, 1))),
+        {"right": True, "out_int32": True},
+    ),
+    'searchsorted(a, b, side="right") of int64': Search(
+        "int64", (7,), (4,), ({0: "m"}, {0: "k"}), (((7,), (4,)), ((90,), (50,))), {"side": "right"}
+    ),
+    'searchsorted(a, b, side="left", sorter=c) of float32, b is one number': Search(
+        "float32", (5,), (), ({0: "m"}, {}, {0: "m"}), (((5,), ()), ((40,), ()), ((41,), ())), {"side": "left"}, True
+    ),
+}
 
-    Attributes:
-        width: the sizes of the axes after the first one, in the example; the first is dynamic.
+
+def searched(rng: np.random.Generator, case: Search, extreme: bool) -> list[dict[str, np.ndarray]]:
+    """Feeds of one export: sorted rows with equal numbers, and values of which every second one is a number of its row.
+
+    Numbers are eighths. In ``extreme`` feeds they are close together or far apart: int64 above 2**60 and at both ends, float64 that
+    float32 does not tell apart, and infinities and NaN in the values.
     """
-
-    title: str
-    calls: tuple[Call, ...]
-    width: tuple[int, ...]
-
-    @property
-    def dtype(self) -> str:
-        return self.calls[0].dtype
-
-    def module(self, function: Callable[..., Any]) -> torch.nn.Module:
-        import torch
-
-        return module_of(
-            lambda a, b: torch.relu(self.follow(a, b, lambda call, x, y: function(x, y, *call.args, **call.kwargs)))
-        )
-
-    def follow(self, a: Any, b: Any, apply: Callable[[Call, Any, Any], Any]) -> Any:
-        """The result of the last call."""
-        result = a
-        for place, call in enumerate(self.calls):
-            result = apply(call, a, result) if place == 2 else apply(call, result, b)
-        return result
-
-    def bound(self, a: np.ndarray, b: np.ndarray) -> float:
-        """The largest number on the way if no two terms had different signs: what rounding errors are relative to."""
-
-        def larger(call: Call, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-            alpha, beta = call.numbers()
-            return abs(alpha) * x + abs(beta) * y
-
-        return float(self.follow(np.abs(a), np.abs(b), larger).max(initial=0))
+    feeds = []
+    for shape, wanted in case.sizes:
+        row = rng.integers(-20, 20, size=shape).astype(np.int64)
+        picks = rng.integers(0, shape[-1], size=wanted)
+        other = rng.integers(-24, 24, size=wanted).astype(np.int64)
+        take = rng.permutation(int(np.prod(wanted))).reshape(wanted) % 2 == 0
+        order = rng.permutation(shape[-1])
+        row = np.sort(row, axis=-1)
+        near = np.take_along_axis(row, picks, axis=-1) if len(shape) > 1 else row[picks]
+        values = np.where(take, near, other)
+        if case.dtype == "int64":
+            if extreme:
+                row, values = row + 2**60, values + 2**60
+                row.flat[0], row.flat[-1] = -(2**63), 2**63 - 1
+                values.flat[:2] = -(2**63) + 1, 2**63 - 1
+        else:
+            scale, base = (2.0**-40, 1.0) if extreme and case.dtype == "float64" else (1 / 8, 0.0)
+            row, values = (base + x * scale for x in (row, values))
+            if extreme and values.size > 3:
+                values.flat[:4] = np.nan, np.inf, -np.inf, np.nan
+            elif extreme and not wanted:
+                values = np.array(np.nan)
+        fed = {"a": row.astype(case.dtype), "b": np.asarray(values).astype(case.dtype)}
+        if case.sorter:
+            back = np.argsort(order)  # a[c] is sorted
+            fed["a"], fed["c"] = fed["a"][order], back.astype(np.int64)
+        feeds.append(fed)
+    return feeds
 
 
-def chains(rng: np.random.Generator) -> list[Chain]:
-    """Sixteenths, which are exact in float32; none is a default. One number is 0, which is not the same as none."""
-    first, second, third, fourth, fifth = (
-        float(value) / 16 + 4 for value in rng.choice(np.arange(1, 60), size=5, replace=False)
-    )
-    defaults = Call("float32", (), {})
-    only_beta, only_alpha = Call("float32", (), {"beta": -first}), Call("float32", (fourth,), {})
-    zero, both = Call("float32", (), {"beta": fifth, "alpha": 0.0}), Call("float64", (second, -third), {})
-    return [
-        Chain(defaults.title, (defaults,), (4,)),
-        Chain("three calls in one model, of float32", (only_beta, only_alpha, zero), (2, 5)),
-        Chain(both.title, (both,), ()),
-    ]
+def places(a: np.ndarray, b: np.ndarray, after: bool, dtype: str) -> np.ndarray:
+    """What searchsorted returns for sorted rows ``a``."""
+    side = "right" if after else "left"
+    if a.ndim == 1:
+        return np.asarray(np.searchsorted(a, b, side)).astype(dtype)
+    return np.stack([np.searchsorted(one, x, side) for one, x in zip(a, b, strict=True)]).astype(dtype)
 
 
-ADD_ROWS = [3, 7, 0]
-
-
-def collect_translate_my_add(c: Collect) -> None:
+def collect_translate_searchsorted(c: Collect) -> None:
     import torch
 
-    from oplab import ops
-
-    ops.load()
-    result = c.function("translate_my_add")()
-    if not record_pair(c, result):
+    table = c.function("translate_searchsorted")()
+    if not record_table(c, table):
         return
-    function, table = result
-    drawn = chains(c.rng)
-    for call in (call for chain in drawn for call in chain.calls):
-        a, b = (torch.from_numpy(x.T) for x in pair(c.rng, (4, 5), call.dtype))  # not contiguous
-        given = a.clone(), b.clone()
-        name = f"{call.title} in PyTorch"
-        c.value(name, c.attempt(name, function, a, b, *call.args, **call.kwargs))
-        c.value(
-            f"{name}: changed",
-            [x for x, one, other in zip("ab", (a, b), given, strict=True) if not torch.equal(one, other)],
-        )
-    for number, chain in enumerate(drawn):
-        path = c.scratch / f"{number}.onnx"
-        inputs = tuple(torch.rand(ADD_ROWS[0], *chain.width, dtype=getattr(torch, chain.dtype)) for _ in range(2))
-        axes = ({0: "n"}, {0: "n"})
-        c.attempt(chain.title, export, chain.module(function), inputs, table, path, "ab", axes)
-        c.file(chain.title, path)
+
+    class Model(torch.nn.Module):
+        def __init__(self, case: Search) -> None:
+            super().__init__()
+            self.case = case
+
+        def forward(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
+            given = {} if c is None else {"sorter": c}
+            return torch.searchsorted(a, b, **self.case.options, **given)
+
+    for number, (title, case) in enumerate(SEARCHES.items()):
+        path, kind = c.scratch / f"{number}.onnx", getattr(torch, case.dtype)
+        row = torch.arange(case.row[-1]).expand(case.row).to(kind).clone()
+        inputs = (row, torch.ones(case.values, dtype=kind), torch.arange(case.row[-1]))[: len(case.names)]
+        axes = tuple(axes or None for axes in case.axes)
+        c.attempt(title, export, Model(case).eval(), inputs, table, path, case.names, axes)
+        c.file(title, path)
         if not path.is_file():
             return
+
+
+def judge_translate_searchsorted(v: Judge) -> None:
+    ordinary = {title: searched(v.rng, case, False) for title, case in SEARCHES.items()}
+    extreme = {title: searched(v.rng, case, True) for title, case in SEARCHES.items()}
+    models: dict[str, onnx.ModelProto] = {}
+    with v.check("torch.searchsorted exports with the table"):
+        if v.value("table") != "dict":
+            raise WrongAnswer(f"Expected a dict, the table, got {v.value('table')}.")
+        for title in SEARCHES:
+            models[title] = expect_exported(v, title, "aten.searchsorted.Tensor")
+    if not v.ok:
+        return
+    with v.check("standard operators that read both inputs"):
+        for title, model in models.items():
+            with about(title):
+                foreign = nodes.foreign(model)
+                if foreign:
+                    raise WrongAnswer(
+                        f"Expected ONNX's own operators, the graph has {foreign[0]}: no runtime has a kernel for it."
+                    )
+                graphs.expect_inputs(model, list(SEARCHES[title].names))
+                graphs.expect_used(model, ["a", "b"])
+    if not v.ok:
+        return
+    with v.check("matches PyTorch in ONNX Runtime"):
+        for title, model in models.items():
+            for feeds in ordinary[title]:
+                expect_places(model, title, feeds)
+    if not v.ok:
+        return
+    with v.check("is right for close and extreme numbers, infinities and NaN"):
+        for title, model in models.items():
+            for feeds in extreme[title]:
+                expect_places(model, title, feeds)
+    with v.check("a valid model"):
+        for title, model in models.items():
+            with about(title):
+                graphs.expect_valid(model)
+
+
+def expect_places(model: onnx.ModelProto, title: str, feeds: dict[str, np.ndarray]) -> None:
+    case, a, b = SEARCHES[title], feeds["a"], feeds["b"]
+    row = a[feeds["c"]] if case.sorter else a
+    right = places(row, b, case.after, case.result)
+    with about(title):
+        (got,) = graphs.run(model, feeds, causes=_SEARCH_CAUSES)
+        name = f"the places of {describe(b)} in {describe(a)}"
+        if got.dtype != right.dtype and got.dtype.kind == "i":
+            raise WrongAnswer(
+                f"{name}: expected {right.dtype}, got {got.dtype}. out_int32 chooses the dtype of the result."
+            )
+        if got.dtype != right.dtype:
+            raise WrongAnswer(f"{name}: expected {right.dtype}, got {got.dtype}. A place is an integer: Cast.")
+        if got.shape != right.shape:
+            raise WrongAnswer(
+                f"{name}: expected the shape {list(right.shape)}, got {list(got.shape)}. The result has the shape of b, one number as well."
+            )
+        expect_close(got, right, name=name, likely=search_ideas(case, a, row, b))
+
+
+_SEARCH_CAUSES = {
+    "axis by a dimension other than 1": (
+        "Rows of a and b did not broadcast. Where a has more than one axis, each row of b belongs to the row of a with the same index."
+    ),
+}
+
+
+def search_ideas(case: Search, a: np.ndarray, row: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
+    """What wrong ideas of searchsorted give, by the sentence that names the idea; those that are right here are left out."""
+    right = places(row, b, case.after, case.result)
+    one, x = (row[..., None, :] if row.ndim > 1 else row), b[..., None]
+    option = ", ".join(f"{name}={value!r}" for name, value in case.options.items() if name != "out_int32")
+    ideas = {
+        f"The option {option} has no effect here: equal numbers are counted with right=True, and with side='right'."
+        if case.after
+        else "Equal numbers were counted. They are counted with right=True and with side='right' only.": places(
+            row, b, not case.after, case.result
+        ),
+        "No comparison with NaN is true: count the numbers that are not above it.": (
+            one <= x if case.after else one < x
+        ).sum(-1),
+    }
+    narrow = np.float64 if case.dtype == "int64" else np.float32  # no NaN here: Not(Greater) is right for it
+    near, far = one.astype(narrow), x.astype(narrow)
+    ideas[
+        f"This was compared in {np.dtype(narrow)} or less, which does not tell close numbers of {case.dtype} apart: keep the dtype."
+    ] = (~(near > far) if case.after else ~(near >= far)).sum(-1)
+    with np.errstate(all="ignore"):
+        gap = one - x
+        ideas["A difference overflows for large integers: compare the two numbers themselves."] = (
+            gap <= 0 if case.after else gap < 0
+        ).sum(-1)
+        reached = (a > x if case.after else a >= x) if a.ndim == 1 else (one > x if case.after else one >= x)
+        first = reached.argmax(-1)
+        ideas["a is not sorted here: sorter holds its order."] = np.where(reached.any(-1), first, a.shape[-1])
+        in_order = one > x if case.after else one >= x
+        ideas["Where every number of the row is less, the place is the end; ArgMax of a row without a True is 0."] = (
+            in_order.argmax(-1)
+        )
+    return {
+        why: value.astype(case.result)
+        for why, value in ideas.items()
+        if not np.array_equal(value.astype(right.dtype), right)
+    }
+
+
+# --- data_dependent_shape ------------------------------------------------------------------------------------------
 
 
 def record_pair(c: Collect, result: Any) -> bool:
@@ -408,155 +525,6 @@ def expect_pair(v: Judge, name: str) -> None:
 
 def pair(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> list[np.ndarray]:
     return [rng.normal(size=shape).astype(dtype) for _ in range(2)]
-
-
-def judge_translate_my_add(v: Judge) -> None:
-    drawn = chains(v.rng)
-    calls = [call for chain in drawn for call in chain.calls]
-    inputs = [[x.T for x in pair(v.rng, (4, 5), call.dtype)] for call in calls]
-    with v.check("returns a function and a table"):
-        expect_pair(v, "my_add")
-    if not v.ok:
-        return
-    with v.check("computes alpha * a + beta * b in PyTorch"):
-        for call, (a, b) in zip(calls, inputs, strict=True):
-            title = f"{call.title} in PyTorch"
-            got = v.array(title)
-            if got.size and not got.any():
-                raise WrongAnswer(
-                    f"{title}: zeros came. torch.onnx.ops.symbolic is a node for an export, and computes nothing in PyTorch: ask "
-                    "torch.onnx.is_in_onnx_export() first."
-                )
-            expect_close(got, call.apply(a, b), name=title, likely=add_causes(call, a, b))
-            changed = v.value(f"{title}: changed")
-            if changed:
-                raise WrongAnswer(f"{title}: the call has changed its input {changed[0]}. The result is a new tensor.")
-    if not v.ok:
-        return
-    models: dict[str, onnx.ModelProto] = {}
-    with v.check("each call is one oplab::MyAdd of a and b"):
-        for chain in drawn:
-            models[chain.title] = model = expect_exported(v, chain.title, "oplab.my_add.default")
-            with about(chain.title):
-                expect_my_add(model, chain)
-    if not v.ok:
-        return
-    with v.check("with the call's numbers as its attributes"):
-        for chain in drawn:
-            found = [node for node in models[chain.title].graph.node if node.op_type == "MyAdd"]
-            for node, call in zip(found, chain.calls, strict=True):
-                with about(f"{chain.title}, {call.title}" if len(chain.calls) > 1 else chain.title):
-                    expect_numbers(node, call, calls)
-    with v.check("version 1 of oplab, in a valid model"):
-        for title, model in models.items():
-            with about(title):
-                graphs.expect_opset(model, 1, "oplab")
-                graphs.expect_valid(model)
-    if not v.ok:
-        return
-    with v.check("matches PyTorch at other sizes"):
-        for chain in drawn:
-            for rows in ADD_ROWS:
-                a, b = pair(v.rng, (rows, *chain.width), chain.dtype)
-                with about(chain.title):
-                    (got,) = graphs.run(models[chain.title], {"a": a, "b": b}, kernels=True)
-                    right = np.maximum(chain.follow(a, b, lambda call, x, y: call.apply(x, y)), 0)
-                    # Three roundings in each call, each at most half an epsilon of the bound.
-                    atol = 2 * len(chain.calls) * float(np.finfo(chain.dtype).eps) * chain.bound(a, b)
-                    expect_close(got, right, name=f"relu(my_add) of {describe(a)} in ONNX Runtime", atol=atol)
-
-
-def add_causes(call: Call, a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
-    causes = {
-        "alpha and beta are swapped.": call.apply(a, b, swap=True),
-        "These are the numbers for 3a + 2b: the numbers of the call are not used.": call.apply(a, b, default=True),
-        "alpha is 0 in this call, and 3 was taken: `alpha or 3.0` takes 0 for a number that was left out.": call.apply(
-            a, b
-        )
-        + (3 * a if call.numbers()[0] == 0 else 0),
-        "This was computed in float32: float64 stays float64.": call.apply(
-            *(x.astype(np.float32) for x in (a, b))
-        ).astype(a.dtype),
-    }
-    right = call.apply(a, b)
-    return {cause: value for cause, value in causes.items() if not np.array_equal(value, right)}
-
-
-def expect_my_add(model: onnx.ModelProto, chain: Chain) -> None:
-    found, count = graphs.ops(model), len(chain.calls)
-    if found["oplab::MyAdd"] != count:
-        elsewhere = next((name for name in found if name.endswith("::MyAdd") and name != "oplab::MyAdd"), None)
-        renamed = next((name for name in found if name.startswith("oplab::") and name != "oplab::MyAdd"), None)
-        hint = (
-            f" {elsewhere} is of another domain: that is the Opset of the translation."
-            if elsewhere
-            else f" The node's type is {renamed.partition('::')[2]}; a kernel is found by its exact name."
-            if renamed
-            else " PyTorch's own operators were traced or written here; a node MyAdd was expected in their place."
-            if not any("::" in name for name in found)
-            else ""
-        )
-        listed = ", ".join(sorted(found))
-        number = "one" if count == 1 else str(count)
-        raise WrongAnswer(f"Expected {number} oplab::MyAdd, the graph has {listed}.{hint}")
-    if model.functions:
-        raise WrongAnswer("The file holds model-local functions; here a kernel does the work.")
-    graphs.expect_inputs(model, ["a", "b"])
-    nodes_ = [node for node in model.graph.node if node.op_type == "MyAdd"]
-    results = iter(node.output[0] for node in nodes_)
-    wanted: list[list[str]] = []
-    chain.follow("a", "b", lambda _, x, y: wanted.append([x, y]) or next(results))
-    for node, names in zip(nodes_, wanted, strict=True):
-        if list(node.input) != names:
-            swapped = " They are swapped." if list(node.input) == names[::-1] else ""
-            more = " alpha and beta are attributes, not inputs." if len(node.input) > 2 else ""
-            raise WrongAnswer(f"The node's inputs are {list(node.input)}, expected {names}.{swapped}{more}")
-    graphs.expect_dynamic(model, "a", [0])
-    shape = model.graph.output[0].type.tensor_type.shape.dim
-    shown = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in shape]
-    if len(shape) != 1 + len(chain.width) or shape[0].HasField("dim_value") or shown[1:] != list(chain.width):
-        raise WrongAnswer(
-            f"The file gives the output the shape {shown}, and a has ['n', {', '.join(map(str, chain.width))}]".replace(
-                ", ]", "]"
-            )
-            + ". The result of my_add has the shape of a: a.shape."
-        )
-
-
-def expect_numbers(node: onnx.NodeProto, call: Call, calls: Sequence[Call]) -> None:
-    """Demand the call's numbers as attributes; ``calls`` are all of the exercise."""
-    import onnx
-
-    found = {entry.name: entry for entry in node.attribute}
-    foreign = sorted(set(found) - {"alpha", "beta"})
-    if foreign:
-        raise WrongAnswer(f"The node has the attribute {foreign[0]!r}; the operator has alpha and beta.")
-    for place, (name, default) in enumerate((("alpha", 3.0), ("beta", 2.0))):
-        wanted, other = call.numbers()[place], call.numbers()[1 - place]
-        if name not in found and wanted != default:
-            raise WrongAnswer(
-                f"{name} is {wanted} in the model and has no attribute, so the kernel takes its default {default}. A number that the "
-                "translation has no parameter for is dropped silently."
-            )
-        if name in found and found[name].type != onnx.AttributeProto.FLOAT:
-            kind = onnx.AttributeProto.AttributeType.Name(found[name].type)
-            raise WrongAnswer(f"The attribute {name} has the type {kind}, expected FLOAT: its parameter is a float.")
-        if name in found and found[name].f != np.float32(wanted):
-            value, hint = found[name].f, ""
-            if value == np.float32(other):
-                hint = " alpha and beta are swapped."
-            elif value == default and wanted == 0:
-                hint = (
-                    " It is the default, and the call gives 0: `alpha or 3.0` takes 0 for a number that was left out."
-                )
-            elif value == default:
-                hint = " It is the default, and the call gives another one."
-            elif any(value == np.float32(theirs.numbers()[place]) for theirs in calls):
-                hint = " It is the number of another call: each node has its own."
-            raise WrongAnswer(f"{name} is {value:g}, expected {wanted:g}.{hint}")
-
-
-# --- data_dependent_shape ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

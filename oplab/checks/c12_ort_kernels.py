@@ -10,7 +10,7 @@ import math
 import os
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ import numpy as np
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import UNREGISTERED, status
+from oplab.checks.programs import ended, last_line, run_program
 from oplab.checks.stress import Stress, collect_stress, judge_stress
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 from oplab.toolchain.findings import thrown
@@ -731,3 +732,235 @@ def _expect_foo(v: Judge, case: Case, input1: np.ndarray, input2: np.ndarray) ->
             )
             likely = {exponent: attr1 * input1 + rounded.astype(np.float32), **likely}  # first: others round it, too
     expect_result(v, "Foo", case, np.asarray(expected, np.float32), likely)
+
+
+# --- host ------------------------------------------------------------------------------------------------------------
+
+_HEAD = '<ir_version: 10, opset_import: ["": 20, "oplab": 1]>\n'
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A model that the learner's program has to run, as ONNX's text form, with one input.
+
+    Attributes:
+        title: what is special about it, for messages.
+        shape: of the input.
+        text: of the model; all of them have a node of the domain ``oplab``.
+        expected: the first output for an input; the judge alone calls it.
+        over: OUTPUT exists already, from the run before.
+    """
+
+    title: str
+    shape: tuple[int, ...]
+    text: str
+    expected: Callable[[np.ndarray], np.ndarray]
+    over: bool = False
+
+
+POINTS = """g (float[n, 3] points) => (float[n, 3] moved) {
+    t = Abs(points)
+    moved = oplab.MyAdd<alpha=0.25, beta=-1.5>(points, t) }"""
+SIGNAL = """g (float[2, samples] signal) => (float[2, samples] mixed) {
+    t = Abs(signal)
+    mixed = oplab.MyAdd<alpha=-2.5, beta=0.75>(signal, t) }"""
+TWICE = """g (float[n] wave) => (float[m] both) {
+    t = oplab.MyAdd(wave, wave)
+    both = Concat<axis=0>(wave, t) }"""
+FIXED = """g (float[4, 6] image) => (float[4, 6] out) { out = oplab.MyAdd(image, image) }"""
+SUMS = """g (float[3, n, 2] x) => (float[3, 2] sums) {
+    axes = Constant<value_ints=[1]>()
+    t = oplab.MyAdd(x, x)
+    sums = ReduceSum<keepdims=0>(t, axes) }"""
+SEVERAL = """g (float[n, 2] a) => (float[n, 2] z, float[2, n] b, int64[2] c) {
+    z = oplab.MyAdd(a, a)
+    b = Transpose(z)
+    c = Shape(a) }"""
+WIDE = """g (float[n, 16] features) => (float[n, 16] scaled) { scaled = oplab.MyAdd(features, features) }"""
+
+DEPLOYED = (
+    Deployed("5 rows of [n, 3]", (5, 3), POINTS, lambda x: 0.25 * x - 1.5 * np.abs(x)),
+    Deployed("1 row of [n, 3], and an older OUTPUT", (1, 3), POINTS, lambda x: 0.25 * x - 1.5 * np.abs(x), True),
+    Deployed("11 columns of [2, samples]", (2, 11), SIGNAL, lambda x: -2.5 * x + 0.75 * np.abs(x)),
+    Deployed("no dynamic dimension, [4, 6]", (4, 6), FIXED, lambda x: 5 * x),
+    Deployed("an output that is longer than the input", (9,), TWICE, lambda x: np.concatenate([x, 5 * x])),
+    Deployed("an output that is shorter than the input", (3, 13, 2), SUMS, lambda x: (5 * x).sum(axis=1)),
+    Deployed("three outputs", (6, 2), SEVERAL, lambda x: 5 * x),
+    Deployed("70 000 rows of [n, 16]", (70_000, 16), WIDE, lambda x: 5 * x),
+)
+
+NOPE = "g (float[n, 3] points) => (float[n, 3] moved) { moved = oplab.NoSuchOperator(points) }"
+UNEQUAL = """g (float[n] x) => (float[n] y) {
+    three = Constant<value_floats=[1.0, 2.0, 3.0]>()
+    y = oplab.MyAdd(x, three) }"""
+TWO_DYNAMIC = "g (float[n, m] x) => (float[n, m] y) { y = oplab.MyAdd(x, x) }"
+EMPTY = "g (float[n, 0] x) => (float[n, 0] y) { y = oplab.MyAdd(x, x) }"
+COUNTS = "g (float[n, 3] x) => (int64[2] sizes) { y = oplab.MyAdd(x, x) sizes = Shape(y) }"
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A run that has to fail.
+
+    Attributes:
+        title: what is wrong, for messages.
+        words: the program's sentence has one of them; empty where any sentence will do.
+        text: of the model.
+        count: of values in the input file.
+        files: what replaces one of the four files; a name below the scratch folder, or ``/`` and the key of a file of this machine.
+        given: how many of the four arguments the program gets.
+    """
+
+    title: str
+    words: tuple[str, ...] = ()
+    text: str = POINTS
+    count: int = 12
+    files: Mapping[str, str] = field(default_factory=dict)
+    given: int = 4
+
+
+WRONG_FILES = (
+    Failing("MODEL does not exist", ("absent.onnx",), files={"model": "absent.onnx"}),
+    Failing("MODEL is not a model", ("values.raw",), files={"model": "values.raw"}),
+    Failing("LIBRARY does not exist", ("absent.so",), files={"library": "absent.so"}),
+    Failing("LIBRARY is not a library", ("values.raw",), files={"library": "values.raw"}),
+    Failing("LIBRARY has no RegisterCustomOps", ("RegisterCustomOps",), files={"library": "/runtime"}),
+    Failing("INPUT does not exist", ("absent.raw",), files={"input": "absent.raw"}),
+    Failing("OUTPUT is in a folder that does not exist", ("absent",), files={"output": "absent/out.raw"}),
+    Failing("OUTPUT is a folder", ("folder",), files={"output": "folder"}),
+    Failing("OUTPUT is missing from the command", given=3),
+)
+WRONG_VALUES = (
+    Failing("37 values for [n, 3]", ("37",), count=37),
+    Failing("25 values for [4, 6]", ("25",), text=FIXED, count=25),
+    Failing("23 values for [4, 6]", ("23",), text=FIXED, count=23),
+    Failing("24 values for [n, m]", text=TWO_DYNAMIC, count=24),
+    Failing("41 values for [n, 0]", ("41",), text=EMPTY, count=41),
+)
+WRONG_MODELS = (
+    Failing("an operator that LIBRARY does not have", ("NoSuchOperator",), text=NOPE),
+    Failing("a kernel that refuses its inputs", ("MyAdd",), text=UNEQUAL, count=5),
+    Failing("an output of int64", ("sizes", "float", "int64"), text=COUNTS),
+)
+HOST_DRAWN = 64  # values of the inputs of runs that have to fail
+
+
+def _values(rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:
+    """The inputs of DEPLOYED, and the values of which each failing run takes the first ones: both halves draw the same."""
+    inputs = [np.asarray(rng.uniform(-2, 2, case.shape), np.float32) for case in DEPLOYED]
+    return inputs, np.asarray(rng.uniform(-2, 2, HOST_DRAWN), np.float32)
+
+
+def collect_host(c: Collect) -> None:
+    import onnx
+
+    from oplab.toolchain.build import compiled_library
+    from oplab.toolchain.recipes import ort_runtime
+
+    inputs, drawn = _values(c.rng)
+    kernels = compiled_library("ort")
+    (c.scratch / "folder").mkdir()
+    for case, x in zip(DEPLOYED, inputs, strict=True):
+        model, values, out = (c.scratch / name for name in ("model.onnx", "values.raw", "out.raw"))
+        onnx.save(onnx.parser.parse_model(_HEAD + case.text), model)
+        values.write_bytes(x.tobytes())
+        if not case.over:
+            out.unlink(missing_ok=True)
+        if not run_program(c, case.title, model, kernels, values, out):
+            return
+        c.file(f"{case.title}: OUTPUT", out)
+    for wrong in WRONG_FILES + WRONG_VALUES + WRONG_MODELS:
+        names = {"model": "model.onnx", "input": "values.raw", "output": "out.raw", **wrong.files}
+        places = {name: c.scratch / file for name, file in names.items()}
+        places.setdefault("library", kernels)
+        if wrong.files.get("library") == "/runtime":
+            places["library"] = ort_runtime()
+        onnx.save(onnx.parser.parse_model(_HEAD + wrong.text), c.scratch / "model.onnx")
+        (c.scratch / "values.raw").write_bytes(drawn[: wrong.count].tobytes())
+        (c.scratch / "out.raw").unlink(missing_ok=True)
+        arguments = [places[name] for name in ("model", "library", "input", "output")]
+        if not run_program(c, wrong.title, *arguments[: wrong.given]):
+            return
+        c.value(f"{wrong.title}: OUTPUT exists", places["output"].is_file())
+
+
+def judge_host(v: Judge) -> None:
+    inputs, _ = _values(v.rng)
+    for name, chosen in (
+        ("runs a model with the library's kernels", slice(0, 2)),
+        ("takes names and the dynamic dimension from the model", slice(2, 4)),
+        ("writes the first output, whatever its size", slice(4, 7)),
+        ("a large input", slice(7, 8)),
+    ):
+        with v.check(name):
+            for case, x in zip(DEPLOYED[chosen], inputs[chosen], strict=True):
+                _expect_output(v, case, x)
+        if not v.ok:
+            return
+    for name, runs in (
+        ("a sentence for each wrong file", WRONG_FILES),
+        ("a sentence for values that do not fill the input", WRONG_VALUES),
+        ("a sentence for what ONNX Runtime refuses", WRONG_MODELS),
+    ):
+        with v.check(name):
+            for wrong in runs:
+                _expect_failure(v, wrong)
+        if not v.ok:
+            return
+
+
+def _expect_output(v: Judge, case: Deployed, x: np.ndarray) -> None:
+    code, said = ended(v, case.title)
+    if code:
+        says = last_line(said)
+        raise WrongAnswer(f"{case.title}: the program returned {code}, and said: {says}{_advice(says)}")
+    found, expected = v.bytes(f"{case.title}: OUTPUT"), np.asarray(case.expected(x), np.float32)
+    if len(found) != expected.nbytes:
+        how = ""
+        if found and all(byte in b"0123456789.,-+einfa \t\r\n[]" for byte in found[:200]):
+            how = " This is text: write the bytes of the floats."
+        elif case.over and len(found) > expected.nbytes:
+            how = " An older OUTPUT was there: replace all of it."
+        elif len(found) == x.nbytes:
+            how = " These are as many as the input has: ask the result for its own number of elements."
+        raise WrongAnswer(
+            f"{case.title}: OUTPUT has {len(found)} bytes, and the {expected.size} floats of the first output have "
+            f"{expected.nbytes}.{how}"
+        )
+    y = np.frombuffer(found, np.float32).reshape(expected.shape)
+    likely = {"This is the input: the program has to write what Run returns.": x} if x.shape == y.shape else {}
+    expect_close(y, expected, name=case.title, likely=likely)
+
+
+def _advice(says: str) -> str:
+    """What to look at, for a message of ONNX Runtime that a right model and right files have brought about."""
+    if UNREGISTERED in says:
+        return " Register LIBRARY in the session's options before the session is made."
+    if "Invalid input name" in says or "Invalid output name" in says or "Invalid Output Name" in says:
+        return " Ask the session for the names, and keep the object that GetInputNameAllocated returns: the name is freed with it."
+    if "invalid dimensions" in says or "Invalid rank" in says:
+        return (
+            " Only the dimension that is -1 in the model follows from the number of values: the others are the model's."
+        )
+    return ""
+
+
+def _says(word: str, said: str) -> bool:
+    """Whether a sentence has a word; a number must not be part of a longer one."""
+    return re.search(rf"(?<!\d){word}(?!\d)" if word.isdigit() else re.escape(word), said) is not None
+
+
+def _expect_failure(v: Judge, wrong: Failing) -> None:
+    code, said = ended(v, wrong.title)
+    if code == 0:
+        raise WrongAnswer(f"{wrong.title}: the program returned 0, which means success.")
+    if not said.strip():
+        raise WrongAnswer(f"{wrong.title}: the program returned {code} and said nothing on stderr.")
+    if wrong.words and not any(_says(word, said) for word in wrong.words):
+        words = " or ".join(repr(word) for word in wrong.words)
+        raise WrongAnswer(f"{wrong.title}: the sentence has to name the cause ({words}). It is: {last_line(said)}")
+    if v.value(f"{wrong.title}: OUTPUT exists") is not False:
+        raise WrongAnswer(
+            f"{wrong.title}: the program returned {code}, and yet there is an OUTPUT. Open it when there is something to write, and "
+            "remove it if writing fails."
+        )

@@ -594,32 +594,37 @@ def neighbours(
 
 # --- parallel ------------------------------------------------------------------------------------------------------
 
-BLUR_SHAPES = [(5, 4), (37, 11), (2, 3), (1, 3), (0, 4), (3, 0)]
-TALL = (4096, 8)
+CENTRE_SHAPES = [(5, 4), (37, 40), (2, 33), (6, 1), (4, 0), (0, 3)]
+LARGE = (300, 128)
 THREADS = (1, 2, 4)
 
 
-def blur_model() -> onnx.ModelProto:
-    shape = ["h", "w"]
-    return one_node("Blur", {"x": ("float32", shape)}, {"y": ("float32", shape), "total": ("float64", ["one"])})
+def centre_model() -> onnx.ModelProto:
+    made = {"y": ("float32", ["h", "w"]), "mean": ("float64", ["w"])}
+    return one_node("Centre", {"x": ("float32", ["h", "w"])}, made)
 
 
 def mountain(rng: np.random.Generator) -> np.ndarray:
-    """An image whose sum depends on the order and on the grouping of its rows.
+    """A table whose columns' sums depend on the order and on the grouping of the rows.
 
-    64 rows of 2**50 add up to 2**59, where doubles are 128 apart. Each row below adds 40 to 48: alone it is lost, two together
-    are not, and all of them together, added first, are not either.
+    64 rows of 2**50 add up to 2**56, where doubles are 16 apart. Each row below adds 5 or 6: alone it is lost, two together are not,
+    and all of them together, added first, are not either.
     """
-    x = rng.integers(5, 7, size=TALL).astype(np.float32)
+    x = rng.integers(5, 7, size=LARGE).astype(np.float32)
     x[:64] = 2.0**50
     return x
 
 
-def blur_stress(rng: np.random.Generator) -> Stress:
-    sizes = [(600, 500), (400, 600), (5, 4), (33, 2), (1, 3), (0, 4), (3, 0)]
+def table(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    """Columns of different means."""
+    return (rng.normal(size=shape) + rng.integers(-9, 10, size=shape[1])).astype(np.float32)
+
+
+def centre_stress(rng: np.random.Generator) -> Stress:
+    sizes = [(600, 500), (400, 600), (5, 4), (33, 2), (6, 1), (0, 4), (3, 0)]
     return Stress(
-        {"": blur_model()},
-        {f"x float32[{h}, {w}]": {"x": rng.normal(size=(h, w)).astype(np.float32)} for h, w in sizes},
+        {"": centre_model()},
+        {f"x float32[{h}, {w}]": {"x": table(rng, (h, w))} for h, w in sizes},
         without={"refusals": "the lines around the answer refuse"},
     )
 
@@ -627,13 +632,13 @@ def blur_stress(rng: np.random.Generator) -> Stress:
 def collect_parallel(c: Collect) -> None:
     from oplab.checks.schedules import ORDERS, SHARES, ScheduledSession, WatchedSession
 
-    s = blur_stress(c.rng)
-    model = blur_model()
+    s = centre_stress(c.rng)
+    model = centre_model()
     run = session(c, "session", model)
-    for shape in BLUR_SHAPES:  # in new sessions: what a run leaves over is another check's
-        record(c, f"{shape}", run, {"x": c.rng.normal(size=shape).astype(np.float32)})
+    for shape in CENTRE_SHAPES:  # in new sessions: what a run leaves over is another check's
+        record(c, f"{shape}", run, {"x": table(c.rng, shape)})
         run = session(c, "session", model)
-    record(c, "tall", run, {"x": c.rng.normal(size=TALL).astype(np.float32)})
+    record(c, "large", run, {"x": table(c.rng, LARGE)})
     x = mountain(c.rng)
     record(c, "serial", session(c, "session", model), {"x": x})
     for threads in THREADS:
@@ -643,11 +648,11 @@ def collect_parallel(c: Collect) -> None:
     scheduled = c.attempt("scheduler", ScheduledSession, model.SerializeToString(), c.library, c.scratch)
     if scheduled is None:
         return
-    made = {"y": (TALL, "float32"), "total": ((1,), "float64")}
+    made = {"y": (LARGE, "float32"), "mean": ((LARGE[1],), "float64")}
     for label, order in ORDERS.items():
         results = c.attempt(label, scheduled.run, {"x": x.copy()}, made, order)
         if results is not None:
-            c.value(label, [results["y"], results["total"]])
+            c.value(label, [results["y"], results["mean"]])
             c.value(f"{label}: pieces", max(scheduled.pieces, default=0))
     watched = c.attempt("watched", WatchedSession, model.SerializeToString(), c.scratch / "pieces.so", c.scratch)
     for label, share in SHARES.items() if watched else ():
@@ -660,30 +665,37 @@ def collect_parallel(c: Collect) -> None:
 def judge_parallel(v: Judge) -> None:
     from oplab.checks.schedules import ORDERS, SHARES
 
-    s = blur_stress(v.rng)
-    images = {f"{shape}": v.rng.normal(size=shape).astype(np.float32) for shape in BLUR_SHAPES}
-    images["tall"] = v.rng.normal(size=TALL).astype(np.float32)
+    s = centre_stress(v.rng)
+    tables = {f"{shape}": table(v.rng, shape) for shape in CENTRE_SHAPES}
+    tables["large"] = table(v.rng, LARGE)
     x = mountain(v.rng)
     found: dict[str, list[np.ndarray]] = {}
     with v.check("ONNX Runtime takes the operator and runs it"):
-        for title in images:
-            with about(f"x {describe(images[title])}"):
+        for title in tables:
+            with about(f"x {describe(tables[title])}"):
                 found[title] = outputs(v, title, 2, _CAUSES)
         found["serial"] = outputs(v, "serial", 2, _CAUSES)
     if not v.ok:
         return
-    with v.check("y is each row, blurred with its neighbours"):
-        for title, x in images.items():
-            with about(f"x {describe(x)}"):
-                expect_blurred(found[title][0], x)
-    with v.check("total is the sum of y, in double"):
-        for title in images:
-            with about(f"x {describe(images[title])}"):
-                expect_total(found[title], images[title])
-        expect_total(found["serial"], x)
+    with v.check("mean is the mean of each column, in double"):
+        for label in ORDERS:  # where an output's memory is NaN before the run; elsewhere it may be 0 by luck
+            if v.error("scheduler") or v.error(label):
+                break
+            if np.isnan(outputs(v, label, 2, _CAUSES)[1]).any():
+                raise WrongAnswer(
+                    "mean is added to what its memory held before: an output is not 0 at first, so set it."
+                )
+        for title in tables:
+            with about(f"x {describe(tables[title])}"):
+                expect_mean(found[title][1], tables[title])
+        expect_mean(found["serial"][1], x)
+    with v.check("y is x without the means of its columns"):
+        for title, each in tables.items():
+            with about(f"x {describe(each)}"):
+                expect_centred(found[title][0], each)
     if not v.ok:
         return
-    with v.check("the rows go through ParallelFor"):
+    with v.check("the work goes through ParallelFor"):
         error = v.error("scheduler")
         if error:
             raise WrongAnswer(f"In ONNX Runtime's C library the kernel fails: {error.message}")
@@ -695,16 +707,12 @@ def judge_parallel(v: Judge) -> None:
         return
 
     def expect(node: str, run: str, arrays: list[np.ndarray]) -> None:
-        expect_blurred(arrays[0], s.runs[run]["x"])
-        expect_total(arrays, s.runs[run]["x"])
+        expect_mean(arrays[1], s.runs[run]["x"])
+        expect_centred(arrays[0], s.runs[run]["x"])
 
     with v.check("every order of the pieces gives the same bits"):
         expect_part(v, s, expect, "sizes")  # the orders are runs of one session: what one leaves over is not a race
         for label in ORDERS:
-            if np.isnan(outputs(v, label, 2, _CAUSES)[1]).any():
-                raise WrongAnswer(
-                    "total is added to what its memory held before: an output is not 0 at first, so set it."
-                )
             expect_same(outputs(v, label, 2, _CAUSES), found["serial"], f"With the pieces called {label}")
     if not v.ok:
         return
@@ -724,15 +732,14 @@ def judge_parallel(v: Judge) -> None:
 
 def expect_pieces(pieces: object) -> None:
     """Demand that work was handed over, in more than one piece."""
+    what = f"a table of {LARGE[0]} rows and {LARGE[1]} columns"
     if type(pieces) is not int or pieces == 0:
         raise WrongAnswer(
-            f"ParallelFor was never called for an image of {TALL[0]} rows: all of the work is done by one thread. (Threads of "
-            "your own would compete with ONNX Runtime's, and ignore intra_op_num_threads.)"
+            f"ParallelFor was never called for {what}: all of the work is done by one thread. (Threads of your own would compete "
+            "with ONNX Runtime's, and ignore intra_op_num_threads.)"
         )
     if pieces < 2:
-        raise WrongAnswer(
-            f"ParallelFor got 1 piece for an image of {TALL[0]} rows, so only one thread has work. Cut it finer."
-        )
+        raise WrongAnswer(f"ParallelFor got 1 piece for {what}, so only one thread has work. Cut it finer.")
 
 
 def expect_apart(conflict: object) -> None:
@@ -750,89 +757,78 @@ def expect_apart(conflict: object) -> None:
     )
 
 
-def expect_blurred(got: np.ndarray, x: np.ndarray) -> None:
-    above, below = _shifted(x)
-    expected = (above + 2 * x + below) / 4
+def means_of(x: np.ndarray) -> np.ndarray:
+    """The means in the order that the exercise asks for; cumsum adds one after the other, sum does not."""
+    if not x.size:
+        return np.zeros(x.shape[1])
+    return np.cumsum(x.astype(np.float64), axis=0)[-1] / len(x)
+
+
+def expect_mean(got: np.ndarray, x: np.ndarray) -> None:
+    expected = means_of(x)
     likely: dict[str, np.ndarray] = {}
-    if len(x) > 1 and x.size:
-        last = x.copy()
-        last[:] = above
-        last[0] = x[-1]
-        likely[
-            "Row 0 was blurred with the last row: `row - 1` on a size_t wraps around to the largest number there is."
-        ] = (last + 2 * x + below) / 4
-        likely["The image goes on at the other end: outside it, the row at the border counts again."] = (
-            np.roll(x, 1, 0) + 2 * x + np.roll(x, -1, 0)
-        ) / 4
-        outside = np.pad(x, ((1, 1), (0, 0)))
-        likely["Rows outside the image count as 0 here; the row at the border counts in their place."] = (
-            outside[:-2] + 2 * x + outside[2:]
-        ) / 4
-        left, right = (part.T for part in _shifted(np.ascontiguousarray(x.T)))
-        likely["This is blurred along the rows: the neighbours are the rows above and below."] = (
-            left + 2 * x + right
-        ) / 4
-        likely["The division by 4 is missing."] = above + 2 * x + below
-        likely["These are equal weights; the row itself counts twice."] = (above + x + below) / 3
-        untouched = expected.copy()
-        untouched[[0, -1]] = x[[0, -1]]
-        likely["The first and the last row are copied; they have a neighbour too."] = untouched
-        if got.shape == x.shape and np.allclose(got[:-1], expected[:-1], rtol=1e-4, atol=1e-5):
-            likely["Only the last row is wrong: it has no row below it, so `row + 1` is outside the image."] = got
-        elif got.shape == x.shape:
-            right = np.isclose(got, expected, rtol=1e-4, atol=1e-5)
-            # The row itself in place of one neighbour, or of both.
-            ends = [(x + 2 * x + below) / 4, (above + 2 * x + x) / 4, x]
-            inner = right[[0, -1]].all() and not right.all(axis=1)[1:-1].all()
-            fits = np.any([np.isclose(got, end, rtol=1e-4, atol=1e-5).all(axis=1) for end in ends], axis=0)
-            if inner and (right.all(axis=1) | fits).all():
-                likely[
-                    f"Row {int(np.argmin(right.all(axis=1)))} counts itself in place of a neighbour, as at a border of the image: the "
-                    "first and the last row of a piece have neighbours in other pieces."
-                ] = got
-    expect_close(got, expected.astype(np.float32), name="y", likely=likely)
-
-
-def _shifted(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The row above and the row below each row; at the border the row itself."""
-    return (np.concatenate([x[:1], x[:-1]]), np.concatenate([x[1:], x[-1:]])) if len(x) else (x, x)
-
-
-def serial_total(y: np.ndarray) -> np.ndarray:
-    """The sum in the order that the exercise asks for; cumsum adds one after the other, sum does not."""
-    if not y.size:
-        return np.zeros(1)
-    rows = np.cumsum(y.astype(np.float64), axis=1)[:, -1]
-    return np.cumsum(rows)[-1:]
-
-
-def expect_total(found: list[np.ndarray], x: np.ndarray) -> None:
-    y, total = found
-    expected = serial_total(y)
-    likely = {
-        "This is the sum of x.": serial_total(x),
-        "This is the mean; the sum is asked for.": expected / max(y.size, 1),
-    }
-    likely = {cause: wrong for cause, wrong in likely.items() if y.size and not np.allclose(wrong, expected)}
-    expect_close(total, expected, name="total", rtol=1e-5, atol=1e-4, likely=likely)
-    if y.size and not np.array_equal(total, expected, equal_nan=True):
+    if x.size:
+        likely["These are the sums: the division by the number of rows is missing."] = expected * len(x)
+        likely["The sums are divided by the number of columns; a column has h elements."] = (
+            expected * len(x) / x.shape[1]
+        )
+        rows = x.astype(np.float64).mean(axis=1)
+        if rows.shape == expected.shape:
+            likely["These are the means of the rows."] = rows
+    elif x.shape[1]:
+        likely["Without rows, mean is 0; 0 / 0 is NaN."] = np.full(x.shape[1], np.nan)
+    likely = {cause: wrong for cause, wrong in likely.items() if not np.array_equal(wrong, expected)}
+    expect_close(got, expected, name="mean", rtol=1e-5, atol=1e-4, likely=likely)
+    if not np.array_equal(got, expected):
+        column = int(np.argmax(got != expected))
         raise WrongAnswer(
-            f"total is {float(total[0])!r}, expected {float(expected[0])!r}: near, but not the same bits. The rows are summed in "
-            "double from left to right, then added from top to bottom. A float in between rounds, and another order rounds elsewhere."
+            f"mean[{column}] is {float(got[column])!r}, expected {float(expected[column])!r}: near, but not the same bits. A column is "
+            "summed in double from top to bottom. A float in between rounds, and a sum of partial sums rounds elsewhere."
+        )
+
+
+def expect_centred(got: np.ndarray, x: np.ndarray) -> None:
+    wide = x.astype(np.float64)
+    means = means_of(x)
+    expected = wide - means
+    likely: dict[str, np.ndarray] = {}
+    if x.size:
+        so_far = np.cumsum(wide, axis=0) / np.arange(1, len(x) + 1)[:, None]
+        likely["Each row is compared with the mean of the rows up to it: a mean is known after the last row."] = (
+            wide - so_far
+        )
+        likely["The mean of each row is subtracted; the means of the columns are asked for."] = wide - wide.mean(
+            axis=1, keepdims=True
+        )
+        likely["One mean of all elements is subtracted; each column has its own."] = wide - wide.mean()
+        likely["This is mean - x."] = -expected
+        likely["This is x: the means are not subtracted."] = wide
+    likely = {cause: wrong for cause, wrong in likely.items() if not np.allclose(wrong, expected, atol=1e-4)}
+    right = expected.astype(np.float32)
+    expect_close(got, right, name="y", rtol=1e-5, atol=1e-5, likely=likely)
+    # The nearest float, up to the last digits of a double: the order of a sum is the learner's own.
+    off = np.abs(got.astype(np.float64) - expected)
+    twice = off > np.spacing(np.abs(right)).astype(np.float64) / 2 + 1e-10 * np.abs(wide).max(initial=0)
+    if twice.any():
+        row, column = (int(place) for place in np.argwhere(twice)[0])
+        raise WrongAnswer(
+            f"y[{row}, {column}] is {got[row, column]:.9g}, expected {right[row, column]:.9g}: near, but rounded twice. Subtract in "
+            "double, and round the difference: a mean that is rounded to float first is another number."
         )
 
 
 def expect_same(got: list[np.ndarray], serial: list[np.ndarray], what: str) -> None:
     """Demand the same bits as one thread gives."""
-    (y, total), (y_serial, total_serial) = got, serial
-    if not np.array_equal(y, y_serial):
-        row = int(np.argwhere((y != y_serial).any(1))[0, 0])
+    (y, mean), (y_serial, mean_serial) = got, serial
+    if not np.array_equal(mean, mean_serial):
+        column = int(np.argmax(mean != mean_serial))
         raise WrongAnswer(
-            f"{what}, row {row} of y differs from the result with one thread. Its piece reads or writes what belongs to another piece."
+            f"{what}, mean[{column}] is {mean[column]:.17g}, with one thread it is {mean_serial[column]:.17g}. Several pieces add to the "
+            "sum of one column: a data race, and with a lock or an atomic still a sum in another order, which a double rounds "
+            "differently. Cut the table so that only one piece adds to each sum."
         )
-    if not np.array_equal(total, total_serial):
+    if not np.array_equal(y, y_serial):
+        row, column = (int(place) for place in np.argwhere(y != y_serial)[0])
         raise WrongAnswer(
-            f"{what}, total is {total[0]:.17g}, with one thread it is {total_serial[0]:.17g}. The pieces add to one variable: a data "
-            "race, and with a lock or an atomic still a sum in another order, which a double rounds differently. Give each row its "
-            "own place, and add the places up after ParallelFor."
+            f"{what}, y[{row}, {column}] differs from the result with one thread. Its piece reads or writes what belongs to another piece."
         )

@@ -280,7 +280,7 @@ def judge_fuse_my_add(v: Judge) -> None:
         judge_stress(v, stress, expect)
     if v.ok:
         with v.check("the timed runs are right, too"):
-            for number, feeds in enumerate(add_timed(v.rng)):
+            for number, feeds in enumerate(speed.timed(v, add_timed(v.rng))):
                 given = outputs(v, f"timed, round {number}", 2, _CAUSES)
                 expect_sum(given[0], feeds)
                 expect_sum(given[1], {"a": feeds["a2"], "b": feeds["b2"]})
@@ -528,7 +528,7 @@ def judge_deform_conv(v: Judge) -> None:
         judge_stress(v, stress, expect)
     if v.ok:
         with v.check("the timed runs are right, too"):
-            for number, feeds in enumerate(deform_timed(v.rng)):
+            for number, feeds in enumerate(speed.timed(v, deform_timed(v.rng))):
                 expect_deformed(outputs(v, f"timed, round {number}", causes=_CAUSES)[0], DEFORM_TIMED, feeds)
     judge_speed(v, DEFORM_SCALE, pieces)
 
@@ -874,7 +874,7 @@ def judge_knn_grid(v: Judge) -> None:
         judge_stress(v, stress, expect)
     if v.ok:
         with v.check("the timed runs are right, too"):
-            for number, feeds in enumerate(knn_timed(v.rng)):
+            for number, feeds in enumerate(speed.timed(v, knn_timed(v.rng))):
                 expect_near(outputs(v, f"timed, round {number}", 2, _CAUSES), feeds["xyz"], KNN_TIMED_K)
     judge_speed(v, KNN_SCALE, pieces)
 

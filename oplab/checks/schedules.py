@@ -236,7 +236,7 @@ class WatchedSession(ScheduledSession):
     """The pieces on two threads that take turns, and what the library tells about the memory that they use.
 
     Args:
-        library: compiled with ``compile_exercise(sanitize="pieces")``; what its accesses call is in ``pieces.cpp``.
+        library: compiled with ``compile_library(sanitize="pieces")``; what its accesses call is in ``pieces.cpp``.
     """
 
     def __init__(self, model: bytes, library: Path, scratch: Path):

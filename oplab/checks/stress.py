@@ -33,7 +33,7 @@ from oplab.checks.stress_plan import PARTS, Expect, Stress
 from oplab.parity.arrays import WrongAnswer, describe
 
 THREADS, REPEATS = 4, 24  # runs of each thread
-_NEVER = 15  # seconds: the runs of all threads take a tenth of one
+_NEVER = 15  # seconds for one run of milliseconds: all of them can take a slow answer longer on a busy machine
 RUNS, SESSIONS = 64, 10  # in one round of the search for leaks
 FILL = {"behind": 0x55, "before": 0x7F}  # in each byte of an output, before the run: large in every dtype
 _KEY = "stress: "
@@ -162,6 +162,7 @@ def _on_threads(run: Any, s: Stress, alone: Mapping[tuple[str, str], list[np.nda
             if not _same(found, alone[node, title]):
                 wrong.append([title, found])
                 return
+            signal.setitimer(signal.ITIMER_REAL, _NEVER)
 
     threads = [threading.Thread(target=work, args=[number]) for number in range(THREADS)]
     interval = sys.getswitchinterval()

@@ -16,9 +16,11 @@ from typing import Any
 
 from oplab.errors import OplabError
 
-KINDS = ("python", "ort", "torch")
+KINDS = ("python", "cpp", "ort", "torch", "host")
 PRELOADS = ("dynamo", "export")
-_STEM = re.compile(r"(\d\d)_[a-z0-9_]+")
+# A chapter's number as it occurs in stems and ids: two digits, or A and a digit for an appendix.
+NUMBER = r"(?:\d\d|A\d)"
+_STEM = re.compile(rf"{NUMBER}_[a-z0-9_]+")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -52,8 +54,10 @@ class Exercise:
         points: what it is worth.
         difficulty: 1 (read and fill in) to 5 (an afternoon).
         minutes: how long it takes most learners.
+        deeper: whether the way to the last chapter leaves it out; it is offered after the core path.
         hints: two or more, each more concrete than the one before.
-        kind: ``python``, or for C++ ``ort`` (ONNX Runtime kernel) or ``torch`` (stable-ABI operator).
+        kind: ``python``, or for C++ ``cpp`` (a library of C functions), ``ort`` (ONNX Runtime kernel), ``torch`` (stable-ABI
+            operator) or ``host`` (a program on ONNX Runtime's C++ API).
         preload: what the grading server warms up before it starts, for example ``dynamo``.
         limits: what one run may use.
         speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.judge.Judge.award`).
@@ -76,6 +80,7 @@ class Exercise:
     speed: bool = False
     pieces: bool = False
     not_allowed: tuple[str, ...] = ()
+    deeper: bool = False
 
     @property
     def id(self) -> str:
@@ -97,19 +102,28 @@ class Chapter:
     Attributes:
         stem: number and name, ``04_aten_symbolic``.
         title: for people.
-        minutes: how long its lesson takes most learners.
+        minutes: how long its core takes most learners: the sections that are not deeper, and their exercises.
         exercises: in the order of the manifest.
+        deeper: the titles of the sections that the way to the last chapter leaves out.
+        deeper_minutes: how long these sections and their exercises take on top of :attr:`minutes`.
     """
 
     stem: str
     title: str
     minutes: int
     exercises: tuple[Exercise, ...]
+    deeper: tuple[str, ...] = ()
+    deeper_minutes: int = 0
 
     @property
     def id(self) -> str:
         """What commands call it: ``c04``."""
         return f"c{self.stem[:2]}"
+
+    @property
+    def appendix(self) -> bool:
+        """Whether it teaches what a learner may already know, and so is outside of the course's core path."""
+        return self.stem.startswith("A")
 
     @property
     def module(self) -> str:
@@ -145,6 +159,15 @@ class Course:
     def exercises(self) -> tuple[Exercise, ...]:
         """All exercises, in the order of the chapters."""
         return tuple(exercise for chapter in self.chapters for exercise in chapter.exercises)
+
+    @property
+    def path(self) -> tuple[Exercise, ...]:
+        """All exercises in the order in which they are offered: the core path, then what is deeper, then the appendices."""
+
+        def late(exercise: Exercise) -> tuple[bool, bool]:
+            return self.chapter(exercise.chapter).appendix, exercise.deeper
+
+        return tuple(sorted(self.exercises, key=late))
 
     def chapter(self, name: str) -> Chapter:
         """The chapter with this stem (``04_aten_symbolic``), id (``c04``) or module (``c04_aten_symbolic``).
@@ -247,7 +270,7 @@ class _Reader:
 
     def _chapter(self, item: dict[str, Any], defaults: Limits, number: int) -> Chapter:
         where = (number, None)
-        self._keys(item, {"stem", "title", "minutes", "exercise"}, "a chapter", where)
+        self._keys(item, {"stem", "title", "minutes", "deeper", "deeper_minutes", "exercise"}, "a chapter", where)
         stem = self._get(item, "stem", str, where)
         if not _STEM.fullmatch(stem):
             self._fail(f"stem = {stem!r} has to look like 04_aten_symbolic", where, "stem")
@@ -260,12 +283,17 @@ class _Reader:
             if name in names[:index]:
                 self._fail(f"the exercise {name!r} is there twice", (number, index), "name")
         return Chapter(
-            stem, self._get(item, "title", str, where), self._number(item, "minutes", where, 1, 600), exercises
+            stem,
+            self._get(item, "title", str, where),
+            self._number(item, "minutes", where, 1, 600),
+            exercises,
+            self._strings(item, "deeper", where) if "deeper" in item else (),
+            self._number(item, "deeper_minutes", where, 1, 600) if "deeper_minutes" in item else 0,
         )
 
     def _exercise(self, item: dict[str, Any], stem: str, defaults: Limits, where: tuple) -> Exercise:
         known = {"name", "goal", "points", "difficulty", "minutes", "hints", "kind", "preload", "limits"}
-        known |= {"speed", "pieces", "not_allowed"}
+        known |= {"speed", "pieces", "not_allowed", "deeper"}
         self._keys(item, known, "an exercise", where)
         name = self._get(item, "name", str, where)
         if not _NAME.fullmatch(name):
@@ -287,6 +315,7 @@ class _Reader:
             speed=self._get(item, "speed", bool, where) if "speed" in item else False,
             pieces=self._get(item, "pieces", bool, where) if "pieces" in item else False,
             not_allowed=self._strings(item, "not_allowed", where) if "not_allowed" in item else (),
+            deeper=self._get(item, "deeper", bool, where) if "deeper" in item else False,
         )
 
     def _limits(self, item: Any, defaults: Limits, where: tuple) -> Limits:

@@ -16,9 +16,10 @@ import ast
 import re
 import sys
 
+from oplab.course.manifest import NUMBER
 from oplab.errors import OplabError
 
-_ANSWER = re.compile(r"^(?P<indent>\s*)(?P<mark>#|//) ANSWER (?P<id>c\d\d\.[a-z0-9_]+)(?:: (?P<goal>.+))?$")
+_ANSWER = re.compile(rf"^(?P<indent>\s*)(?P<mark>#|//) ANSWER (?P<id>c{NUMBER}\.[a-z0-9_]+)(?:: (?P<goal>.+))?$")
 _END = re.compile(r"^\s*(?:#|//) END$")
 
 
@@ -88,6 +89,15 @@ def make_stub(solution: str, name: str) -> str:
         raise OplabError(f"{name}, line {opened}: this ANSWER has no END.")
     text = "\n".join(lines) + "\n"
     return re.sub(r"\n{4,}", "\n\n\n", text)  # a dropped helper leaves the blank lines of both its sides
+
+
+def line_of(text: str, id: str, name: str) -> int | None:
+    """The line, counted from 1, where an exercise is written: its TODO, or once that is gone its function; None if neither is there."""
+    for mark in (f"TODO {id}:", f"def {name}("):
+        for number, line in enumerate(text.splitlines(), start=1):
+            if mark in line:
+                return number
+    return None
 
 
 def function_span(text: str, name: str) -> tuple[int, int] | None:

@@ -14,6 +14,7 @@ from oplab.debug.matching import align, item
 from oplab.debug.model import Wiring, as_array, feeds, label, load
 from oplab.debug.tapping import tap
 from oplab.errors import OplabError, first_line
+from oplab.figures.palette import BLUE, GREY, INK, ORANGE
 
 if TYPE_CHECKING:
     import torch
@@ -111,24 +112,25 @@ class Layers:
     __str__ = text
 
     def figure(self, title: str = "Error along the graph") -> Any:
-        """Error bars along the graph on a logarithmic scale: a matplotlib Figure."""
+        """The errors along the graph on a logarithmic scale, a cross where one is not allowed: a matplotlib Figure."""
         from matplotlib.figure import Figure
 
         errors = [max(min(row.drift.error, 1e3), 1.2e-9) for row in self.rows]
-        figure = Figure(figsize=(9, 0.9 + 0.22 * min(len(errors), 60)), layout="constrained")
+        figure = Figure(figsize=(8, 0.9 + 0.2 * min(len(errors), 60)), layout="constrained")
         axes = figure.subplots()
-        colours = ["#d55e00" if row.drift.bad else "#0072b2" for row in self.rows]
         places = range(len(errors))
-        axes.barh(places, [error - 1e-9 for error in errors], left=1e-9, color=colours, height=0.8)
+        for bad, colour, mark in ((False, BLUE, "o"), (True, ORANGE, "X")):
+            chosen = [place for place, row in enumerate(self.rows) if row.drift.bad == bad]
+            axes.plot([errors[place] for place in chosen], chosen, mark, color=colour, ms=5)
         axes.set_xscale("log")
         axes.set_xlim(1e-9, max(*errors, 1e-2) * 2)
         step = max(1, -(-len(errors) // 60))
-        axes.set_yticks(list(places)[::step], [row.layer for row in self.rows][::step], fontsize=7)
+        axes.set_yticks(list(places)[::step], [row.layer for row in self.rows][::step], fontsize=8)
         axes.set_ylim(len(errors) - 0.4, -1.3)
         tolerance = max((row.drift.tolerance for row in self.rows), default=0.0)
         if tolerance > 0:
-            axes.axvline(tolerance, color="0.4", linestyle="--", linewidth=1)
-            axes.text(tolerance, -0.8, " allowed", va="center", fontsize=7, color="0.3")
+            axes.axvline(tolerance, color=GREY, linestyle="--", linewidth=1)
+            axes.text(tolerance, -0.8, " allowed", va="center", fontsize=8, color=INK)
         axes.set_xlabel("largest difference / largest magnitude")
         axes.set_title(title, fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)

@@ -358,7 +358,7 @@ class _Grader:
 
     def _build(self, exercise: Exercise, sanitize: bool | Sanitizer) -> Path | Outcome:
         from oplab.toolchain.build import BuildFailed
-        from oplab.toolchain.exercise import compiled
+        from oplab.toolchain.one_file import compiled
 
         file, text = self.submission / exercise.file, self._texts[exercise.file]
         assert isinstance(text, str)

@@ -13,12 +13,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from oplab.course.manifest import NUMBER
 from oplab.grading.imports import reachable
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # What a run executes, besides the chapters' checks and the answers.
 _ROOTS = ("oplab.grading.fork_server", "oplab.grading.grader")
-_CHAPTER = re.compile(r"c\d\d_")
+_CHAPTER = re.compile(rf"c{NUMBER}_")
 _known: dict[str, bytes] = {}
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oplab.course.manifest import NUMBER
 from oplab.grading import namespaces, seccomp
 from oplab.toolchain import landlock
 
@@ -31,7 +32,7 @@ LINUX = sys.platform.startswith("linux")
 TMP_BYTES = 256 << 20  # of the private /tmp
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
-_CHAPTER = re.compile(r"c\d\d_")
+_CHAPTER = re.compile(rf"c{NUMBER}_")
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/proc", "/sys", "/dev")
 
 

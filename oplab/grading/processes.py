@@ -108,7 +108,9 @@ def kill_descendants(worker: int | None = None) -> int:
         if worker is not None and attempt == 0:
             with contextlib.suppress(OSError):
                 os.killpg(worker, signal.SIGKILL)
+        # One that took longer to end than the pause below would stay a zombie until the next job.
         if not family:
+            _reap(worker)
             break
         for pid in family:  # stopped first, so that it cannot fork
             with contextlib.suppress(OSError):
@@ -116,11 +118,16 @@ def kill_descendants(worker: int | None = None) -> int:
         for pid in family:
             kill(pid)
         time.sleep(0.001)
-        for pid in children(os.getpid()):
-            if pid != worker:
-                with contextlib.suppress(OSError):
-                    os.waitpid(pid, os.WNOHANG)
+        _reap(worker)
     return len(ended)
+
+
+def _reap(worker: int | None) -> None:
+    """Collect the children that have ended, all but ``worker``."""
+    for pid in children(os.getpid()):
+        if pid != worker:
+            with contextlib.suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def _memory(pid: int) -> int:

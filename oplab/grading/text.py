@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from oplab.grading.results import Outcome, Results
@@ -23,8 +23,6 @@ MARKS = {
     "build_failed": "⚒",
     "grader_error": "?",
 }
-# Begins a line that depends on the processor or its load: nbval leaves it out (notebooks/conftest.py).
-CLOCK = "⏱"
 _COLOURS = {"passed": "bold green", "todo": "dim", "grader_error": "bold yellow"}
 _QUOTED = re.compile(
     r"^\s*(?:\d+)? \| "
@@ -79,7 +77,7 @@ def rest_of_message(message: str, failed: Sequence[tuple[str, str]]) -> str:
     return message
 
 
-def outcome_lines(outcome: Outcome, *, details: bool = True, speed: bool = False) -> list[str]:
+def outcome_lines(outcome: Outcome, *, details: bool = True) -> list[str]:
     """One line for the exercise, then what is wrong with it: the first failed check comes first.
 
     No timings: the text is the same in each run.
@@ -87,14 +85,7 @@ def outcome_lines(outcome: Outcome, *, details: bool = True, speed: bool = False
     Args:
         outcome: what to describe.
         details: list the checks.
-        speed: the exercise's points grow with speed. The points of an answer that passed, and the message about them, are in
-            separate lines then, which begin with :data:`CLOCK`.
     """
-    if speed and outcome.passed:
-        points = f"{outcome.points}/{outcome.max_points} points"
-        rest = replace(outcome, message="")
-        lines = [line.removesuffix(f"  {points}") for _, line, _ in _lines(rest, details)]
-        return [*lines, *(f"    {CLOCK} {_printable(line)}" for line in [points, *outcome.message.splitlines()])]
     return [line for _, line, _ in _lines(outcome, details)]
 
 

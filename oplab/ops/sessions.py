@@ -50,12 +50,14 @@ def session(
         threads: threads inside one operator; ONNX Runtime chooses by default.
         libraries: further custom-op libraries, for example a compiled exercise. They come first: the course's kernels
             are added only where the model needs more. A library that registers the domain ``oplab`` itself therefore
-            replaces the course's kernels, all of them: ONNX Runtime takes a domain from one library.
+            replaces the course's kernels, all of them: ONNX Runtime takes a domain from one library. Where a file next to
+            a library declares its domain (``roi.toml`` for ``roi.so``, see :mod:`oplab.onnxtools.domain`), the model is
+            checked as it is for the course's own.
         optimize: let ONNX Runtime fold and fuse nodes. Without it, each node of the file runs as it is there.
 
     Raises:
         OplabError: the operators are not compiled, or a file or a provider is missing, or a library is not one for
-            ONNX Runtime, or the model asks the course's domain for a version or an attribute that it does not have.
+            ONNX Runtime, or the model asks a domain that is known for a version or an attribute that it does not have.
         Exception: whatever ONNX Runtime raises for a model that it rejects.
     """
     import onnxruntime
@@ -93,6 +95,7 @@ def session(
         if extra.count(library) > 1:
             raise OplabError(f"The library {library.name} is given twice.", "ONNX Runtime takes a library once.")
         check_library(library)
+    domain.check_model(source, [found for library in libraries if (found := domain.declaration(Path(library)))])
     try:
         return create(extra)
     except Exception as error:

@@ -53,7 +53,8 @@ def compare(before: Source, after: Source, height: int, title: str | None) -> Vi
             text.describe(right, "after: " + after.name),
         ]
     )
-    return View([before, after], picture, words, title, height)
+    alt = f"Two graphs side by side, {title}: {sentence}"
+    return View([before, after], picture, alt, words, title, height)
 
 
 # --- matching -------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Colours, fonts and text of the static picture.
 
 Every colour is given twice: as a plain attribute, for renderers that know no style sheet, and as a class that follows the
-page's theme. The picture carries its own background, so it can be read on any page.
+page's theme. On its own the picture carries its background, so it can be read on any page; in JupyterLab it has the page's.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def style() -> str:
         f"@media (prefers-color-scheme:dark){{{me}{{{dark}}}}}",
         f"[data-jp-theme-light=true] {me},.vscode-light {me}{{{light}}}",
         f"[data-jp-theme-light=false] {me},.vscode-dark {me}{{{dark}}}",
+        f"[data-jp-theme-light] {me}{me}{{--bg:var(--jp-layout-color0)}}",
         f"@media print{{{me}{me}{me}{{{light}}}}}",
         f"{me} .bg{{fill:var(--bg)}}{me} .box{{fill:var(--box);stroke:var(--line)}}",
         f"{me} .pill{{fill:var(--pill);stroke:var(--line)}}{me} .rim{{stroke:var(--rim)}}",

@@ -20,12 +20,14 @@ class View:
 
     Attributes:
         svg: the static picture.
-        text: the same in words.
+        alt: the picture in a sentence or two.
+        text: the graph in words.
         title: the heading.
     """
 
-    def __init__(self, sources: list[source.Source], picture: str, words: str, title: str, height: int):
+    def __init__(self, sources: list[source.Source], picture: str, alt: str, words: str, title: str, height: int):
         self.svg = picture
+        self.alt = alt
         self.text = words
         self.title = title
         self.height = height
@@ -37,7 +39,7 @@ class View:
     @functools.cached_property
     def html(self) -> str:
         """The HTML of the output; making it hands the model to the Jupyter server, if there is one."""
-        return bundle.html(self.svg, self.text, self._hand_over(kernel_store()), self.height)
+        return bundle.html(self.svg, self.alt, self.text, self._hand_over(kernel_store()), self.height)
 
     def _hand_over(self, store: Store | None) -> list[str]:
         sources = [s for s in self._sources if s.payload]
@@ -61,7 +63,9 @@ class View:
 
         local = server()
         models = self._hand_over(local.store)
-        return local.add(identify(self.svg), self.title, bundle.html(self.svg, self.text, models, self.height))
+        return local.add(
+            identify(self.svg), self.title, bundle.html(self.svg, self.alt, self.text, models, self.height)
+        )
 
     def open(self) -> str:
         """Show the graph in a browser window, without Jupyter. Returns the address."""
@@ -135,4 +139,5 @@ def show(model: Any, after: Any = None, *, height: int = 420, title: str | None 
         return compare(source.load(model), source.load(after), height, title)
     loaded = source.load(model)
     title = title or loaded.name
-    return View([loaded], svg.draw_model(loaded.model, title), text.describe(loaded.model, title), title, height)
+    picture, alt = svg.draw_model(loaded.model, title), text.alt(loaded.model, title)
+    return View([loaded], picture, alt, text.describe(loaded.model, title), title, height)

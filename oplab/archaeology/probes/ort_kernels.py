@@ -87,9 +87,9 @@ def _() -> str:
 @functools.cache
 def ported() -> Path:
     """The library compiled from ``now.cpp``; it is kept in the cache of ``build/``."""
-    from oplab.toolchain.build import compile_exercise
+    from oplab.toolchain.build import compile_library
 
-    return compile_exercise(HERE / "now.cpp", "ort")
+    return compile_library(HERE / "now.cpp", "ort")
 
 
 def foo(scale: str | None = None) -> onnx.ModelProto:

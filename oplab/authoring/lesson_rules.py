@@ -1,0 +1,188 @@
+"""What holds for each lesson of the course, for ``oplab lint-course``: its minutes, its sections, its checks, its lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from oplab.authoring import prose
+from oplab.course import quiz
+from oplab.course.manifest import Chapter, Course
+from oplab.course.stubs import line_of
+from oplab.errors import OplabError
+
+CORE_MINUTES = 90  # the core of a chapter fits into one sitting
+SLACK = 10  # minutes by which a chapter may promise more than its contents take
+COLUMNS = 96  # a code line of a lesson or a stub: what a notebook shows next to its side bar at 1280 pixels
+_LINK = re.compile(r"\]\(\.\./exercises/(?P<file>[\w/]+\.(?:py|cpp))#line=\d+\)")
+Problem = tuple[str, str]  # where, and a sentence
+
+
+def source_of(course: Course, chapter: Chapter) -> Path:
+    """The source of a chapter's notebook."""
+    return course.root / "notebooks" / "src" / f"{chapter.stem}.py"
+
+
+def minutes_add_up(course: Course) -> Iterator[Problem]:
+    """A chapter's minutes are those of its exercises and of reading its lesson, for its core and for what is deeper."""
+    for chapter in course.chapters:
+        source = source_of(course, chapter)
+        reading = prose.reading_minutes(source) if source.is_file() else (0.0, 0.0)
+        for deeper, promised in enumerate((chapter.minutes, chapter.deeper_minutes)):
+            what = "what is deeper" if deeper else "its core"
+            work = sum(exercise.minutes for exercise in chapter.exercises if exercise.deeper == deeper)
+            least = work + int(reading[deeper])
+            if not least <= promised <= least + SLACK:
+                yield (
+                    chapter.stem,
+                    f"{what} takes {least} minutes, {work} for exercises and {least - work} for the lesson, and the chapter "
+                    f"says {promised}.",
+                )
+        if chapter.minutes > CORE_MINUTES:
+            yield (
+                chapter.stem,
+                f"its core takes {chapter.minutes} minutes; at most {CORE_MINUTES} fit into one sitting.",
+            )
+        if not chapter.exercises:
+            yield chapter.stem, "it has no exercise, so no points."
+
+
+def sections_are_those_of_the_manifest(course: Course) -> Iterator[Problem]:
+    """The deeper sections are those that the manifest names, after the core, folded, and have the deeper exercises' checks."""
+    for chapter in course.chapters:
+        source = source_of(course, chapter)
+        if not source.is_file():
+            continue  # `checks_are_in_their_section` finds it
+        where = source.relative_to(course.root).as_posix()
+        found = prose.sections(source)
+        titles = [section.title for section in found if section.deeper]
+        for title in sorted(set(titles) ^ set(chapter.deeper)):
+            lacks = "course.toml" if title in titles else where
+            yield chapter.stem, f"the deeper section {title!r} is not in {lacks}."
+        begun = False
+        for section in found:
+            if section.deeper and not section.folded:
+                yield (
+                    f"{where}, line {section.line}",
+                    f"the cell of a deeper section begins with `# %% [markdown] {{{prose.FOLDED}}}` and its heading.",
+                )
+            begun = begun or section.deeper
+            if begun and not section.deeper and re.match(r"\d+\.", section.title):
+                yield f"{where}, line {section.line}", "a core section is after a deeper one."
+
+
+def checks_are_in_their_section(course: Course) -> Iterator[Problem]:
+    """Each exercise is checked once, in a section of the core or in a deeper one as the manifest says, and the notebook is made."""
+    for chapter in course.chapters:
+        source = source_of(course, chapter)
+        where = source.relative_to(course.root).as_posix()
+        if not source.is_file():
+            yield chapter.stem, f"{where} is missing."
+            continue
+        if not (course.root / chapter.notebook).is_file():
+            yield chapter.stem, f"{chapter.notebook} is missing; `make notebooks CH={chapter.stem[:2]}` makes it."
+        found = prose.sections(source)
+        for exercise in chapter.exercises:
+            homes = [section for section in found if exercise.name in section.checks]
+            if not homes:
+                yield exercise.id, f'{where} has no line `lab.check("{exercise.name}")`.'
+            elif any(section.deeper != exercise.deeper for section in homes):
+                kind = "deeper" if exercise.deeper else "core"
+                yield exercise.id, f"it is {kind} in course.toml, and {where} checks it in another section."
+
+
+def with_links(course: Course, chapter: Chapter, text: str) -> tuple[str, set[str]]:
+    """A lesson's source whose links to stubs have the right lines, and the exercises that they lead to.
+
+    ``../exercises/c05_writing_symbolic.py#line=59`` (counted from 0, as JupyterLab does) leads to the exercise of that file which
+    is checked next, or if there is none, to the one that was checked last.
+    """
+    checks = [
+        (match.start(), exercise)
+        for exercise in chapter.exercises
+        for match in re.finditer(rf"""(?m)^lab\.check\(["'](?:c\w\w\.)?{exercise.name}["']""", text)
+    ]
+    linked = set()
+
+    def line(link: re.Match[str]) -> str:
+        near = sorted((place, exercise.id) for place, exercise in checks if exercise.file == link["file"])
+        if not near:
+            return link[0]
+        exercise = course.exercise(next((id for place, id in near if place > link.start()), near[-1][1]))
+        stub = course.root / "exercises" / exercise.file
+        number = line_of(stub.read_text(encoding="utf-8"), exercise.id, exercise.name) if stub.is_file() else None
+        linked.add(exercise.id)
+        return f"](../exercises/{exercise.file}#line={(number or 1) - 1})"
+
+    return _LINK.sub(line, text), linked
+
+
+def stubs_are_linked(course: Course) -> Iterator[Problem]:
+    """A lesson links to the line of each of its exercises' stubs. ``python tools/make_stubs.py`` writes the numbers."""
+    for chapter in course.chapters:
+        source = source_of(course, chapter)
+        if not source.is_file():
+            continue
+        where = source.relative_to(course.root).as_posix()
+        text = source.read_text(encoding="utf-8")
+        right, linked = with_links(course, chapter, text)
+        if right != text:
+            yield where, "a link to a stub has the wrong line: run `python tools/make_stubs.py`."
+        for exercise in chapter.exercises:
+            if exercise.id not in linked:
+                yield exercise.id, f"{where} has no link before its check: [...](../exercises/{exercise.file}#line=0)."
+
+
+def lines_are_short(course: Course) -> Iterator[Problem]:
+    """No line of code of a lesson or a stub is longer than :data:`COLUMNS`."""
+    for chapter in course.chapters:
+        source = source_of(course, chapter)
+        lines = (
+            [(number, line) for number, line, is_prose in prose.lesson(source) if not is_prose]
+            if source.is_file()
+            else []
+        )
+        yield from _long(source.relative_to(course.root).as_posix(), lines)
+    folders = ("exercises", "notebooks/cpp")
+    for path in sorted(path for folder in folders for path in (course.root / folder).rglob("*.*")):
+        if path.suffix in (".py", ".cpp"):
+            text = path.read_text(encoding="utf-8")
+            yield from _long(path.relative_to(course.root).as_posix(), enumerate(text.splitlines(), start=1))
+
+
+def quizzes_ask(course: Course) -> Iterator[Problem]:
+    """Each lesson ends with five questions of three or four choices: one right, each with a reason, and not always in the same place."""
+    expected = {quiz.path(course.root, chapter.stem): chapter for chapter in course.chapters}
+    for path, chapter in expected.items():
+        where = path.relative_to(course.root).as_posix()
+        if not path.is_file():
+            yield chapter.stem, f"{where} is missing: its five questions."
+            continue
+        try:
+            for problem in quiz.problems(quiz.read(path)):
+                yield chapter.stem, f"{where}: {problem}"
+        except OplabError as error:
+            yield chapter.stem, error.message
+        lesson = source_of(course, chapter)
+        if lesson.is_file() and not re.search(r"^lab\.quiz\(\)", lesson.read_text(encoding="utf-8"), re.MULTILINE):
+            yield chapter.stem, f"{lesson.relative_to(course.root).as_posix()} has no line `lab.quiz()`."
+    for path in sorted((course.root / "notebooks" / "quiz").glob("*")):
+        if path not in expected:
+            yield path.relative_to(course.root).as_posix(), "it belongs to no chapter of course.toml."
+
+
+def _long(where: str, lines: Iterator[tuple[int, str]] | list[tuple[int, str]]) -> Iterator[Problem]:
+    for number, line in lines:
+        if len(line) > COLUMNS:
+            yield f"{where}, line {number}", f"it has {len(line)} columns; at most {COLUMNS}."
+
+
+RULES = (
+    minutes_add_up,
+    sections_are_those_of_the_manifest,
+    checks_are_in_their_section,
+    stubs_are_linked,
+    lines_are_short,
+    quizzes_ask,
+)
