@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from oplab.toolchain.build import compile_exercise
+from oplab.toolchain.build import compile_library
 from oplab.toolchain.compiler import find_compiler, run
 from oplab.toolchain.recipes import torch_folder
 
@@ -105,9 +105,9 @@ WAYS = {
     "torch/library.h, TORCH_LIBRARY": (ATEN, lambda source, folder: old_way(source, folder / "aten.so")),
     "stable ABI, STABLE_TORCH_LIBRARY": (
         STABLE,
-        lambda source, folder: compile_exercise(source, "torch", cache=folder),
+        lambda source, folder: compile_library(source, "torch", cache=folder),
     ),
-    "ONNX Runtime, lite custom op": (ORT, lambda source, folder: compile_exercise(source, "ort", cache=folder)),
+    "ONNX Runtime, lite custom op": (ORT, lambda source, folder: compile_library(source, "ort", cache=folder)),
 }
 
 

@@ -12,17 +12,19 @@ from torch import nn
 from oplab import todo
 
 
-def predict(model: nn.Module, example: tuple[torch.Tensor, ...]) -> dict[str, tuple[bool, list[int]] | None]:
+def predict(
+    model: nn.Module, example: tuple[torch.Tensor, ...]
+) -> dict[str, tuple[bool, list[int]] | None]:
     """Report what each capture keeps of a model.
 
     The three captures are ``torch.jit.trace(model, example)``, ``torch.jit.script(model)`` and
     ``torch.export.export(model, example)``. For each of them the answer is
 
     - ``None`` where the capture raises an exception;
-    - else ``(decides, inputs)``. ``decides``: the graph still contains a decision (a branch or a loop), including one
-      from a submodule: ``prim::If`` or ``prim::Loop`` in TorchScript, ``torch.cond`` or ``torch.while_loop`` in an exported
-      graph. ``inputs``: the positions of the tensors of ``example`` that at least one node of the graph reads, in
-      increasing order.
+    - else ``(decides, inputs)``. ``decides``: the graph still contains a decision (a branch or
+      a loop), including one from a submodule: ``prim::If`` or ``prim::Loop`` in TorchScript,
+      ``torch.cond`` or ``torch.while_loop`` in an exported graph. ``inputs``: the positions of
+      the tensors of ``example`` that at least one node of the graph reads, in increasing order.
 
     ::
 
@@ -41,14 +43,15 @@ def predict(model: nn.Module, example: tuple[torch.Tensor, ...]) -> dict[str, tu
     About 20 lines.
     """
 
-    # TODO c02.predict: for each of the three captures, report whether the graph decides and which inputs it reads
+    # TODO c02.predict: report for each capture whether it decides and which inputs it reads
     raise todo("c02.predict")
 
 
 def control_flow(gate: nn.Module) -> nn.Module:
     """Rewrite a module with a Python ``if`` so that its ONNX model has both branches.
 
-    ``gate`` is a trained module of this class. It arrives in train mode, and the dynamo path cannot export it::
+    ``gate`` is a trained module of this class. It arrives in train mode, and the dynamo path
+    cannot export it::
 
         class Gate(nn.Module):
             def __init__(self, width, limit):
@@ -62,9 +65,10 @@ def control_flow(gate: nn.Module) -> nn.Module:
                 return self.drop(self.calm(x))
 
     Returns:
-        a module with one float32 input ``[batch, width]`` that the grader exports without changes, with
-        ``torch.onnx.export(module, (x,), dynamo=True)`` and a dynamic batch. The file has one ``If`` node. It computes only the
-        layer of the branch that is taken, with the weights of ``gate``, and returns what ``gate`` returns in eval mode.
+        a module with one float32 input ``[batch, width]`` that the grader exports without
+        changes, with ``torch.onnx.export(module, (x,), dynamo=True)`` and a dynamic batch. The
+        file has one ``If`` node. It computes only the layer of the branch that is taken, with
+        the weights of ``gate``, and returns what ``gate`` returns in eval mode.
 
     About 10 lines.
     """
@@ -88,8 +92,9 @@ def frozen(model: bytes, declared: list[str]) -> dict[str, str]:
         {'x': 'used', 'factor': 'missing'}
 
     Args:
-        model: the bytes of an ONNX file, as ``onnx.load_from_string`` reads them. The bodies of If and Loop nodes can read
-            values of the surrounding graph, without listing them among the node's inputs.
+        model: the bytes of an ONNX file, as ``onnx.load_from_string`` reads them. The bodies of
+            If and Loop nodes can read values of the surrounding graph, without listing them
+            among the node's inputs.
         declared: the names of the inputs that the model is supposed to have.
 
     About 20 lines.

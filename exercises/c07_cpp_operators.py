@@ -1,24 +1,57 @@
-"""Chapter 07: C++ operators for PyTorch. `make check EX=c07` grades this file and `csrc/c07_*.cpp`."""
+"""Chapter 07: C++ operators for PyTorch.
+
+`make check EX=c07` grades this file and `csrc/c07_*.cpp`.
+"""
 
 from __future__ import annotations
 
+import os
+
+import setuptools
 import torch
+from torch.utils.cpp_extension import BuildExtension, CppExtension
 
 from oplab import todo
 
 
 def my_add_backward(name: str) -> None:
-    """Give a compiled operator what PyTorch needs in addition to its kernel: a fake and a backward.
+    """Give a compiled operator what PyTorch needs besides its kernel: a fake and a backward.
 
     Args:
         name: the operator, for example ``"oplab::my_add"``. Its schema is
-            ``(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor``, and its kernel computes alpha*a + beta*b.
+            ``(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor``, and its kernel
+            computes alpha*a + beta*b.
 
-    The kernel takes float32 and float64 of any layout and returns a new contiguous tensor of the same shape and dtype. Different
-    shapes or dtypes of a and b are an error, in the kernel and in the fake. The fake describes exactly that result, for any shape,
-    including a size that depends on the data (the length of `a[a > 0]`, for example). The backward returns the gradients of a and
-    b, and does not change the gradient that it gets.
+    The kernel takes float32 and float64 of any layout and returns a new contiguous tensor of
+    the same shape and dtype. Different shapes or dtypes of a and b are an error, in the kernel
+    and in the fake. The fake describes exactly that result, for any shape, including a size
+    that depends on the data (the length of `a[a > 0]`, for example). The backward returns the
+    gradients of a and b, and does not change the gradient that it gets.
     """
 
     # TODO c07.my_add_backward: register a fake and a backward for the operator `name`
     raise todo("c07.my_add_backward")
+
+
+def setup() -> None:
+    """What the `setup.py` of a package does: describe it to setuptools, with one call of
+    `setuptools.setup`.
+
+    The package is in `csrc/package`, and its `setup.py` is missing:
+
+        src/c07_ops/__init__.py   loads `_C*.so`, which has to be next to it, and adds a fake
+        cpp/my_add.cpp            the operator c07_ops::my_add, on the stable ABI
+        cpp/loop.cpp              its loop
+        cpp/include/loop.h        included by both sources
+
+    The distribution is `c07-ops`, version 1.0, for Python 3.10 and newer and PyTorch 2.13 and
+    newer; for the stable ABI, 2.13 is `0x020d000000000000`. One wheel fits all these versions
+    of Python. The source archive (sdist) has every file that the build needs.
+
+    The grader copies the folder, adds a setup.py that calls this function, and does what pip
+    does: it makes the sdist, builds a wheel from it, and installs it into an empty folder.
+    `__file__` is that setup.py, and the current folder is the one that it is in. Another
+    process then imports c07_ops. The function itself compiles nothing.
+    """
+    # TODO c07.setup: write the setup.py of the package in csrc/package
+    raise todo("c07.setup")

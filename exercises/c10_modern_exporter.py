@@ -1,8 +1,9 @@
 """Chapter 10: operators on the dynamo path, from PyTorch to a file that runs.
 
-In this file ``export`` means ``torch.onnx.export(..., dynamo=True)`` at its default opset, and a *table* is its argument
-``custom_translation_table``. ``op`` is ONNX's opset 18, in which the exporter translates; the file is converted to
-``opset20`` afterwards. ``oplab_1`` is version 1 of the course's domain.
+In this file ``export`` means ``torch.onnx.export(..., dynamo=True)`` at its default opset, and
+a *table* is its argument ``custom_translation_table``. ``op`` is ONNX's opset 18, in which the
+exporter translates; the file is converted to ``opset20`` afterwards. ``oplab_1`` is version 1
+of the course's domain.
 
 Check one with ``make check EX=c10.translate_hypot``.
 """
@@ -15,6 +16,7 @@ from typing import Any
 
 import onnx_ir
 import torch
+from onnx import TensorProto
 from onnxscript import FLOAT, INT64, opset20, script
 from onnxscript import opset18 as op
 from onnxscript.values import Opset
@@ -37,7 +39,8 @@ def translate_hypot() -> dict[Callable[..., Any], Callable[..., Any]]:
     ``hypot(a, b)`` is the square root of a² + b². The file returns PyTorch's numbers
 
     - for float32 and for float64, and for shapes that broadcast;
-    - for all finite numbers: also where a² is too large or too small for the dtype, subnormal numbers, and 0 and 0.
+    - for all finite numbers: also where a² is too large or too small for the dtype, subnormal
+      numbers, and 0 and 0.
 
     Returns:
         The ``custom_translation_table`` for ``torch.onnx.export``.
@@ -45,44 +48,59 @@ def translate_hypot() -> dict[Callable[..., Any], Callable[..., Any]]:
     About 10 lines.
     """
 
-    # TODO c10.translate_hypot: return a table that translates torch.hypot, right for both dtypes and all finite numbers
+    # TODO c10.translate_hypot: a table for torch.hypot, right for both dtypes and all numbers
     raise todo("c10.translate_hypot")
 
 
-def translate_my_add() -> tuple[Callable[..., torch.Tensor], dict[Any, Callable[..., Any]]]:
-    """``3a + 2b`` as one node ``oplab::MyAdd``, on the dynamo path.
+def translate_searchsorted() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """A table with which ``torch.searchsorted`` is exported, to standard operators.
+
+    ``searchsorted(a, b)`` returns, for each number of ``b``, how many numbers of the sorted row
+    ``a`` are less: the place where it would be inserted. Its schema::
+
+        >>> print(torch.ops.aten.searchsorted.Tensor._schema)
+        aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False,
+            bool right=False, str? side=None, Tensor? sorter=None) -> Tensor
+
+    The translation covers all of it:
+
+    - with ``right=True``, and with ``side="right"``, numbers of ``a`` that are equal are
+      counted too;
+    - the result is int64, with ``out_int32=True`` it is int32;
+    - ``a`` may be unsorted if ``sorter`` is given: then ``a[sorter]`` is sorted;
+    - ``a`` is one row and ``b`` has any shape; or both have the same axes before the last one,
+      and each row of ``b`` is searched in its own row of ``a``. A row of ``a`` is not empty;
+    - both are float32, float64 or int64. In ``b``, infinities are allowed, and NaN, which is
+      inserted at the end.
+
+    ::
+
+        >>> program = export(model, (a, b), custom_translation_table=translate_searchsorted())
+        >>> program(torch.tensor([1.0, 3.0, 3.0, 8.0]), torch.tensor([3.0, 9.0]))[0]
+        tensor([1, 4])
 
     Returns:
-        ``(my_add, table)``. Models call ``my_add(a, b, alpha=3.0, beta=2.0)``, with some, all or none of the numbers, by
-        position or by name; ``table`` is passed to the export.
+        The ``custom_translation_table`` for ``torch.onnx.export``.
 
-    In PyTorch it computes ``alpha * a + beta * b``. The course's compiled operator ``torch.ops.oplab.my_add`` has this
-    signature and is loaded. In the file each call is one node, for float32 and float64::
-
-        >>> my_add, table = translate_my_add()
-        >>> my_add(torch.tensor([1.0]), torch.tensor([2.0]), beta=0.5)
-        tensor([4.])
-        >>> program = export(model, (a, b), custom_translation_table=table)  # its forward: my_add(a, b, beta=0.5)
-        >>> node = program.model.graph[0]
-        >>> node.domain, node.op_type, node.attributes["alpha"].value, node.attributes["beta"].value
-        ('oplab', 'MyAdd', 3.0, 0.5)
-
-    About 7 lines.
+    About 12 lines.
     """
 
-    # TODO c10.translate_my_add: return a function for models, and a table that makes each of its calls one oplab::MyAdd
-    raise todo("c10.translate_my_add")
+    # TODO c10.translate_searchsorted: a table for torch.searchsorted and its arguments
+    raise todo("c10.translate_searchsorted")
 
 
-def data_dependent_shape() -> tuple[Callable[..., tuple[torch.Tensor, torch.Tensor]], dict[Any, Callable[..., Any]]]:
-    """Voxel pooling: one point for each occupied cell of a grid. The number of occupied cells depends on the data.
+def data_dependent_shape() -> tuple[
+    Callable[..., tuple[torch.Tensor, torch.Tensor]], dict[Any, Callable[..., Any]]
+]:
+    """Voxel pooling: one point for each occupied cell of a grid. How many depends on the data.
 
     Returns:
-        ``(voxel_pool, table)``. ``voxel_pool(points, size)`` is **one operator** for the exporter
-        (``torch.library.custom_op``); ``table`` translates it to standard operators.
+        ``(voxel_pool, table)``. ``voxel_pool(points, size)`` is **one operator** for the
+        exporter (``torch.library.custom_op``); ``table`` translates it to standard operators.
 
-    ``points`` is float32 ``[n, d]``, ``size`` a Python float above 0. A point is in the cell ``floor(points / size)``. For
-    m occupied cells, in the order of their indices (first coordinate first), the operator returns
+    ``points`` is float32 ``[n, d]``, ``size`` a Python float above 0. A point is in the cell
+    ``floor(points / size)``. For m occupied cells, in the order of their indices (first
+    coordinate first), the operator returns
 
     - float32 ``[m, d]``, the mean of the points in the cell;
     - int64 ``[m]``, the number of points in the cell.
@@ -93,13 +111,14 @@ def data_dependent_shape() -> tuple[Callable[..., tuple[torch.Tensor, torch.Tens
         >>> voxel_pool(torch.tensor([[0.2, 0.1], [-0.5, 0.4], [0.4, 0.3]]), 1.0)
         (tensor([[-0.5000,  0.4000], [ 0.3000,  0.2000]]), tensor([1, 2]))
 
-    A model that uses it is exported with a dynamic n. Later nodes may compute with m, and ``torch.library.opcheck`` passes.
-    The file runs for every n, also for one point and for none.
+    A model that uses it is exported with a dynamic n. Later nodes may compute with m, and
+    ``torch.library.opcheck`` passes. The file runs for every n, also for one point and for
+    none.
 
     About 25 lines.
     """
 
-    # TODO c10.data_dependent_shape: make voxel_pool an operator with an honest fake, and translate it to ONNX's operators
+    # TODO c10.data_dependent_shape: an operator with an honest fake, and its translation
     raise todo("c10.data_dependent_shape")
 
 
@@ -110,21 +129,22 @@ def attach_function(
     table: dict[Any, Callable[..., Any]],
     path: Path,
 ) -> None:
-    """Ship a model with nodes ``oplab::MyAdd`` as one file that stock ONNX Runtime runs, or refuse.
+    """Ship a model with ``oplab::MyAdd`` as one file that stock ONNX Runtime runs, or refuse.
 
-    - Export ``module`` on the dynamo path with ``dynamic_shapes`` and ``table``. The table makes each ``oplab::my_add`` one
-      node ``MyAdd(a, b; alpha, beta)``. The nodes stay in the file.
-    - Attach what the node means, ``alpha * a + beta * b``, as a model-local function: one function for float32 and float64,
-      and for all nodes, whatever their attributes are.
-    - Verify the result: run it on ``inputs`` and compare with PyTorch. Where an output is further than 1e-3 from PyTorch's,
-      is NaN, or has another dtype or shape, raise an ``AssertionError`` **and write nothing**. The table comes from a
-      colleague.
+    - Export ``module`` on the dynamo path with ``dynamic_shapes`` and ``table``. The table
+      makes each ``oplab::my_add`` one node ``MyAdd(a, b; alpha, beta)``. The nodes stay in the
+      file.
+    - Attach what the node means, ``alpha * a + beta * b``, as a model-local function: one
+      function for float32 and float64, and for all nodes, whatever their attributes are.
+    - Verify the result: run it on ``inputs`` and compare with PyTorch. Where an output is
+      further than 1e-3 from PyTorch's, is NaN, or has another dtype or shape, raise an
+      ``AssertionError`` **and write nothing**. The table comes from a colleague.
     - Write ``path``, one file with its weights.
 
     ::
 
         >>> attach_function(model, (a, b), None, table, "model.onnx")
-        >>> onnxruntime.InferenceSession("model.onnx").run(None, feeds)  # without a library of custom operators
+        >>> onnxruntime.InferenceSession("model.onnx").run(None, feeds)  # without a library
 
     Args:
         module: in eval mode; PyTorch's results on ``inputs`` hold no NaN.
@@ -136,5 +156,5 @@ def attach_function(
     About 20 lines.
     """
 
-    # TODO c10.attach_function: export, attach the meaning of MyAdd, raise an AssertionError unless it verifies, write one file
+    # TODO c10.attach_function: export, attach what MyAdd means, verify, and write one file
     raise todo("c10.attach_function")

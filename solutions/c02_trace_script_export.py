@@ -12,17 +12,19 @@ from torch import nn
 from oplab import todo
 
 
-def predict(model: nn.Module, example: tuple[torch.Tensor, ...]) -> dict[str, tuple[bool, list[int]] | None]:
+def predict(
+    model: nn.Module, example: tuple[torch.Tensor, ...]
+) -> dict[str, tuple[bool, list[int]] | None]:
     """Report what each capture keeps of a model.
 
     The three captures are ``torch.jit.trace(model, example)``, ``torch.jit.script(model)`` and
     ``torch.export.export(model, example)``. For each of them the answer is
 
     - ``None`` where the capture raises an exception;
-    - else ``(decides, inputs)``. ``decides``: the graph still contains a decision (a branch or a loop), including one
-      from a submodule: ``prim::If`` or ``prim::Loop`` in TorchScript, ``torch.cond`` or ``torch.while_loop`` in an exported
-      graph. ``inputs``: the positions of the tensors of ``example`` that at least one node of the graph reads, in
-      increasing order.
+    - else ``(decides, inputs)``. ``decides``: the graph still contains a decision (a branch or
+      a loop), including one from a submodule: ``prim::If`` or ``prim::Loop`` in TorchScript,
+      ``torch.cond`` or ``torch.while_loop`` in an exported graph. ``inputs``: the positions of
+      the tensors of ``example`` that at least one node of the graph reads, in increasing order.
 
     ::
 
@@ -41,7 +43,7 @@ def predict(model: nn.Module, example: tuple[torch.Tensor, ...]) -> dict[str, tu
     About 20 lines.
     """
 
-    # ANSWER c02.predict: for each of the three captures, report whether the graph decides and which inputs it reads
+    # ANSWER c02.predict: report for each capture whether it decides and which inputs it reads
     def torchscript(graph: torch.Graph) -> tuple[bool, list[int]]:
         decides = any(node.kind() in ("prim::If", "prim::Loop") for node in graph.nodes())
         values = list(graph.inputs())[1:]  # the first one is the module itself
@@ -49,10 +51,12 @@ def predict(model: nn.Module, example: tuple[torch.Tensor, ...]) -> dict[str, tu
 
     def exported(program: torch.export.ExportedProgram) -> tuple[bool, list[int]]:
         control = (torch.ops.higher_order.cond, torch.ops.higher_order.while_loop)
-        read = {node.name for node in program.graph.nodes if node.op == "placeholder" and node.users}
+        places = [node for node in program.graph.nodes if node.op == "placeholder"]
+        read = {node.name for node in places if node.users}
         decides = any(node.target in control for node in program.graph.nodes)
         # The other placeholders are weights and buffers.
-        return decides, [i for i, name in enumerate(program.graph_signature.user_inputs) if name in read]
+        names = program.graph_signature.user_inputs
+        return decides, [i for i, name in enumerate(names) if name in read]
 
     captures = {
         "trace": lambda: torchscript(torch.jit.trace(model, example).inlined_graph),
@@ -72,7 +76,8 @@ def predict(model: nn.Module, example: tuple[torch.Tensor, ...]) -> dict[str, tu
 def control_flow(gate: nn.Module) -> nn.Module:
     """Rewrite a module with a Python ``if`` so that its ONNX model has both branches.
 
-    ``gate`` is a trained module of this class. It arrives in train mode, and the dynamo path cannot export it::
+    ``gate`` is a trained module of this class. It arrives in train mode, and the dynamo path
+    cannot export it::
 
         class Gate(nn.Module):
             def __init__(self, width, limit):
@@ -86,9 +91,10 @@ def control_flow(gate: nn.Module) -> nn.Module:
                 return self.drop(self.calm(x))
 
     Returns:
-        a module with one float32 input ``[batch, width]`` that the grader exports without changes, with
-        ``torch.onnx.export(module, (x,), dynamo=True)`` and a dynamic batch. The file has one ``If`` node. It computes only the
-        layer of the branch that is taken, with the weights of ``gate``, and returns what ``gate`` returns in eval mode.
+        a module with one float32 input ``[batch, width]`` that the grader exports without
+        changes, with ``torch.onnx.export(module, (x,), dynamo=True)`` and a dynamic batch. The
+        file has one ``If`` node. It computes only the layer of the branch that is taken, with
+        the weights of ``gate``, and returns what ``gate`` returns in eval mode.
 
     About 10 lines.
     """
@@ -127,8 +133,9 @@ def frozen(model: bytes, declared: list[str]) -> dict[str, str]:
         {'x': 'used', 'factor': 'missing'}
 
     Args:
-        model: the bytes of an ONNX file, as ``onnx.load_from_string`` reads them. The bodies of If and Loop nodes can read
-            values of the surrounding graph, without listing them among the node's inputs.
+        model: the bytes of an ONNX file, as ``onnx.load_from_string`` reads them. The bodies of
+            If and Loop nodes can read values of the surrounding graph, without listing them
+            among the node's inputs.
         declared: the names of the inputs that the model is supposed to have.
 
     About 20 lines.
@@ -146,8 +153,12 @@ def frozen(model: bytes, declared: list[str]) -> dict[str, str]:
     graph = onnx.load_from_string(model).graph
     inputs = {value.name for value in graph.input}
     alive = {value.name for value in graph.output}
-    for node in reversed(graph.node):  # the nodes are sorted, so one pass from the outputs backwards is enough
+    # The nodes are sorted, so one pass from the outputs backwards is enough.
+    for node in reversed(graph.node):
         if alive & set(node.output):
             alive |= reads(node)
-    return {name: "missing" if name not in inputs else "used" if name in alive else "unused" for name in declared}
+    return {
+        name: "missing" if name not in inputs else "used" if name in alive else "unused"
+        for name in declared
+    }
     # END

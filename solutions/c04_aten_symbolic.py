@@ -1,10 +1,11 @@
 """Chapter 04: symbolic functions for ATen operators that the TorchScript exporter lacks.
 
 Each function below takes no arguments and returns nothing: it registers one mapping with
-``torch.onnx.register_custom_op_symbolic``. The grader calls it in a separate process and then exports with the TorchScript
-path, ``torch.onnx.export(..., dynamo=False)``.
+``torch.onnx.register_custom_op_symbolic``. The grader calls it in a separate process and then
+exports with the TorchScript path, ``torch.onnx.export(..., dynamo=False)``.
 
-In the specifications, ``export`` means that export, ``run`` runs ONNX Runtime, and ``allclose`` compares with NumPy.
+In the specifications, ``export`` means that export, ``run`` runs ONNX Runtime, and ``allclose``
+compares with NumPy.
 
 Check one with ``make check EX=c04.asinh``.
 """
@@ -21,8 +22,8 @@ from oplab import todo
 def asinh() -> None:
     """Map ``torch.asinh`` to one ONNX node.
 
-    The operator's schema is ``aten::asinh(Tensor self) -> Tensor``. After the call, for a float32 ``x`` of any shape and
-    every opset from 9 on::
+    The operator's schema is ``aten::asinh(Tensor self) -> Tensor``. After the call, for a
+    float32 ``x`` of any shape and every opset from 9 on::
 
         >>> asinh()
         >>> model = export(torch.asinh, (x,), opset_version=9)
@@ -43,10 +44,11 @@ def asinh() -> None:
 
 
 def per_opset() -> None:
-    """Map ``torch.sinh``, schema ``aten::sinh(Tensor self) -> Tensor``, to the operators of each opset.
+    """Map ``torch.sinh`` to the operators of each opset.
 
-    ONNX has ``Sinh`` from opset 9 on. Before that, ``sinh(x) = (e^x - e^-x) / 2`` has to be composed from older operators.
-    After the call, for a float32 ``x`` of any shape::
+    Its schema is ``aten::sinh(Tensor self) -> Tensor``. ONNX has ``Sinh`` from opset 9 on.
+    Before that, ``sinh(x) = (e^x - e^-x) / 2`` has to be composed from older operators. After
+    the call, for a float32 ``x`` of any shape::
 
         >>> per_opset()
         >>> model = {n: export(torch.sinh, (x,), opset_version=n) for n in (7, 8, 9, 13, 20)}
@@ -58,7 +60,7 @@ def per_opset() -> None:
     About 10 lines.
     """
 
-    # ANSWER c04.per_opset: write a composition at opsets 7 and 8, and the native Sinh at every opset from 9 on
+    # ANSWER c04.per_opset: write a composition at opsets 7 and 8, the native Sinh from 9 on
     def composed(g, x):
         half = g.op("Constant", value_t=torch.tensor(0.5))
         difference = g.op("Sub", g.op("Exp", x), g.op("Exp", g.op("Neg", x)))
@@ -75,10 +77,11 @@ def per_opset() -> None:
 
 
 def sinc() -> None:
-    """Map ``torch.sinc``, schema ``aten::sinc(Tensor self) -> Tensor``, to standard ONNX operators.
+    """Map ``torch.sinc`` to standard ONNX operators.
 
-    ``sinc(x) = sin(pi x) / (pi x)``, and 1 where ``x`` is 0. After the call, for ``x`` of any shape in float16, float32 or
-    float64 and every opset from 9 on::
+    Its schema is ``aten::sinc(Tensor self) -> Tensor``. ``sinc(x) = sin(pi x) / (pi x)``, and 1
+    where ``x`` is 0. After the call, for ``x`` of any shape in float16, float32 or float64 and
+    every opset from 9 on::
 
         >>> sinc()
         >>> model = export(torch.sinc, (x,), opset_version=9)
@@ -88,12 +91,13 @@ def sinc() -> None:
         >>> run(model, np.float32([0, 0.5, 1.5]))
         array([ 1.        ,  0.63661975, -0.21220659], dtype=float32)
 
-    (A float64 tensor without axes is excluded: the exporter itself converts it to float32.) About 8 lines.
+    (A float64 tensor without axes is excluded: the exporter itself converts it to float32.)
+    About 8 lines.
     """
 
-    # ANSWER c04.sinc: write sin(pi x) / (pi x) with standard operators, 1 at x = 0, in the dtype of x, from opset 9 on
+    # ANSWER c04.sinc: write sin(pi x) / (pi x), 1 at x = 0, in the dtype of x, from opset 9 on
     def symbolic(g, x):
-        # A float64 constant without axes: the exporter makes it the dtype of x, and no digit of pi is lost before.
+        # A float64 constant without axes takes the dtype of x and loses no digit of pi before.
         pi = g.op("Constant", value_t=torch.tensor(math.pi, dtype=torch.float64))
         one = g.op("Constant", value_t=torch.tensor(1.0, dtype=torch.float64))
         scaled = g.op("Mul", x, pi)
@@ -106,26 +110,30 @@ def sinc() -> None:
 
 
 def hypot() -> None:
-    """Map ``torch.hypot``, schema ``aten::hypot(Tensor self, Tensor other) -> Tensor``, to standard ONNX operators.
+    """Map ``torch.hypot`` to standard ONNX operators.
 
-    ``hypot(x, y) = sqrt(x^2 + y^2)``, and no intermediate result leaves the range of the dtype. After the call, for
-    finite ``x`` and ``y`` of one dtype, float32 or float64, whose shapes broadcast, and every opset from 9 on::
+    Its schema is ``aten::hypot(Tensor self, Tensor other) -> Tensor``.
+    ``hypot(x, y) = sqrt(x^2 + y^2)``, and no intermediate result leaves the range of the dtype.
+    After the call, for finite ``x`` and ``y`` of one dtype, float32 or float64, whose shapes
+    broadcast, and every opset from 9 on::
 
         >>> hypot()
         >>> model = export(torch.hypot, (x, y), opset_version=9)
         >>> run(model, np.float32([3, 3e30, 3e-30, 0]), np.float32([-4, 4e30, 4e-30, 0]))
         array([5.e+00, 5.e+30, 5.e-30, 0.e+00], dtype=float32)
 
-    With M and m the larger and the smaller of |x| and |y|: ``hypot(x, y) = M sqrt(1 + (m / M)^2)``. About 10 lines.
+    With M and m the larger and the smaller of |x| and |y|:
+    ``hypot(x, y) = M sqrt(1 + (m / M)^2)``. About 10 lines.
     """
 
-    # ANSWER c04.hypot: write sqrt(x^2 + y^2) so that it neither overflows nor underflows and is 0 at (0, 0), from opset 9 on
+    # ANSWER c04.hypot: write sqrt(x^2 + y^2) without overflow or underflow, and 0 at (0, 0)
     def symbolic(g, x, y):
         one = g.op("Constant", value_t=torch.tensor(1.0, dtype=torch.float64))
         x, y = g.op("Abs", x), g.op("Abs", y)
         large, small = g.op("Max", x, y), g.op("Min", x, y)
         # At (0, 0) divide by 1 instead of 0.
-        divisor = g.op("Where", g.op("Cast", large, to_i=torch.onnx.TensorProtoDataType.BOOL), large, one)
+        positive = g.op("Cast", large, to_i=torch.onnx.TensorProtoDataType.BOOL)
+        divisor = g.op("Where", positive, large, one)
         ratio = g.op("Div", small, divisor)
         return g.op("Mul", large, g.op("Sqrt", g.op("Add", g.op("Mul", ratio, ratio), one)))
 

@@ -1,10 +1,12 @@
-"""Chapter 05: symbolic functions with attributes, constants, optional inputs, dtypes and several outputs.
+"""Chapter 05: symbolic functions with attributes, optional inputs, dtypes and several outputs.
 
-``my_add``, ``plugin``, ``dtypes`` and ``kthvalue`` take no arguments and return nothing: each registers one mapping with
-``torch.onnx.register_custom_op_symbolic``. ``clip`` *is* a symbolic function. The grader calls them in separate processes and
-exports with the TorchScript path, ``torch.onnx.export(..., dynamo=False)``.
+``my_add``, ``plugin``, ``dtypes`` and ``kthvalue`` take no arguments and return nothing: each
+registers one mapping with ``torch.onnx.register_custom_op_symbolic``. ``clip`` *is* a symbolic
+function. The grader calls them in separate processes and exports with the TorchScript path,
+``torch.onnx.export(..., dynamo=False)``.
 
-In the specifications, ``export`` means that export, and ``run`` runs ONNX Runtime with the kernels of ``oplab.session``.
+In the specifications, ``export`` means that export, and ``run`` runs ONNX Runtime with the
+kernels of ``oplab.session``.
 
 Check one with ``make check EX=c05.my_add``.
 """
@@ -20,23 +22,30 @@ from oplab import todo
 
 
 def my_add() -> None:
-    """Map ``oplab::my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor`` to standard ONNX operators.
+    """Map ``torch.ops.oplab.my_add`` to standard ONNX operators.
 
-    ``my_add(a, b, alpha, beta) = alpha a + beta b``, with the coefficients of each call. After the registration, for ``a`` and
-    ``b`` of one shape in float16, float32 or float64 and every opset from 9 on::
+    Its schema is
+    ``oplab::my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor``, and
+    ``my_add(a, b, alpha, beta) = alpha a + beta b``, with the coefficients of each call. After
+    the registration, for ``a`` and ``b`` of one shape in float16, float32 or float64 and every
+    opset from 9 on::
 
         >>> my_add()
-        >>> model = export(lambda a, b: torch.ops.oplab.my_add(a, b, 0.1, -2.0), (a, b), opset_version=9)
+        >>> weighted = lambda a, b: torch.ops.oplab.my_add(a, b, 0.1, -2.0)
+        >>> model = export(weighted, (a, b), opset_version=9)
         >>> y = run(model, a, b)
-        >>> y.dtype == a.dtype and y.shape == a.shape and allclose(y, 0.1 * a - 2.0 * b)  # float64: within 1e-12
+        >>> y.dtype == a.dtype and y.shape == a.shape
+        True
+        >>> allclose(y, 0.1 * a - 2.0 * b)  # float64: within 1e-12
         True
 
-    The graph has no ``Cast``. (A float64 tensor without axes is excluded: the exporter itself converts it to float32.) About 3 lines.
+    The graph has no ``Cast``. (A float64 tensor without axes is excluded: the exporter itself
+    converts it to float32.) About 3 lines.
     """
 
-    # ANSWER c05.my_add: register a mapping from oplab::my_add to Mul and Add, with the alpha and the beta of the call
+    # ANSWER c05.my_add: map oplab::my_add to Mul and Add, with the alpha and beta of the call
     def symbolic(g, a, b, alpha, beta):
-        # alpha and beta arrive as float64 constants without axes: the exporter gives them the dtype of a and b.
+        # alpha and beta are float64 constants without axes: they get the dtype of a and b.
         return g.op("Add", g.op("Mul", a, alpha), g.op("Mul", b, beta))
 
     torch.onnx.register_custom_op_symbolic("oplab::my_add", symbolic, 9)
@@ -44,11 +53,11 @@ def my_add() -> None:
 
 
 def plugin() -> None:
-    """Map the same ``oplab::my_add`` to the custom operator ``oplab::MyAdd(a, b; alpha, beta) -> y``.
+    """Map ``oplab::my_add`` to the custom operator ``oplab::MyAdd(a, b; alpha, beta) -> y``.
 
-    ``alpha`` and ``beta`` are FLOAT attributes. The course's kernel takes float32 and float64, not float16: for float16 the
-    graph casts to float32 before the node and back after it. The graph declares the type of the node's output. After the call,
-    for opset 9 and above::
+    ``alpha`` and ``beta`` are FLOAT attributes. The course's kernel takes float32 and float64,
+    not float16: for float16 the graph casts to float32 before the node and back after it. The
+    graph declares the type of the node's output. After the call, for opset 9 and above::
 
         >>> plugin()
         >>> model = export(lambda a, b: torch.ops.oplab.my_add(a, b, 0.5, -2.0), (a, b))
@@ -61,13 +70,13 @@ def plugin() -> None:
     About 9 lines.
     """
 
-    # ANSWER c05.plugin: register a mapping from oplab::my_add to one oplab::MyAdd node with two attributes, in float32 for float16
+    # ANSWER c05.plugin: map oplab::my_add to one oplab::MyAdd node, in float32 for float16
     @parse_args("v", "v", "f", "f")
     def symbolic(g, a, b, alpha, beta):
         half = a.type().dtype() is torch.float16
         if half:
             a, b = (g.op("Cast", x, to_i=torch.onnx.TensorProtoDataType.FLOAT) for x in (a, b))
-        # ONNX has no rule for the type of a foreign operator's output; the type of an input says it.
+        # ONNX has no rule for the output type of a foreign operator: it is that of an input.
         y = g.op("oplab::MyAdd", a, b, alpha_f=alpha, beta_f=beta).setType(a.type())
         return g.op("Cast", y, to_i=torch.onnx.TensorProtoDataType.FLOAT16) if half else y
 
@@ -76,7 +85,7 @@ def plugin() -> None:
 
 
 def clip(g, x, low, high):
-    """The symbolic function of ``MyClip``, one ``Clip`` node that is valid at every opset from 9 to 20.
+    """The symbolic function of ``MyClip``: one ``Clip`` node, valid at opsets 9 to 20.
 
     The grader uses it as ``MyClip.symbolic``::
 
@@ -88,9 +97,10 @@ def clip(g, x, low, high):
         >>> [node.op_type for node in model.graph.node]
         ['Constant', 'Constant', 'Clip']
 
-    Up to opset 10 the bounds of ``Clip`` are attributes. From 11 on they are inputs without axes, of the dtype of ``x`` and in its
-    full precision: for a float64 ``x``, 0.1 is not rounded to float32. A bound that is None is omitted. ``x`` is a float16,
-    float32 or float64; from opset 12 on it can be an int32 or int64 too. The graph has no ``Cast``.
+    Up to opset 10 the bounds of ``Clip`` are attributes. From 11 on they are inputs without
+    axes, of the dtype of ``x`` and in its full precision: for a float64 ``x``, 0.1 is not
+    rounded to float32. A bound that is None is omitted. ``x`` is a float16, float32 or float64;
+    from opset 12 on it can be an int32 or int64 too. The graph has no ``Cast``.
 
     Args:
         g: the graph context; ``g.opset`` is the opset of the export.
@@ -101,7 +111,7 @@ def clip(g, x, low, high):
         the value of the Clip node. About 9 lines.
     """
 
-    # ANSWER c05.clip: write Clip with attributes up to opset 10, and with inputs of the dtype of x from 11 on; a bound can be None
+    # ANSWER c05.clip: write Clip: attributes up to opset 10, inputs of the dtype of x after it
     def bound(number):
         if number is not None:
             return g.op("Constant", value_t=torch.tensor(number, dtype=x.type().dtype()))
@@ -110,31 +120,37 @@ def clip(g, x, low, high):
         return none
 
     if g.opset < 11:
-        return g.op("Clip", x, min_f=low, max_f=high)  # an attribute that is None is not written
+        # An attribute that is None is not written.
+        return g.op("Clip", x, min_f=low, max_f=high)
     return g.op("Clip", x, bound(low), bound(high))
     # END
 
 
 def dtypes() -> None:
-    """Replace PyTorch's mapping of ``torch.log10``, schema ``aten::log10(Tensor self) -> Tensor``, by one that keeps the dtype.
+    """Replace PyTorch's mapping of ``torch.log10`` by one that keeps the dtype.
 
-    PyTorch's mapping is wrong in three ways: float16 becomes float32, float64 loses digits, and a result without axes gets one. After
-    the call, for ``x`` of any shape in float16, float32 or float64 and every opset from 9 on::
+    The schema is ``aten::log10(Tensor self) -> Tensor``. PyTorch's mapping is wrong in three
+    ways: float16 becomes float32, float64 loses digits, and a result without axes gets one.
+    After the call, for ``x`` of any shape in float16, float32 or float64 and every opset from 9
+    on::
 
         >>> dtypes()
         >>> model = export(torch.log10, (x,), opset_version=9)
         >>> y = run(model, x)
-        >>> y.dtype == x.dtype and y.shape == x.shape and allclose(y, np.log10(x))  # float64: within 1e-12
+        >>> y.dtype == x.dtype and y.shape == x.shape
+        True
+        >>> allclose(y, np.log10(x))  # float64: within 1e-12
         True
         >>> "Cast" in [node.op_type for node in model.graph.node]
         False
 
-    (A float64 tensor without axes is excluded: the exporter itself converts it to float32.) About 4 lines.
+    (A float64 tensor without axes is excluded: the exporter itself converts it to float32.)
+    About 4 lines.
     """
 
-    # ANSWER c05.dtypes: register a mapping of aten::log10 that is right for float16, float32 and float64, without a Cast
+    # ANSWER c05.dtypes: map aten::log10, right for float16, float32 and float64, without a Cast
     def symbolic(g, x):
-        # float64 keeps the digits, and without axes it takes the dtype of x. torch.tensor(…, dtype=x.type().dtype()) is as good.
+        # float64 keeps the digits, and without axes it takes the dtype of x.
         ln10 = g.op("Constant", value_t=torch.tensor(math.log(10), dtype=torch.float64))
         return g.op("Div", g.op("Log", x), ln10)
 
@@ -145,28 +161,32 @@ def dtypes() -> None:
 def kthvalue() -> None:
     """Map ``torch.kthvalue`` to ONNX. It has two outputs.
 
-    Its schema is ``aten::kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)``: the
-    k-th smallest element along ``dim`` (k counts from 1) and its int64 index. After the call, for ``x`` with at least one axis and
-    without equal elements, in float32, float64 or int64, and every opset from 11 on::
+    Its schema is ``aten::kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) ->
+    (Tensor values, Tensor indices)``: the k-th smallest element along ``dim`` (k counts from 1)
+    and its int64 index. After the call, for ``x`` with at least one axis and without equal
+    elements, in float32, float64 or int64, and every opset from 11 on::
 
         >>> kthvalue()
-        >>> model = export(lambda x: torch.kthvalue(x, 2, dim=0), (x,), output_names=["values", "indices"])
+        >>> second = lambda x: torch.kthvalue(x, 2, dim=0)
+        >>> model = export(second, (x,), output_names=["values", "indices"])
         >>> run(model, np.float32([[5, 1], [4, 9], [6, 7]]))
         [array([5., 7.], dtype=float32), array([0, 2])]
 
-    ``TopK`` finds the k smallest elements, sorted; the last of them is the k-th. With ``keepdim`` the axis stays, with size 1. About
-    8 lines.
+    ``TopK`` finds the k smallest elements, sorted; the last of them is the k-th. With
+    ``keepdim`` the axis stays, with size 1. About 8 lines.
     """
 
-    # ANSWER c05.kthvalue: write TopK with two outputs and take the last of the k smallest, with and without keepdim, from opset 11 on
+    # ANSWER c05.kthvalue: take the last of the k smallest of TopK, from opset 11 on
     @parse_args("v", "i", "i", "b")
     def symbolic(g, x, k, dim, keepdim):
         count = g.op("Constant", value_t=torch.tensor([k]))
         values, indices = g.op("TopK", x, count, axis_i=dim, largest_i=0, sorted_i=1, outputs=2)
-        last = g.op(
-            "Constant", value_t=torch.tensor([k - 1] if keepdim else k - 1)
-        )  # Gather: an index without axes drops the axis
-        return g.op("Gather", values, last, axis_i=dim), g.op("Gather", indices, last, axis_i=dim)
+        # Gather: an index without axes drops the axis
+        last = g.op("Constant", value_t=torch.tensor([k - 1] if keepdim else k - 1))
+        return (
+            g.op("Gather", values, last, axis_i=dim),
+            g.op("Gather", indices, last, axis_i=dim),
+        )
 
     torch.onnx.register_custom_op_symbolic("aten::kthvalue", symbolic, 11)
     # END

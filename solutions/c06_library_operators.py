@@ -1,12 +1,11 @@
 """Chapter 06: symbolic functions for operators that a library adds, on the TorchScript path.
 
-``deform_conv`` and ``grid`` have no arguments and return None: each registers its mapping with
-``torch.onnx.register_custom_op_symbolic``. The grader calls each one in its own process and then exports with
-``torch.onnx.export(..., dynamo=False)``. ``foo`` exports a module itself.
+The lesson maps other operators. ``ps_roi_align`` and ``spmm`` have no arguments and return
+None: each registers its mapping with ``torch.onnx.register_custom_op_symbolic``. The grader
+calls each one in its own process and then exports with ``torch.onnx.export(...,
+dynamo=False)``. ``ps_roi_pool`` exports a module itself.
 
-In the specifications, ``export`` means that export and ``run`` means ONNX Runtime with the course's kernels.
-
-Check one with ``make check EX=c06.deform_conv``.
+Check one with ``make check EX=c06.ps_roi_align``.
 """
 
 from __future__ import annotations
@@ -19,129 +18,167 @@ from torch.onnx.symbolic_helper import parse_args
 from oplab import todo
 
 
-def deform_conv() -> None:
-    """Map torchvision's deformable convolution to ONNX at every opset from 9 on.
+def ps_roi_align() -> None:
+    """Map torchvision's position-sensitive RoIAlign to ONNX at every opset from 9 on.
 
-    The operator, as ``torchvision.ops.deform_conv2d`` and ``DeformConv2d`` call it::
+    The operator, as ``torchvision.ops.ps_roi_align`` calls it::
 
-        torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias,
-            int stride_h, int stride_w, int pad_h, int pad_w, int dilation_h, int dilation_w,
-            int groups, int offset_groups, bool use_mask) -> Tensor
+        torchvision::ps_roi_align(
+            Tensor input, Tensor rois, float spatial_scale, int pooled_height,
+            int pooled_width, int sampling_ratio) -> (Tensor output, Tensor channel_mapping)
 
-    Its first five arguments are always tensors. If ``use_mask`` is False, ``mask`` is a placeholder: zeros of shape (N, 1).
+    ``input`` is [N, C * h * w, H, W] for h = pooled_height and w = pooled_width, and ``rois``
+    is [K, 5]: the number of an image, x1, y1, x2, y2. The output is [K, C, h, w]::
+
+        output[k, c, i, j] = aligned[k, (c * h + i) * w + j, i, j]
+
+    where ``aligned``, [K, C * h * w, h, w], is the result of ``torchvision.ops.roi_align`` for
+    the same arguments and ``aligned=True``. torchvision's Python function drops
+    channel_mapping: return None for it.
 
     After the call, an export with opset ``n`` writes:
 
-    - n >= 19: one node ``DeformConv`` of ONNX, ``onnx.defs.get_schema("DeformConv", 19)``;
-    - 9 <= n < 19: one node ``oplab::DeformConv2d`` with the same inputs and attributes.
+    - n >= 16: nodes of ONNX only, ``RoiAlign`` among them. The model takes any number of images
+      and boxes, also no boxes, and images of any size; the number of channels is fixed. A
+      negative sampling_ratio means the same as 0.
+    - 9 <= n < 16: one node ``oplab::PSRoIAlign`` with the inputs input, rois and the attributes
+      spatial_scale (FLOAT), pooled_height, pooled_width, sampling_ratio (INT), unchanged.
 
-    Each call becomes its own node, and no other operator is registered.
+    No other operator is registered.
 
-    Every tensor that the convolution reads is an input of that node, and nothing else is::
-
-        >>> deform_conv()
-        >>> [node.op_type for node in export(model, inputs, opset_version=19).graph.node]
-        ['DeformConv']
+        >>> ps_roi_align()
+        >>> graph = export(model, inputs, opset_version=16).graph
+        >>> "RoiAlign" in [node.op_type for node in graph.node]
+        True
         >>> node = export(model, inputs, opset_version=13).graph.node[0]
         >>> node.domain, node.op_type
-        ('oplab', 'DeformConv2d')
+        ('oplab', 'PSRoIAlign')
 
-    About 20 lines.
+    About 30 lines.
     """
 
-    # ANSWER c06.deform_conv: map all five tensors and nine parameters to DeformConv from opset 19 on, to oplab::DeformConv2d from 9 on
-    def writes(name):
-        @parse_args("v", "v", "v", "v", "v", "i", "i", "i", "i", "i", "i", "i", "i", "b")
-        def symbolic(g, x, weight, offset, mask, bias, sh, sw, ph, pw, dh, dw, groups, offset_groups, use_mask):
-            inputs = [x, weight, offset, bias]
-            if use_mask:
-                inputs.append(mask)
-            return g.op(
-                name,
-                *inputs,
-                strides_i=[sh, sw],
-                pads_i=[ph, pw, ph, pw],
-                dilations_i=[dh, dw],
-                group_i=groups,
-                offset_group_i=offset_groups,
-            )
+    # ANSWER c06.ps_roi_align: write nodes of ONNX from opset 16 on, oplab::PSRoIAlign from 9 on
+    def integers(g, numbers):
+        return g.op("Constant", value_t=torch.tensor(numbers))
 
-        return symbolic
+    @parse_args("v", "v", "f", "i", "i", "i")
+    def composed(g, x, rois, scale, h, w, ratio):
+        image = g.op("Cast", g.op("Gather", rois, integers(g, 0), axis_i=1), to_i=7)  # 7: INT64
+        aligned = g.op(
+            "RoiAlign",
+            x,
+            g.op("Gather", rois, integers(g, [1, 2, 3, 4]), axis_i=1),
+            image,
+            coordinate_transformation_mode_s="half_pixel",
+            spatial_scale_f=scale,
+            output_height_i=h,
+            output_width_i=w,
+            sampling_ratio_i=max(ratio, 0),
+        )
+        bins, channels = h * w, x.type().varyingSizes()[1] // (h * w)
+        # [K, C, bins, bins]: bin k of the result is in channel k, at place k
+        flat = g.op("Reshape", aligned, integers(g, [-1, channels, bins * bins]))
+        own = g.op("Gather", flat, integers(g, [k * (bins + 1) for k in range(bins)]), axis_i=2)
+        return g.op("Reshape", own, integers(g, [-1, channels, h, w])), None
 
-    torch.onnx.register_custom_op_symbolic("torchvision::deform_conv2d", writes("oplab::DeformConv2d"), 9)
-    torch.onnx.register_custom_op_symbolic("torchvision::deform_conv2d", writes("DeformConv"), 19)
+    @parse_args("v", "v", "f", "i", "i", "i")
+    def one_node(g, x, rois, scale, h, w, ratio):
+        sizes = {"pooled_height_i": h, "pooled_width_i": w, "sampling_ratio_i": ratio}
+        return g.op("oplab::PSRoIAlign", x, rois, spatial_scale_f=scale, **sizes), None
+
+    torch.onnx.register_custom_op_symbolic("torchvision::ps_roi_align", one_node, 9)
+    torch.onnx.register_custom_op_symbolic("torchvision::ps_roi_align", composed, 16)
     # END
 
 
-def grid() -> None:
-    """Map ``oplab::grid`` to one node ``oplab::Grid``, with its optional inputs in the correct positions.
+def spmm() -> None:
+    """Map a sparse product to one node ``oplab::SpMM``, with each input in its position.
 
-    The operator, with the schema of torch_cluster::
+    The operator is registered by ``import oplab.ops.sparse``, with the schema of torch_sparse::
 
-        oplab::grid(Tensor pos, Tensor size, Tensor? start=None, Tensor? end=None) -> Tensor
+        oplab_sparse::spmm_sum(
+            Tensor? row, Tensor rowptr, Tensor col, Tensor? value, Tensor? colptr,
+            Tensor? csr2csc, Tensor mat) -> Tensor
 
-    The ONNX operator has the inputs ``pos, size, start, end``; the last two are optional. An input that is not given is
-    left out at the end of the list, or has the empty name ``""``. After the call, at every opset from 9 on::
+    It computes the product of a sparse matrix and the dense matrix ``mat``. If ``value`` is
+    None, every entry of the sparse matrix is 1. ``row``, ``colptr`` and ``csr2csc`` serve the
+    derivative: the product does not depend on them, whether they are given or not.
 
-        >>> grid()
-        >>> model = export(lambda pos, size: torch.ops.oplab.grid(pos, size), ...)
-        >>> list(model.graph.node[0].input)  # or ['pos', 'size', '', '']
-        ['pos', 'size']
-        >>> model = export(lambda pos, size, end: torch.ops.oplab.grid(pos, size, None, end), ...)
+    The ONNX operator has the inputs ``rowptr, col, value, mat``, of which ``value`` is
+    optional, and no attributes. An optional input that is not given has the empty name ``""``.
+    After the call, at every opset from 9 on::
+
+        >>> spmm()
+        >>> product = torch.ops.oplab_sparse.spmm_sum
+        >>> model = export(lambda p, c, v, mat: product(None, p, c, v, None, None, mat), ...)
         >>> list(model.graph.node[0].input)
-        ['pos', 'size', '', 'end']
+        ['p', 'c', 'v', 'mat']
+        >>> model = export(lambda p, c, mat: product(None, p, c, None, None, None, mat), ...)
+        >>> list(model.graph.node[0].input)
+        ['p', 'c', '', 'mat']
 
-    The graph's output is int64, like the operator's result. About 5 lines.
+    About 5 lines.
     """
 
-    # ANSWER c06.grid: write one oplab::Grid node whose optional inputs are in their own positions, from opset 9 on
-    @parse_args("v", "v", "v", "v")
-    def symbolic(g, pos, size, start, end):
-        return g.op("oplab::Grid", pos, size, start, end)
+    # ANSWER c06.spmm: write one oplab::SpMM node, each input in its place, from opset 9 on
+    @parse_args("none", "v", "v", "v", "none", "none", "v")
+    def symbolic(g, row, rowptr, col, value, colptr, csr2csc, mat):
+        return g.op("oplab::SpMM", rowptr, col, value, mat)
 
-    torch.onnx.register_custom_op_symbolic("oplab::grid", symbolic, 9)
+    torch.onnx.register_custom_op_symbolic("oplab_sparse::spmm_sum", symbolic, 9)
     # END
 
 
-def foo(module: torch.nn.Module, inputs: tuple[torch.Tensor, torch.Tensor], path: Path) -> None:
-    """Export a module that calls ``oplab::foo_forward`` to a model for version 2 of the domain ``oplab``.
+def ps_roi_pool(
+    module: torch.nn.Module, inputs: tuple[torch.Tensor, torch.Tensor], path: Path
+) -> None:
+    """Export a module that calls ``torchvision::ps_roi_pool`` for version 2 of ``oplab``.
 
-    The operator, ``attr1 * input1 + input2 ** attr2``::
+    The operator, as ``torchvision.ops.ps_roi_pool`` calls it::
 
-        oplab::foo_forward(Tensor input1, Tensor input2, float attr1, int attr2) -> Tensor
+        torchvision::ps_roi_pool(
+            Tensor input, Tensor rois, float spatial_scale, int pooled_height,
+            int pooled_width) -> (Tensor output, Tensor channel_mapping)
 
-    Its ONNX operator ``oplab::Foo`` has two inputs, ``attr1`` (FLOAT) and ``attr2`` (INT). Use the TorchScript path and
-    opset 13, and name the graph's inputs ``input1`` and ``input2``::
+    It rounds the boxes to whole pixels, so RoiAlign cannot replace it. torchvision's Python
+    function drops channel_mapping: return None for it.
+
+    The ONNX operator ``oplab::PSRoIPool`` has two inputs, ``spatial_scale`` (FLOAT) and
+    ``pooled_shape`` (INTS: height, width). Use the TorchScript path and opset 13, and name the
+    graph's inputs ``image`` and ``boxes``. The number of boxes, and only this size, is dynamic:
+    call it ``k``. ::
 
         >>> class Model(torch.nn.Module):
-        ...     def forward(self, input1, input2):
-        ...         return torch.ops.oplab.foo_forward(input1, input2, 0.75, 3)
-        >>> foo(Model(), (torch.rand(2, 3), torch.rand(2, 3)), "foo.onnx")
-        >>> model = onnx.load("foo.onnx")
+        ...     def forward(self, x, rois):
+        ...         return torchvision.ops.ps_roi_pool(x, rois, (2, 3), spatial_scale=0.25)
+        >>> ps_roi_pool(Model(), (torch.rand(1, 12, 9, 9), torch.rand(4, 5)), "pool.onnx")
+        >>> model = onnx.load("pool.onnx")
         >>> [(entry.domain, entry.version) for entry in model.opset_import]
         [('', 13), ('oplab', 2)]
 
     Args:
-        module: calls the operator once, with its own values of ``attr1`` and ``attr2``, wherever it stores them.
+        module: calls the operator once, with its own scale and sizes, wherever it stores them.
         inputs: example inputs.
         path: the file to write.
 
-    About 12 lines.
+    About 16 lines.
     """
 
-    # ANSWER c06.foo: register the mapping with both attributes, then export the module for version 2 of oplab
-    @parse_args("v", "v", "f", "i")
-    def symbolic(g, input1, input2, attr1, attr2):
-        return g.op("oplab::Foo", input1, input2, attr1_f=attr1, attr2_i=attr2)
+    # ANSWER c06.ps_roi_pool: register the mapping, then export for version 2 of oplab
+    @parse_args("v", "v", "f", "i", "i")
+    def symbolic(g, x, rois, scale, height, width):
+        attributes = {"spatial_scale_f": scale, "pooled_shape_i": [height, width]}
+        return g.op("oplab::PSRoIPool", x, rois, **attributes), None
 
-    torch.onnx.register_custom_op_symbolic("oplab::foo_forward", symbolic, 9)
+    torch.onnx.register_custom_op_symbolic("torchvision::ps_roi_pool", symbolic, 9)
     torch.onnx.export(
         module,
         inputs,
         path,
         dynamo=False,
         opset_version=13,
-        input_names=["input1", "input2"],
+        input_names=["image", "boxes"],
+        dynamic_axes={"boxes": {0: "k"}},
         custom_opsets={"oplab": 2},
     )
     # END

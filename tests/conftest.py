@@ -9,7 +9,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.support")  # an assertion of a helper shows its values, too
 
-_EXERCISE = re.compile(r"\[(c\d\d\.\w+)")
+_EXERCISE = re.compile(r"\[(c[\dA]\d\.\w+)")
 
 
 def scope_of(test: str) -> str:

@@ -1,6 +1,7 @@
 """Make ``exercises/`` from ``solutions/``. For authors: a learner's work in ``exercises/`` would be overwritten.
 
-Run ``python tools/make_stubs.py --check`` to see whether the two agree, without ``--check`` to write.
+Run ``python tools/make_stubs.py --check`` to see whether the two agree, without ``--check`` to write. The lessons' links to a stub's line
+(``../exercises/c05_writing_symbolic.py#line=59``) follow: each links to the exercise whose check is next.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from oplab.authoring import lesson_rules
+from oplab.course.manifest import load
 from oplab.course.stubs import make_stub
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,6 +30,18 @@ def main() -> int:
             if not only_check:
                 exercise.parent.mkdir(parents=True, exist_ok=True)
                 exercise.write_text(stub, encoding="utf-8")
+    course = load(ROOT)
+    for chapter in course.chapters:
+        source = lesson_rules.source_of(course, chapter)
+        if not source.is_file():
+            continue
+        text = source.read_text(encoding="utf-8")
+        linked, _ = lesson_rules.with_links(course, chapter, text)
+        if linked != text and not only_check:  # `oplab lint-course` finds a wrong link
+            source.write_text(linked, encoding="utf-8")
+            print(
+                f"Links of {chapter.stem} written: `python tools/notebooks.py --text {chapter.stem[:2]}` takes them over."
+            )
     print(
         f"{len(differ)} stubs {'differ' if only_check else 'written'}: {', '.join(differ)}"
         if differ

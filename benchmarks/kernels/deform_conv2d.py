@@ -22,13 +22,11 @@ from .runners import bound, model, one_node
 
 KERNEL = "DeformConv2d"
 CONSTANTS = ("W", "B")
-PARTS = ("DEFORM", "DEFORM_1_2", "DEFORM_3", "DEFORM_5_6")  # of the lesson
 # How many times as long as ours ONNX Runtime, torchvision and MMDeploy have to take, at least. Where the weights are many and
 # the pixels few, the product is nearly all of the time on both sides, and less can be gained from sampling.
 ASKED, FEW_PIXELS = (1.5, 12.0, 14.0), (1.2, None, None)
 PLAIN = 0.5  # of ONNX Runtime, on a processor with nothing but the oldest set
-RUNGS = {name: f"Deform<{name}>" for name in ("Naive", "Hoisted", "Vectorised")}
-RUNGS |= {"Blocked": "Deform<Blocked<false>>", "Parallel": "Deform<Blocked<true>>"}
+RUNGS = ("Naive", "Hoisted", "Vectorised", "Blocked", "Parallel")
 
 
 def with_constants(made: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
@@ -136,7 +134,7 @@ def climbed(channels: int, size: int) -> Case:
         (
             Peer("ORT DeformConv", in_onnx("DeformConv", "")),
             Peer("torchvision", torchvision),
-            *ladder("deforms", PARTS, RUNGS, feed, "Y"),
+            *ladder("14_deform.cpp", RUNGS, feed, "Y"),
         ),
         close(1e-4, 1e-4),
     )

@@ -19,7 +19,7 @@ from .rungs import ladder
 from .runners import bound, model, one_node
 
 KERNEL = "MyAdd"
-RUNGS = {name: f"Add<{name}>" for name in ("Naive", "Hoisted", "Vectorised", "Parallel")}
+RUNGS = ("Naive", "Hoisted", "Vectorised", "Parallel")
 
 
 def case(n: int, *, targets: bool = False, rungs: bool = False, **place: object) -> Case:
@@ -60,7 +60,7 @@ def case(n: int, *, targets: bool = False, rungs: bool = False, **place: object)
             Peer("ORT Mul, Mul, Add", three_nodes, 2.3 if targets else None),
             Peer("torch.add(a, b, alpha=2)", in_torch, None, check_torch),
             Peer("STREAM triad", stream, 0.9 if targets else None, check_torch),
-            *(ladder("adds", ("ADD", "NAIVE", "RUNGS"), RUNGS, feed, "y") if rungs else ()),
+            *(ladder("14_my_add.cpp", RUNGS, feed, "y") if rungs else ()),
         ),
         flops=3 * n,
         bytes=12 * n,

@@ -1,7 +1,9 @@
 // c07.my_add: torch.ops.c07_my_add.my_add(a, b, alpha=3.0, beta=2.0) computes alpha*a + beta*b.
-// a and b have the same shape, the same dtype (float32 or float64) and any layout; everything else is an error (STD_TORCH_CHECK).
+// a and b have the same shape, the same dtype (float32 or float64) and any layout; everything
+// else is an error (STD_TORCH_CHECK).
 // The result is a new contiguous tensor of that shape and dtype, even if it equals an input.
-// It is called many times: with different sizes, after errors, and from several threads at once. No access is out of bounds.
+// It is called many times: with different sizes, after errors, and from several threads at
+// once. No access is out of bounds.
 // Not allowed, because the answer is in it: csrc/torch_ops/my_add.cpp.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
@@ -12,5 +14,5 @@
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-// TODO c07.my_add: the operator c07_my_add::my_add: its schema with the defaults, and its kernel for the CPU
+// TODO c07.my_add: c07_my_add::my_add: its schema with the defaults, and its CPU kernel
 #error "c07.my_add is not written yet"

@@ -1,7 +1,9 @@
 // c07.my_add: torch.ops.c07_my_add.my_add(a, b, alpha=3.0, beta=2.0) computes alpha*a + beta*b.
-// a and b have the same shape, the same dtype (float32 or float64) and any layout; everything else is an error (STD_TORCH_CHECK).
+// a and b have the same shape, the same dtype (float32 or float64) and any layout; everything
+// else is an error (STD_TORCH_CHECK).
 // The result is a new contiguous tensor of that shape and dtype, even if it equals an input.
-// It is called many times: with different sizes, after errors, and from several threads at once. No access is out of bounds.
+// It is called many times: with different sizes, after errors, and from several threads at
+// once. No access is out of bounds.
 // Not allowed, because the answer is in it: csrc/torch_ops/my_add.cpp.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
@@ -12,7 +14,7 @@
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-// ANSWER c07.my_add: the operator c07_my_add::my_add: its schema with the defaults, and its kernel for the CPU
+// ANSWER c07.my_add: c07_my_add::my_add: its schema with the defaults, and its CPU kernel
 template <typename T>
 Tensor weighted_sum(const Tensor& a, const Tensor& b, double alpha, double beta) {
   const Tensor x = torch::stable::contiguous(a), z = torch::stable::contiguous(b);
@@ -20,19 +22,23 @@ Tensor weighted_sum(const Tensor& a, const Tensor& b, double alpha, double beta)
   const T *px = x.const_data_ptr<T>(), *pz = z.const_data_ptr<T>();
   T* py = y.mutable_data_ptr<T>();
   const int64_t n = y.numel();
-  for (int64_t i = 0; i < n; ++i) py[i] = static_cast<T>(alpha) * px[i] + static_cast<T>(beta) * pz[i];
+  for (int64_t i = 0; i < n; ++i)
+    py[i] = static_cast<T>(alpha) * px[i] + static_cast<T>(beta) * pz[i];
   return y;
 }
 
 Tensor my_add(const Tensor& a, const Tensor& b, double alpha, double beta) {
   const auto m = a.sizes(), n = b.sizes();
-  STD_TORCH_CHECK(std::equal(m.begin(), m.end(), n.begin(), n.end()), "a and b must have the same shape.");
+  STD_TORCH_CHECK(std::equal(m.begin(), m.end(), n.begin(), n.end()),
+                  "a and b must have the same shape.");
   STD_TORCH_CHECK(a.scalar_type() == b.scalar_type(), "a and b must have the same dtype.");
   if (a.scalar_type() == ScalarType::Float) return weighted_sum<float>(a, b, alpha, beta);
   STD_TORCH_CHECK(a.scalar_type() == ScalarType::Double, "a and b must be float32 or float64.");
   return weighted_sum<double>(a, b, alpha, beta);
 }
 
-STABLE_TORCH_LIBRARY(c07_my_add, m) { m.def("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor"); }
+STABLE_TORCH_LIBRARY(c07_my_add, m) {
+  m.def("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor");
+}
 STABLE_TORCH_LIBRARY_IMPL(c07_my_add, CPU, m) { m.impl("my_add", TORCH_BOX(&my_add)); }
 // END

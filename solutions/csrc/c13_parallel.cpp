@@ -1,44 +1,49 @@
-// c13.parallel: lab::Blur(x float[h, w]) -> y float[h, w], total double[1]
+// c13.parallel: lab::Centre(x float[h, w]) -> y float[h, w], mean double[w]
 //
-// y[r] = (x[r - 1] + 2 x[r] + x[r + 1]) / 4, where row 0 is also the row above itself, and row h - 1 the row below itself.
-// total is the sum of y: each row in double from left to right, then the rows from top to bottom, so that every number of
-// threads gives the same bits. Compute the rows with ParallelFor.
+// mean[i] is the mean of column i: its elements are added in double, from the top row to the
+// bottom row, and the sum is divided by h. Without rows, mean is 0.
+// y[r, i] = x[r, i] - mean[i], computed in double and rounded to float.
 //
-// ONNX Runtime creates many kernels of one operator, and calls each of them from several threads at once: attributes belong to
-// the kernel, the values that a run computes belong to the run. Free what you allocate, and only read the inputs.
+// Use ParallelFor: a table of 300 rows and 128 columns has to become more than one piece. Every
+// number of threads and every order of the pieces must give the same bits.
+//
+// ONNX Runtime creates many kernels of one operator, and calls each of them from several
+// threads at once: attributes belong to the kernel, the values that a run computes belong to
+// the run. Free what you allocate, and only read the inputs.
+#include "oplab_kernel.h"
+
 #include <algorithm>
 #include <vector>
 
-#include "oplab_kernel.h"
-
 namespace {
 
-struct Blur {
-  Blur(const OrtApi*, const OrtKernelInfo*) {}
+using oplab::Tensor;
 
-  Ort::Status Compute(OrtKernelContext* context, const oplab::Tensor<float>& x, oplab::Tensor<float>& y,
-                      oplab::Tensor<double>& total) {
-    if (x.Shape().size() != 2) return oplab::invalid("Blur: x must have two dimensions.");
+struct Centre {
+  Centre(const OrtApi*, const OrtKernelInfo*) {}
+
+  Ort::Status Compute(OrtKernelContext* context, const Tensor<float>& x, Tensor<float>& y,
+                      Tensor<double>& mean) {
+    if (x.Shape().size() != 2) return oplab::invalid("Centre: x must have two dimensions.");
     const int64_t h = x.Shape()[0], w = x.Shape()[1];
     const float* in = x.Data();
     float* out = y.Allocate(x.Shape());
-    double* sum = total.Allocate({1});
-    // ANSWER c13.parallel: blur the rows on ONNX Runtime's threads, and sum them without a race
-    std::vector<double> sums(h);
-    oplab::parallel_for(context, h, 16, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const float* above = in + std::max<int64_t>(row - 1, 0) * w;
-        const float* below = in + std::min(row + 1, h - 1) * w;
-        double along = 0;
-        for (int64_t i = 0; i < w; ++i) {
-          out[row * w + i] = (above[i] + 2 * in[row * w + i] + below[i]) / 4;
-          along += out[row * w + i];
+    double* means = mean.Allocate({w});
+    // ANSWER c13.parallel: subtract the mean of each column, on ONNX Runtime's threads
+    // Whole columns: no other piece adds to their sums. 16 of them fill a cache line of a row.
+    oplab::parallel_for(context, w, 16, [&](int64_t begin, int64_t end) {
+      std::fill(means + begin, means + end, 0.0);
+      for (int64_t row = 0; row < h; ++row) {
+        for (int64_t i = begin; i < end; ++i) means[i] += in[row * w + i];
+      }
+      const double rows = static_cast<double>(std::max<int64_t>(h, 1));
+      for (int64_t i = begin; i < end; ++i) means[i] /= rows;
+      for (int64_t row = 0; row < h; ++row) {
+        for (int64_t i = begin; i < end; ++i) {
+          out[row * w + i] = static_cast<float>(in[row * w + i] - means[i]);
         }
-        sums[row] = along;
       }
     });
-    *sum = 0;
-    for (double along : sums) *sum += along;
     // END
     return Ort::Status{nullptr};
   }
@@ -46,9 +51,11 @@ struct Blur {
 
 }  // namespace
 
-extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) noexcept {
+extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
+                                                     const OrtApiBase* base) noexcept {
   return oplab::add_domain(options, base, [] {
-    static const oplab::Op<Blur> op{"Blur"};  // operator and domain must outlive every session
+    // operator and domain must outlive every session
+    static const oplab::Op<Centre> op{"Centre"};
     Ort::CustomOpDomain made{"lab"};
     made.Add(&op);
     return made;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import pty
 import re
 import resource
 import shutil
@@ -71,6 +72,10 @@ def outputs(cell: dict) -> set[str]:
     return {kind for output in cell["outputs"] for kind in output.get("data", {})}
 
 
+def has_picture(cell: dict) -> bool:
+    return any("<img" in str(output.get("data", {}).get("text/html", "")) for output in cell["outputs"])
+
+
 @pytest.mark.parametrize("stem", LESSONS)
 def test_run_all_ends_without_an_error(stem, solutions_server, new_page):
     """Every lesson, with the reference answers: pictures and graphs are there, every exercise passes."""
@@ -80,11 +85,11 @@ def test_run_all_ends_without_an_error(stem, solutions_server, new_page):
     open_notebook(page, solutions_server, name)
     assert run_all(page, timeout=900) == []
     state = cells(page)
-    assert any("image/png" in outputs(cell) for cell in state)
+    assert any(has_picture(cell) for cell in state)
     checked = [cell for cell in state if "lab.check(" in cell["source"]]
-    assert checked
-    for cell in checked:
-        assert "passed" in cell["outputs"][0]["text"], cell
+    assert checked and not any(
+        cell["outputs"] for cell in checked
+    )  # a reference answer that does not pass ends in an error
     graph = first_graph(page)
     if graph is not None:
         netron = live_graph(page, graph).element_handle().content_frame()
@@ -93,19 +98,19 @@ def test_run_all_ends_without_an_error(stem, solutions_server, new_page):
         time.sleep(0.3)
         shot(page, f"{stem}-graph")
     for number, cell in enumerate(state):
-        if "image/png" in outputs(cell):
+        if has_picture(cell):
             scroll_to(page, number)
             time.sleep(0.4)
             shot(page, f"{stem}-picture-{number}")
-    visible = page.locator(".jp-OutputArea-output img")
+    visible = page.locator(".jp-OutputArea-output svg.oplab-plot")  # a script has put it in the image's place
     assert visible.count() >= 1
-    assert visible.first.evaluate("(image) => image.complete && image.naturalWidth > 100")
+    assert visible.first.evaluate("(picture) => picture.getBoundingClientRect().width > 100")
 
 
 def test_an_untouched_learner_sees_todo_and_no_error(jupyter_server, new_page, tmp_path):
     """The stubs of a fresh clone: the lesson runs to its end and says what is to be written."""
     course = tmp_path / "course"
-    for part in ("course.toml", "oplab", "solutions", "csrc"):
+    for part in ("course.toml", "oplab", "solutions", "csrc", "notebooks"):
         (course / part).parent.mkdir(parents=True, exist_ok=True)
         (course / part).symlink_to(ROOT / part)
     (course / "build").mkdir()
@@ -133,11 +138,14 @@ def make_lab(tmp_path):
     for name in [name for name in env if name.startswith("JUPYTER")]:
         del env[name]
     log = tmp_path / "log.txt"
+    # A terminal, as a user has one: without it the server leaves SIGINT to Python, and its threads may then never end.
+    keyboard, terminal = pty.openpty()
     with log.open("w") as stream:
         process = subprocess.Popen(
             [sys.executable, "tools/lab.py", "--no-browser", "--port", str(port), "--ServerApp.port_retries=0"],
             cwd=ROOT,
             env=env,
+            stdin=terminal,
             stdout=stream,
             stderr=subprocess.STDOUT,
         )
@@ -149,6 +157,8 @@ def make_lab(tmp_path):
     if process.poll() is None:
         process.terminate()
         process.wait(120)
+    os.close(keyboard)
+    os.close(terminal)
 
 
 def test_make_lab_shows_the_first_lesson_and_no_popup(make_lab, new_page):

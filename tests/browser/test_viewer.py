@@ -188,7 +188,7 @@ def test_dark_theme(jupyter: Jupyter, new_page: Any, tmp_path: Path) -> None:
         page.screenshot(path=tmp_path / "dark.png")
         page.get_by_role("button", name="Picture").click()
         ground = "getComputedStyle(document.querySelector('svg.oplab-graph rect.bg')).fill"
-        assert page.evaluate(ground) == "rgb(20, 24, 31)"
+        assert page.evaluate(ground) == "rgb(17, 17, 17)", "the picture has the page's background"
         page.evaluate(change, "JupyterLab Light")
         page.wait_for_function("document.body.dataset.jpThemeLight === 'true'")
         assert page.evaluate(ground) == "rgb(255, 255, 255)"
@@ -269,7 +269,7 @@ def test_reload_after_the_kernel_is_gone(jupyter: Jupyter, new_page: Any) -> Non
 
 
 def test_untrusted_notebooks_are_readable(jupyter: Jupyter, new_page: Any) -> None:
-    """Somebody else's notebook: Jupyter strips pictures and scripts, the words stay."""
+    """Somebody else's notebook: Jupyter strips scripts and styles, so the words are seen next to the picture."""
     page = new_page()
     name = jupyter.write("stranger.ipynb", "1")
     notebook = jupyter.read(name)

@@ -39,8 +39,72 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "class Needs(torch.nn.Module):\n    def __init__(self, n):\n        super().__init__()\n"
         "number = 3\n"
     )
+    (folder / "op.py").write_text(OPERATOR)
     (folder / "broken.py").write_text("import nothing_of_that_name\n")
     return folder
+
+
+# A file as its author has it: a function for onnxscript, which looks up its module, the operator, a reference and inputs for it.
+OPERATOR = """
+import numpy as np
+import onnxscript
+import torch
+from onnx.reference.op_run import OpRun
+from onnxscript import opset20 as op
+
+
+@onnxscript.script(onnxscript.values.Opset("oplab", 1))
+def Unused(x):
+    return op.Neg(x)
+
+
+torch.library.define("parity_command::my_add", "(Tensor a, Tensor b) -> Tensor")
+
+
+@torch.library.impl("parity_command::my_add", "CompositeImplicitAutograd")
+def my_add(a, b):
+    return 3 * a + 2 * b
+
+
+class Head(torch.nn.Module):
+    def forward(self, a, b):
+        return torch.ops.parity_command.my_add(a, b)
+
+
+class MyAdd(OpRun):
+    op_domain = "oplab"
+
+    def _run(self, a, b, alpha=3.0, beta=2.0):
+        return (alpha * a + beta * b,)
+
+
+class Wrong(MyAdd):
+    pass
+
+
+class Stock(OpRun):
+    pass
+
+
+def cases(rng):
+    return [{name: rng.random((rows, 4), np.float32) for name in "ab"} for rows in (1, 3)]
+
+
+def one():
+    return {name: np.ones((2, 4), np.float32) for name in "ab"}
+
+
+def raises(rng):
+    raise ValueError("no data")
+
+
+def text():
+    return "text"
+
+
+Wrong.__name__ = "MyAdd"
+Wrong._run = lambda self, a, b, alpha=3.0, beta=2.0: (a,)
+"""
 
 
 class TestCommand:
@@ -73,13 +137,42 @@ class TestCommand:
         words = ["m.onnx", "--inputs", "x.npz", "--module", "mod.py:wrong"]
         assert self.call(folder, *words, "--atol", "100").returncode == 0
 
+    def test_everything_from_the_author_s_file(self, folder: Path):
+        """The file is executed once, whatever is taken from it: an operator can be registered only once."""
+        words = ["--module", "op.py:Head", "--reference", "op.py:MyAdd", "--inputs", "op.py:cases", "--seed", "3"]
+        done = self.call(folder, "m.onnx", *words)
+        assert done.returncode == 0, done.stderr + done.stdout
+        lines = done.stdout.splitlines()
+        assert lines[0] == "Inputs: op.py:cases, --seed 3, case 0: a float32[1, 4], b float32[1, 4]"
+        assert lines[1].startswith("Inputs: op.py:cases, --seed 3, case 1: a float32[3, 4]")
+        assert lines[-1] == "exported, reference, ort and host agree with eager."
+
+    def test_a_reference_that_is_wrong(self, folder: Path):
+        done = self.call(folder, "m.onnx", "-i", "op.py:one", "--reference", "op.py:Wrong")
+        assert done.returncode == 1
+        assert done.stdout.splitlines()[-1] == "ort and host do not agree with reference."
+
+    def test_onnx_runtime_alone_is_no_pass(self, folder: Path):
+        done = self.call(folder, "m.onnx", "-i", "x.npz", "--backends", "ort,host")
+        assert done.returncode == 1 and "which proves nothing: both are ONNX Runtime" in done.stdout
+
     def test_a_call_that_is_wrong(self, folder: Path, capsys: pytest.CaptureFixture[str]):
         """In one process: what is asked is the sentence, and not the start of Python twenty times."""
         from oplab.cli.models import parity as command
 
-        def call(model="m.onnx", inputs="x.npz", dims=(), backends="ort,host", module="", rtol=None, json_file=None):
+        def call(
+            model="m.onnx",
+            inputs="x.npz",
+            dims=(),
+            backends="ort,host",
+            module="",
+            reference=None,
+            rtol=None,
+            json_file=None,
+        ):
             path = None if inputs is None else folder / inputs
-            command(folder / model, path, list(dims), 0, backends, module, rtol=rtol, json_file=json_file)
+            references = reference and [f"{folder}/{reference}"]
+            command(folder / model, path, list(dims), 0, backends, module, references, rtol=rtol, json_file=json_file)
 
         for change, sentence in (
             ({"model": "gone.onnx"}, "There is no model"),
@@ -103,6 +196,14 @@ class TestCommand:
             ({"module": f"{folder}/mod.py:f"}, "f is not there in"),
             ({"module": f"{folder}/mod.py:number"}, "number is a int in"),
             ({"module": f"{folder}/mod.py:Needs"}, "Needs cannot be made without arguments"),
+            ({"reference": "op.py"}, "--reference takes FILE.py:NAME"),
+            ({"reference": "op.py:Gone"}, "Gone is not there in"),
+            ({"reference": "op.py:Head"}, "Head is a class in"),
+            ({"reference": "op.py:Stock"}, "Stock in"),
+            ({"inputs": "op.py:gone"}, "op.py:gone is not there"),
+            ({"inputs": "op.py:"}, "--inputs takes FILE.py:NAME"),
+            ({"inputs": "op.py:raises"}, "op.py:raises raised ValueError: no data"),
+            ({"inputs": "op.py:text"}, "op.py:text returns a str, not inputs"),
             ({"rtol": float("nan")}, "A tolerance is a number"),
             ({"json_file": folder / "no" / "f.json"}, "cannot be written"),
         ):

@@ -23,6 +23,7 @@ from oplab.parity.report import BackendOutput, Report
 from oplab.toolchain import build
 from tests.support import grid
 from tests.support import my_add as operands
+from tests.support.cpp import TWICE
 from tests.support.cpp import library as library_of
 from tests.support.models import model_of
 
@@ -132,7 +133,7 @@ class TestAgreement:
         """Its domain is its own, and the model needs the course's kernels beside it."""
         source = tmp_path / "twice.cpp"
         source.write_text(library_of(TWICE, "Twice", "test.parity"))
-        library = build.compile_exercise(source, "ort", cache=tmp_path / "cache")
+        library = build.compile_library(source, "ort", cache=tmp_path / "cache")
         nodes = [
             helper.make_node("Twice", ["a"], ["t"], domain="test.parity"),
             helper.make_node("MyAdd", ["t", "a"], ["y"], domain="oplab"),
@@ -149,19 +150,6 @@ class TestAgreement:
                 return (2 * a,)
 
         parity(model, x, libraries=[library], reference=[Twice]).expect("reference", "ort", "host")
-
-
-TWICE = """\
-struct Twice {
-  Twice(const OrtApi*, const OrtKernelInfo*) {}
-  Ort::Status Compute(const oplab::Tensor<float>& a, oplab::Tensor<float>& y) {
-    const float* pa = a.Data();
-    float* py = y.Allocate(a.Shape());
-    for (int64_t i = 0; i < a.NumberOfElement(); ++i) py[i] = 2 * pa[i];
-    return Ort::Status{nullptr};
-  }
-};
-"""
 
 
 class TestDisagreement:

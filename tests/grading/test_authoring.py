@@ -13,7 +13,20 @@ from oplab.authoring import lint, mutants
 from oplab.course.manifest import load
 from oplab.grading.client import Server
 from oplab.grading.results import UNREADABLE, Outcome
-from tests.support.authoring_course import MUTANT_FILE, MUTANTS, OTHER_FILE, S, add, begin, edit, finish, oplab, remove
+from tests.support.authoring_course import (
+    LESSON,
+    MUTANT_FILE,
+    MUTANTS,
+    OTHER_FILE,
+    QUIZ,
+    S,
+    add,
+    begin,
+    edit,
+    finish,
+    oplab,
+    remove,
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +49,7 @@ def test_a_finished_exercise_has_no_finding(finished):
     done = oplab(finished, "lint-course")
     assert done.returncode == 0, done.stdout
     *table, last = done.stdout.splitlines()
-    assert last == "1 exercises, 14 rules, 7 answers graded: all as promised."
+    assert last == "1 exercises, 18 rules, 7 answers graded: all as promised."
     assert [line.split() for line in table] == [list(mutants.FAULTS), ["c05.double", *"––––1––––"]]
 
 
@@ -64,7 +77,45 @@ BROKEN = {
     "same hint": (edit("course.toml", "Add?", "x + x"), "c05.double: a hint is empty or there twice."),
     "minutes": (
         edit("course.toml", "minutes = 10\n\n", "minutes = 9\n\n"),
-        "its exercises take 10 minutes together, its lesson takes 0, and the chapter says 9.",
+        "its core takes 10 minutes, 10 for exercises and 0 for the lesson, and the chapter says 9.",
+    ),
+    "too many minutes": (
+        edit("course.toml", "minutes = 10\n\n", "minutes = 91\n\n"),
+        "its core takes 91 minutes; at most 90 fit into one sitting.",
+    ),
+    "minutes for nothing": (
+        edit("course.toml", "minutes = 10\n\n", "minutes = 10\ndeeper_minutes = 20\n\n"),
+        "what is deeper takes 0 minutes, 0 for exercises and 0 for the lesson, and the chapter says 20.",
+    ),
+    "no such section": (
+        edit("course.toml", "minutes = 10\n\n", 'minutes = 10\ndeeper = ["Limits"]\n\n'),
+        f"{S[1:]}: the deeper section 'Limits' is not in {LESSON}.",
+    ),
+    "a section that is not in the manifest": (
+        edit(LESSON, "# ## Exercises", "# ## Deeper: Limits"),
+        f"{S[1:]}: the deeper section 'Limits' is not in course.toml.",
+    ),
+    "a section that is not folded": (
+        edit(LESSON, "# ## Exercises", "# ## Deeper: Limits"),
+        "the cell of a deeper section begins with",
+    ),
+    "a core section after a deeper one": (
+        edit(LESSON, "# ## Exercises", "# ## Deeper: Limits\n# ## 2. Again"),
+        "a core section is after a deeper one.",
+    ),
+    "a check in another section": (
+        edit(LESSON, "# ## Exercises", "# ## Deeper: Limits"),
+        f"c05.double: it is core in course.toml, and {LESSON} checks it in another section.",
+    ),
+    "no link": (edit(LESSON, "#line=", "#"), f"c05.double: {LESSON} has no link before its check: "),
+    "a link to another line": (edit(LESSON, "#line=", "#line=1"), "a link to a stub has the wrong line"),
+    "a long line": (
+        edit(LESSON, "from oplab import lesson", f"from oplab import lesson  # {'x' * 80}"),
+        "it has 108 columns; at most 96.",
+    ),
+    "a long line of a stub": (
+        edit(f"exercises/{S}.py", "import torch\n", f"import torch  # {'x' * 95}\n"),
+        f"exercises/{S}.py, line",
     ),
     "two goals": (
         edit(f"solutions/{S}.py", "    # END\n", "    # END\n    # ANSWER c05.double: again\n    # END\n"),
@@ -231,6 +282,18 @@ BROKEN = {
     ),
     "no lesson": (remove("notebooks/src/05_twice_and_more.py"), "notebooks/src/05_twice_and_more.py is missing."),
     "no notebook": (remove("notebooks/05_twice_and_more.ipynb"), "`make notebooks CH=05` makes it."),
+    "no quiz": (remove(QUIZ), f"{QUIZ} is missing: its five questions."),
+    "a choice without a reason": (
+        edit(QUIZ, 'why = "why it is wrong"', 'why = ""'),
+        f"{QUIZ}, question 1, choice 2: why is missing or empty.",
+    ),
+    "a question without a right choice": (
+        edit(QUIZ, "right = true\n", ""),
+        f"{QUIZ}: question 1 has 0 right choices; it has to be exactly one.",
+    ),
+    "orphaned quiz": (add("notebooks/quiz/06.toml"), "notebooks/quiz/06.toml: it belongs to no chapter"),
+    "a quiz that is not shown": (edit(LESSON, "lab.quiz()", "# lab.quiz()"), f"{LESSON} has no line `lab.quiz()`."),
+    "a word in a quiz": (edit(QUIZ, "choice 1", "nobody warns"), f"{QUIZ}, line"),
     "unfinished": (edit("course.toml", "Add?", "WRITE: it"), "course.toml, line"),
 }
 

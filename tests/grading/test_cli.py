@@ -208,6 +208,22 @@ def test_next_names_file_and_line(course, oplab):
     assert f"exercises/c01_cases.py, line {line}" in done.stdout
 
 
+def test_next_offers_the_core_first_and_then_what_is_deeper(course, oplab):
+    manifest = course / "course.toml"
+    first, passes, fails, *_ = manifest.read_text().split("[[chapter.exercise]]\n")
+    deeper = "deeper = true\n"
+    manifest.write_text("[[chapter.exercise]]\n".join([first, deeper + passes, fails]))
+    done = oplab("next").stdout
+    assert done.startswith("c01.fails: return 2 * x")
+    assert "Deeper, in chapters that you have finished: c01.passes (1 minute)" in done
+    manifest.write_text("[[chapter.exercise]]\n".join([first, passes, deeper + fails]))
+    assert "Next: c01.fails" in oplab("check", "c01.passes").stdout
+    done = oplab("next").stdout
+    assert done.startswith("The core path is finished. What is deeper:\nc01.fails: ")
+    listed = oplab("list").stdout
+    assert "deeper" in listed and "The core path takes about" in listed
+
+
 def test_reset_restores_one_function_and_keeps_the_file(course, oplab):
     file = course / "exercises" / "c01_cases.py"
     mine = file.read_text()

@@ -59,6 +59,19 @@ def test_ids_files_and_limits_follow_from_the_stem(tmp_path):
     assert [exercise.id for exercise in course.select(["c12", "c04.asinh"])] == ["c04.asinh", "c12.my_add"]
 
 
+def test_the_path_is_the_core_then_what_is_deeper_then_the_appendices(tmp_path):
+    text = GOOD.replace('stem = "12_kernels"', 'stem = "A1_cpp"').replace(
+        'hints = ["a", "b"]', 'hints = ["a"]\ndeeper = true'
+    )
+    later = '[[chapter]]\nstem = "05_more"\ntitle = "More"\nminutes = 5\n[[chapter.exercise]]\nname = "clip"\n'
+    later += 'goal = "g"\npoints = 1\ndifficulty = 1\nminutes = 5\nhints = ["a"]\n'
+    course = read(tmp_path, text.replace('[[chapter]]\nstem = "A1', f'{later}\n[[chapter]]\nstem = "A1'))
+    assert [exercise.id for exercise in course.exercises] == ["c04.asinh", "c05.clip", "cA1.my_add"]
+    assert [exercise.id for exercise in course.path] == ["c05.clip", "c04.asinh", "cA1.my_add"]
+    assert course.exercise("cA1.my_add").file == "csrc/cA1_my_add.cpp"
+    assert [chapter.appendix for chapter in course.chapters] == [False, False, True]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
@@ -75,7 +88,9 @@ def test_ids_files_and_limits_follow_from_the_stem(tmp_path):
         ("memory_mb = 100", "memory = 100", "line 17: limits has no key 'memory'; did you mean 'memory_mb'"),
         ("memory_mb = 100", "memory_mb = -1", "line 17: memory_mb = -1 has to be a number above 0"),
         ("wall = 5.0", "wal = 5.0", "line 3: limits has no key 'wal'"),
-        ('kind = "ort"', 'kind = "cuda"', "line 31: kind = 'cuda' has to be one of python, ort, torch"),
+        ("difficulty = 1\n", "difficulty = 1\ndeeper = 1\n", "line 15: deeper = 1 is not what belongs there (a bool)"),
+        ("minutes = 10\n", "minutes = 10\ndeeper_minutes = 0\n", "line 9: deeper_minutes = 0 has to be a whole number"),
+        ('kind = "ort"', 'kind = "cuda"', "line 31: kind = 'cuda' has to be one of python, cpp, ort, torch, host"),
         ('stem = "12_kernels"', 'stem = "03_kernels"', "in the order of their numbers"),
         ('goal = "a kernel"', 'gaol = "a kernel"', "line 26: an exercise has no key 'gaol'; did you mean 'goal'"),
     ],
@@ -94,9 +109,9 @@ def test_missing_manifest(tmp_path):
 
 
 def test_the_course_itself():
-    """Every chapter of the manifest has all its rooms."""
+    """Every chapter of the manifest has all its files, and the core path takes as long as the README says."""
     course = load(ROOT)
-    assert course.chapters
+    assert 20 <= sum(chapter.minutes for chapter in course.chapters if not chapter.appendix) / 60 <= 24
     for chapter in course.chapters:
         assert (ROOT / "notebooks" / "src" / f"{chapter.stem}.py").is_file()
         assert (ROOT / chapter.notebook).is_file()
@@ -116,5 +131,5 @@ def test_no_room_without_a_chapter():
     found = {path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb")}
     found |= {path.stem for path in (ROOT / "notebooks" / "src").glob("*.py")}
     for folder in ("solutions", "oplab/checks"):
-        found |= {path.stem[1:] for path in (ROOT / folder).glob("c[0-9]*.py")}
+        found |= {path.stem[1:] for path in (ROOT / folder).glob("c[0-9A][0-9]*.py")}
     assert found == stems

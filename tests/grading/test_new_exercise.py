@@ -11,7 +11,7 @@ import pytest
 
 from oplab.authoring import lint
 from oplab.authoring.new import Plan, create
-from oplab.course.manifest import load
+from oplab.course.manifest import KINDS, load
 from oplab.errors import OplabError
 from oplab.grading.client import Server
 from tests.support.authoring_course import MANIFEST, S, add, begin, edit, finish, oplab
@@ -61,7 +61,7 @@ def test_place_in_the_manifest(id, fresh):
     assert [exercise.id for exercise in chapter.exercises] == [f"{id}_one", f"{id}_two"]
 
 
-@pytest.mark.parametrize("kind", ["python", "ort", "torch"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_skeleton_works_from_the_first_minute(kind, fresh, server):
     """Stub todo, solution passes, the mutant is rejected; what is unfinished is all that the lint finds."""
     create(load(fresh), Plan("c05.my_copy", "copy x", "Copies", kind))

@@ -206,7 +206,7 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
 def watched(tmp_path_factory):
     folder = tmp_path_factory.mktemp("watched")
     (folder / "planted.cpp").write_text(SHARED)
-    library = build.compile_exercise(folder / "planted.cpp", "ort", sanitize="pieces", cache=folder)
+    library = build.compile_library(folder / "planted.cpp", "ort", sanitize="pieces", cache=folder)
 
     def watch(how: int, share: str) -> schedules.Conflict | None:
         ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy"]

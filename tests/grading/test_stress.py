@@ -19,7 +19,7 @@ from oplab.checks.kernels import one_node, side_by_side
 from oplab.checks.stress import PARTS, Stress, collect_stress, judge_stress
 from oplab.parity.arrays import expect_close
 from oplab.toolchain import findings
-from oplab.toolchain.build import compile_exercise
+from oplab.toolchain.build import compile_library
 from tests.support import ROOT
 
 # y = factor*x for x of one dimension; `fault` says what is wrong with it. One source, so that one compiler runs.
@@ -105,7 +105,7 @@ FACTORS = {"factor = 2.5": 2.5, "factor = -0.5": -0.5}
 def library(tmp_path_factory):
     folder = tmp_path_factory.mktemp("times")
     (folder / "times.cpp").write_text(SOURCE)
-    return compile_exercise(folder / "times.cpp", "ort", cache=folder / "cache")
+    return compile_library(folder / "times.cpp", "ort", cache=folder / "cache")
 
 
 def model(factor: float | None, fault: str, rank: int = 1):

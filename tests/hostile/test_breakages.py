@@ -189,7 +189,7 @@ BREAKAGES = (
     Breakage(
         "reading",
         "the compiler sees the submission and no solution",
-        "toolchain/exercise.py",
+        "toolchain/one_file.py",
         "if landlock.abi() else command",
         "if False else command",
         "cpp__includes_the_solution",
@@ -215,7 +215,7 @@ BREAKAGES = (
         "limits",
         "processes that left the group are ended",
         "grading/processes.py",
-        "        if not family:\n            break",
+        "        if not family:\n            _reap(worker)\n            break",
         "        break",
         "array__double_fork",
         patience=3,

@@ -123,7 +123,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kernel")
     source = folder / "kernel.cpp"
     source.write_text(LIBRARY)
-    return build.compile_exercise(source, "ort", cache=folder)
+    return build.compile_library(source, "ort", cache=folder)
 
 
 def make_model(nodes: list, inputs: dict, outputs: dict, constants: dict | None = None, **versions: int):

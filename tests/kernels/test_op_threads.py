@@ -135,7 +135,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory):
         shapes, domains = dict.fromkeys("xy", [x.size]), [("test", 1)]
         model = model_of([node], {"x": np.float32}, {"y": np.float32}, shapes, domains=domains)
         file = write(folder, f"{how}", model, {"x": x})
-        library = build.compile_exercise(folder / "planted.cpp", "ort", sanitize=sanitizer, cache=folder)
+        library = build.compile_library(folder / "planted.cpp", "ort", sanitize=sanitizer, cache=folder)
         return run_driver(library, sanitizer, [file], 400)
 
     return run

@@ -33,7 +33,7 @@ def learner(tmp_path_factory: pytest.TempPathFactory):
     def compile_one(domain: str = "oplab", name: str = "MyAdd") -> Path:
         source = folder / f"{domain}_{name}.cpp"
         source.write_text(my_add.learner(domain, name))
-        return build.compile_exercise(source, "ort", cache=folder)
+        return build.compile_library(source, "ort", cache=folder)
 
     return compile_one
 

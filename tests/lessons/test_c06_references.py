@@ -1,4 +1,4 @@
-"""Chapter 06 judges with formulas of its own: they agree with torchvision, and with the course's grid operator."""
+"""Chapter 06 judges with formulas of its own: they agree with torchvision, and with the course's sparse product."""
 
 from __future__ import annotations
 
@@ -10,46 +10,68 @@ import torchvision
 from oplab.checks import c06_library_operators as checks
 
 
-@pytest.mark.parametrize("case", checks.DEFORM, ids=lambda case: case.title)
-def test_deform_conv_by_hand_is_torchvisions(case):
+@pytest.mark.parametrize("case", [*checks.ALIGN, *checks.BELOW], ids=lambda case: case.title)
+def test_ps_roi_align_by_hand_is_torchvisions(case):
     for seed in range(5):
-        window, *drawn = checks.draw(np.random.default_rng(seed), case)
+        scale, *drawn = checks.draw_align(np.random.default_rng(seed), case)
         for arrays in drawn:
-            x, weight, offset = (torch.from_numpy(arrays[name]).double() for name in ("x", "weight", "offset"))
-            mask, bias = (
-                torch.from_numpy(arrays[name]).double() if name in arrays else None for name in ("mask", "bias")
-            )
-            right = torchvision.ops.deform_conv2d(
-                x, offset, weight, bias, window.stride, window.pad, window.dilation, mask
-            )
-            assert np.allclose(checks.deform_conv_by_hand(case, window, **arrays), right.numpy(), rtol=0, atol=1e-10)
+            image, rois = (torch.from_numpy(arrays[name]).double() for name in ("image", "rois"))
+            right = torchvision.ops.ps_roi_align(image, rois, (case.height, case.width), scale, case.ratio)
+            aligned = checks.every_channel(case, scale, **arrays)
+            assert np.allclose(checks.choose(case, aligned), right.numpy(), rtol=0, atol=1e-9)
 
 
-def test_a_window_never_has_equal_numbers():
-    """A swap of height and width must always be visible."""
-    for seed in range(50):
-        window, _, _ = checks.draw(np.random.default_rng(seed), checks.DEFORM[0])
-        assert all(first != second for first, second in (window.kernel, window.stride, window.pad, window.dilation))
-
-
-@pytest.mark.parametrize("case", checks.GRID, ids=lambda case: case.title)
-def test_voxels_are_those_of_the_operator(case):
-    import torch
-
-    from oplab import ops
-
-    ops.load()
+@pytest.mark.parametrize("case", [*checks.ALIGN, *checks.BELOW], ids=lambda case: case.title)
+def test_the_number_of_samples_is_far_from_the_next(case):
+    """A rounding error must not decide how many samples a bin has, nor whether a sample is outside the image."""
     for seed in range(20):
-        arrays = checks.points(np.random.default_rng(seed), case, 200)
-        right = torch.ops.oplab.grid(**{name: torch.from_numpy(value) for name, value in arrays.items()})
-        assert np.array_equal(checks.voxels(**arrays), right.numpy())
-        if len(case.optional) < 2:  # else leaving one out would not show
-            shifted = {**arrays, **{name: arrays["pos"].min(0) - 1 for name in ("start", "end") if name not in arrays}}
-            assert not np.array_equal(checks.voxels(**shifted), right.numpy())
+        scale, *drawn = checks.draw_align(np.random.default_rng(seed), case)
+        for arrays in drawn:
+            x1, y1, x2, y2 = arrays["rois"][:, 1:].T.astype(np.float64) * scale
+            for start, end, bins, size in ((y1, y2, case.height, 2), (x1, x2, case.width, 3)):
+                part = ((end - start) / bins) % 1
+                assert (part > 0.29).all() and (part < 0.71).all()
+                assert (start > 0.1).all() and (end < arrays["image"].shape[size] - 0.1).all()
 
 
-def test_foo_numbers_have_fractions_and_differ():
-    for seed in range(50):
-        numbers = checks.foo_numbers(np.random.default_rng(seed))
-        assert all(attr1 != int(attr1) for attr1, _ in numbers)
-        assert len({attr2 for _, attr2 in numbers}) == len(numbers)
+@pytest.mark.parametrize("case", checks.SPMM, ids=lambda case: case.title)
+def test_the_product_is_the_operators(case):
+    import oplab.ops.sparse  # noqa: F401  registers the operator
+
+    for seed in range(20):
+        arrays = checks.sparse(np.random.default_rng(seed), case, 7, 5, 3)
+        given = {name: torch.from_numpy(value) for name, value in arrays.items()}
+        order = ("row", "rowptr", "col", "value", "colptr", "csr2csc", "mat")
+        right = torch.ops.oplab_sparse.spmm_sum(*[given.get(name) for name in order])
+        got = checks.spmm_by_hand(*[arrays.get(name) for name in ("rowptr", "col", "value", "mat")])
+        assert np.allclose(got, right.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_product_agrees_with_pytorchs_sparse_matrices():
+    arrays = checks.sparse(np.random.default_rng(1), checks.SPMM[0], 7, 5, 3)
+    parts = [torch.from_numpy(arrays[name]) for name in ("rowptr", "col", "value")]
+    dense = torch.sparse_coo_tensor(
+        torch.stack([torch.repeat_interleave(parts[0].diff()), parts[1]]), parts[2], (7, 5)
+    ).to_dense()
+    assert np.allclose(
+        checks.spmm_by_hand(*[arrays[n] for n in ("rowptr", "col", "value", "mat")]),
+        dense.numpy() @ arrays["mat"],
+        atol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_pooling_by_hand_is_torchvisions(seed):
+    rng = np.random.default_rng(seed)
+    for scale, height, width, channels in checks.pool_numbers(rng):
+        arrays = checks.pool_inputs(rng, scale, channels * height * width, 20)
+        image, boxes = (torch.from_numpy(arrays[name]) for name in ("image", "boxes"))
+        right = torchvision.ops.ps_roi_pool(image, boxes, (height, width), scale)
+        got = checks.pool_by_hand(arrays["image"], arrays["boxes"], scale, [height, width])
+        assert np.allclose(got, right.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_sizes_always_differ():
+    """A swap of height and width must always be visible."""
+    assert all(case.height != case.width for case in [*checks.ALIGN, *checks.BELOW, *checks.HEADS])
+    assert all(height != width for height, width, _ in checks.POOL_SHAPES)

@@ -227,7 +227,7 @@ def test_one_broken_project_does_not_stop_the_report(tmp_path, monkeypatch, caps
         "def super_resolution(net, folder):\n    raise RuntimeError('no factor')\n\n\n"
         "def point_cloud(net, folder):\n    return None\n"
     )
-    monkeypatch.setattr(build, "compile_exercise", lambda file, kind: tmp_path / "kernel.so")
+    monkeypatch.setattr(build, "compile_library", lambda file, kind: tmp_path / "kernel.so")
     monkeypatch.setattr(answers, "_track_folder", lambda: track)
     assert capstone.report(tmp_path / "kept") is None
     said = capsys.readouterr().out
@@ -247,7 +247,7 @@ struct MyAdd {
 
 
 def test_a_kernel_that_crashes_does_not_end_this_process(tmp_path):
-    from oplab.toolchain.build import compile_exercise
+    from oplab.toolchain.build import compile_library
 
     source = tmp_path / "crash.cpp"
     source.write_text(library(CRASH, "MyAdd", "lab"))
@@ -256,5 +256,5 @@ def test_a_kernel_that_crashes_does_not_end_this_process(tmp_path):
         model = onnx.load(tmp_path / f"{exporter}.onnx")
         model.graph.node[0].domain = model.opset_import[1].domain = "lab"
         onnx.save(model, tmp_path / f"{exporter}.onnx")
-    made.library = compile_exercise(source, "ort")
-    assert answers._crash(made) == "your kernel crashes: the C++ program was ended by SIGABRT."
+    made.library = compile_library(source, "ort")
+    assert answers.crash(made) == "your kernel crashes: the C++ program was ended by SIGABRT."

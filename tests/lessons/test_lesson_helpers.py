@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from oplab.course.stubs import Todo
+from oplab.course.stubs import Todo, make_stub
 from oplab.errors import OplabError
 from oplab.lessons import Answers, lesson, raises
+from oplab.onnxtools.quiet import cpp_warnings
+from tests.support import ROOT
+
+
+def test_warnings_of_cpp_code_are_printed_once(capfd):
+    with cpp_warnings():
+        for _ in range(2):
+            os.write(2, b"[W 1] Warning: no shape. (function f)\nanother line\n")
+    assert capfd.readouterr() == ("Warning: no shape.\n", "")
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "after\n"
+
+
+def test_that_there_was_no_warning_is_said(capfd):
+    with cpp_warnings():
+        os.write(2, b"a line\n")
+    assert capfd.readouterr().out == "no warning\n"
 
 
 def test_raises_shows_type_and_line(capsys):
@@ -91,8 +109,22 @@ def test_a_notebook_may_be_started_from_anywhere(tmp_path, monkeypatch, capsys):
     assert "chapter 04: ATen symbolic functions" in out and "c04.asinh" in out and "torch 2." in out
 
 
-def test_check_prints_the_graders_words_and_no_timing(monkeypatch, capsys):
-    monkeypatch.setenv("OPLAB_TRACK", "solutions")
+@pytest.fixture
+def small_course(tmp_path, monkeypatch):
+    """Chapter 04 with a learner's file: the course's own folder is not written to."""
+    root = tmp_path / "course"
+    for part in ("course.toml", "oplab", "csrc", "notebooks"):
+        (root / part).parent.mkdir(parents=True, exist_ok=True)
+        (root / part).symlink_to(ROOT / part)
+    (root / "build").mkdir()
+    for folder in ("exercises", "solutions"):
+        shutil.copytree(ROOT / "solutions", root / folder)
+    monkeypatch.setenv("OPLAB_ROOT", str(root))
+    return root
+
+
+def test_check_prints_the_graders_words_and_no_timing(small_course, monkeypatch, capsys):
+    monkeypatch.setenv("OPLAB_TRACK", "exercises")
     lab = lesson("04_aten_symbolic")
     capsys.readouterr()
     lab.check("asinh")
@@ -102,6 +134,19 @@ def test_check_prints_the_graders_words_and_no_timing(monkeypatch, capsys):
     assert capsys.readouterr().out == first
     with pytest.raises(OplabError, match="There is no exercise c04.asin"):
         lab.check("asin")
+
+
+def test_a_reference_answer_that_passes_says_nothing_and_one_that_fails_raises(small_course, monkeypatch, capsys):
+    """So a saved notebook shows no pass before the learner has one, and a run with the solutions still proves each of them."""
+    monkeypatch.setenv("OPLAB_TRACK", "solutions")
+    lab = lesson("04_aten_symbolic")
+    capsys.readouterr()
+    lab.check("asinh")
+    assert capsys.readouterr().out == ""
+    file = small_course / "solutions" / "c04_aten_symbolic.py"
+    file.write_text(make_stub(file.read_text(), file.name))
+    with pytest.raises(OplabError, match="The reference answer of c04.asinh does not pass"):
+        lab.check("asinh")
 
 
 def test_an_unknown_track_is_a_sentence(monkeypatch):

@@ -20,6 +20,7 @@ CHAPTERS = load(ROOT).chapters
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 GLOSSARY = ROOT / "docs" / "glossary.md"
 TERMS = [line for line in GLOSSARY.read_text(encoding="utf-8").splitlines() if line.startswith("| **")]
+APPENDICES = {"A1_cpp_in_an_hour": "07_cpp_operators"}  # and the chapter that needs it first
 PARSER = MarkdownIt("commonmark").enable("table")
 
 
@@ -119,7 +120,12 @@ def test_each_lesson_ends_with_links_to_its_neighbours_and_the_glossary():
 
     for number, chapter in enumerate(CHAPTERS):
         parts = [f"Previous: {label(number - 1)}"] if number > 0 else []
-        parts += [f"Next: {label(number + 1)}"] if number + 1 < len(CHAPTERS) else []
+        follows = number + 1 < len(CHAPTERS) and not CHAPTERS[number + 1].appendix
+        parts += [f"Next: {label(number + 1)}"] if follows else []
+        if chapter.appendix:
+            parts = [
+                f"Next: {label(next(i for i, each in enumerate(CHAPTERS) if each.stem == APPENDICES[chapter.stem]))}"
+            ]
         last = nbformat.read(ROOT / chapter.notebook, as_version=4).cells[-1]
         assert last.cell_type == "markdown"
         assert last.source.split("\n\n")[-1] == "\n· ".join([*parts, "[Glossary](../docs/glossary.md)"])
@@ -134,7 +140,7 @@ def test_the_terms_are_in_alphabetical_order():
 @pytest.mark.parametrize("row", TERMS, ids=lambda row: row.split("**")[1])
 def test_the_chapter_of_a_term_has_it(row):
     """A row has a name, perhaps a second one in parentheses, the Chinese term, the meaning and the link to a chapter."""
-    cells = re.fullmatch(r"\| \*\*(.+?)\*\*(?: \((.+)\))? \| (.+) \| (.+) \| \[(\d\d)\]\(\.\./(.+)\) \|", row)
+    cells = re.fullmatch(r"\| \*\*(.+?)\*\*(?: \((.+)\))? \| (.+) \| (.+) \| \[(\d\d|A\d)\]\(\.\./(.+)\) \|", row)
     assert cells, row
     *names, chinese, _, number, notebook = cells.groups()
     assert re.search("[\u4e00-\u9fff]", chinese)

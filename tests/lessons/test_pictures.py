@@ -6,7 +6,8 @@ import pytest
 
 matplotlib.use("agg")
 
-from oplab.figures import drawings
+from oplab.figures import drawings, memory, resizing, symbolic
+from oplab.figures.sequence import sequence
 
 
 def _texts(axes):
@@ -52,7 +53,51 @@ def test_errors_counts_every_value(scale):
     gap = scale * np.random.default_rng(0).uniform(0.5, 1, (4, 50))
     gap[:, :10] = 0
     (axes,) = drawings.errors({"name": gap}, 1e-5).axes
-    shares = [patch.get_height() for patch in axes.patches]
-    assert sum(shares) == pytest.approx(80 if scale else 0)
+    (steps,) = axes.patches
+    assert sum(steps.get_data().values) == pytest.approx(80 if scale else 0)
     label = axes.get_legend_handles_labels()[1][0]
     assert f"name ({20 if scale else 100} % of the values are equal" in label
+
+
+def test_a_call_has_each_part_of_the_definition():
+    parts = {"input X": "x,", "attribute axis": "axis_i=1)"}
+    (axes,) = symbolic.definition_and_call('g.op("Op",', parts).axes
+    assert _texts(axes) == ['g.op("Op",', "input X", "x,", "attribute axis", "axis_i=1)"]
+    assert len(axes.lines) == len(parts)
+
+
+def test_the_dispatch_table_marks_what_comes_from_above():
+    figure = symbolic.dispatch_table({"one": [None, 7, 9], "mine": [9, 9, 9]}, [6, 7, 9], ["mine"])
+    (axes,) = figure.axes
+    assert _texts(axes) == ["–", "7", "9", "9▲", "9▲", "9"]
+
+
+def test_photos_say_how_large_they_are():
+    figure = resizing.photos({"small": np.zeros((2, 3, 3)), "large": np.zeros((4, 6, 3))})
+    assert [axes.get_title() for axes in figure.axes] == ["small\n2 × 3", "large\n4 × 6"]
+
+
+def test_each_reading_place_has_a_mark():
+    (axes,) = resizing.reading_places({"one": [0, 1], "two": [0.5, 1.5, 2.5]}, pixels=3).axes
+    assert [len(marks.get_offsets()) for marks in axes.collections] == [2, 3]
+    assert len(axes.patches) == 2 * 3
+
+
+def test_sequence_has_a_row_for_each_call_and_bars_where_objects_live():
+    phases = {"load": [(0, 1, "create"), (1, 2, "ask")], "run": [(2, 1, "answer")]}
+    figure = sequence(["program", "runtime", "library"], phases, [(1, 0, 2, "object", drawings.BLUE)])
+    (axes,) = figure.axes
+    rows = {text.get_text(): text.get_position()[1] for text in axes.texts}
+    assert rows["create"] < rows["ask"] < rows["answer"]
+    arrows = [text for text in axes.texts if text.get_text() == ""]
+    directions = [np.sign(arrow.xy[0] - arrow.get_position()[0]) for arrow in arrows]
+    assert directions == [1, 1, -1]
+    (bar,) = [line for line in axes.lines if line.get_linewidth() == 8]
+    assert list(bar.get_ydata()) == [0, 2] and len(set(bar.get_xdata())) == 1
+
+
+def test_an_array_has_a_cell_for_each_value_and_dashed_ones_after_its_end():
+    (axes,) = memory.array([1, 2.5], "x", beyond=2).axes
+    assert [cell.get_linestyle() for cell in axes.patches] == ["-", "-", "--", "--"]
+    assert [text for text in _texts(axes) if text.startswith("x[")] == ["x[0]", "x[1]", "x[2]", "x[3]"]
+    assert _texts(axes).count("?") == 2 and "2.5" in _texts(axes)

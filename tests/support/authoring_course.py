@@ -61,6 +61,8 @@ verification = "it refuses nothing"
 S = "c05_twice_and_more"
 MUTANT_FILE = f"tests/mutants/{S}/double.toml"
 OTHER_FILE = f"tests/alternatives/{S}/double.toml"
+QUIZ = "notebooks/quiz/05.toml"
+LESSON = "notebooks/src/05_twice_and_more.py"
 
 
 def begin(folder: Path) -> Path:
@@ -88,7 +90,7 @@ def finish(root: Path) -> Path:
                 '2 * x, name="y", likely={"The result is 3 * x": 3 * x})'
             ),
         },
-        "notebooks/src/05_twice_and_more.py": {"WRITE: the lesson": "Twice", "WRITE: what to do": "write it"},
+        LESSON: {"WRITE: the lesson": "Twice", "WRITE: what to do": "write it"},
         "course.toml": {"WRITE: a question that leads on.": "Add?", "WRITE: something more concrete.": "x + x"},
     }.items():
         text = (root / name).read_text()
@@ -100,6 +102,7 @@ def finish(root: Path) -> Path:
     text = re.sub(r'\[\[chapter\]\]\nstem = "0[39]_\w+"\n.*\n.*\n', "", text)
     (root / "course.toml").write_text(text)
     (root / "notebooks" / "05_twice_and_more.ipynb").write_text("{}")
+    (root / QUIZ).write_text((root / QUIZ).read_text().replace("WRITE: ", ""))
     (root / MUTANT_FILE).write_text(MUTANTS)
     (root / OTHER_FILE).parent.mkdir(parents=True)
     (root / OTHER_FILE).write_text('[sum]\nfind = "2 * x"\nwith = "x + x"\n')

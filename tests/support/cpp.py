@@ -31,6 +31,19 @@ def library(kernel: str, struct: str, domain: str, name: str | None = None) -> s
     return f'#include "oplab_kernel.h"\n\n{kernel}{register}'
 
 
+# For library(): y = 2a.
+TWICE = """\
+struct Twice {
+  Twice(const OrtApi*, const OrtKernelInfo*) {}
+  Ort::Status Compute(const oplab::Tensor<float>& a, oplab::Tensor<float>& y) {
+    const float* pa = a.Data();
+    float* py = y.Allocate(a.Shape());
+    for (int64_t i = 0; i < a.NumberOfElement(); ++i) py[i] = 2 * pa[i];
+    return Ort::Status{nullptr};
+  }
+};
+"""
+
 # What a learner of chapter 12 would write: one file, no header of the course.
 KERNEL = """\
 #include <onnxruntime_lite_custom_op.h>
@@ -74,6 +87,19 @@ torch::stable::Tensor zeros_of(torch::stable::Tensor a) {
 
 STABLE_TORCH_LIBRARY(test_toolchain, m) { m.def("zeros_of(Tensor a) -> Tensor"); }
 STABLE_TORCH_LIBRARY_IMPL(test_toolchain, CPU, m) { m.impl("zeros_of", TORCH_BOX(&zeros_of)); }
+"""
+
+# Returns its argument, and prints what only a program that is linked with ONNX Runtime has before main begins.
+PROGRAM = """\
+#include <onnxruntime_cxx_api.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+int main(int, char** argv) {
+  std::printf("%s, a table: %d\\n", OrtGetApiBase()->GetVersionString(), Ort::GetApi().GetBuildInfoString() != nullptr);
+  return std::atoi(argv[1]);
+}
 """
 
 

@@ -68,7 +68,7 @@ class HostileCourse:
 
     def __init__(self, folder: Path, chosen: list[Attack], landlock: bool = True):
         self.folder = folder
-        ignored = shutil.ignore_patterns("c[0-9][0-9]_*", "__pycache__", "data", "static")
+        ignored = shutil.ignore_patterns("c[0-9A][0-9]_*", "__pycache__", "data", "static")
         shutil.copytree(ROOT / "oplab", folder / "oplab", ignore=ignored)
         if not landlock:
             file = folder / "oplab" / "toolchain" / "landlock.py"

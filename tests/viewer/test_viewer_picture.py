@@ -109,6 +109,14 @@ def test_custom_domains_are_marked_by_colour_and_by_name() -> None:
     assert "#b34700" not in show(m.decomposed()).svg.partition("</style>")[2]
 
 
+def test_the_image_has_words_that_name_the_operators() -> None:
+    view = show(m.custom())
+    assert view.alt.startswith("Graph of ") and " oplab::MyAdd" in view.alt.partition("Operators: ")[2]
+    assert f'<img alt="{view.alt}"' in view.html
+    pair = show(m.custom(), m.custom())
+    assert pair.alt.startswith("Two graphs side by side") and "The graphs are the same." in pair.alt
+
+
 def test_bytes_do_not_depend_on_the_process() -> None:
     code = (
         "import hashlib; from tests.support import viewer_models as m; from oplab.viewer import show\n"

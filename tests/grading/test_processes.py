@@ -1,0 +1,35 @@
+"""Processes that are left when a worker has ended: they are killed, and collected."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from oplab.grading import processes
+
+# In a separate process, which becomes the parent of orphans and ends all its descendants.
+PROGRAM = """
+import os, time
+from oplab.grading import processes
+processes.adopt_orphans()
+time.sleep = lambda seconds: None  # as where a process takes longer to end than the pause between two looks
+for _ in range(20):
+    pid = os.fork()
+    if pid == 0:
+        if os.fork() == 0:
+            bytearray(30 << 20)
+            while True:
+                os.pread(os.open("/dev/zero", os.O_RDONLY), 1 << 16, 0)
+        os._exit(0)
+    os.waitpid(pid, 0)
+assert processes.kill_descendants() >= 20
+assert processes.children(os.getpid()) == [], "zombies are left"
+"""
+
+
+@pytest.mark.skipif(not processes.LINUX, reason="descendants are found in /proc")
+def test_what_was_ended_is_collected_too():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

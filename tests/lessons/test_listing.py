@@ -1,0 +1,105 @@
+"""C++ in a lesson: a file, one definition of it, and the difference of two files."""
+
+from __future__ import annotations
+
+import pytest
+
+from oplab.errors import OplabError
+from oplab.figures import listing
+
+FILE = """\
+// "{" in a comment
+#include <cmath>
+
+namespace {
+
+const char* brace = "}{";
+
+struct Kernel {
+  Kernel(int n) : n_{n} {}
+
+  int Compute(int x) const {
+    if (x < 0) { return 0; }
+    return n_ * x;
+  }
+
+  int ComputeAll() const { return n_; }
+
+  int n_{1};
+};
+
+template <typename T>
+T twice(T x) {
+  return 2 * x;
+}
+
+}  // namespace
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "12_a.cpp").write_text(FILE)
+    (tmp_path / "12_b.cpp").write_text(FILE.replace("return n_ * x;", "return n_ * x < 9;"))
+    return tmp_path
+
+
+def shown(folder, part):
+    *_, title = listing.source(folder / "12_a.cpp", part).text.splitlines()[0].split(", ")
+    return title
+
+
+@pytest.mark.parametrize(
+    ("part", "lines"),
+    [
+        ("Compute(int x)", "lines 11 to 14"),
+        ("Compute", "lines 11 to 14"),
+        ("struct Kernel", "lines 8 to 19"),
+        ("twice", "lines 21 to 24"),
+    ],
+)
+def test_a_part_is_the_definition_up_to_its_brace(folder, part, lines):
+    assert shown(folder, part) == lines
+
+
+def test_a_whole_file_has_numbers_and_no_path(folder):
+    text = listing.source(folder / "12_a.cpp").text
+    assert text.startswith('12_a.cpp\n 1  // "{" in a comment\n')
+    assert str(folder) not in text and len(text.splitlines()) == 1 + len(FILE.splitlines())
+
+
+def test_what_is_not_there_is_a_sentence_with_names_that_are_near(folder):
+    with pytest.raises(OplabError, match="There is no file 12_c.cpp in .*") as caught:
+        listing.find(folder, "12_c.cpp")
+    assert "12_a.cpp" in f"{caught.value.message} {caught.value.fix}"
+    with pytest.raises(OplabError, match="No definition in 12_a.cpp has 'Computes' in its first line") as caught:
+        listing.source(folder / "12_a.cpp", "Computes")
+    assert "Compute" in f"{caught.value.message} {caught.value.fix}"
+    with pytest.raises(OplabError, match="is in the first line of 2 definitions"):
+        listing.source(folder / "12_a.cpp", "int Comp")
+
+
+def test_a_difference_has_signs_besides_colours_and_three_lines_around(folder):
+    made = listing.diff(folder / "12_a.cpp", folder / "12_b.cpp")
+    assert made.text.splitlines() == [
+        "12_a.cpp → 12_b.cpp: 1 removed (−), 1 added (+)",
+        "10",
+        "11      int Compute(int x) const {",
+        "12        if (x < 0) { return 0; }",
+        "13 −      return n_ * x;",
+        "13 +      return n_ * x < 9;",
+        "14      }",
+        "15",
+        "16      int ComputeAll() const { return n_; }",
+    ]
+    assert "<span><i> 12    </i>" in made.html and '<span class="del"><i> 13 −  </i>' in made.html
+    assert made.html.count('class="add"') == made.html.count('class="del"') == 1
+    with pytest.raises(OplabError, match="are the same"):
+        listing.diff(folder / "12_a.cpp", folder / "12_a.cpp")
+
+
+def test_the_html_is_the_text_with_colours_that_follow_the_theme(folder):
+    bundle = listing.source(folder / "12_b.cpp")._repr_mimebundle_()
+    assert set(bundle) == {"text/html", "text/plain"}
+    assert "&lt;" in bundle["text/html"] and "x < 9" not in bundle["text/html"]
+    assert "var(--jp-mirror-editor-keyword-color" in bundle["text/html"] and "<script" not in bundle["text/html"]
