@@ -19,10 +19,12 @@
 #define OPLAB_JOB
 #define OPLAB_PLAIN_JOB
 #define OPLAB_FUSED_SUMS _Pragma("clang fp contract(fast)")
+#define OPLAB_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define OPLAB_JOB [[gnu::optimize("fp-contract=fast", "no-trapping-math", "no-loop-unroll-and-jam")]]
 #define OPLAB_PLAIN_JOB [[gnu::optimize("no-trapping-math", "no-loop-unroll-and-jam")]]
 #define OPLAB_FUSED_SUMS
+#define OPLAB_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 namespace oplab {

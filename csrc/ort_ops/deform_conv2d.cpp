@@ -24,7 +24,7 @@ constexpr int64_t kTile = 64;             // pixels of the output in one tile, a
 constexpr int64_t kDepth = 128;           // terms of a sum that are sampled at once
 constexpr int64_t kStride = kDepth + 16;  // from one pixel's samples to the next: the last vector of a run may extend past kDepth
 constexpr int64_t kPanels = 16;           // vectors of output channels in one part, if there is only one tile
-constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
+constexpr int64_t kLargest = int64_t{1} << 29;  // of sizes and attributes: a place in a padded image then fits into int32
 
 int64_t product(int64_t a, int64_t b) {
   int64_t c;
@@ -220,8 +220,9 @@ struct Pack {
 // weights, and the mask.
 template <typename T>
 struct SamplingPoints {
-  int64_t row[kTile], column[kTile];  // of the output, times the stride
+  int32_t row[kTile], column[kTile];  // of the output, times the stride
   T y[kTile], x[kTile];               // in the image
+  int32_t top[kTile], left[kTile];    // the pixel above and to the left of it
   int64_t corner[4][kTile];           // indices into Operands::image
   T bilinear[4][kTile], mask[kTile];
 };
@@ -265,8 +266,8 @@ struct Tile {
                                                    SamplingPoints<T>& points) {
     int64_t row = part.first / call.out_w, column = part.first % call.out_w;
     for (int64_t pixel = 0; pixel < part.pixels; ++pixel) {
-      points.row[pixel] = row * window.strides[0];
-      points.column[pixel] = column * window.strides[1];
+      points.row[pixel] = static_cast<int32_t>(row * window.strides[0]);
+      points.column[pixel] = static_cast<int32_t>(column * window.strides[1]);
       if (++column == call.out_w) ++row, column = 0;
     }
   }
@@ -284,10 +285,10 @@ struct Tile {
     }
   }
 
-  // For a number that fits into int64.
+  // For a number that fits into int32: AVX2 converts to and from int64 only one number at a time.
   template <typename T>
-  [[gnu::always_inline]] static int64_t floor(T number) {
-    const auto towards_zero = static_cast<int64_t>(number);
+  [[gnu::always_inline]] static int32_t floor(T number) {
+    const auto towards_zero = static_cast<int32_t>(number);
     return towards_zero - (static_cast<T>(towards_zero) > number ? 1 : 0);
   }
 
@@ -300,8 +301,8 @@ struct Tile {
     const int64_t plane = (part.n * window.offset_group + offset_group) * call.taps + tap;
     const T* down = in.offset + plane * 2 * call.out_pixels + part.first;
     const T* right = down + call.out_pixels;
-    const int64_t tap_y = tap / call.kernel_w * window.dilations[0] - window.pads[0];
-    const int64_t tap_x = tap % call.kernel_w * window.dilations[1] - window.pads[1];
+    const auto tap_y = static_cast<int32_t>(tap / call.kernel_w * window.dilations[0] - window.pads[0]);
+    const auto tap_x = static_cast<int32_t>(tap % call.kernel_w * window.dilations[1] - window.pads[1]);
     const T bottom = static_cast<T>(call.height), end = static_cast<T>(call.width);
     for (int64_t pixel = 0; pixel < part.pixels; ++pixel) {
       const T y = static_cast<T>(at.row[pixel] + tap_y) + down[pixel];
@@ -311,16 +312,21 @@ struct Tile {
       at.x[pixel] = inside ? x : T(-2);
       at.mask[pixel] = ((y == y) & (x == x)) ? T(1) : std::numeric_limits<T>::quiet_NaN();
     }
-    const auto height = static_cast<uint64_t>(call.height), width = static_cast<uint64_t>(call.width);
-    const int64_t channels = call.channels, line = call.width * channels, outside = in.outside;
-    const int64_t image = part.n * call.height * line;
     for (int64_t pixel = 0; pixel < part.pixels; ++pixel) {
-      const int64_t row = floor(at.y[pixel]), column = floor(at.x[pixel]);
+      const int32_t row = floor(at.y[pixel]), column = floor(at.x[pixel]);
       const T low = at.y[pixel] - static_cast<T>(row), far = at.x[pixel] - static_cast<T>(column);
       at.bilinear[0][pixel] = (1 - low) * (1 - far);
       at.bilinear[1][pixel] = (1 - low) * far;
       at.bilinear[2][pixel] = low * (1 - far);
       at.bilinear[3][pixel] = low * far;
+      at.top[pixel] = row;
+      at.left[pixel] = column;
+    }
+    const auto height = static_cast<uint64_t>(call.height), width = static_cast<uint64_t>(call.width);
+    const int64_t channels = call.channels, line = call.width * channels, outside = in.outside;
+    const int64_t image = part.n * call.height * line;
+    for (int64_t pixel = 0; pixel < part.pixels; ++pixel) {
+      const int64_t row = at.top[pixel], column = at.left[pixel];
       const int64_t first = image + row * line + column * channels;
       const bool top = static_cast<uint64_t>(row) < height, bottom = static_cast<uint64_t>(row + 1) < height;
       const bool left = static_cast<uint64_t>(column) < width, right = static_cast<uint64_t>(column + 1) < width;

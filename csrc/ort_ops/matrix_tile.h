@@ -43,7 +43,11 @@ struct Product {
     for (; row + kRows <= rows; row += kRows) {
       add_block<kRows, panels>(samples + row * stride, terms, weights, sums + row * panel_lanes);
     }
-    for (; row < rows; row += kRows / 3) {
+    if (row + kRows / 3 < rows) {
+      add_block<2 * kRows / 3, panels>(samples + row * stride, terms, weights, sums + row * panel_lanes);
+      row += 2 * kRows / 3;
+    }
+    if (row < rows) {
       add_block<kRows / 3, panels>(samples + row * stride, terms, weights, sums + row * panel_lanes);
     }
   }
@@ -51,10 +55,14 @@ struct Product {
   template <int rows, int panels>
   [[gnu::always_inline]] static void add_block(const T* samples, int64_t terms, const T* weights, T* sums) {
     OPLAB_FUSED_SUMS
+    // The loops that read and write the sums are unrolled: with a loop over them left, GCC would copy all of them through the
+    // stack before it writes them.
     V sum[panels][rows][kParts], weight[panels][kParts];
     const auto at = [](int64_t row, int64_t part) { return row * panel_lanes + part * lanes; };
     for (int p = 0; p < panels; ++p) {
+      OPLAB_UNROLL
       for (int r = 0; r < rows; ++r) {
+        OPLAB_UNROLL
         for (int part = 0; part < kParts; ++part) {
           std::memcpy(&sum[p][r][part], sums + at(p * tile + r, part), sizeof(V));
         }
@@ -78,7 +86,9 @@ struct Product {
       }
     }
     for (int p = 0; p < panels; ++p) {
+      OPLAB_UNROLL
       for (int r = 0; r < rows; ++r) {
+        OPLAB_UNROLL
         for (int part = 0; part < kParts; ++part) {
           std::memcpy(sums + at(p * tile + r, part), &sum[p][r][part], sizeof(V));
         }
