@@ -100,11 +100,12 @@ def bench(options: argparse.Namespace) -> int:
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
+    is_hidden = False
     if options.masked:
         from . import cpuid
 
         try:
-            cpuid.hide(options.masked)  # before torch, numpy and ONNX Runtime look
+            is_hidden = cpuid.hide(options.masked)  # before torch, numpy and ONNX Runtime look
         except OplabError as reason:
             say(str(reason))
             return 2
@@ -131,7 +132,7 @@ def bench(options: argparse.Namespace) -> int:
     plan = [(case, threads) for case in cases for threads in (steps if case.threads else [options.threads])]
 
     harness.keep_memory()
-    about = report.machine() | {"sets": sets, "as": options.masked}
+    about = report.machine() | {"sets": sets, "as": options.masked if is_hidden else None}
     if about["load"][0] > 0.5 * (about["cores"] or 1):
         say(
             f"The machine is busy (load {about['load'][0]}): ratios are formed within a round, but their spread will be wide."

@@ -15,12 +15,18 @@ SOURCE = Path(__file__).with_name("cpuid.cpp")
 LEVELS = {"avx2": 1, "plain": 2}
 
 
-def hide(simd: str) -> None:
+def hide(simd: str) -> bool:
     """From here on, libraries find a processor whose best set of instructions is ``simd``: "avx2" or "plain".
+
+    Returns:
+        Whether anything had to be hidden: not on a processor whose best set it is.
 
     Raises:
         OplabError: a program cannot answer here what the processor can do.
     """
+    flags = Path("/proc/cpuinfo")
+    if simd == "avx2" and flags.is_file() and "avx512f" not in flags.read_text():
+        return False
     compiler = find_compiler()
     digest = hashlib.sha256((SOURCE.read_text() + str(compiler)).encode()).hexdigest()[:12]
     folder = build_dir() / "bench"
@@ -40,3 +46,4 @@ def hide(simd: str) -> None:
             "/proc/cpuinfo has the flag cpuid_fault).",
             f"Use --simd {simd}: our kernels use that set, the peers all that the processor has.",
         )
+    return True
