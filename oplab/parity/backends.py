@@ -23,7 +23,7 @@ import numpy as np
 import onnx
 
 from oplab.errors import first_line
-from oplab.onnxtools import loading
+from oplab.onnxtools import domain, loading
 from oplab.onnxtools.subgraphs import every_node
 
 NAMES = ("eager", "exported", "reference", "ort", "host")
@@ -290,6 +290,12 @@ def _host(tested: ModelUnderTest) -> Runner:
     program = host_path()
     if not program.is_file():
         raise Unavailable("build/lib/oplab_host is not compiled; `make setup` does it")
+    # The program reads no declarations: a misspelt attribute would silently have its default there.
+    if tested.libraries:
+        declared = [found for library in tested.libraries if (found := domain.declaration(Path(library)))]
+        domain.check_model(tested.source, declared)
+    else:
+        domain.check_model(tested.source)
     libraries = [word for library in tested.libraries for word in ("--library", str(Path(library).resolve()))]
     # As oplab.session: the given libraries first, the course's kernels only where the model needs them too.
     ways = (

@@ -69,8 +69,9 @@ def test_a_version_that_does_not_exist(library: Path):
     assert "add it to roi.toml" in caught.value.fix
 
 
-def test_parity_says_it_for_onnx_runtime(library: Path):
-    report = parity(model(spatial_scal=1.0), X, ["eager", "ort"], module=lambda a: 2 * a, libraries=[library])
+@pytest.mark.parametrize("backend", ["ort", "host"])
+def test_parity_says_it(library: Path, backend: str):
+    report = parity(model(spatial_scal=1.0), X, ["eager", backend], module=lambda a: 2 * a, libraries=[library])
     assert report.rows[-1].verdict == "failed" and "no attribute spatial_scal" in report.rows[-1].reason
 
 
