@@ -47,8 +47,9 @@ def new_operator(
     for file in files:
         groups.setdefault(file.parent.as_posix(), []).append(file.name)
     width = max(map(len, groups)) + 1
+    guide = f"{folder}/DEVELOPING.md"
     for group, names in groups.items():
         print(f"  {('' if group == '.' else group + '/').ljust(width)}  {'  '.join(names)}")
     print(
-        f"\nNext:\n  oplab test {folder}         build it and run its tests\n  {folder}/README.md  how to make it your operator"
+        f"\nNext:\n  {f'oplab test {folder}'.ljust(len(guide))}  build it and run its tests\n  {guide}  how to make it your operator"
     )

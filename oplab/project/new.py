@@ -33,6 +33,10 @@ _COPIED = {
     "common/text.h": "cpp/oplab/text.h",
     "ort_ops/exports.map": "cpp/oplab/exports.map",
 }
+# What the project's modules, tests and C++ call something else.
+_MODULES = frozenset(
+    "one_node example reference export torch_op session arrays tensors eager several main cases".split()
+)
 _DOMAINS = frozenset("ai aten com onnx oplab pkg prim prims profiler quantized torch torchvision torchaudio".split())
 
 
@@ -106,6 +110,8 @@ def _check(plan: Plan) -> None:
         raise OplabError(
             f"Python already has a package {plan.name!r}.", "The project is a package with that name: choose another."
         )
+    if plan.name in schemas.TAKEN | _MODULES:
+        raise OplabError(f"The generated code uses the name {plan.name!r} itself.", "Choose another name.")
     schemas.identifier(plan.domain, "The domain")
     if plan.domain in _DOMAINS:
         raise OplabError(f"The domain {plan.domain!r} is taken.", "Choose your own, for example --domain my.")

@@ -40,7 +40,7 @@ _CPP = frozenset(
     "xor xor_eq true false errno linux unix".split()
 )
 # Names that the generated code uses itself, next to those of the operator.
-_TAKEN = frozenset(
+TAKEN = frozenset(
     "op oplab std torch np ctx g self i t T Compute count begin end scale attributes parallel_for refuse shape context info "
     "model len sum list tuple float int str output inputs slope rng dtype size Model OpRun script my "
     "data_of shape_of name tensor expected".split()
@@ -271,9 +271,11 @@ def from_text(text: str) -> Schema:
 
     try:
         found = torch._C.parse_schema(_BEFORE + text.strip())
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
+        # ValueError, "stod": the default of a complex is no float.
+        why = "a default is no number" if isinstance(error, ValueError) else _wrong(str(error), text.strip())
         raise OplabError(
-            f"The schema cannot be parsed: {_wrong(str(error), text.strip())}.",
+            f"The schema cannot be parsed: {why}.",
             "For example --schema '(Tensor x, Tensor? mask=None, float alpha=1.0) -> Tensor'.",
         ) from None
     if found.name != _BEFORE or found.overload_name:
@@ -339,7 +341,7 @@ def _checked(schema: Schema) -> Schema:
     names = [*(one.name for one in schema.arguments), *schema.outputs]
     for name in names:
         identifier(name, "The name")
-        if name in _TAKEN:
+        if name in TAKEN:
             raise OplabError(f"The generated code uses the name {name!r} itself.", "Choose another name.")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
@@ -360,7 +362,7 @@ def _attribute(word: str) -> Attribute:
         parsed = json.loads(value.replace("'", '"'))
     except ValueError:
         parsed = value
-    kind = _kind(parsed)
+    kind = None if parsed in ("True", "False") else _kind(parsed)
     if kind is None:
         raise OplabError(
             f"The default {value} of {name} has no type that an attribute can have.",
@@ -387,7 +389,9 @@ def _argument(argument: Any, weight: int) -> Input | Attribute:
             raise OplabError(f"The default of {argument.name} is not None.", "A Tensor has no other default.")
         return Input(argument.name, kind == "Tensor?", weight, argument.has_default_value())
     if kind not in _TYPES:
-        raise OplabError(f"{argument.name} is a {kind}.", f"An argument is Tensor, Tensor?, {', '.join(_TYPES)}.")
+        raise OplabError(
+            f"{argument.name} has the type {kind}.", f"An argument is Tensor, Tensor?, {', '.join(_TYPES)}."
+        )
     if not argument.has_default_value():
         return Attribute(argument.name, kind)
     try:

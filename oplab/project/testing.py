@@ -23,7 +23,8 @@ def run_tests(project: Project, arguments: Sequence[str] = (), *, say: Say = pri
         say: called with each line of progress.
 
     Returns:
-        0 where all passed, 1 where not, 2 where pytest could not run them: a wrong argument, or no test.
+        0 where all passed, 1 where not, 2 where pytest could not run them: a wrong argument, no test, or a file of
+        tests that cannot be imported.
 
     Raises:
         BuildFailed: a file does not compile or link.
@@ -47,8 +48,6 @@ def run_tests(project: Project, arguments: Sequence[str] = (), *, say: Say = pri
     except KeyboardInterrupt:  # and a signal that was sent to this process alone
         _end(process)
         raise
-    if code == 2:  # pytest's code for Ctrl-C
-        raise KeyboardInterrupt
     return code if code in (0, 1) else 2
 
 

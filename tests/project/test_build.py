@@ -183,6 +183,9 @@ class TestProject:
         done = oplab("test", project.folder)
         assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout
         assert oplab("test", project.folder, "--", "-k", "it").returncode == 0
+        (project.folder / "tests/test_more.py").write_text("from nowhere import more\n")
+        done = oplab("test", project.folder)
+        assert done.returncode == 2 and "No module named 'nowhere'" in done.stdout and "Stopped" not in done.stderr
 
     def test_ctrl_c_ends_the_tests(self, project):
         text = "import time\n\ndef test_it():\n    print('now', flush=True)\n    time.sleep(600)\n"
