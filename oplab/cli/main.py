@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from oplab.cli import author, learn, models, project
+from oplab.cli.clinic import clinic
 from oplab.cli.new_operator import new_operator
 from oplab.errors import OplabError
 
@@ -38,7 +39,13 @@ _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., Non
         "reset": learn.reset,
         "report": learn.report,
     },
-    "Models": {"show": models.show, "parity": models.parity, "debug": _DEBUG, "capstone": models.capstone},
+    "Models": {
+        "show": models.show,
+        "parity": models.parity,
+        "debug": _DEBUG,
+        "capstone": models.capstone,
+        "clinic": clinic,
+    },
     "Your own operator": {"new-operator": new_operator, "build": project.build, "test": project.test},
     "Set-up": {"doctor": learn.doctor},
     "For authors": {"new-exercise": author.new_exercise, "lint-course": author.lint_course},

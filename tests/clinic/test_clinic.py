@@ -1,0 +1,107 @@
+"""Each question of docs/clinic.md has the state that its case finds with the installed versions, and a way around that works."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oplab import clinic, quiet_exports
+from oplab.errors import OplabError
+from tests.support import ROOT
+
+QUESTIONS = clinic.questions(ROOT)
+CHEAP = clinic.find("23566", QUESTIONS)
+# What not every platform's wheels bring.
+OPTIONAL = {"pytorch#147374": "triton", "onnxruntime-extensions#964": "onnxruntime_extensions"}
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.issue)
+def test_the_page_is_right(question):
+    if question.issue in OPTIONAL:
+        pytest.importorskip(OPTIONAL[question.issue], reason=f"{OPTIONAL[question.issue]} is not installed")
+    quiet_exports()
+    wrong = clinic.ask(question, ROOT).differs(question)
+    assert not wrong, wrong
+
+
+def test_page_and_cases_fit_together():
+    cases = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests" / "clinic").glob("*_[0-9]*.py")}
+    assert {question.case for question in QUESTIONS} == cases
+    assert len({question.issue for question in QUESTIONS}) == len(QUESTIONS) >= 20
+    for question in QUESTIONS:
+        assert Path(question.case).stem == question.issue.replace("#", "_").replace("-", "_")
+        assert (ROOT / question.lesson).is_file()
+        assert Path(question.lesson).name.startswith(question.chapter)
+        assert question.text
+
+
+def test_another_answer_names_the_page_and_the_lesson():
+    assert not clinic.Answer(happens=True).differs(CHEAP)
+    fixed = clinic.Answer(happens=False).differs(CHEAP)
+    for words in ("onnxruntime#23566 no longer happens with torch ", "docs/clinic.md", CHEAP.case, CHEAP.lesson):
+        assert words in fixed
+    failed = clinic.Answer(happens=True, failure="AssertionError").differs(CHEAP)
+    assert "the way around no longer works: AssertionError" in failed
+
+
+class TestPage:
+    def page(self, folder: Path, text: str) -> Path:
+        (folder / "docs").mkdir()
+        (folder / clinic.PAGE).write_text(text, encoding="utf-8")
+        return folder
+
+    def test_missing(self, tmp_path):
+        with pytest.raises(OplabError, match="There is no page"):
+            clinic.questions(tmp_path)
+
+    def test_a_section_without_a_state(self, tmp_path):
+        with pytest.raises(OplabError, match="the section pytorch#1 does not begin with"):
+            clinic.questions(self.page(tmp_path, "### pytorch#1: Why?\nBecause.\n"))
+
+    def test_an_unknown_state(self, tmp_path):
+        line = "*shut* · [chapter 10](../notebooks/10.ipynb) · [case](../tests/clinic/pytorch_1.py)"
+        with pytest.raises(OplabError, match="pytorch#1 has the state shut"):
+            clinic.questions(self.page(tmp_path, f"### pytorch#1: Why?\n{line}\n\nBecause.\n"))
+
+    def test_a_missing_case(self, tmp_path):
+        with pytest.raises(OplabError, match=r"There is no file .*onnxruntime_23566\.py"):
+            clinic.ask(CHEAP, tmp_path)
+
+    def test_a_missing_package(self, tmp_path, monkeypatch):
+        case = tmp_path / "tests_of_clinic" / "needs.py"
+        case.parent.mkdir()
+        case.write_text("import not_installed_anywhere\n")
+        with pytest.raises(OplabError, match="needs not_installed_anywhere, which is not installed"):
+            clinic.ask(dataclasses.replace(CHEAP, case="tests_of_clinic/needs.py"), tmp_path)
+
+
+class TestCommand:
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "oplab.cli", "clinic", *words]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+    def test_the_list(self):
+        done = self.run()
+        assert done.returncode == 0, done.stderr
+        for question in QUESTIONS:
+            assert question.issue in done.stdout
+
+    def test_one_question(self):
+        done = self.run("onnxruntime#23566")
+        assert done.returncode == 0, done.stderr
+        assert CHEAP.text in done.stdout
+        assert "happens, the way around works" in done.stdout
+
+    def test_bad_input(self):
+        for words, sentence in (
+            (["99"], "The clinic has no question 99."),
+            (["23566", "--run"], "--run is for all questions."),
+        ):
+            done = self.run(*words)
+            assert done.returncode == 2
+            assert sentence in done.stderr
+            assert "Traceback" not in done.stderr
