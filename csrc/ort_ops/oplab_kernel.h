@@ -256,7 +256,7 @@ void parallel_for(OrtKernelContext* context, int64_t size, int64_t piece, const 
   if (job.failure) std::rethrow_exception(job.failure);
 }
 
-// The same as a function object parallel_for(size, piece, work), for the functions of ../common.
+// The same as a function object parallel_for(size, piece, work), for functions that PyTorch's and ONNX Runtime's operators share.
 inline auto parallel_for_on(OrtKernelContext* context) {
   return [context](int64_t size, int64_t piece, const auto& work) { parallel_for(context, size, piece, work); };
 }

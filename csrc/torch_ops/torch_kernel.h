@@ -21,7 +21,7 @@ using torch::headeronly::ScalarType;
 using torch::headeronly::toString;
 using torch::stable::Tensor;
 
-// The parallel_for(size, piece, work) that the functions of ../common call.
+// The parallel_for(size, piece, work) for functions that PyTorch's and ONNX Runtime's operators share.
 inline constexpr auto kParallelFor = [](int64_t size, int64_t piece, const auto& work) {
   torch::stable::parallel_for(0, size, piece, work);
 };

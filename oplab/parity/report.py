@@ -191,7 +191,7 @@ class Report:
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
 
     def _of(self, row: BackendOutput) -> str:
-        return f" of case {row.case}" if self.cases > 1 and row.case is not None else ""
+        return f" in case {row.case}" if self.cases > 1 and row.case is not None else ""
 
     def _table(self, errors: bool) -> tuple[list[str], list[list[str]]]:
         """The header and the cells of each row, as text."""

@@ -45,6 +45,8 @@ TAKEN = frozenset(
     "model len sum list tuple float int str output inputs slope rng dtype size Model OpRun script my "
     "data_of shape_of name tensor expected".split()
 )
+# Words of PyTorch's parser for what it expects.
+_TOKENS = {"eof": "the end", "ident": "a name", "number": "a number", "a valid token": "a name, a number or a sign"}
 _BEFORE = "lab::name"  # of a schema's parenthesis, for the parser
 _LARGEST = 3.4028234663852886e38  # float32
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -269,6 +271,8 @@ def from_text(text: str) -> Schema:
     """
     import torch
 
+    if not text.strip():
+        raise OplabError("The schema is empty.", "For example --schema '(Tensor x, float alpha=1.0) -> Tensor'.")
     try:
         found = torch._C.parse_schema(_BEFORE + text.strip())
     except (RuntimeError, ValueError) as error:
@@ -447,10 +451,13 @@ def _wrong(said: str, text: str) -> str:
     sentence = lines[0].rpartition("bug to PyTorch. ")[2].removesuffix(":").removesuffix(" here")
     sentence = sentence.partition(". Common")[0].partition(". Parameter")[0].strip()
     marks = next((line for line in lines if line.endswith("<--- HERE")), None)
-    if marks is None:
-        return sentence
-    place = text[marks.index("~") - len(_BEFORE) :][: marks.count("~")]
-    return f"{sentence} at {place!r}"
+    place = "" if marks is None else text[marks.index("~") - len(_BEFORE) :][: marks.count("~")]
+    expected = re.fullmatch(r"expected (.+) but found .+", sentence)
+    if expected is None:
+        return f"{sentence} at {place!r}" if place else sentence
+    wanted = _TOKENS.get(expected[1], expected[1])
+    return f"expected {wanted}, not {place!r}" if place else f"expected {wanted}, but it ends"
+
 
 
 def _literal(value: Any) -> str:

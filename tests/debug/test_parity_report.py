@@ -202,7 +202,7 @@ class TestDisagreement:
             return my_add(a, b) + (len(a) > 2)
 
         report = parity(my_add_model(), [pair(2), pair(3)], ["ort", "eager"], module=breaks)
-        with pytest.raises(WrongAnswer, match="eager and ort differ in y of case 1"):
+        with pytest.raises(WrongAnswer, match="eager and ort differ in y in case 1"):
             report.expect()
 
 

@@ -92,9 +92,10 @@ class TestFromText:
     @pytest.mark.parametrize(
         ("text", "words"),
         [
-            ("", "cannot be parsed"),
-            ("(Tensor x", "cannot be parsed"),
-            ("(Tensor x) ->", "cannot be parsed"),
+            (" ", "The schema is empty"),
+            ("(Tensor x", "cannot be parsed: expected ), but it ends."),
+            ("(Tensor x) ->", "cannot be parsed: expected a name, but it ends."),
+            ("Tensor x -> Tensor", "cannot be parsed: expected the end, not 'x'."),
             ("(Tensr x) -> Tensor", "cannot be parsed: unknown type specifier at 'Tensr'."),
             ("(Tensor x, int n=a) -> Tensor", "invalid numeric default value at ')'."),
             ("(Tensor x, int n=1, Tensor y) -> Tensor", "Non-default positional argument follows default argument."),
