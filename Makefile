@@ -8,7 +8,7 @@ RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check list next watch test bench bench-course notebooks lint lock doctor deps-extra clean
+.PHONY: help setup lab check list next watch test bench bench-course notebooks lint lock doctor deps-extra deps-engines clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is"
@@ -37,6 +37,9 @@ doctor: ## versions, compiler, headers, and what is missing
 
 deps-extra: ## torch_cluster, compiled (about 9 minutes): only some tests compare with it
 	$(RUN) --quiet -- tools/deps_extra.py
+
+deps-engines: ## OpenVINO, with the course's operators (60 MB): for `oplab parity --backends eager,ort,openvino`
+	$(RUN) --quiet -- tools/deps_engines.py
 
 test: ## everything that CI runs
 	$(RUN) --quiet -- tools/run_tests.py $(TEST_ARGS)

@@ -149,6 +149,16 @@ def get_aarch64() -> None:
         print(f"The kernels are not tested for AArch64: {refused}. Debian: sudo apt-get install {' '.join(missing)}.")
 
 
+def get_engines() -> None:
+    """The engines of `make deps-engines`, and the course's operators for them.
+
+    Raises:
+        StepError: they could not be installed or compiled.
+    """
+    if run([PYTHON, "tools/deps_engines.py"]):
+        raise StepError("the tests of other engines need `make deps-engines`, which failed; its lines above say why.")
+
+
 def tests(browser: bool = True) -> int:
     """All tests of ``tests/``; the browser's among them. The summary that this prints is the run's last word."""
     variables = {}
@@ -159,6 +169,7 @@ def tests(browser: bool = True) -> int:
     elif any((ROOT / "tests" / "browser").glob("test_*.py")):
         variables["OPLAB_CHROMIUM"] = get_chromium()
     get_aarch64()
+    get_engines()
     # One worker more than the two processors that this is made for: a third of the time of browsers and time limits is waiting.
     # In the folders' order, browser first: by number of tests, the few long ones would come last, on one worker.
     parallel = ("-n", "3", "--dist", "loadscope", "--no-loadscope-reorder")

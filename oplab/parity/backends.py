@@ -27,6 +27,9 @@ from oplab.onnxtools import domain, loading
 from oplab.onnxtools.subgraphs import every_node
 
 NAMES = ("eager", "exported", "reference", "ort", "host")
+# Other engines, which `make deps-engines` installs. They run only where they are named: a table is then the same on every machine.
+ENGINES = ("openvino",)
+ALL = (*NAMES, *ENGINES)
 HOST_DTYPES = ("float16 float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64").split()
 REPEATS = 11  # of a timed run: the median of an odd number is one that was measured
 
@@ -100,7 +103,7 @@ def ready(name: str, tested: ModelUnderTest) -> Runner:
     """A backend that is ready to run the model.
 
     Args:
-        name: one of :data:`NAMES`.
+        name: one of :data:`ALL`.
         tested: the model and what goes with it.
 
     Returns:
@@ -110,10 +113,15 @@ def ready(name: str, tested: ModelUnderTest) -> Runner:
         Unavailable: the backend cannot be used; the text is the reason.
         Exception: whatever the backend raises for a model that it refuses.
     """
+    if name == "openvino":
+        from oplab.parity.openvino import openvino_runner
+
+        return openvino_runner(tested)
     return {"eager": _eager, "exported": _exported, "reference": _reference, "ort": _ort, "host": _host}[name](tested)
 
 
-def _timed(tested: ModelUnderTest, run: Callable[[], list[np.ndarray]]) -> RunResult:
+def timed(tested: ModelUnderTest, run: Callable[[], list[np.ndarray]]) -> RunResult:
+    """What one run gives, with the median duration of further ones where times were asked for."""
     outputs = run()
     if not tested.timed:
         return RunResult(outputs)
@@ -136,7 +144,7 @@ def _eager(tested: ModelUnderTest) -> Runner:
     def run(feed: Feed) -> RunResult:
         args, kwargs = _arguments(tested.module, feed)
         with torch.no_grad(), _evaluating(tested.module):
-            return _timed(tested, lambda: _arrays(tested.module(*args, **kwargs)))
+            return timed(tested, lambda: _arrays(tested.module(*args, **kwargs)))
 
     return run
 
@@ -155,7 +163,7 @@ def _exported(tested: ModelUnderTest) -> Runner:
         args, kwargs = pytree.tree_unflatten([_tensor(array) for array in feed.values()], spec)
         module = program.module()
         with torch.no_grad():
-            return _timed(tested, lambda: _arrays(module(*args, **kwargs)))
+            return timed(tested, lambda: _arrays(module(*args, **kwargs)))
 
     def run_module(feed: Feed) -> RunResult:
         args, kwargs = _arguments(tested.module, feed)
@@ -165,7 +173,7 @@ def _exported(tested: ModelUnderTest) -> Runner:
                 module = torch.export.export(_as_module(tested.module), args, kwargs, strict=False).module()
             except Exception as error:
                 raise Unavailable(f"torch.export: {first_line(error)}") from None
-            return _timed(tested, lambda: _arrays(module(*args, **kwargs)))
+            return timed(tested, lambda: _arrays(module(*args, **kwargs)))
 
     return run_module if program is None else run_program
 
@@ -253,7 +261,7 @@ def _reference(tested: ModelUnderTest) -> Runner:
         node.run = _naming(node.run, node.onnx_node)
 
     def run(feed: Feed) -> RunResult:
-        return _timed(tested, lambda: [np.asarray(y) for y in evaluator.run(None, dict(feed))])
+        return timed(tested, lambda: [np.asarray(y) for y in evaluator.run(None, dict(feed))])
 
     return run
 
@@ -276,7 +284,7 @@ def _ort(tested: ModelUnderTest) -> Runner:
     from oplab.ops.sessions import session as open_session
 
     session = open_session(tested.model, libraries=tested.libraries)
-    return lambda feed: _timed(tested, lambda: [np.asarray(y) for y in session.run(None, dict(feed))])
+    return lambda feed: timed(tested, lambda: [np.asarray(y) for y in session.run(None, dict(feed))])
 
 
 # --- C++

@@ -19,7 +19,7 @@ from oplab.errors import OplabError, first_line
 from oplab.onnxtools.inputs import checked_inputs, input_specs
 from oplab.parity import backends as running
 from oplab.parity.arrays import TOLERANCE, describe, difference, max_ulp
-from oplab.parity.backends import NAMES, ModelUnderTest, Unavailable
+from oplab.parity.backends import ALL, NAMES, ModelUnderTest, Unavailable
 from oplab.parity.report import Agreement, BackendOutput, Report
 from oplab.toolchain.library import check_library
 
@@ -47,7 +47,8 @@ def parity(
         backends: their names, the base first.
             ``eager``: ``module`` as it is. ``exported``: the ExportedProgram inside an ONNXProgram, or ``module`` through
             ``torch.export`` for the shapes at hand. ``reference``: ``onnx.reference`` with
-            :data:`oplab.ops.reference.OPERATORS`. ``ort``: ``oplab.session``. ``host``: the C++ program.
+            :data:`oplab.ops.reference.OPERATORS`. ``ort``: ``oplab.session``. ``host``: the C++ program. ``openvino``: OpenVINO on
+            the CPU, which runs only where it is named.
         module: the PyTorch module or function that the model was exported from. Inputs are passed by name if the module has
             parameters of these names, else in the model's order; a module in training mode is run in eval mode.
         tolerances: ``{"float32": (rtol, atol)}``, by dtype or by the name of an output; an element agrees when
@@ -114,10 +115,10 @@ def _known(backends: Sequence[str], tolerances: Mapping[str, tuple[float, float]
     if isinstance(backends, str):
         raise OplabError(f"backends is the text {backends!r}.", f'Give a list: ["{backends}", …].')
     for name in backends:
-        if name not in NAMES:
-            raise OplabError(f"There is no backend {name}.", f"It can be {', '.join(NAMES)}.")
+        if name not in ALL:
+            raise OplabError(f"There is no backend {name}.", f"It can be {', '.join(ALL)}.")
     if len(set(backends)) < len(backends) or not backends:
-        raise OplabError("Name each backend once, and at least one.", f"They are {', '.join(NAMES)}.")
+        raise OplabError("Name each backend once, and at least one.", f"They are {', '.join(ALL)}.")
     for name, pair in (tolerances or {}).items():
         right = isinstance(pair, tuple | list) and len(pair) == 2
         if not right or not all(isinstance(value, int | float) and value >= 0 for value in pair):

@@ -19,6 +19,7 @@ IMPLEMENTATION = {
     "reference": "onnx.reference",
     "ort": "ONNX Runtime",
     "host": "ONNX Runtime",
+    "openvino": "OpenVINO",
 }
 
 
@@ -27,7 +28,7 @@ class BackendOutput:
     """One output of one backend, compared with the base; or, without an output, why the backend gave none.
 
     Attributes:
-        backend: ``eager``, ``exported``, ``reference``, ``ort`` or ``host``.
+        backend: ``eager``, ``exported``, ``reference``, ``ort``, ``host`` or ``openvino``.
         output: the output's name in the model; empty where the backend failed or cannot be used.
         case: the number of the set of inputs, from 0; None if the row is not about one set.
         dtype, shape: of this backend's output.

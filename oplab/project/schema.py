@@ -459,7 +459,6 @@ def _wrong(said: str, text: str) -> str:
     return f"expected {wanted}, not {place!r}" if place else f"expected {wanted}, but it ends"
 
 
-
 def _literal(value: Any) -> str:
     return json.dumps(value) if isinstance(value, str | list) else repr(value)
 

@@ -38,6 +38,7 @@ from oplab.toolchain.recipes import (
     host_folder,
     host_recipe,
     kernels_path,
+    openvino_folder,
     ort_runtime,
     recipe,
     source_folder,
@@ -114,7 +115,8 @@ class _Product:
 
 def _products() -> list[_Product]:
     made = []
-    for kind in KINDS:
+    kinds: list[Kind] = [*KINDS, *(["openvino"] if openvino_folder() else [])]
+    for kind in kinds:
         folder = source_folder(kind)
         all_files = tuple(sorted(folder.glob("*")))
         sources = tuple(sorted(folder.glob("*.cpp")))
@@ -130,7 +132,9 @@ def _products() -> list[_Product]:
 
 
 def build_all(*, say: Callable[[str], object] = print) -> bool:
-    """Compiles ``csrc/torch_ops``, ``csrc/ort_ops`` and ``csrc/host`` into ``build/lib`` where something changed.
+    """Compiles ``csrc/torch_ops``, ``csrc/ort_ops``, ``csrc/host`` and, where OpenVINO is installed, ``csrc/openvino_ops``.
+
+    The products are in ``build/lib``; what is up to date is left alone.
 
     Args:
         say: called with each line of progress.

@@ -17,8 +17,11 @@ from oplab.errors import OplabError
 from oplab.toolchain.compiler import Compiler, is_macos
 from oplab.toolchain.headers import api_version, ort_include, runtime_version
 
-Kind = Literal["torch", "ort", "cpp", "host"]
-KINDS: tuple[Kind, ...] = ("torch", "ort")  # of the course's own libraries, in csrc
+Kind = Literal["torch", "ort", "openvino", "cpp", "host"]
+KINDS: tuple[Kind, ...] = (
+    "torch",
+    "ort",
+)  # of the course's own libraries, in csrc; openvino's is made where it is installed
 SUFFIX = ".dylib" if is_macos() else ".so"
 Sanitizer = Literal["address", "thread", "pieces"]
 # -g1 has the line numbers and nothing else: where each variable is would nearly double the compiler's time.
@@ -44,7 +47,8 @@ class Recipe:
     """Everything but the source that decides what the compiler makes.
 
     Attributes:
-        kind: ``torch`` (stable ABI operators), ``ort`` (custom-op library of ONNX Runtime), ``cpp`` (C functions, no library), ``host``
+        kind: ``torch`` (stable ABI operators), ``ort`` (custom-op library of ONNX Runtime), ``openvino`` (extensions of OpenVINO),
+            ``cpp`` (C functions, no library), ``host``
             (a program on ONNX Runtime's C++ library) or ``libtorch`` (a program on PyTorch's C++ library).
         flags: from ``compile_flags.txt``, with the include folders.
         link: what follows the sources when a shared library or a program is linked.
@@ -106,7 +110,7 @@ def pieces_source() -> Path:
 
 
 def source_folder(kind: Kind) -> Path:
-    """The folder of the course's own sources of one kind: ``csrc/torch_ops`` or ``csrc/ort_ops``."""
+    """The folder of the course's own sources of one kind: ``csrc/torch_ops``, ``csrc/ort_ops`` or ``csrc/openvino_ops``."""
     return paths.root() / "csrc" / f"{kind}_ops"
 
 
@@ -114,9 +118,9 @@ def recipe(kind: Kind) -> Recipe:
     """The recipe for one kind.
 
     Raises:
-        OplabError: PyTorch, ONNX Runtime or its headers are missing.
+        OplabError: PyTorch, ONNX Runtime or its headers, or OpenVINO are missing.
     """
-    return {"torch": _torch, "ort": _ort, "cpp": _cpp, "host": _host}[kind]()
+    return {"torch": _torch, "ort": _ort, "openvino": _openvino, "cpp": _cpp, "host": _host}[kind]()
 
 
 def _flags(kind: Kind) -> tuple[str, ...]:
@@ -176,6 +180,34 @@ def _ort() -> Recipe:
             "-Wl,--defsym=oplab_entry=RegisterCustomOps",
         )
     return Recipe("ort", flags, link, (own,), f"ORT API {api_version(headers)}")
+
+
+def openvino_folder() -> Path | None:
+    """Where OpenVINO is installed, found without importing it; None where it is not. Its wheel has headers and libraries."""
+    spec = importlib.util.find_spec("openvino")
+    return Path(spec.origin).parent if spec and spec.origin else None
+
+
+def _openvino() -> Recipe:
+    folder, own = openvino_folder(), source_folder("openvino")
+    if folder is None:
+        raise OplabError(
+            "OpenVINO is not installed for this Python.", "Run `make deps-engines` in the course's folder."
+        )
+    flags = (*_flags("openvino"), f"-I{own}", f"-isystem{folder / 'include'}")
+    pattern = "lib{}.[0-9]*.dylib" if is_macos() else "lib{}.so.[0-9]*"
+    linked = []
+    for name in ("openvino", "openvino_onnx_frontend"):
+        found = sorted((folder / "libs").glob(pattern.format(name)))
+        if not found:
+            raise OplabError(
+                f"OpenVINO's package has no library: nothing in {folder / 'libs'} is called lib{name}.",
+                "Install it again: `.venv/bin/python -m pip install --force-reinstall --no-deps openvino`.",
+            )
+        linked.append(str(found[-1]))
+    shared = ("-dynamiclib",) if is_macos() else ("-shared", "-Wl,-z,defs")
+    link = (*shared, f"-L{folder / 'libs'}", *linked, f"-Wl,-rpath,{folder / 'libs'}")
+    return Recipe("openvino", flags, link, (own,), f"OpenVINO {importlib.metadata.version('openvino')}")
 
 
 def _cpp() -> Recipe:

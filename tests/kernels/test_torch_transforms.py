@@ -7,23 +7,9 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from onnxscript import FLOAT, script
-from onnxscript.values import Opset
 
 from oplab import ops
-
-oplab_1 = Opset("oplab", 1)
-
-
-@script(default_opset=oplab_1)
-def my_add_translation(a: FLOAT[...], b: FLOAT[...], alpha: float = 3.0, beta: float = 2.0) -> FLOAT[...]:
-    return oplab_1.MyAdd(a, b, alpha=alpha, beta=beta)
-
-
-@script(default_opset=oplab_1)
-def dynamic_resize_translation(x: FLOAT[...], scales: FLOAT[...]) -> FLOAT[...]:
-    return oplab_1.DynamicResize(x, scales)
-
+from tests.support.translations import dynamic_resize_translation, my_add_translation
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

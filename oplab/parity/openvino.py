@@ -1,0 +1,70 @@
+"""OpenVINO as a backend, with the course's operators from ``csrc/openvino_ops``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from oplab.onnxtools import domain
+from oplab.parity.backends import Feed, ModelUnderTest, Runner, RunResult, Unavailable, timed
+from oplab.toolchain.build import library_path
+
+# Without the hint OpenVINO computes in bfloat16 where the processor has instructions for it, and the verdict would depend on that.
+_CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+_UNKNOWN = re.compile(r"No conversion rule found for operations: (.+)")
+# Lines of a message that name OpenVINO's own sources.
+_WHERE = re.compile(
+    r"^(Exception from |Check '|FrontEnd API failed|Summary:|Model wasn't fully|Node .* of type |-- Conversion is failed)"
+)
+
+
+def openvino_runner(tested: ModelUnderTest) -> Runner:
+    """A model in OpenVINO on the CPU. It is compiled for the inputs' numbers of dimensions, since OpenVINO takes no unknown ones.
+
+    Raises:
+        Unavailable: OpenVINO is not installed, or has no implementation of an operator of the model.
+        OplabError: a node of the course's domain has an attribute that its operator does not have.
+        RuntimeError: OpenVINO refuses the model, with its own words.
+    """
+    try:
+        import openvino
+    except ImportError:
+        raise Unavailable("OpenVINO is not installed; `make deps-engines` does it") from None
+    domain.check_model(tested.source)
+    core = openvino.Core()
+    library = library_path("openvino")
+    if library.is_file():
+        core.add_extension(str(library))
+    try:
+        model = core.read_model(tested.source)
+    except RuntimeError as error:
+        if missing := _UNKNOWN.search(str(error)):
+            raise Unavailable(f"OpenVINO has no {missing[1].strip()}") from None
+        raise RuntimeError(_said(error)) from None
+    # Read before the first reshape, which gives the model a number of dimensions.
+    unknown = {one.get_any_name() for one in model.inputs if one.partial_shape.rank.is_dynamic}
+    compiled: dict[tuple[int, ...], Any] = {}
+
+    def run(feed: Feed) -> RunResult:
+        ranks = tuple(array.ndim for array in feed.values())
+        try:
+            if ranks not in compiled:
+                shapes = {name: openvino.PartialShape([-1] * feed[name].ndim) for name in unknown}
+                if shapes:
+                    model.reshape(shapes)
+                compiled[ranks] = core.compile_model(model, "CPU", _CONFIG)
+            program = compiled[ranks]
+            return timed(tested, lambda: [np.array(array) for array in program(dict(feed)).values()])
+        except RuntimeError as error:
+            raise RuntimeError(_said(error)) from None
+
+    return run
+
+
+def _said(error: RuntimeError) -> str:
+    """OpenVINO's sentence in one line, without the places in its sources."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    kept = [line for line in lines if line and not _WHERE.match(line)]
+    return "OpenVINO: " + " ".join(kept or lines[:1])

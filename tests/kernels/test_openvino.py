@@ -1,0 +1,205 @@
+"""The course's operators in OpenVINO, and OpenVINO as a backend of parity."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import helper, numpy_helper
+
+from oplab import ops
+from oplab.errors import OplabError
+from oplab.parity import parity
+from oplab.toolchain.build import library_path
+from tests.support import ROOT, environment
+from tests.support.models import model_of, one_node
+from tests.support.translations import dynamic_resize_translation, my_add_translation
+
+pytest.importorskip("openvino", reason="OpenVINO is not installed; `make deps-engines` does it")
+
+pytestmark = pytest.mark.usefixtures("compiled")
+BOTH = ("ort", "openvino")
+F = np.float32
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(F)
+
+
+def knn(**given: np.ndarray) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    feed = {"xyz": numbers(50, 3), "offset": np.array([20, 50]), **given}
+    return one_node("KNNQuery", feed, outputs=("idx", "dist"), nsample=4), feed
+
+
+def only(name: str, feed: dict[str, np.ndarray], **attributes) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    return one_node(name, feed, **attributes), feed
+
+
+def test_the_library_is_compiled_and_loads():
+    assert library_path("openvino").is_file(), "make deps-engines"
+    code = "import sys, openvino; openvino.Core().add_extension(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, library_path("openvino")], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("model", "feed"),
+    [
+        only("MyAdd", {"a": numbers(2, 3), "b": numbers(2, 3, seed=1)}),
+        only("MyAdd", {"a": numbers(2, 3), "b": numbers(2, 3)}, alpha=0.5, beta=-7.0),
+        only("MyAdd", {"a": np.zeros((0, 3), F), "b": np.zeros((0, 3), F)}),
+        only("MyAdd", {"a": np.array(1, F), "b": np.array(2, F)}),
+        only("MyAdd", {"a": np.array([np.nan, np.inf], F), "b": np.array([1, -np.inf], F)}),
+        only("DynamicResize", {"x": numbers(2, 3, 8, 5), "scales": np.array([1, 1, 2, 1.5], F)}),
+        only("DynamicResize", {"x": numbers(1, 1, 9, 9), "scales": np.array([1, 1, 0.5, 0.4], F)}),
+        knn(),
+        knn(offset=np.array([20, 50], np.int32)),
+        knn(new_xyz=numbers(7, 3, seed=2), new_offset=np.array([3, 7])),
+        knn(new_xyz=np.zeros((0, 3), F), new_offset=np.array([0, 0])),
+    ],
+    ids=[
+        "sum",
+        "weights",
+        "empty",
+        "scalars",
+        "nan",
+        "enlarged",
+        "reduced",
+        "neighbours",
+        "int32",
+        "queries",
+        "no queries",
+    ],
+)
+def test_the_same_bits_as_onnx_runtime(model, feed):
+    report = parity(model, feed, BOTH)
+    assert [row.verdict for row in report.rows if row.backend == "openvino"] == ["equal"] * len(model.graph.output), (
+        report
+    )
+
+
+def test_omitted_inputs_with_empty_names():
+    feed = {"xyz": numbers(50, 3), "offset": np.array([20, 50])}
+    model = one_node("KNNQuery", feed, names=["xyz", "offset", "", ""], outputs=("idx", "dist"), nsample=3)
+    parity(model, feed, BOTH).expect(*BOTH)
+
+
+def test_one_table_over_all_engines():
+    """A network with an operator of the course, through today's exporter."""
+    ops.load()
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 4, 3, padding=1)
+
+        def forward(self, x, scales):
+            y = torch.relu(self.conv(torch.ops.oplab.dynamic_resize(x, scales)))
+            return torch.ops.oplab.my_add(y, y, 0.5, 0.25)
+
+    net, x, scales = Net().eval(), torch.from_numpy(numbers(1, 3, 6, 5)), torch.tensor([1.0, 1.0, 2.0, 3.0])
+    table = {
+        torch.ops.oplab.dynamic_resize.default: dynamic_resize_translation,
+        torch.ops.oplab.my_add.default: my_add_translation,
+    }
+    program = torch.onnx.export(net, (x, scales), dynamo=True, verbose=False, custom_translation_table=table)
+    engines = ("eager", "ort", "host", "openvino")
+    report = parity(program, {"x": x, "scales": scales}, engines, module=net)
+    report.expect(*engines)
+    assert "ort, host and openvino agree with eager" in report.text()
+
+
+def test_it_runs_only_where_it_is_named():
+    model, feed = only("MyAdd", {"a": numbers(2), "b": numbers(2)})
+    assert "openvino" not in {row.backend for row in parity(model, feed).rows}
+
+
+def test_other_ranks_in_one_report():
+    """A model that declares no shape: OpenVINO compiles it once for each number of dimensions."""
+    model, _ = only("MyAdd", {"a": numbers(2), "b": numbers(2)})
+    cases = [{"a": numbers(*shape), "b": numbers(*shape)} for shape in ((2,), (2, 3), (4,), (1, 2, 3))]
+    parity(model, cases, BOTH).expect(*BOTH)
+
+
+def test_float64_is_computed_in_float32():
+    """OpenVINO's CPU does that silently, for its own operators as for ours; the comparison says so."""
+    x = np.random.default_rng(0).standard_normal(50)
+    model = model_of([helper.make_node("Exp", ["x"], ["y"])], {"x": "f8"}, {"y": "f8"}, {"x": [50]}, domains=())
+    report = parity(model, {"x": x}, BOTH)
+    assert report.rows[-1].verdict == "differs"
+    assert report.rows[-1].dtype == "float64"
+    assert 0 < report.rows[-1].max_rel < 1e-6
+
+
+class TestErrors:
+    def failed(self, model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> str:
+        (row,) = (row for row in parity(model, feed, BOTH).rows if row.backend == "openvino")
+        assert row.verdict == "failed"
+        return row.reason
+
+    def test_the_operators_sentence_is_shown(self):
+        x = numbers(50, 3)
+        x[3, 0] = np.nan
+        for (model, feed), words in (
+            (knn(xyz=x), "KNNQuery: xyz must be finite, but coordinate 0 of point 3 is nan"),
+            (knn(offset=np.array([20, 51])), "KNNQuery: offset must not exceed the 50 points of xyz"),
+            (
+                only("DynamicResize", {"x": numbers(1, 1, 4, 4), "scales": np.array([1, 1, -2, 1], F)}),
+                "DynamicResize: scales must be positive, but scales[2] is -2",
+            ),
+            (
+                only("MyAdd", {"a": numbers(2, 3), "b": numbers(1, 3)}),
+                "a and b must have the same shape, but a is [2,3] and b is [1,3]",
+            ),
+        ):
+            said = self.failed(model, feed)
+            assert words in said
+            assert "src/" not in said
+
+    def test_attributes(self):
+        feed = {"xyz": numbers(50, 3), "offset": np.array([20, 50])}
+        for attributes, words in (({}, "nsample is missing"), ({"nsample": 0}, "nsample must be at least 1")):
+            model = one_node("KNNQuery", feed, outputs=("idx", "dist"), **attributes)
+            assert words in self.failed(model, feed)
+        model, feed = only("MyAdd", {"a": numbers(2), "b": numbers(2)}, alfa=1.0)
+        assert "MyAdd has no attribute alfa" in self.failed(model, feed)
+
+    def test_an_operator_that_openvino_lacks(self):
+        model, feed = only("Foo", {"input1": numbers(2), "input2": numbers(2)}, attr1=1.0, attr2=2)
+        row = parity(model, feed, BOTH).rows[-1]
+        assert (row.verdict, row.reason) == ("not available", "OpenVINO has no oplab.Foo")
+
+    def test_not_installed(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "openvino", None)
+        model, feed = only("MyAdd", {"a": numbers(2), "b": numbers(2)})
+        row = parity(model, feed, BOTH).rows[-1]
+        assert (row.verdict, row.reason) == (
+            "not available",
+            "OpenVINO is not installed; `make deps-engines` does it",
+        )
+
+    def test_an_unknown_backend(self):
+        model, feed = only("MyAdd", {"a": numbers(2), "b": numbers(2)})
+        with pytest.raises(OplabError, match="no backend tensorrt"):
+            parity(model, feed, ("ort", "tensorrt"))
+
+
+def test_the_command(tmp_path):
+    weight = numpy_helper.from_array(numbers(3, 3), "w")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("MyAdd", ["h", "h"], ["y"], domain="oplab"),
+    ]
+    model = model_of(nodes, {"x": "f4"}, {"y": "f4"}, {"x": ["n", 3], "y": ["n", 3]})
+    model.graph.initializer.append(weight)
+    onnx.save(model, tmp_path / "model.onnx")
+    words = ["parity", "model.onnx", "--dims", "n=4", "--backends", "reference,ort,host,openvino"]
+    command = [sys.executable, "-m", "oplab.cli", *words]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(OPLAB_ROOT=str(ROOT)), capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ort, host and openvino agree with reference" in done.stdout
