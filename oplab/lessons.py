@@ -193,18 +193,17 @@ class Answers:
 
 
 def hint_lines(course: Course, exercise: Exercise) -> list[str]:
-    """The next hint as lines of text, counted as shown. After a pass: all hints, and a diff to the reference.
-
-    Raises:
-        OplabError: after a pass, the learner's file or the reference cannot be read.
-    """
+    """The next hint as lines of text, counted as shown. After a pass: all hints, and a diff to the reference or why there is none."""
     folder = paths.build_dir()
     with progressing.update(folder, _warn) as progress:
         entry = progress.exercises.setdefault(exercise.id, progressing.Entry())
         total = len(exercise.hints)
         if entry.passed_once:
             lines = [f"Hint {number} of {total}: {text}" for number, text in enumerate(exercise.hints, start=1)]
-            changes = answers.diff(course, exercise)
+            try:
+                changes = answers.diff(course, exercise)
+            except OplabError as error:  # a teacher may have taken the references out
+                return [*lines, "", str(error)]
             lines += ["", *changes] if changes else ["", "Your answer and the reference are the same."]
             return lines
         shown = min(entry.hints, total - 1)

@@ -143,15 +143,15 @@ def ps_roi_pool(
     It rounds the boxes to whole pixels, so RoiAlign cannot replace it. torchvision's Python
     function drops channel_mapping: return None for it.
 
-    The ONNX operator ``oplab::PSRoIPool`` has two inputs, ``spatial_scale`` (FLOAT) and
-    ``pooled_shape`` (INTS: height, width). Use the TorchScript path and opset 13, and name the
-    graph's inputs ``image`` and ``boxes``. The number of boxes, and only this size, is dynamic:
-    call it ``k``. ::
+    The ONNX operator ``oplab::PSRoIPool`` has two inputs, one output, ``spatial_scale`` (FLOAT)
+    and ``pooled_shape`` (INTS: height, width). Use the TorchScript path and opset 13, and name
+    the graph's inputs ``image`` and ``boxes``. Of the inputs' sizes only the number of boxes is
+    dynamic: call it ``k``. ::
 
         >>> class Model(torch.nn.Module):
         ...     def forward(self, x, rois):
         ...         return torchvision.ops.ps_roi_pool(x, rois, (2, 3), spatial_scale=0.25)
-        >>> ps_roi_pool(Model(), (torch.rand(1, 12, 9, 9), torch.rand(4, 5)), "pool.onnx")
+        >>> ps_roi_pool(Model(), (torch.rand(1, 12, 9, 9), torch.rand(4, 5)), Path("pool.onnx"))
         >>> model = onnx.load("pool.onnx")
         >>> [(entry.domain, entry.version) for entry in model.opset_import]
         [('', 13), ('oplab', 2)]

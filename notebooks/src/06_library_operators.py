@@ -33,7 +33,7 @@ import torchvision
 from oplab import lesson, quiet_exports, raises
 
 lab = lesson("06_library_operators")
-quiet_exports()  # no deprecation warnings, and no whole graph printed at each export that fails
+quiet_exports()  # no warnings, and no whole graph printed at each export that fails
 
 
 class Predicted(torch.nn.Module):
@@ -72,6 +72,7 @@ sorted(name for name in registry.all_functions() if name.startswith("torchvision
 # %% {"jupyter": {"source_hidden": true}}
 import importlib.util
 import io
+import itertools
 import warnings
 
 import matplotlib.pyplot as plt
@@ -252,8 +253,8 @@ with raises(
 # %% [markdown]
 # ## 3. The naive attempt: two inputs
 #
-# Older texts stop at a shortcut. They state that ONNX has no such operator, write a node in an invented domain with two of
-# the inputs, and never run it.
+# Texts about this operator often stop at a shortcut: they state that ONNX has no such operator, write a node in an invented
+# domain with two of the inputs, and never run it.
 
 
 # %%
@@ -520,6 +521,8 @@ for label, spoil in mistakes.items():
 # passes a placeholder, zeros of shape (N, 1), and `use_mask=False`. With the letter `"b"`, your function can test
 # `use_mask`. With `"none"`, as in older texts, `use_mask` remains a value of the graph, and an `if` treats every such value
 # as true.
+#
+# A model without a bias needs no such argument: torchvision then passes zeros, which become a constant of the file.
 
 # %%
 predicted, any_size = Predicted().eval(), {"x": {0: "n", 2: "h", 3: "w"}}
@@ -726,8 +729,9 @@ register_custom_op_symbolic("oplab::foo_forward", to_foo, 9)
 # %% [markdown]
 # ## 7. Limits
 #
-# - An attribute is a constant. A number that is computed from an input is frozen at its value during the export; the
-#   TorchScript path reports no error. Here the number of rows was 2 at export, although the axis is declared dynamic.
+# - An attribute is a constant. A number that is computed from an input is frozen at its value during the export. The
+#   TorchScript path only warns, and `quiet_exports()` hides warnings, so this cell shows it. Here the number of rows was 2 at
+#   export, although the axis is declared dynamic.
 
 
 # %%
@@ -737,7 +741,13 @@ class Frozen(torch.nn.Module):
 
 
 rows = {name: {0: "n"} for name in foo_names}
-frozen = export(Frozen(), (torch.ones(2, 3), torch.ones(2, 3)), foo_names, dynamic_axes=rows)
+two_rows = torch.ones(2, 3), torch.ones(2, 3)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    frozen = export(Frozen(), two_rows, foo_names, dynamic_axes=rows)
+for entry in seen:
+    if entry.category is torch.jit.TracerWarning:
+        print(str(entry.message).partition(". ")[0])
 for entry in frozen.graph.node[0].attribute:
     print(entry.name, "=", onnx.helper.get_attribute_value(entry))
 
@@ -754,16 +764,18 @@ for entry in frozen.graph.node[0].attribute:
 # registered in this notebook has no effect there. For a hint, call `lab.hint("ps_roi_align")`.
 #
 # **`ps_roi_pool`** — a float and two ints become attributes, with their types and values; the model is for version 2 of the
-# domain. [exercises/c06_library_operators.py](../exercises/c06_library_operators.py#line=131)
+# domain. The operator has two results, of which a kernel computes one: `return value, None`.
+# [exercises/c06_library_operators.py](../exercises/c06_library_operators.py#line=131)
 
 # %%
 lab.check("ps_roi_pool")
 
 # %% [markdown]
 # **`ps_roi_align`** — ONNX's own nodes from opset 16 on, and one node of your domain from 9 to 15. ONNX has no such operator,
-# but one that computes more than you need, with another convention for half pixels in older opsets. You need the number of
-# channels: `x.type().varyingSizes()` has the sizes of a value, with None for a dynamic axis. (`x.type().sizes()` is None as
-# soon as one axis is dynamic.)
+# but RoiAlign computes more than you need: read `onnx.defs.get_schema("RoiAlign", 16).doc` and its inputs. torchvision's
+# `aligned=True` is its mode `half_pixel`, which is new in opset 16; `batch_indices` is an int64 tensor with one dimension, for
+# one box as for many. You need the number of channels: `x.type().varyingSizes()` has the sizes of a value, with None for a
+# dynamic axis. (`x.type().sizes()` is None as soon as one axis is dynamic.)
 # [exercises/c06_library_operators.py](../exercises/c06_library_operators.py#line=59)
 
 # %%
@@ -877,12 +889,14 @@ for function in (looks_at_end, all_four):
         print(f"{function.__name__:13} {', '.join(given):11} {inputs}")
 
 # %% [markdown]
-# At the end of the list, a missing input and an empty name mean the same. In the middle, only the empty name works. Both
-# forms run. The test uses points that were not in the export, different numbers of points, and no points at all.
+# At the end of the list, a missing input and an empty name mean the same. In the middle, only the empty name works. The test
+# runs both functions. It uses points that were not in the export, different numbers of points, and no points at all.
 
 # %%
 fresh = np.random.default_rng(6)
-for given in ((), ("start",), ("end",), ("start", "end")):
+GIVEN = ((), ("start",), ("end",), ("start", "end"))
+for function, given in itertools.product((looks_at_end, all_four), GIVEN):
+    register_custom_op_symbolic("oplab::grid", function, 9)
     model = grid_model(*given)
     onnx.checker.check_model(model, full_check=True)
     for count in (1000, 1, 0):
@@ -893,7 +907,7 @@ for given in ((), ("start",), ("end",), ("start", "end")):
         expected = torch.ops.oplab.grid(torch.from_numpy(pos), size, **box).numpy()
         got = session(model).run(None, feeds)[0]
         assert got.dtype == np.int64 and np.array_equal(got, expected), (given, count)
-print("4 models, 3 sizes each: all equal")
+print("2 functions, 4 models each, 3 sizes each: all equal")
 
 # %% [markdown]
 # torch_cluster's own operator needs the same function under a different name. If torch_cluster is installed

@@ -110,7 +110,8 @@ on_runtimes("17_guarded.cpp", 31, 21, 20)
 
 # %% [markdown]
 # Now the user reads what is wrong. But MyAdd needs no function that is new in 1.21: it *could* run in 1.20. You do
-# not need older headers for that. Ask for an older table:
+# not need older headers for that. Ask for an older table. (This is the first of two steps: the program that plays the
+# older runtimes here looks only at the table, and a real 1.20 would still refuse the op itself, as you will see below.)
 
 # %%
 lab.diff("17_guarded.cpp", "17_asks_for_less.cpp")
@@ -125,11 +126,18 @@ on_runtimes("17_asks_for_less.cpp", 31, 20, 17, 16, 15)
 # `onnxruntime_c_api.h` has a line `\since Version 1.17`.)
 #
 # The finished entry point **negotiates**. It takes the newest table that both the headers and the runtime know,
-# remembers the version, and refuses what is older than it supports. `GetVersionString` is next to `GetApi` and works
-# in every runtime.
+# remembers the version, and refuses what is older than it supports: 1.16, because an op has `ComputeV2`, which returns a
+# status, from there on. `GetVersionString` is next to `GetApi` and works in every runtime.
 
 # %%
 lab.source("17_negotiates.cpp", "RegisterCustomOps")
+
+# %% [markdown]
+# `add_domain` makes the ops known. An application may make sessions on several threads, so all of this may run on several
+# threads at once: C++ makes a `static` variable of a function once, whichever thread comes first.
+
+# %%
+lab.source("17_my_add.h", "add_domain")
 
 # %% [markdown]
 # The kernel calls a newer function only where it exists, and otherwise has another way to the same result:
@@ -540,9 +548,10 @@ for kind in ("leaky", "closed"):
 
 # %% [markdown]
 # The second library computes with the first library's number. Both have an inline function `scaling()` with a static
-# variable. C++ requires such a variable to be one object in the whole program, and Linux's loader keeps this promise
-# across libraries, even for those that are loaded separately. There is no warning, and each library alone passes its
-# tests. Two libraries of *different* authors that contain different releases of one header have the same problem.
+# variable. C++ requires such a variable to be one object in the whole program. g++ marks it as *unique* (the letter `u` in
+# the output of `nm -D`), and Linux's loader then uses one object for all libraries, even for those that are loaded
+# separately. clang does not mark it, and each library has its own. There is no warning, and each library alone passes
+# its tests. Two libraries of *different* authors that contain different releases of one header have the same problem.
 #
 # The object files of both pairs are the same. `how.link` adds the list of exports: only `RegisterCustomOps` is
 # visible, and each library uses its own variable.
@@ -677,7 +686,9 @@ lab.check("one_library_many_runtimes")
 
 # %% [markdown]
 # **`abi_symbols`** in [exercises/c17_shipping.py](../exercises/c17_shipping.py#line=45): find in a library what would
-# keep it from loading elsewhere.
+# keep it from loading elsewhere. Begin with `read()` of section 4, and print what it leaves out. An inline function is a
+# *weak* symbol: several libraries may define it. Most versions are numbers, such as `GLIBC_2.34`; `GLIBC_PRIVATE` is one that
+# only the C library itself may ask for. A folder of the rpath or runpath may begin with `$ORIGIN`, the library's own folder.
 
 # %%
 lab.check("abi_symbols")
@@ -711,9 +722,9 @@ for name in runpaths:
     print(f"{name:9}", in_a_process(LOAD, there / f"user_{name}.so"))
 
 # %% [markdown]
-# The loader looks in the folders of the *runpath*, in `LD_LIBRARY_PATH`, and in the system's folders. It does not
-# look in the folder of the library that needs the other one, unless the runpath is `$ORIGIN`, which means this
-# folder. `csrc/host/CMakeLists.txt` sets it for the course's program.
+# The loader looks in `LD_LIBRARY_PATH`, in the folders of the *runpath*, and in the system's folders. (An *rpath*, its older
+# form, comes before `LD_LIBRARY_PATH`.) It does not look in the folder of the library that needs the other one, unless the
+# runpath is `$ORIGIN`, which means this folder. `csrc/host/CMakeLists.txt` sets it for the course's program.
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: abi3, for libraries that use Python

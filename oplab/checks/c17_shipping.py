@@ -84,6 +84,9 @@ def compile_older(folder: Path) -> Path:
     from oplab.toolchain.compiler import find_compiler
 
     source, made = Path(__file__).with_name("older_runtime.cpp"), folder / "older_runtime.so"
+    # The sanitizer's library that is loaded into this process must not be loaded into a compiler.
+    for name in ("LD_PRELOAD", "DYLD_INSERT_LIBRARIES"):
+        os.environ.pop(name, None)
     command = [*find_compiler().command, "-std=c++17", "-shared", "-fPIC", "-O1", str(source), "-o", str(made), "-ldl"]
     subprocess.run(command, check=True, timeout=300)
     return made
@@ -118,8 +121,10 @@ def collect_runs(c: Collect, runs: Sequence[Run], draw: Callable[[np.random.Gene
                 if "y" in found:
                     c.value(f"{run.title}: y", found["y"])
         elif os.WIFSIGNALED(status):
+            sys.stderr.write(said.read_text(errors="replace"))  # a sanitizer's report, for the learner
             c.value(run.title, f"ended by {signal.Signals(os.WTERMSIG(status)).name}")
         else:
+            sys.stderr.write(said.read_text(errors="replace"))
             c.value(run.title, f"ended with the exit code {os.WEXITSTATUS(status)}")
 
 
@@ -192,13 +197,16 @@ def expect_alive(v: Judge, run: Run) -> str:
     if state.startswith("ended"):
         asked = events(v, run, "asked")
         cause = (
-            f" GetApi({asked[-1]}) has returned a null pointer, and the library has used it."
+            " An exception has left a function that C calls, or the library has called abort: return a status."
+            if state.endswith("SIGABRT") and not sys.platform.startswith("darwin")
+            else f" GetApi({asked[-1]}) has returned a null pointer, and the library has used it."
             if run.api and asked and asked[-1] > run.api
-            else " Each call needs a new status: ONNX Runtime releases it."
+            else " It has to refuse this version before it uses the table; and each call needs a new status, since ONNX Runtime "
+            "releases it."
             if run.refused
             else " `--sanitize` finds the line."
         )
-        raise WrongAnswer(f"{run.title}: {where} has {state}.{cause}")
+        raise WrongAnswer(f"{run.title}: the process with {where} {state}.{cause}")
     return state
 
 

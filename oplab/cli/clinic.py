@@ -20,7 +20,7 @@ def clinic(
     ] = None,
     run: Annotated[bool, typer.Option("--run", help="run the case of every question in this environment")] = False,
 ) -> None:
-    """Questions that users ask, whether they happen with your versions, and the ways around."""
+    """List what users ask about exports; run one question here."""
     from oplab.clinic import PAGE, STATES, ask, find, questions, versions
     from oplab.onnxtools.quiet import quiet_exports
 

@@ -410,9 +410,11 @@ def _suggest(course: Course, results: Results, out: object) -> None:
     last = max(number for number, exercise in enumerate(order) if exercise.id in graded)
     again = next((exercise for exercise in order if exercise.id in failed), None)
     reached = progressing.load(course.root / "build")
+    # The chapter's own first: a lesson may have its exercises in another order.
+    chapter = [exercise for exercise in order if exercise.chapter == order[last].chapter]
     later = (
         exercise
-        for exercise in order[last + 1 :]
+        for exercise in [*chapter, *order[last + 1 :]]
         if not exercise.deeper and reached.entry(exercise.id).status != "passed"
     )
     exercise = again or next(later, None) or _next(course, reached)

@@ -200,7 +200,7 @@ def _layout(course: Path, submission: Path) -> tuple[tuple[str, ...], tuple[str,
         roots.add(package.parent)
     shown = {submission, *_parts(package)}
     for root in roots:
-        for part in ("course.toml", "csrc", "build/lib"):
+        for part in ("course.toml", "csrc", "build/lib", "build/cache/ort-headers"):
             shown.update((root / part, (root / part).resolve()))
     for entry in {sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path, os.environ.get("LD_LIBRARY_PATH", "")}:
         for part in entry.split(os.pathsep):
@@ -214,6 +214,7 @@ def _layout(course: Path, submission: Path) -> tuple[tuple[str, ...], tuple[str,
 def _parts(package: Path) -> list[Path]:
     parts = [path for path in package.iterdir() if path.name != "checks"]
     parts += [path for path in (package / "checks").glob("*.py") if not _CHAPTER.match(path.name)]
+    parts += (package / "checks").glob("*.cpp")  # compiled while a check runs
     return parts
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from oplab import clinic, quiet_exports
+from oplab import clinic
 from oplab.errors import OplabError
 from tests.support import ROOT
 
@@ -23,7 +23,6 @@ OPTIONAL = {"pytorch#147374": "triton", "onnxruntime-extensions#964": "onnxrunti
 def test_the_page_is_right(question):
     if question.issue in OPTIONAL:
         pytest.importorskip(OPTIONAL[question.issue], reason=f"{OPTIONAL[question.issue]} is not installed")
-    quiet_exports()
     wrong = clinic.ask(question, ROOT).differs(question)
     assert not wrong, wrong
 
