@@ -50,9 +50,10 @@ def my_add() -> None:
 def plugin() -> None:
     """Map ``oplab::my_add`` to the custom operator ``oplab::MyAdd(a, b; alpha, beta) -> y``.
 
-    ``alpha`` and ``beta`` are FLOAT attributes. The course's kernel takes float32 and float64,
-    not float16: for float16 the graph casts to float32 before the node and back after it. The
-    graph declares the type of the node's output. After the call, for opset 9 and above::
+    ``alpha`` and ``beta`` are FLOAT attributes. The file has to run where the kernel takes only
+    float32 and float64, as in OpenVINO: for float16 the graph casts to float32 before the node
+    and back after it. The graph declares the type of the node's output. After the call, for
+    opset 9 and above::
 
         >>> plugin()
         >>> model = export(lambda a, b: torch.ops.oplab.my_add(a, b, 0.5, -2.0), (a, b))

@@ -118,6 +118,14 @@ extern "C" void triad(float* y, const float* a, const float* b, float factor, in
   });
 }
 
+// Copies `bytes` bytes, in one piece for each thread.
+extern "C" void copy(char* to, const char* from, int64_t bytes, int threads) {
+  on_threads(threads, [&](int t) {
+    const int64_t begin = bytes * t / threads, end = bytes * (t + 1) / threads;
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+  });
+}
+
 // Multiply-adds with one set on all threads at once: operations of float32 per second, 0 where the set does not run here.
 extern "C" double peak(const char* name, double operations, int threads) {
   const Set* set = find(name);

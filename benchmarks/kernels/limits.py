@@ -84,6 +84,7 @@ def _library() -> ctypes.CDLL:
         part.replace(made)
     library = ctypes.CDLL(str(made))
     library.triad.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_float, ctypes.c_int64, ctypes.c_int]
+    library.copy.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_int64, ctypes.c_int]
     for function in (library.peak, library.cycles):
         function.argtypes = [ctypes.c_char_p, ctypes.c_double, ctypes.c_int]
         function.restype = ctypes.c_double
@@ -102,6 +103,22 @@ def triad(a: np.ndarray, b: np.ndarray, factor: float, threads: int) -> Callable
     def call() -> np.ndarray:
         library.triad(y.ctypes.data, a.ctypes.data, b.ctypes.data, factor, a.size, threads)
         return y
+
+    return call
+
+
+def copy(size: int, threads: int) -> Callable[[], np.ndarray]:
+    """A callable that copies so many bytes with memcpy, into one array that is kept.
+
+    Raises:
+        Missing: there is no compiler.
+    """
+    given, made = np.ones(size, np.uint8), np.zeros(size, np.uint8)
+    library = _library()
+
+    def call() -> np.ndarray:
+        library.copy(made.ctypes.data, given.ctypes.data, size, threads)
+        return made
 
     return call
 

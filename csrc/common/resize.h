@@ -115,14 +115,33 @@ void resize_row(const T* row, const Taps<T>* taps, int64_t count, T* resized) {
   }
 }
 
+// How a tensor's pixels become numbers of type T, and back: here they are such numbers, and nothing is copied. Another class has
+// another Pixel; its `read` fills `numbers` and returns it, its `place` returns `numbers`, and its `write` rounds them into `to`.
+template <typename T>
+struct AsTheyAre {
+  using Pixel = T;
+  static constexpr bool copies = false;
+  const T* read(const T* from, int64_t /*count*/, T* /*numbers*/) const { return from; }
+  T* place(T* to, T* /*numbers*/) const { return to; }
+  void write(const T* /*numbers*/, int64_t /*count*/, T* /*to*/) const {}
+};
+
 // A cache of the last rows that were resized along x. Neighbouring output rows share most of their four input rows: if an
 // image is enlarged, each row of the input is resized once.
-template <typename T>
+template <typename T, typename Pixels>
 class Rows {
  public:
-  explicit Rows(int64_t columns) : columns_(columns), values_(kTaps * columns) {}
+  using Pixel = typename Pixels::Pixel;
 
-  const T* get(const T* row, const Taps<T>* taps, int64_t count) {
+  Rows(const Pixels& pixels, int64_t width, int64_t columns)
+      : pixels_(pixels),
+        width_(width),
+        columns_(columns),
+        values_(kTaps * columns),
+        read_(Pixels::copies ? width : 0),
+        written_(Pixels::copies ? columns : 0) {}
+
+  const T* get(const Pixel* row, const Taps<T>* taps, int64_t count) {
     for (int slot = 0; slot < kTaps; ++slot) {
       if (holds_[slot] == row) return values_.data() + slot * columns_;
     }
@@ -130,16 +149,21 @@ class Rows {
     next_ = (next_ + 1) % kTaps;
     holds_[slot] = row;
     T* const resized = values_.data() + slot * columns_;
-    resize_row(row, taps, count, resized);
+    resize_row(pixels_.read(row, width_, read_.data()), taps, count, resized);
     return resized;
   }
 
   void forget() { std::fill(holds_, holds_ + kTaps, nullptr); }
 
+  // Where the numbers of a row of the output go before `write`.
+  T* place(Pixel* to) { return pixels_.place(to, written_.data()); }
+  void write(int64_t count, Pixel* to) const { pixels_.write(written_.data(), count, to); }
+
  private:
-  const int64_t columns_;
-  std::vector<T> values_;
-  const T* holds_[kTaps] = {};
+  const Pixels pixels_;
+  const int64_t width_, columns_;
+  std::vector<T> values_, read_, written_;
+  const Pixel* holds_[kTaps] = {};
   int next_ = 0;
 };
 
@@ -155,10 +179,12 @@ std::vector<Taps<T>> taps_along_x(const Images& images, int64_t begin, int64_t c
 
 }  // namespace resize
 
-// Writes y, the resized planes of x.
+// Writes y, the resized planes of x, computed in T.
+//   pixels                               what x and y hold, see resize::AsTheyAre
 //   parallel_for(size, piece, work)      calls work(begin, end) for the pieces of [0, size)
-template <typename T, typename ParallelFor>
-void resize_images(const Images& images, const T* x, T* y, const ParallelFor& parallel_for) {
+template <typename T, typename Pixels, typename ParallelFor>
+void resize_pixels(const Images& images, const Pixels& pixels, const typename Pixels::Pixel* x, typename Pixels::Pixel* y,
+                   const ParallelFor& parallel_for) {
   using namespace resize;
   if (images.planes == 0) return;
   const int64_t piece = kFew / std::min(images.new_width, kColumns);
@@ -166,22 +192,30 @@ void resize_images(const Images& images, const T* x, T* y, const ParallelFor& pa
     const int64_t count = std::min(kColumns, images.new_width - begin);
     const std::vector<Taps<T>> along_x = taps_along_x<T>(images, begin, count);
     dynamic_parallel_for(
-        parallel_for, images.planes * images.new_height, piece, [&] { return Rows<T>(count); },
-        [&](int64_t first, int64_t last, Rows<T>& rows) {
+        parallel_for, images.planes * images.new_height, piece,
+        [&] { return Rows<T, Pixels>(pixels, images.width, count); },
+        [&](int64_t first, int64_t last, Rows<T, Pixels>& rows) {
           rows.forget();
           for (int64_t row = first; row < last; ++row) {
-            const T* const plane = x + row / images.new_height * images.height * images.width;
+            const auto* const plane = x + row / images.new_height * images.height * images.width;
             const Taps<T> t = taps_of<T>(row % images.new_height, images.scale_y, images.height);
             const T* from[kTaps];
             for (int k = 0; k < kTaps; ++k) from[k] = rows.get(plane + t.from[k] * images.width, along_x.data(), count);
-            T* const to = y + row * images.new_width + begin;
+            auto* const pixels_of_y = y + row * images.new_width + begin;
+            T* const to = rows.place(pixels_of_y);
             for (int64_t i = 0; i < count; ++i) {
               to[i] = from[0][i] * t.weight[0] + from[1][i] * t.weight[1] + from[2][i] * t.weight[2] +
                       from[3][i] * t.weight[3];
             }
+            rows.write(count, pixels_of_y);
           }
         });
   }
+}
+
+template <typename T, typename ParallelFor>
+void resize_images(const Images& images, const T* x, T* y, const ParallelFor& parallel_for) {
+  resize_pixels<T>(images, resize::AsTheyAre<T>{}, x, y, parallel_for);
 }
 
 // The transpose of resize_images: writes grad_x, given the gradient of y. One thread adds up a whole plane in a fixed order,

@@ -12,5 +12,6 @@ void add_knn_query(Ort::CustomOpDomain& domain);       // knn_query.cpp
 void add_dynamic_resize(Ort::CustomOpDomain& domain);  // dynamic_resize.cpp
 void add_deform_conv2d(Ort::CustomOpDomain& domain);   // deform_conv2d.cpp
 void add_var_sum(Ort::CustomOpDomain& domain);         // var_sum.cpp
+void add_rms_norm(Ort::CustomOpDomain& domain);        // rms_norm.cpp
 
 }  // namespace oplab

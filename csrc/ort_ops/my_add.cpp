@@ -1,4 +1,5 @@
-// oplab::MyAdd(a, b; alpha = 3.0, beta = 2.0) -> y = alpha*a + beta*b, for float and double and any shape.
+// oplab::MyAdd(a, b; alpha = 3.0, beta = 2.0) -> y = alpha*a + beta*b, for float, double, float16 and bfloat16
+// and any shape. The two halves are computed in float.
 //
 // It is limited by memory bandwidth. Two threads reach more of it than one, and outputs larger than the caches are written with
 // non-temporal stores: a normal store would first read the cache line that it overwrites.
@@ -8,6 +9,7 @@
 
 #include "kernels.h"
 #include "oplab_kernel.h"
+#include "stored.h"
 
 namespace oplab {
 namespace {
@@ -44,10 +46,28 @@ void weighted_sum_non_temporal(const T* a, const T* b, T alpha, T beta, int64_t 
 }
 #endif
 
+// Of float16 and bfloat16: a few of them as floats, which stay in the fastest cache.
+template <typename T>
+void weighted_sum_of_halves(Simd simd, const T* a, const T* b, float alpha, float beta, int64_t size, T* y) {
+  constexpr int64_t kFew = 1024;
+  float first[kFew], second[kFew];
+  for (int64_t i = 0; i < size; i += kFew) {
+    const int64_t count = std::min(kFew, size - i);
+    Stored<T>::read(simd, a + i, count, first);
+    Stored<T>::read(simd, b + i, count, second);
+    weighted_sum(first, second, alpha, beta, count, first);
+    Stored<T>::write(simd, first, count, y + i);
+  }
+}
+
 template <typename T>
 struct MyAdd {
+  using Computed = typename Stored<T>::Computed;
+
   MyAdd(const OrtApi*, const OrtKernelInfo* info)
-      : alpha(float_attribute(info, "alpha", 3.0f)), beta(float_attribute(info, "beta", 2.0f)) {}
+      : alpha(float_attribute(info, "alpha", 3.0f)),
+        beta(float_attribute(info, "beta", 2.0f)),
+        simd(converts<T> ? chosen_simd() : Simd::plain) {}
 
   Ort::Status Compute(OrtKernelContext* context, const Tensor<T>& a, const Tensor<T>& b, Tensor<T>& y) {
     if (a.Shape() != b.Shape()) {
@@ -59,20 +79,29 @@ struct MyAdd {
     const T* pb = b.Data();
     T* py = y.Allocate(a.Shape());
     const int64_t size = a.NumberOfElement();
-    const auto sum = size * int64_t{sizeof(T)} < kNonTemporal ? weighted_sum<T> : weighted_sum_non_temporal<T>;
-    parallel_for(context, size, kPiece, [&](int64_t begin, int64_t end) {
-      sum(pa + begin, pb + begin, alpha, beta, end - begin, py + begin);
-    });
+    if constexpr (converts<T>) {
+      parallel_for(context, size, kPiece, [&](int64_t begin, int64_t end) {
+        weighted_sum_of_halves(simd, pa + begin, pb + begin, alpha, beta, end - begin, py + begin);
+      });
+    } else {
+      const auto sum = size * int64_t{sizeof(T)} < kNonTemporal ? weighted_sum<T> : weighted_sum_non_temporal<T>;
+      parallel_for(context, size, kPiece, [&](int64_t begin, int64_t end) {
+        sum(pa + begin, pb + begin, alpha, beta, end - begin, py + begin);
+      });
+    }
     return Ort::Status{nullptr};
   }
 
   static void InferShapes(Shapes& shapes) { infer_same_shape(shapes); }
 
-  const T alpha, beta;
+  const Computed alpha, beta;
+  const Simd simd;
 };
 
 }  // namespace
 
-void add_my_add(Ort::CustomOpDomain& domain) { add_for<MyAdd, float, double>(domain, "MyAdd"); }
+void add_my_add(Ort::CustomOpDomain& domain) {
+  add_for<MyAdd, float, double, Ort::Float16_t, Ort::BFloat16_t>(domain, "MyAdd");
+}
 
 }  // namespace oplab

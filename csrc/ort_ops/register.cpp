@@ -13,6 +13,7 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
     oplab::add_dynamic_resize(domain);
     oplab::add_deform_conv2d(domain);
     oplab::add_var_sum(domain);
+    oplab::add_rms_norm(domain);
     return domain;
   });
 }

@@ -756,15 +756,15 @@ for name in ("aten::asinh", "oplab::my_add"):
 lab.check("my_add")
 
 # %% [markdown]
-# **`plugin`** – write the node `oplab::MyAdd`. Its kernel does not accept float16; your graph does:
-# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=67).
+# **`plugin`** – write the node `oplab::MyAdd` for runtimes whose kernel does not accept float16; your graph does:
+# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=68).
 
 # %%
 lab.check("plugin")
 
 # %% [markdown]
 # **`clip`** – one `Clip` for opsets 9 to 20, for five dtypes, with bounds that can be None:
-# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=98).
+# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=99).
 
 # %%
 lab.check("clip")
@@ -817,7 +817,7 @@ for bits, x in thirds.items():
     print(f"float{bits}: {types(proto):22} {verdict(y, bits, x)}")
 
 # %% [markdown]
-# **`dtypes`** – a `log10` that keeps the dtype: [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=124).
+# **`dtypes`** – a `log10` that keeps the dtype: [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=125).
 
 # %%
 lab.check("dtypes")
@@ -848,7 +848,7 @@ print(types(model), [float(value) for value in run(model, x)])
 
 # %% [markdown]
 # **`kthvalue`** – two outputs from `TopK`. Its card is in section 2:
-# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=146).
+# [exercises/c05_writing_symbolic.py](../exercises/c05_writing_symbolic.py#line=147).
 
 # %%
 lab.check("kthvalue")

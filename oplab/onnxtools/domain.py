@@ -39,6 +39,7 @@ ATTRIBUTES = {
     "DynamicResize": (),
     "DeformConv2d": ("kernel_shape", "strides", "pads", "dilations", "group", "offset_group"),
     "VarSum": (),
+    "RMSNorm": ("epsilon",),
 }
 # TensorRT finds a plugin by these. A node that carries them runs here as well.
 FOR_OTHERS = ("plugin_version", "plugin_namespace")

@@ -15,13 +15,14 @@ from onnx.reference.op_run import OpRun
 
 
 class MyAdd(OpRun):
-    """``y = alpha*a + beta*b``; shapes are equal, dtypes float32 or float64."""
+    """``y = alpha*a + beta*b``; shapes are equal, dtypes float32, float64, float16 or bfloat16."""
 
     op_domain = "oplab"
 
     def _run(self, a, b, alpha=3.0, beta=2.0):
         _same_shape("MyAdd", a=a, b=b)
-        return (a.dtype.type(alpha) * a + b.dtype.type(beta) * b,)
+        wide_a, wide_b = _widened(a), _widened(b)
+        return ((wide_a.dtype.type(alpha) * wide_a + wide_b.dtype.type(beta) * wide_b).astype(a.dtype),)
 
 
 class Foo(OpRun):
@@ -76,13 +77,14 @@ class KNNQuery(OpRun):
 
     Shapes: xyz (n, 3), offset int64 (b,), the number of points in batches 0…i; new_xyz (m, 3) and new_offset (b,), which are
     xyz and offset where they are left out. A missing neighbour has the index -1 and the distance 0; of two points at
-    one distance the one with the lower index is nearer.
+    one distance the one with the lower index is nearer. Distances between points of float16 or bfloat16 are compared in float32.
     """
 
     op_domain = "oplab"
 
     def _run(self, xyz, offset, new_xyz=None, new_offset=None, nsample=None):
-        queries = xyz if new_xyz is None else new_xyz
+        dtype, xyz = xyz.dtype, _widened(xyz)
+        queries = xyz if new_xyz is None else _widened(new_xyz)
         query_offset = offset if new_offset is None else new_offset
         idx = np.full((len(queries), nsample), -1, np.int32)
         dist = np.zeros((len(queries), nsample), xyz.dtype)
@@ -96,22 +98,24 @@ class KNNQuery(OpRun):
                 idx[row, : len(nearest)] = begin + nearest
                 dist[row, : len(nearest)] = np.sqrt(square[nearest])
             begin, query_begin = end, query_end
-        return idx, dist
+        return idx, dist.astype(dtype)
 
 
 class DynamicResize(OpRun):
     """A bicubic resize of x (N, C, H, W) by ``scales``, four floats of which the first two are 1.
 
     As ONNX's Resize with ``mode="cubic"``, ``coordinate_transformation_mode="half_pixel"`` and
-    ``cubic_coeff_a=-0.75``. The new height and width are ``floor(size * scale)``.
+    ``cubic_coeff_a=-0.75``. The new height and width are ``floor(size * scale)``. uint8 and int8 are rounded to the nearest.
     """
 
     op_domain = "oplab"
 
     def _run(self, x, scales):
-        y = x
+        y = _widened(x)
         for axis in (2, 3):
             y = self._along(y, axis, np.float32(scales[axis]))
+        if np.issubdtype(x.dtype, np.integer):
+            y = np.clip(np.rint(y), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
         return (y.astype(x.dtype),)
 
     @classmethod
@@ -195,8 +199,27 @@ class DeformConv2d(OpRun):
         return sample
 
 
-OPERATORS: tuple[type[OpRun], ...] = (MyAdd, Foo, VarSum, Grid, KNNQuery, DynamicResize, DeformConv2d)
+class RMSNorm(OpRun):
+    """``y = x / sqrt(mean(x**2) + epsilon) * weight`` along the last axis: x (…, d), weight (d,).
+
+    float16 and bfloat16 are computed in float32, and each result is rounded once.
+    """
+
+    op_domain = "oplab"
+
+    def _run(self, x, weight, epsilon=1e-5):
+        wide, factors = _widened(x), _widened(weight)
+        square = np.mean(wide * wide, axis=-1, keepdims=True)
+        return ((wide / np.sqrt(square + wide.dtype.type(epsilon)) * factors).astype(x.dtype),)
+
+
+OPERATORS: tuple[type[OpRun], ...] = (MyAdd, Foo, VarSum, Grid, KNNQuery, DynamicResize, DeformConv2d, RMSNorm)
 """For ``ReferenceEvaluator(model, new_ops=list(OPERATORS))``."""
+
+
+def _widened(x: np.ndarray) -> np.ndarray:
+    """What the kernels compute with: float16, bfloat16 and 8-bit integers as float32, anything else as it is."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
 def _same_shape(operator: str, **inputs: np.ndarray) -> None:

@@ -186,6 +186,9 @@ def cases() -> Iterator[tuple[str, Case]]:
                 feed = {"xyz": xyz, "offset": offset, "new_xyz": new_xyz, "new_offset": new_offset}
                 expected = dict(zip(("idx", "dist"), knn.reference(nsample, **feed), strict=True))
                 yield f"KNNQuery {kind} {n} {suffix}", Case("KNNQuery", feed, {"nsample": nsample}, expected)
+        for shape in ((3, 1), (5, 64), (4, 1001)):
+            feed = {"x": random.standard_normal(shape).astype(dtype), "weight": np.ones(shape[-1], dtype)}
+            yield f"RMSNorm {shape} {suffix}", case("RMSNorm", ("y",), feed, epsilon=1e-3)
         for corner in grid.CORNERS:
             for shape in ((7,), (1003, 2), (5000, 3), (40, 2, 3)):
                 given = grid.cloud(*shape, dtype=dtype, corner=corner)

@@ -445,7 +445,7 @@ class TestInONNXRuntime:
     @pytest.mark.parametrize(
         ("name", "dtype", "shown"),
         [
-            ("xyz", TensorProto.FLOAT16, "float16"),
+            ("xyz", TensorProto.INT32, "int32"),
             ("offset", TensorProto.FLOAT, "float"),
             ("offset", TensorProto.INT16, "int16"),
             ("new_xyz", TensorProto.INT64, "int64"),

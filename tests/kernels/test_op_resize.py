@@ -335,8 +335,8 @@ class TestInONNXRuntime:
     @pytest.mark.parametrize(
         ("name", "dtype", "shown"),
         [
-            ("x", TensorProto.FLOAT16, "float16"),
-            ("x", TensorProto.UINT8, "uint8"),
+            ("x", TensorProto.INT32, "int32"),
+            ("x", TensorProto.UINT16, "uint16"),
             ("scales", TensorProto.DOUBLE, "double"),
         ],
     )

@@ -98,6 +98,8 @@ def large_feed(name: str) -> tuple[Draft, dict[str, np.ndarray]]:
         feed = {"xyz": random.normal(0, 1, (600, 3)), "new_xyz": random.normal(0, 1, (300, 3)), **counts}
     elif name == "DynamicResize":
         feed = {"x": random.uniform(0, 1, (1, 2, 24, 24)), "scales": np.array([1, 1, 2.5, 1.5])}
+    elif name == "RMSNorm":
+        feed = {"x": random.normal(0, 1, (300, 200)), "weight": random.uniform(0.5, 2, 200)}
     else:
         feed, _ = make_feed(n=1, size=(12, 12), kernel=(2, 1), pads=(0,) * 4)
     feed = {each: value.astype(draft.types[each]) for each, value in feed.items()}

@@ -126,6 +126,18 @@ def deform(x, w, offset, bias=None, mask=None, *, kernel_shape=None, **attribute
     return [deform_conv2d.reference(x, w, offset, bias, mask, **attributes).astype(x.dtype)]
 
 
+def rms_feed(random: np.random.Generator) -> Feed:
+    width = random.integers(1, 5)
+    shape = (*random.integers(0, 4, random.integers(0, 3)), width)
+    return {"x": random.uniform(0.5, 2, shape), "weight": random.uniform(0.5, 2, width)}
+
+
+def rms_norm(x, weight, *, epsilon=1e-5):
+    assert x.ndim >= 1 and weight.shape == x.shape[-1:] and weight.dtype == x.dtype and epsilon >= 0
+    square = np.mean(x * x, axis=-1, keepdims=True)  # in x's type, whose largest numbers have no square
+    return [x * (1 / np.sqrt(square + x.dtype.type(epsilon))) * weight]
+
+
 KERNELS = {
     "MyAdd": Kernel(alike("a", "b"), my_add, ("a", "b"), attributes={"alpha": 0.5, "beta": -1.0}),
     "Foo": Kernel(alike("a", "b"), foo, ("a", "b"), attributes={"attr1": 2.0, "attr2": 3}),
@@ -145,6 +157,7 @@ KERNELS = {
         ("X", "W", "offset", "B", "mask"),
         attributes={"kernel_shape": [2, 1], "strides": [1, 1], "pads": [0, 0, 0, 0], "group": 1},
     ),
+    "RMSNorm": Kernel(rms_feed, rms_norm, ("x", "weight"), attributes={"epsilon": 1e-3}),
 }
 
 
