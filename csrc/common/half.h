@@ -74,10 +74,10 @@ struct Registers16 {
 };
 
 // A register of floats from numbers of a half type in memory. An instruction of the processor where it has one, and not a
-// conversion of C++: GCC 11 knows no _Float16.
+// conversion of C++: GCC 11 knows no _Float16. By reference: GCC warns of a register that a function takes or returns, even of one
+// that is always inlined.
 template <Half format, Simd simd>
-[[gnu::always_inline]] inline typename Registers16<simd>::Wide load(const uint16_t* from) {
-  typename Registers16<simd>::Wide wide;
+[[gnu::always_inline]] inline void load(const uint16_t* from, typename Registers16<simd>::Wide& wide) {
   if constexpr (by_register<simd>) {
     typename Registers16<simd>::Narrow narrow;
     std::memcpy(&narrow, from, sizeof(narrow));
@@ -94,12 +94,11 @@ template <Half format, Simd simd>
   } else {
     for (int64_t i = 0; i < Vector<float, simd>::lanes; ++i) wide[i] = widen_one<format>(from[i]);
   }
-  return wide;
 }
 
 // The other way.
 template <Half format, Simd simd>
-[[gnu::always_inline]] inline void store(typename Registers16<simd>::Wide wide, uint16_t* to) {
+[[gnu::always_inline]] inline void store(const typename Registers16<simd>::Wide& wide, uint16_t* to) {
   if constexpr (by_register<simd>) {
     typename Registers16<simd>::Narrow narrow;
     if constexpr (format == Half::bfloat16) {
@@ -128,7 +127,8 @@ template <Half format, Simd simd>
   int64_t i = 0;
   if constexpr (by_register<simd>) {
     for (; i + Vector<float, simd>::lanes <= count; i += Vector<float, simd>::lanes) {
-      const auto wide = load<format, simd>(from + i);
+      typename Registers16<simd>::Wide wide;
+      load<format, simd>(from + i, wide);
       std::memcpy(to + i, &wide, sizeof(wide));
     }
   }

@@ -32,7 +32,8 @@ struct SumOfSquares {
       V held[kHeld] = {};
       for (int64_t i = 0; i < whole; i += kSums) {
         OPLAB_UNROLL for (int64_t r = 0; r < kHeld; ++r) {
-          const V value = Stored<T>::template load<simd>(x + i + (first + r) * lanes);
+          V value;
+          Stored<T>::template load<simd>(x + i + (first + r) * lanes, value);
           OPLAB_FUSED_SUMS held[r] = held[r] + value * value;
         }
       }
@@ -61,8 +62,11 @@ struct Scale {
     int64_t i = 0;
     for (; i + lanes <= count; i += lanes) {
       __builtin_prefetch(x + count + i);
-      const V weights = Stored<T>::template load<simd>(weight + i);
-      Stored<T>::template store<simd>(Stored<T>::template load<simd>(x + i) * factor * weights, y + i);
+      V numbers, weights;
+      Stored<T>::template load<simd>(x + i, numbers);
+      Stored<T>::template load<simd>(weight + i, weights);
+      numbers = numbers * factor * weights;
+      Stored<T>::template store<simd>(numbers, y + i);
     }
     for (; i < count; ++i) Stored<T>::write_one(Stored<T>::read_one(x + i) * factor * Stored<T>::read_one(weight + i), y + i);
   }

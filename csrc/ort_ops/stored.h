@@ -28,11 +28,11 @@ struct StoredHalf {
     *reinterpret_cast<uint16_t*>(to) = half::narrow_one<format>(number);
   }
   template <Simd simd>
-  [[gnu::always_inline]] static typename Vector<float, simd>::type load(const T* from) {
-    return half::load<format, simd>(reinterpret_cast<const uint16_t*>(from));
+  [[gnu::always_inline]] static void load(const T* from, typename Vector<float, simd>::type& numbers) {
+    half::load<format, simd>(reinterpret_cast<const uint16_t*>(from), numbers);
   }
   template <Simd simd>
-  [[gnu::always_inline]] static void store(typename Vector<float, simd>::type numbers, T* to) {
+  [[gnu::always_inline]] static void store(const typename Vector<float, simd>::type& numbers, T* to) {
     half::store<format, simd>(numbers, reinterpret_cast<uint16_t*>(to));
   }
 
@@ -85,13 +85,11 @@ struct Stored {
   [[gnu::always_inline]] static T read_one(const T* from) { return *from; }
   [[gnu::always_inline]] static void write_one(T number, T* to) { *to = number; }
   template <Simd simd>
-  [[gnu::always_inline]] static typename Vector<T, simd>::type load(const T* from) {
-    typename Vector<T, simd>::type numbers;
+  [[gnu::always_inline]] static void load(const T* from, typename Vector<T, simd>::type& numbers) {
     std::memcpy(&numbers, from, sizeof(numbers));
-    return numbers;
   }
   template <Simd simd>
-  [[gnu::always_inline]] static void store(typename Vector<T, simd>::type numbers, T* to) {
+  [[gnu::always_inline]] static void store(const typename Vector<T, simd>::type& numbers, T* to) {
     std::memcpy(to, &numbers, sizeof(numbers));
   }
 };
