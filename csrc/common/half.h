@@ -74,8 +74,8 @@ struct Registers16 {
 };
 
 // A register of floats from numbers of a half type in memory. An instruction of the processor where it has one, and not a
-// conversion of C++: GCC 11 knows no _Float16. By reference: GCC warns of a register that a function takes or returns, even of one
-// that is always inlined.
+// conversion of C++: GCC 11 knows no _Float16. By reference: GCC warns of a register that a function takes
+// or returns by value, even if the function is always inlined.
 template <Half format, Simd simd>
 [[gnu::always_inline]] inline void load(const uint16_t* from, typename Registers16<simd>::Wide& wide) {
   if constexpr (by_register<simd>) {
