@@ -12,7 +12,9 @@ on one core as on many, and in each run.
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -42,7 +44,14 @@ _GET_ERROR_MESSAGE, _CREATE_ENV, _CREATE_SESSION_FROM_ARRAY, _RUN, _CREATE_SESSI
 _CREATE_TENSOR, _CREATE_CPU_MEMORY_INFO, _RELEASE_VALUE, _RELEASE_STATUS = 49, 69, 96, 93
 _PARALLEL_FOR = 274
 _ENTRIES = 320  # how many are copied: all that the headers know; the runtime has more
-_ELEMENT = {"float32": 1, "int32": 6, "int64": 7, "float64": 11}  # ONNXTensorElementDataType
+_ELEMENT = {
+    "float32": 1,
+    "int32": 6,
+    "int64": 7,
+    "float16": 10,
+    "float64": 11,
+    "bfloat16": 16,
+}  # ONNXTensorElementDataType
 
 _PIECE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
 _PARALLEL = ctypes.CFUNCTYPE(
@@ -91,8 +100,10 @@ class ScheduledSession:
         table[_CREATE_STATUS] = ctypes.cast(create_status, ctypes.c_void_p)
         get_api = _GET_API(lambda version: ctypes.addressof(table))
         ours = _Base(get_api, base.version)
-        copy = Path(shutil.copy2(library, scratch / f"scheduled-{library.name}"))
-        self._library = ctypes.CDLL(str(copy))
+        # A new file each time: writing over one that is mapped already changes the code that an earlier session still runs.
+        place, copy = tempfile.mkstemp(library.suffix, f"scheduled-{library.stem}-", scratch)
+        os.close(place)
+        self._library = ctypes.CDLL(shutil.copyfile(library, copy))
         self._keep = (table, parallel_for, create_status, get_api, ours, self._library, env, options)
         # A library's static domain is destroyed when the process ends, after Python has freed its objects: through this table.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._keep))

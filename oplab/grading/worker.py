@@ -18,6 +18,7 @@ from oplab.checks.draws import InputsDiffer, rng_for
 from oplab.checks.errors import LearnerError, find_todo, first_line, learner_line
 from oplab.checks.evidence import Collect, EvidenceTampered
 from oplab.checks.judge import CheckResult, Judge
+from oplab.errors import OplabError
 from oplab.grading import policy, protocol
 from oplab.grading.protocol import Job, Report, Share
 from oplab.grading.results import UNREADABLE, Check
@@ -140,6 +141,8 @@ def explain(error: BaseException, job: Job) -> Report:
             f"The two halves of the check made different inputs: {error}. That says nothing about your answer. "
             f"To repeat it: oplab check {job.id} --seed {job.seed}",
         )
+    if isinstance(error, OplabError):  # what this machine lacks, with the command that gets it
+        return Report("grader_error", str(error))
     if isinstance(error, OSError) and error.errno in _NO_SPACE:
         # The parent of the scratch folder is TMPDIR, or a private one of this run.
         return Report(

@@ -56,6 +56,22 @@ def test_a_refusal_is_a_sentence(scheduled):
         scheduled.run(given, {"y": ((3,), "float32")}, range)
 
 
+def test_sessions_of_one_library_do_not_share_its_copy(tmp_path):
+    """The copy of the first session is mapped: written over, it would crash that session or lose what it had stored."""
+    nodes = [helper.make_node("VarSum", ["a", "b"], ["y"], domain="oplab")]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("a", "b", "y")]
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("oplab", 1)]
+    graph = helper.make_graph(nodes, "g", ends[:2], ends[2:])
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    build.build_all(say=lambda line: None)
+    sessions = [schedules.ScheduledSession(model, ops.ort_library(), tmp_path) for _ in range(3)]
+    assert len(list(tmp_path.iterdir())) == 3
+    given = feed(SIZE)
+    for each in sessions:
+        got = each.run(given, {"y": ((SIZE,), "float32")}, range)["y"]
+        np.testing.assert_array_equal(got, given["a"] + given["b"])
+
+
 def test_places_in_the_table_are_those_of_the_header():
     text = (headers.ort_include() / "onnxruntime_c_api.h").read_text(encoding="utf-8")
     table = text[text.index("struct OrtApi {") :]
