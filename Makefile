@@ -8,14 +8,14 @@ RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check list next watch test bench bench-course notebooks lint lock doctor deps-extra deps-engines clean
+.PHONY: help setup lab check list next watch test bench bench-course notebooks site lint lock doctor deps-extra deps-engines cuda executorch clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-lab: ## open JupyterLab on the first lesson (LAB_ARGS="--no-browser --port 9000" goes to JupyterLab)
-	$(RUN) --quiet -- tools/lab.py $(LAB_ARGS)
+lab: ## open JupyterLab on the first lesson, or CH=05 (LAB_ARGS="--no-browser --port 9000" goes to JupyterLab)
+	$(RUN) --quiet -- tools/lab.py $(if $(CH),--chapter=$(CH)) $(LAB_ARGS)
 
 check: ## grade your exercises: all, or EX=c04, or EX=c04.asinh
 	$(RUN) --quiet -- -m oplab.cli check $(EX)
@@ -38,8 +38,14 @@ doctor: ## versions, compiler, headers, and what is missing
 deps-extra: ## torch_cluster, compiled (about 9 minutes): only some tests compare with it
 	$(RUN) --quiet -- tools/deps_extra.py
 
-deps-engines: ## OpenVINO, with the course's operators (60 MB): for `oplab parity --backends eager,ort,openvino`
+deps-engines: ## OpenVINO and ncnn, with the course's operators (100 MB): for `oplab parity --backends eager,ort,openvino,ncnn`
 	$(RUN) --quiet -- tools/deps_engines.py
+
+cuda: ## MyAdd and KNNQuery for GPUs: installs NVIDIA's compiler in build/ (115 MB), and compiles csrc/cuda
+	$(RUN) --quiet -- tools/build_cuda.py
+
+executorch: ## a network with MyAdd in ExecuTorch (chapter 18): installs it in build/ (19 MB), compiles a kernel, exports and runs
+	$(RUN) --quiet -- tools/run_executorch.py
 
 test: ## everything that CI runs
 	$(RUN) --quiet -- tools/run_tests.py $(TEST_ARGS)
@@ -52,6 +58,9 @@ bench-course: ## measure the grader beside its peers, the notebooks, the tests a
 
 notebooks: ## for authors: notebooks/src/*.py to executed notebooks (CH=04 for one chapter)
 	$(RUN) --quiet -- tools/notebooks.py $(CH)
+
+site: ## the course as a website in build/site, to be read without installing anything
+	$(RUN) --quiet -- tools/site.py
 
 lint: ## for authors: the code's style
 	$(RUN) --quiet -- tools/run_tests.py lint

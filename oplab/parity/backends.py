@@ -28,7 +28,7 @@ from oplab.onnxtools.subgraphs import every_node
 
 NAMES = ("eager", "exported", "reference", "ort", "host")
 # Other engines, which `make deps-engines` installs. They run only where they are named: a table is then the same on every machine.
-ENGINES = ("openvino",)
+ENGINES = ("openvino", "ncnn")
 ALL = (*NAMES, *ENGINES)
 HOST_DTYPES = ("float16 float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64").split()
 REPEATS = 11  # of a timed run: the median of an odd number is one that was measured
@@ -117,6 +117,10 @@ def ready(name: str, tested: ModelUnderTest) -> Runner:
         from oplab.parity.openvino import openvino_runner
 
         return openvino_runner(tested)
+    if name == "ncnn":
+        from oplab.parity.ncnn import ncnn_runner
+
+        return ncnn_runner(tested)
     return {"eager": _eager, "exported": _exported, "reference": _reference, "ort": _ort, "host": _host}[name](tested)
 
 

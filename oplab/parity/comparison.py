@@ -47,8 +47,8 @@ def parity(
         backends: their names, the base first.
             ``eager``: ``module`` as it is. ``exported``: the ExportedProgram inside an ONNXProgram, or ``module`` through
             ``torch.export`` for the shapes at hand. ``reference``: ``onnx.reference`` with
-            :data:`oplab.ops.reference.OPERATORS`. ``ort``: ``oplab.session``. ``host``: the C++ program. ``openvino``: OpenVINO on
-            the CPU, which runs only where it is named.
+            :data:`oplab.ops.reference.OPERATORS`. ``ort``: ``oplab.session``. ``host``: the C++ program. ``openvino`` and
+            ``ncnn``: these engines on the CPU, which run only where they are named.
         module: the PyTorch module or function that the model was exported from. Inputs are passed by name if the module has
             parameters of these names, else in the model's order; a module in training mode is run in eval mode.
         tolerances: ``{"float32": (rtol, atol)}``, by dtype or by the name of an output; an element agrees when

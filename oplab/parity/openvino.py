@@ -12,12 +12,16 @@ from oplab.parity.backends import Feed, ModelUnderTest, Runner, RunResult, Unava
 from oplab.toolchain.build import library_path
 
 # Without the hint OpenVINO computes in bfloat16 where the processor has instructions for it, and the verdict would depend on that.
-_CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
 _UNKNOWN = re.compile(r"No conversion rule found for operations: (.+)")
-# Lines of a message that name OpenVINO's own sources.
+# Lines of a message that name OpenVINO's own sources or its nodes, which are numbered.
 _WHERE = re.compile(
-    r"^(Exception from |Check '|FrontEnd API failed|Summary:|Model wasn't fully|Node .* of type |-- Conversion is failed)"
+    r"^(Exception from |Check '|FrontEnd API failed|Summary:|Model wasn't fully|Node .* of type |-- Conversion is failed"
+    r"|-- \S+ with a message:|While validating node )"
 )
+_BEFORE = re.compile(r"^\s*(While validating ONNX node '.*?': )?(\w+: Check '.*' failed at .*)?")
+# The frames of a converter in Python: "At:", and one line for each.
+_IN_PYTHON = re.compile(r"^At:\n(?:[ \t]+.+\(\d+\): .+\n?)+", re.MULTILINE)
 
 
 def openvino_runner(tested: ModelUnderTest) -> Runner:
@@ -42,7 +46,7 @@ def openvino_runner(tested: ModelUnderTest) -> Runner:
     except RuntimeError as error:
         if missing := _UNKNOWN.search(str(error)):
             raise Unavailable(f"OpenVINO has no {missing[1].strip()}") from None
-        raise RuntimeError(_said(error)) from None
+        raise RuntimeError(sentence(error)) from None
     # Read before the first reshape, which gives the model a number of dimensions.
     unknown = {one.get_any_name() for one in model.inputs if one.partial_shape.rank.is_dynamic}
     compiled: dict[tuple[int, ...], Any] = {}
@@ -54,17 +58,18 @@ def openvino_runner(tested: ModelUnderTest) -> Runner:
                 shapes = {name: openvino.PartialShape([-1] * feed[name].ndim) for name in unknown}
                 if shapes:
                     model.reshape(shapes)
-                compiled[ranks] = core.compile_model(model, "CPU", _CONFIG)
+                compiled[ranks] = core.compile_model(model, "CPU", CONFIG)
             program = compiled[ranks]
             return timed(tested, lambda: [np.array(array) for array in program(dict(feed)).values()])
         except RuntimeError as error:
-            raise RuntimeError(_said(error)) from None
+            raise RuntimeError(sentence(error)) from None
 
     return run
 
 
-def _said(error: RuntimeError) -> str:
-    """OpenVINO's sentence in one line, without the places in its sources."""
-    lines = [line.strip() for line in str(error).splitlines()]
+def sentence(error: BaseException) -> str:
+    """OpenVINO's own words in one line, without the places in its sources and without a Python traceback."""
+    text = _IN_PYTHON.sub("", str(error))
+    lines = [_BEFORE.sub("", line).strip() for line in text.splitlines()]
     kept = [line for line in lines if line and not _WHERE.match(line)]
     return "OpenVINO: " + " ".join(kept or lines[:1])

@@ -20,6 +20,7 @@ IMPLEMENTATION = {
     "ort": "ONNX Runtime",
     "host": "ONNX Runtime",
     "openvino": "OpenVINO",
+    "ncnn": "ncnn",
 }
 
 
@@ -28,7 +29,7 @@ class BackendOutput:
     """One output of one backend, compared with the base; or, without an output, why the backend gave none.
 
     Attributes:
-        backend: ``eager``, ``exported``, ``reference``, ``ort``, ``host`` or ``openvino``.
+        backend: ``eager``, ``exported``, ``reference``, ``ort``, ``host``, ``openvino`` or ``ncnn``.
         output: the output's name in the model; empty where the backend failed or cannot be used.
         case: the number of the set of inputs, from 0; None if the row is not about one set.
         dtype, shape: of this backend's output.
