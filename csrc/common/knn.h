@@ -18,15 +18,14 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "dynamic_parallel_for.h"
+#include "knn_checks.h"
 #include "knn_grid.h"
 #include "knn_tree.h"
-#include "text.h"
 
 namespace oplab {
 
@@ -46,78 +45,6 @@ namespace knn {
 constexpr int64_t kSteps = 64;
 constexpr int64_t kFew = 1024;   // up to so many points or queries are one piece: waking a second thread would cost more
 constexpr int64_t kPiece = 128;  // queries in one piece
-
-using Shape = std::vector<int64_t>;
-
-template <typename Refuse>
-void check_points(const char* name, const Shape& shape, const Refuse& refuse) {
-  if (shape.size() != 2 || shape[1] != 3) {
-    refuse(name, " must have the shape [n, 3], but its shape is ", shape_text(shape), ".");
-  }
-}
-
-template <typename Refuse>
-void check_offset_shape(const char* name, const Shape& shape, const Refuse& refuse) {
-  if (shape.size() != 1) refuse(name, " must have one dimension, but its shape is ", shape_text(shape), ".");
-}
-
-template <typename Refuse>
-void check_nsample(int64_t nsample, const Refuse& refuse) {
-  if (nsample < 1) refuse("nsample must be at least 1, but it is ", nsample, ".");
-}
-
-// Checks what does not depend on the tensors' values.
-template <typename Refuse>
-void check_shapes(int64_t nsample, const Shape& xyz, const Shape& offset, const std::optional<Shape>& new_xyz,
-                  const std::optional<Shape>& new_offset, const Refuse& refuse) {
-  check_nsample(nsample, refuse);
-  check_points("xyz", xyz, refuse);
-  check_offset_shape("offset", offset, refuse);
-  if (new_xyz.has_value() != new_offset.has_value()) {
-    refuse("new_xyz and new_offset must come together, but only ", new_xyz ? "new_xyz" : "new_offset", " is given.");
-  }
-  if (new_xyz) {
-    check_points("new_xyz", *new_xyz, refuse);
-    check_offset_shape("new_offset", *new_offset, refuse);
-    if (*new_offset != offset) {  // both have one dimension
-      refuse("new_offset must have one value for each of offset's ", offset[0], " batches, but it has ",
-             (*new_offset)[0], ".");
-    }
-  }
-  if (xyz[0] >= std::numeric_limits<int32_t>::max()) {
-    refuse("xyz must have fewer than 2**31 - 1 points, which idx can number, but it has ", xyz[0], ".");
-  }
-}
-
-// `name` is the name of `offset`, `points` that of the tensor of n points which it divides into batches.
-template <typename Refuse>
-void check_offset(const char* name, const std::vector<int64_t>& offset, const char* points, int64_t n,
-                  const Refuse& refuse) {
-  for (size_t i = 0; i < offset.size(); ++i) {
-    if (offset[i] < 0) refuse(name, " must not be negative, but ", name, "[", i, "] is ", offset[i], ".");
-    if (i > 0 && offset[i] < offset[i - 1]) {
-      refuse(name, " must not decrease, but ", name, "[", i - 1, "] is ", offset[i - 1], " and ", name, "[", i, "] is ",
-             offset[i], ".");
-    }
-    if (offset[i] > n) {
-      refuse(name, " must not exceed the ", n, " points of ", points, ", but ", name, "[", i, "] is ", offset[i], ".");
-    }
-  }
-  if (offset.empty() && n > 0) refuse(name, " must end at the ", n, " points of ", points, ", but it is empty.");
-  if (!offset.empty() && offset.back() != n) {
-    refuse(name, " must end at the ", n, " points of ", points, ", but ", name, "[", offset.size() - 1, "] is ",
-           offset.back(), ".");
-  }
-}
-
-template <typename T, typename Refuse>
-void check_finite(const char* name, const T* points, int64_t n, const Refuse& refuse) {
-  for (int64_t i = 0; i < 3 * n; ++i) {
-    if (!std::isfinite(points[i])) {
-      refuse(name, " must be finite, but coordinate ", i % 3, " of point ", i / 3, " is ", points[i], ".");
-    }
-  }
-}
 
 // The points of one batch, its queries, and the search structures.
 template <typename T>
@@ -148,20 +75,14 @@ void find_neighbours(const KnnQuery<T>& q, int64_t n, int64_t new_n, const Refus
   const T* const queries = is_self ? q.xyz : q.new_xyz;
   const std::vector<int64_t>& query_offset = is_self ? q.offset : q.new_offset;
   std::vector<Batch<T>> batches(q.offset.size());
-  int64_t largest = 0;
   for (size_t b = 0; b < batches.size(); ++b) {
     Batch<T>& batch = batches[b];
     batch.begin = b ? q.offset[b - 1] : 0;
     batch.end = q.offset[b];
     batch.from = b ? query_offset[b - 1] : 0;
     batch.to = query_offset[b];
-    largest = std::max(largest, batch.end - batch.begin);
   }
-  // In a cloud without points nsample has no batch to fit: all rows are padding.
-  if (n > 0 && q.nsample > largest) {
-    refuse("nsample must not be larger than the largest batch, but nsample is ", q.nsample,
-           " and the largest batch has ", largest, " points.");
-  }
+  check_largest(q.nsample, n, q.offset, refuse);
   const std::pair<int32_t*, T*> output = outputs();
   int32_t* const idx = output.first;
   T* const dist = output.second;

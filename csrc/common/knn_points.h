@@ -6,28 +6,10 @@
 #include <limits>
 #include <vector>
 
+#include "knn_neighbour.h"
+
 namespace oplab {
 namespace knn {
-
-// A point and its squared distance. A search compares squares; the root is computed only for the k results.
-template <typename T>
-struct Neighbour {
-  T square;
-  int32_t index;
-};
-
-// Of two points at the same distance the one with the lower index is the nearer one.
-template <typename T>
-bool nearer(const Neighbour<T>& a, const Neighbour<T>& b) {
-  return a.square < b.square || (a.square == b.square && a.index < b.index);
-}
-
-// All searches compute it in this order. Rounding is monotonic: if no difference is greater, the result is not greater
-// either. So the bounds of a voxel or a box are exact, without a tolerance.
-template <typename T>
-T squared(T dx, T dy, T dz) {
-  return dx * dx + dy * dy + dz * dz;
-}
 
 // The k nearest of the points that were offered.
 template <typename T>
@@ -48,9 +30,7 @@ class Nearest {
       std::push_heap(found_.begin(), found_.end(), nearer<T>);
       return;
     }
-    size_t place = found_.size() - 1;
-    for (; place > 0 && nearer(point, found_[place - 1]); --place) found_[place] = found_[place - 1];
-    found_[place] = point;
+    insert(point, static_cast<int64_t>(found_.size()) - 1, found_);
   }
 
   // All of them, the nearest first. Only clear() may be called afterwards.

@@ -14,4 +14,15 @@ void add_deform_conv2d(Ort::CustomOpDomain& domain);   // deform_conv2d.cpp
 void add_var_sum(Ort::CustomOpDomain& domain);         // var_sum.cpp
 void add_rms_norm(Ort::CustomOpDomain& domain);        // rms_norm.cpp
 
+inline void add_all(Ort::CustomOpDomain& domain) {
+  add_my_add(domain);
+  add_grid(domain);
+  add_foo(domain);
+  add_knn_query(domain);
+  add_dynamic_resize(domain);
+  add_deform_conv2d(domain);
+  add_var_sum(domain);
+  add_rms_norm(domain);
+}
+
 }  // namespace oplab

@@ -8,6 +8,7 @@
 #endif
 
 #include "kernels.h"
+#include "my_add.h"
 #include "oplab_kernel.h"
 #include "stored.h"
 
@@ -65,15 +66,10 @@ struct MyAdd {
   using Computed = typename Stored<T>::Computed;
 
   MyAdd(const OrtApi*, const OrtKernelInfo* info)
-      : alpha(float_attribute(info, "alpha", 3.0f)),
-        beta(float_attribute(info, "beta", 2.0f)),
-        simd(converts<T> ? chosen_simd() : Simd::plain) {}
+      : alpha(alpha_of(info)), beta(beta_of(info)), simd(converts<T> ? chosen_simd() : Simd::plain) {}
 
   Ort::Status Compute(OrtKernelContext* context, const Tensor<T>& a, const Tensor<T>& b, Tensor<T>& y) {
-    if (a.Shape() != b.Shape()) {
-      return invalid("MyAdd: a and b must have the same shape, but a is " + shape_text(a.Shape()) + " and b is " +
-                     shape_text(b.Shape()) + ".");
-    }
+    check_same_shape(a.Shape(), b.Shape());
     // Data() is a call into ONNX Runtime: inside the loop it would cost twenty times the addition.
     const T* pa = a.Data();
     const T* pb = b.Data();

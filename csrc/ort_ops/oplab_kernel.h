@@ -516,6 +516,8 @@ struct Signature<Ort::Status (Kernel::*)(Parameters...)> {
 //     Kernel(const OrtApi*, const OrtKernelInfo* info);   // reads and checks the attributes; may throw
 //     Ort::Status Compute(...);                           // its parameters define the inputs and outputs
 //     static void InferShapes(Shapes& shapes);            // optional
+//     static constexpr const char* kProvider;             // optional: the execution provider; the CPU's by default
+//     static bool reads_on_host(size_t input);            // optional: inputs of a GPU's kernel that Compute reads itself
 //   };
 //   static const Op<Kernel> op{"Name"};                   // must outlive every session
 //
@@ -538,13 +540,15 @@ class Op : public OrtCustomOp {
 
     version = ORT_API_VERSION;
     GetName = [](const OrtCustomOp* op) { return self(op).name_.c_str(); };
-    GetExecutionProviderType = [](const OrtCustomOp*) { return "CPUExecutionProvider"; };
+    GetExecutionProviderType = [](const OrtCustomOp*) { return provider<Kernel>(0); };
     GetStartVersion = [](const OrtCustomOp* op) { return self(op).since_; };
     GetEndVersion = [](const OrtCustomOp*) { return int{MAX_CUSTOM_OP_END_VER}; };
 
     GetInputTypeCount = [](const OrtCustomOp* op) { return self(op).inputs_.size(); };
     GetInputType = [](const OrtCustomOp* op, size_t i) { return self(op).inputs_[i].type; };
-    GetInputMemoryType = [](const OrtCustomOp*, size_t) { return OrtMemTypeDefault; };
+    GetInputMemoryType = [](const OrtCustomOp*, size_t i) {
+      return reads_on_host<Kernel>(i, 0) ? OrtMemTypeCPUInput : OrtMemTypeDefault;
+    };
     GetInputCharacteristic = [](const OrtCustomOp* op, size_t i) {
       switch (self(op).inputs_[i].role) {
         case detail::Role::optional_input:
@@ -612,6 +616,24 @@ class Op : public OrtCustomOp {
       }
     }
     return indices;
+  }
+
+  template <typename K>
+  static constexpr auto provider(int) -> decltype(K::kProvider) {
+    return K::kProvider;
+  }
+  template <typename K>
+  static constexpr const char* provider(...) {
+    return "CPUExecutionProvider";
+  }
+
+  template <typename K>
+  static auto reads_on_host(size_t input, int) -> decltype(K::reads_on_host(input)) {
+    return K::reads_on_host(input);
+  }
+  template <typename K>
+  static bool reads_on_host(size_t, ...) {
+    return false;
   }
 
   template <typename K>
