@@ -1013,4 +1013,5 @@ lab.quiz()
 #   linked in.
 #
 # Previous: [16: Capstone](16_capstone.ipynb)
+# · Next: [18: One operator, four engines](18_four_engines.ipynb)
 # · [Glossary](../docs/glossary.md)

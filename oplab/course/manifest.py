@@ -16,7 +16,7 @@ from typing import Any
 
 from oplab.errors import OplabError
 
-KINDS = ("python", "cpp", "ort", "torch", "host")
+KINDS = ("python", "cpp", "ort", "torch", "openvino", "host")
 PRELOADS = ("dynamo", "export")
 # A chapter's number as it occurs in stems and ids: two digits, or A and a digit for an appendix.
 NUMBER = r"(?:\d\d|A\d)"
@@ -57,7 +57,7 @@ class Exercise:
         deeper: whether the way to the last chapter leaves it out; it is offered after the core path.
         hints: two or more, each more concrete than the one before.
         kind: ``python``, or for C++ ``cpp`` (a library of C functions), ``ort`` (ONNX Runtime kernel), ``torch`` (stable-ABI
-            operator) or ``host`` (a program on ONNX Runtime's C++ API).
+            operator), ``openvino`` (extension of OpenVINO) or ``host`` (a program on ONNX Runtime's C++ API).
         preload: what the grading server warms up before it starts, for example ``dynamo``.
         limits: what one run may use.
         speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.judge.Judge.award`).

@@ -68,8 +68,8 @@ def compile_library(
 
     Args:
         source: the C++ file. It may include the headers of ``csrc`` and its neighbours.
-        kind: ``torch`` for a library of operators on PyTorch's stable ABI, ``ort`` for one of kernels for ONNX Runtime, ``cpp`` for
-            one of C functions, ``host`` for a program that runs models with ONNX Runtime.
+        kind: ``torch`` for a library of operators on PyTorch's stable ABI, ``ort`` for one of kernels for ONNX Runtime, ``openvino``
+            for one of OpenVINO's extensions, ``cpp`` for one of C functions, ``host`` for a program that runs models with ONNX Runtime.
         sanitize: compile with AddressSanitizer and UndefinedBehaviorSanitizer. The process that loads the library must
             be started with :func:`sanitizer_env`. ``"thread"`` is ThreadSanitizer, for :func:`compile_driver`; ``"pieces"``
             is for :class:`oplab.checks.schedules.WatchedSession`.

@@ -43,6 +43,9 @@ def sanitizer_env(base: dict[str, str] | None = None) -> dict[str, str]:
         symbolizer = run([*compiler.command, "-print-prog-name=llvm-symbolizer"], timeout=30).log.strip()
         if Path(symbolizer).is_absolute():
             env["ASAN_SYMBOLIZER_PATH"] = symbolizer
+    env["TBB_ENABLE_SANITIZERS"] = (
+        "1"  # OpenVINO's threads load a library with RTLD_DEEPBIND, which AddressSanitizer refuses
+    )
     env["OPLAB_SANITIZE"] = "1"
     return env
 

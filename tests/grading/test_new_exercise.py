@@ -64,6 +64,8 @@ def test_place_in_the_manifest(id, fresh):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_skeleton_works_from_the_first_minute(kind, fresh, server):
     """Stub todo, solution passes, the mutant is rejected; what is unfinished is all that the lint finds."""
+    if kind == "openvino":
+        pytest.importorskip("openvino", reason="OpenVINO is not installed; `make deps-engines` does it")
     create(load(fresh), Plan("c05.my_copy", "copy x", "Copies", kind))
     course = load(fresh)
     outcomes = {trial.kind: trial.problem(lint.attempt(course, trial, server)) for trial in lint.trials(course)}

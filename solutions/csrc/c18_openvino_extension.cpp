@@ -1,0 +1,87 @@
+// c18.openvino_extension: a library that teaches OpenVINO the operator oplab::MyAdd. It is
+// loaded with core.add_extension(path). MyAdd then works in ONNX files, and in the files that
+// OpenVINO writes.
+//
+//   oplab::MyAdd(a, b; alpha = 3, beta = 2) -> y = alpha * a + beta * b, all of them float32
+//
+// - y has the shape of a and b, as far as the model knows it: for a[?, 3] and b[2, ?] it is
+//   [2, 3]. Shapes that cannot be the same are refused when a model is read, others when it
+//   runs. Nothing is broadcast.
+// - Another element type of a or b is refused when a model is read. evaluate() is also called
+//   without a model: it looks at types and shapes again, and y may have had another shape.
+// - Refused means an exception. Its sentence has both shapes, or the element type.
+// - OpenVINO copies the operator when it compiles a model, writes its attributes to files, and
+//   calls evaluate() from several threads at once.
+// Not allowed, because the answer is in it: csrc/openvino_ops/*.
+#include <openvino/frontend/onnx/extension/conversion.hpp>
+
+#include <openvino/core/extension.hpp>
+#include <openvino/core/op_extension.hpp>
+#include <openvino/op/op.hpp>
+
+// ANSWER c18.openvino_extension: MyAdd for OpenVINO in C++, in models and in files
+namespace {
+
+struct MyAdd : ov::op::Op {
+  OPENVINO_OP("MyAdd", "oplab");
+  float alpha = 3, beta = 2;
+
+  MyAdd() = default;
+  MyAdd(const ov::OutputVector& inputs, float alpha, float beta)
+      : Op(inputs), alpha(alpha), beta(beta) {
+    constructor_validate_and_infer_types();
+  }
+
+  void validate_and_infer_types() override {
+    for (size_t i = 0; i < 2; ++i) {
+      const ov::element::Type type = get_input_element_type(i);
+      NODE_VALIDATION_CHECK(this, type == ov::element::f32, "MyAdd takes float32, and input ", i,
+                            " is ", type, ".");
+    }
+    ov::PartialShape shape = get_input_partial_shape(0);
+    NODE_VALIDATION_CHECK(this, ov::PartialShape::merge_into(shape, get_input_partial_shape(1)),
+                          "a and b must have the same shape, but a is ",
+                          get_input_partial_shape(0), " and b is ", get_input_partial_shape(1));
+    set_output_type(0, ov::element::f32, shape);
+  }
+
+  std::shared_ptr<ov::Node> clone_with_new_inputs(
+      const ov::OutputVector& inputs) const override {
+    return std::make_shared<MyAdd>(inputs, alpha, beta);
+  }
+
+  bool visit_attributes(ov::AttributeVisitor& visitor) override {
+    visitor.on_attribute("alpha", alpha);
+    visitor.on_attribute("beta", beta);
+    return true;
+  }
+
+  bool has_evaluate() const override { return true; }
+
+  bool evaluate(ov::TensorVector& outputs, const ov::TensorVector& inputs) const override {
+    const ov::Tensor &a = inputs[0], &b = inputs[1];
+    OPENVINO_ASSERT(a.get_shape() == b.get_shape(), "a and b must have the same shape, but a is ",
+                    a.get_shape(), " and b is ", b.get_shape());
+    outputs[0].set_shape(a.get_shape());
+    const float* pa = a.data<const float>();  // throws for another type
+    const float* pb = b.data<const float>();
+    float* py = outputs[0].data<float>();
+    for (size_t i = 0; i < a.get_size(); ++i) py[i] = alpha * pa[i] + beta * pb[i];
+    return true;
+  }
+};
+
+ov::OutputVector convert(const ov::frontend::NodeContext& node) {
+  const ov::OutputVector inputs{node.get_input(0), node.get_input(1)};
+  const auto alpha = node.get_attribute<float>("alpha", 3);
+  const auto beta = node.get_attribute<float>("beta", 2);
+  return std::make_shared<MyAdd>(inputs, alpha, beta)->outputs();
+}
+
+}  // namespace
+
+OPENVINO_CREATE_EXTENSIONS(std::vector<ov::Extension::Ptr>({
+    std::make_shared<ov::OpExtension<MyAdd>>(),  // for OpenVINO's own files
+    std::make_shared<ov::frontend::onnx::ConversionExtension>("MyAdd", "oplab", convert),
+}));
+// END
