@@ -120,7 +120,15 @@ def imported(path: Path) -> set[str]:
 
 
 # Imports that are tried and may fail, or that belong to an extra.
-OPTIONAL = {"torch_cluster", "tensorrt", "triton"}  # triton comes with the PyTorch of some platforms
+OPTIONAL = {
+    "torch_cluster",
+    "tensorrt",
+    "openvino",
+    "ncnn",
+    "pnnx",
+    "triton",
+    "executorch",
+}  # triton comes with the PyTorch of some platforms
 
 
 @pytest.mark.parametrize(
