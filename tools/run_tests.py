@@ -36,6 +36,8 @@ def run(command: list[str], **variables: str) -> int:
     """Runs a command in the course's folder with tools/ importable; returns its exit status."""
     env = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": str(ROOT / "tools"), **variables}
     env.setdefault("OMP_NUM_THREADS", str(min(2, os.cpu_count() or 1)))
+    # Two or three workers share the processors: threads that spin while they wait for work take time from the others'.
+    env.setdefault("OMP_WAIT_POLICY", "passive")
     sys.stdout.flush()
     return subprocess.run(command, cwd=ROOT, env=env).returncode
 
@@ -67,7 +69,7 @@ def older_sets() -> dict[str, dict[str, str]]:
 
 
 def notebooks(chosen: Sequence[str] | None = None) -> int:
-    """All notebooks under nbval with the reference answers, two at a time, outputs compared.
+    """All notebooks under nbval with the reference answers, three at a time, outputs compared.
 
     Args:
         chosen: numbers of chapters: these alone (all if it is empty), and once more for each older instruction set.
@@ -90,8 +92,10 @@ def notebooks(chosen: Sequence[str] | None = None) -> int:
         found = [path for path in found if not path.startswith("notebooks/11_")]
     if chosen:
         found = [path for path in found if Path(path).name[:2] in chosen]
+    if any(path.startswith("notebooks/18_") for path in found):
+        get_engines()  # chapter 18 runs them
     limit = f"--nbval-cell-timeout={CELL_LIMIT}"
-    command = pytest_command("--nbval", limit, "-n", "2", "--dist", "loadscope", *found)
+    command = pytest_command("--nbval", limit, "-n", "3", "--dist", "loadscope", *found)
     codes = [run(command, OPLAB_TRACK="solutions")]
     for name, variables in ({} if chosen is None else older_sets()).items():
         print(f"\n==== notebooks as a processor with {name} instructions runs them: {variables}", flush=True)
@@ -159,6 +163,18 @@ def get_engines() -> None:
         raise StepError("the tests of other engines need `make deps-engines`, which failed; its lines above say why.")
 
 
+def get_site() -> None:
+    """What `make site` builds the website with.
+
+    Raises:
+        StepError: it could not be installed.
+    """
+    from extras import install
+
+    if not install("site", size="Sphinx and a theme, 30 MB"):
+        raise StepError("the tests of the site need Sphinx, which could not be installed; pip's lines above say why.")
+
+
 def tests(browser: bool = True) -> int:
     """All tests of ``tests/``; the browser's among them. The summary that this prints is the run's last word."""
     variables = {}
@@ -168,6 +184,7 @@ def tests(browser: bool = True) -> int:
         chosen += ["--ignore", "tests/browser"]
     elif any((ROOT / "tests" / "browser").glob("test_*.py")):
         variables["OPLAB_CHROMIUM"] = get_chromium()
+        get_site()
     get_aarch64()
     get_engines()
     # One worker more than the two processors that this is made for: a third of the time of browsers and time limits is waiting.

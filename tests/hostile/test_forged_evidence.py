@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -183,20 +183,18 @@ def forge(source: Path, folder: Path, chance: random.Random) -> None:
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory) -> Callable[[str], dict[str, Job]]:
+def recorded(tmp_path_factory) -> Iterator[Callable[[str], dict[str, Job]]]:
     """The jobs of a chapter's judges, with evidence of the reference answers."""
+    solutions = [trial for trial in lint.trials(COURSE) if trial.kind == "solution"]
+    with Recorder(tmp_path_factory.mktemp("evidence"), preloads(COURSE.exercises)) as server:
 
-    def record(chapter: str) -> dict[str, Job]:
-        folder = tmp_path_factory.mktemp(chapter)
-        chosen = [
-            trial for trial in lint.trials(COURSE) if trial.exercise.chapter == chapter and trial.kind == "solution"
-        ]
-        with Recorder(folder, preloads([trial.exercise for trial in chosen])) as server:
+        def record(chapter: str) -> dict[str, Job]:
+            chosen = [trial for trial in solutions if trial.exercise.chapter == chapter]
             for trial in chosen:
                 assert lint.attempt(COURSE, trial, server, SEED).status == "passed"
-        return server.jobs
+            return {trial.exercise.id: server.jobs[trial.exercise.id] for trial in chosen}
 
-    return record
+        yield record
 
 
 def judged(job: Job, source: Path, folder: Path, first: int, report: Path) -> None:
