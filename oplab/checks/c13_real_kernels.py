@@ -423,7 +423,7 @@ KNN_NODES = {
 
 
 def knn_stress(rng: np.random.Generator) -> Stress:
-    sizes = [((150, 250), (200, 100)), ((120, 90, 100), (90, 60, 80)), ((4, 9), (2, 3)), ((0, 2), (1, 0)), ((0,), (0,))]
+    sizes = [((1100, 150), (90, 60)), ((90, 1300), (60, 90)), ((4, 9), (2, 3)), ((0, 2), (1, 0)), ((0,), (0,))]
     runs = {
         f"points in each batch {list(points)}, queries {list(queries)}": knn_inputs(rng, Cloud(3, points, queries))
         for points, queries in sizes

@@ -806,8 +806,8 @@ def knn_stress(rng: np.random.Generator) -> Stress:
     return Stress(
         {f"k = {k}": knn_model(k) for k in STRESSED_K},
         {
-            "900 points": feeds(500, 400),
-            "800 points": feeds(800),
+            "1300 points": feeds(1100, 200),
+            "1200 points": feeds(1200),
             "9 points": feeds(2, 7),
             "no points": feeds(0),
         },

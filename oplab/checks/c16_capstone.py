@@ -949,8 +949,8 @@ def knn_stress(rng: np.random.Generator) -> Stress:
     return Stress(
         {f"k = {k}": knn_model(k) for k in STRESSED_K},
         {
-            "600 points": lattice(rng, [400, 200]),
-            "500 points": lattice(rng, [500]),
+            "1300 points": lattice(rng, [1100, 200]),
+            "1200 points": lattice(rng, [1200]),
             "9 points": lattice(rng, [2, 7]),
             "no points": lattice(rng, [0, 0]),
         },

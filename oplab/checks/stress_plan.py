@@ -20,6 +20,9 @@ PARTS = {
     "bounds": "inputs and outputs with pages at their ends that cannot be read or written; inputs are only read",
     "leaks": "memory in use does not grow with runs, sessions and sessions that are refused",
 }
+# Two pages can be read at a time (:mod:`oplab.checks.midway`): of an input that has no more, each is only stopped at in the first pass,
+# which in many kernels is that of a check.
+INTERRUPTED = 2 * 4096
 Expect = Callable[[str, str, list[np.ndarray]], None]
 Refused = tuple[onnx.ModelProto, Feeds | None]
 
@@ -32,13 +35,14 @@ class Stress:
         nodes: models of one node each, by what tells them apart (``alpha = 2``): two with different attributes, one where the operator
             has none. The first one is used where one is enough.
         runs: inputs by what tells them apart (``3 rows``), of the same ranks and other sizes; each node takes those that its model has.
-            The first two are for the threads, and keep the kernel busy for about a millisecond, so that threads meet; small ones
-            follow, at least one. An empty one among them finds reads of a first element that is not there.
+            The first two are for the threads: they keep the kernel busy for about a millisecond, so that threads meet, and one input of
+            each is larger than :data:`INTERRUPTED` bytes, so that a run is interrupted after its kernel has looked at all inputs once.
+            Small ones follow, at least one. An empty one among them finds reads of a first element that is not there.
         refused: what has to be refused, by what is wrong with it: a model with inputs, or with None where no session may be made.
         without: why a part of :data:`PARTS` does not apply.
 
     Raises:
-        ValueError: an entry is missing, or a part is left out that does not exist or that has no reason.
+        ValueError: an entry is missing or too small, or a part is left out that does not exist or that has no reason.
     """
 
     nodes: Mapping[str, onnx.ModelProto]
@@ -49,6 +53,9 @@ class Stress:
     def __post_init__(self) -> None:
         if not self.nodes or len(self.runs) < 3:
             raise ValueError("a node and three sets of inputs are the least")
+        for title in list(self.runs)[:2] if self.has("threads") else ():
+            if max(value.nbytes for value in self.runs[title].values()) <= INTERRUPTED:
+                raise ValueError(f"{title}: an input of the first two runs has to be larger than {INTERRUPTED} bytes")
         if unclear := [part for part, reason in self.without.items() if part not in PARTS or not reason.strip()]:
             raise ValueError(f"{unclear}: not parts, or parts that are left out without a reason")
         if not self.refused and self.has("refusals"):
