@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +29,10 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "csrc" / "cuda"
 NAME = "oplab_cuda_ops"
 Say = Callable[[str], object]
+
+
+class HostCompilerRefused(OplabError):
+    """nvcc does not take the compiler for the C++ around the kernels."""
 
 
 def library() -> Path:
@@ -59,44 +62,13 @@ def check_platform(system: str = sys.platform, machine: str = platform.machine()
 
 
 def install(say: Say) -> bool:
-    """Puts the compiler in its folder, if it is not there in these versions. The folder appears when it is complete.
+    """Puts the compiler in its folder, if it is not there in these versions.
 
     Raises:
         OplabError: pip could not install it.
     """
-    wanted = extras.requirements("cuda")
-    folder = paths.build_dir() / "cuda-toolkit"
-    stamp = folder / "installed.json"
-    try:
-        if json.loads(stamp.read_text()) == wanted:
-            return False
-    except (OSError, ValueError):
-        pass
-    say(f"Installing NVIDIA's compiler in {shown(folder)}: 115 MB to fetch, 310 MB on disk ...")
-    with cache.scratch(paths.build_dir()) as scratch:
-        made = scratch / "toolkit"
-        # Not into the course's environment: nothing else needs it. --no-deps, because all of it is on the list.
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-deps",
-            "--no-compile",
-        ]
-        done = run([*pip, "--target", str(made), *wanted], timeout=OWN_SOURCES_TIMEOUT, limited=False)
-        if done.returncode:
-            why = [line.removeprefix("ERROR: ") for line in done.log.splitlines() if line.startswith("ERROR")]
-            raise OplabError(
-                f"NVIDIA's compiler could not be installed: {why[-1] if why else 'pip gave no reason.'}",
-                "It is fetched from the network, once. Nothing else in the course needs it.",
-            )
-        (made / "installed.json").write_text(json.dumps(wanted))
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(made, folder)
-    return True
+    size, folder = "115 MB to fetch, 310 MB on disk", paths.build_dir() / "cuda-toolkit"
+    return extras.install_apart("cuda", folder, "NVIDIA's compiler", size=size, say=say)
 
 
 def flags() -> list[str]:
@@ -142,11 +114,11 @@ def fingerprint(compiler: Compiler) -> str:
 
 def explained(log: str, compiler: Compiler) -> None:
     """Raises:
-    OplabError: nvcc refuses the host compiler. It calls it for the C++ around the kernels, and knows the versions that it was tested with.
+    HostCompilerRefused: nvcc calls that compiler for the C++ around the kernels, and knows the versions that it was tested with.
     """
     refused = re.search(r"unsupported (?:GNU|clang) version! (.*?)!", log)
     if refused:
-        raise OplabError(
+        raise HostCompilerRefused(
             f"nvcc {extras.requirements('cuda')[0].partition('==')[2]} does not take {compiler}: {refused[1]}.",
             "Set CXX to an older one, for example `make cuda CXX=g++-14`.",
         )
@@ -163,11 +135,8 @@ def compile_library(say: Say) -> bool:
     stamp = made.with_suffix(".json")
     compiler = find_compiler()
     key = fingerprint(compiler)
-    try:
-        if made.is_file() and json.loads(stamp.read_text()) == {"key": key, "size": made.stat().st_size}:
-            return False
-    except (OSError, ValueError):
-        pass
+    if made.is_file() and extras.recorded(stamp) == {"key": key, "size": made.stat().st_size}:
+        return False
     with cache.scratch(made.parent) as scratch:
         steps = list(commands(compiler, scratch, scratch / made.name))
         for number, (source, command) in enumerate(steps, start=1):

@@ -9,13 +9,11 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import platform
 import re
 import shlex
 import shutil
 import signal
 import sys
-import sysconfig
 import time
 import venv
 from collections.abc import Callable
@@ -23,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import extras
-from setup_pip import NETWORK
 
 from oplab import paths
 from oplab.errors import OplabError
@@ -67,14 +64,6 @@ def python() -> Path:
     return folder() / "env" / "bin" / "python"
 
 
-def recorded(file: Path) -> object:
-    """What a JSON file has, or None."""
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-
-
 def make_environment() -> None:
     """A Python environment that sees the packages of this one and those of ``packages``. Made again where this one has moved."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -88,51 +77,13 @@ def make_environment() -> None:
 
 
 def install(say: Say) -> bool:
-    """Puts ExecuTorch in its folder, if it is not there in these versions. The folder appears when it is complete.
+    """Puts ExecuTorch in its folder, if it is not there in these versions. Torch and NumPy are the course's.
 
     Raises:
         OplabError: pip could not install it.
     """
-    wanted = {"packages": extras.requirements("executorch"), "python": sysconfig.get_python_version()}
-    stamp = folder() / "packages" / "installed.json"
-    if recorded(stamp) == wanted:
-        return False
-    say(f"Installing {', '.join(wanted['packages'])} in {shown(folder())}: 19 MB to fetch, 80 MB on disk ...")
-    with cache.scratch(paths.created(folder())) as scratch:
-        made = scratch / "packages"
-        # --no-deps: torch and NumPy are the course's; what else the package asks for is not imported here.
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        pip += ["--no-compile", "--only-binary=:all:", "--target", str(made)]
-        done = run([*pip, *wanted["packages"]], timeout=OWN_SOURCES_TIMEOUT, limited=False)
-        if done.returncode != 0:
-            raise not_installed(done.log)
-        (made / stamp.name).write_text(json.dumps(wanted))
-        shutil.rmtree(stamp.parent, ignore_errors=True)
-        os.replace(made, stamp.parent)
-    return True
-
-
-def not_installed(log: str) -> OplabError:
-    """The error for what pip printed."""
-    here = f"Python {sysconfig.get_python_version()} on {platform.system()} {platform.machine()}"
-    absent = re.search(r"No matching distribution found for (\S+)", log)
-    rest = "Nothing else in the course needs it."
-    if NETWORK.search(log):
-        return OplabError(
-            "ExecuTorch could not be installed: the package index cannot be reached.",
-            f"It is fetched from the network, once. {rest}",
-        )
-    if re.search(r"No space left on device|Disk quota exceeded", log):
-        return OplabError("ExecuTorch could not be installed: the disk is full.", f"It needs 200 MB. {rest}")
-    if absent:
-        # Without a list of versions, an index that was not reached looks the same.
-        unsure = ", or the index cannot be reached" if "(from versions: none)" in log else ""
-        return OplabError(
-            f"ExecuTorch could not be installed: the package index has no wheel of {absent[1]} for {here}{unsure}.",
-            rest,
-        )
-    why = [line.removeprefix("ERROR: ") for line in log.splitlines() if line.startswith("ERROR")]
-    return OplabError(f"ExecuTorch could not be installed: {why[-1] if why else 'pip gave no reason.'}", rest)
+    size = "19 MB to fetch, 80 MB on disk"
+    return extras.install_apart("executorch", folder() / "packages", "ExecuTorch", size=size, say=say)
 
 
 def command(made: Path) -> list[str]:
@@ -166,7 +117,7 @@ def compile_kernel(say: Say) -> bool:
     watched = [SOURCE, FLAGS, ROOT / "csrc" / "common" / "text.h"]
     parts = [*command(made), find_compiler().identity, *extras.requirements("executorch")]
     key = cache.digest(*parts, *(file.read_bytes() for file in watched))
-    if made.is_file() and recorded(stamp) == {"key": key, "size": made.stat().st_size}:
+    if made.is_file() and extras.recorded(stamp) == {"key": key, "size": made.stat().st_size}:
         return False
     start = time.monotonic()
     with cache.scratch(folder()) as scratch:
@@ -224,7 +175,7 @@ def export(say: Say) -> list[dict]:
         OplabError: it failed.
     """
     key = cache.digest(STEPS.read_bytes(), (folder() / "packages" / "installed.json").read_bytes(), torch_version())
-    before = recorded(programs() / "exported.json")
+    before = extras.recorded(programs() / "exported.json")
     if isinstance(before, dict) and before.get("key") == key:
         return before["results"]
     say("Exporting; the first import of ExecuTorch takes a while ...")

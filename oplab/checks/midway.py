@@ -21,6 +21,8 @@ import numpy as np
 
 _NOTHING, _ALL = 0, 3  # PROT_NONE, PROT_READ | PROT_WRITE
 _OPEN = 2  # pages that can be read at a time: one load may reach over the end of a page
+_STOPS = 20  # in one pass over all pages, about: a kernel that first checks its inputs has to be stopped in its later passes too
+_FAULTS = 10_000  # some microseconds each; a kernel that reads here and there would have one for each value
 _SIGINFO, _ADDRESS = 4, 16  # SA_SIGINFO, and where siginfo_t has si_addr: Linux, 64 bits
 POSSIBLE = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
 
@@ -44,6 +46,7 @@ class _Pages:
 
     def __init__(self, arrays: Mapping[str, Any]):
         self.copies: dict[str, np.ndarray] = {}
+        self.faults = 0
         self.open: list[int] = []
         self._ranges: list[range] = []
         self._held: list[mmap.mmap] = []
@@ -65,6 +68,11 @@ class _Pages:
         for pages in self._ranges:
             _mprotect(pages.start, len(pages) * mmap.PAGESIZE, protection)
 
+    def stops(self) -> bool:
+        """Whether there is to be an interruption at this fault: each, where the pages are few; otherwise one in so many that a pass has some 20."""
+        self.faults += 1
+        return self.faults % max(1, sum(map(len, self._ranges)) // _STOPS) == 0
+
     def page(self, address: int) -> int | None:
         """The page of an address, or None: it is not one of these."""
         place = address - address % mmap.PAGESIZE
@@ -80,7 +88,7 @@ class _Pages:
 
 @contextmanager
 def interrupted(
-    arrays: Mapping[str, Any], meanwhile: Callable[[], object], most: int = 40, patience: float = 1.0
+    arrays: Mapping[str, Any], meanwhile: Callable[[], object], most: int = 100, patience: float = 1.0
 ) -> Iterator[dict[str, np.ndarray]]:
     """Copies of arrays; while the block reads them, ``meanwhile`` is called in a second thread, again and again.
 
@@ -89,8 +97,8 @@ def interrupted(
     Args:
         arrays: inputs by name; those that are larger than a page (4 KiB) are stopped at in their middle.
         meanwhile: a call on other inputs. What it raises is lost; what it returns is its own affair.
-        most: the number of interruptions. Then, and when ``meanwhile`` takes longer than ``patience`` seconds, the rest is read
-            without any: a kernel may hold a lock.
+        most: the number of interruptions, of which one pass over large inputs takes about 20. Then, and when ``meanwhile`` takes
+            longer than ``patience`` seconds, the rest is read without any: a kernel may hold a lock.
     """
     pages = _Pages(arrays)
     if not POSSIBLE:
@@ -111,13 +119,14 @@ def interrupted(
         if page is None:  # not ours: as if this handler were not there
             _sigaction(signal.SIGSEGV, ctypes.byref(before), None)
             return
-        state["left"] -= 1
-        if state["left"] < 0:
+        if pages.faults >= _FAULTS or state["left"] <= 0:
             pages.protect(_ALL)
             return
-        asked.release()
-        if not done.acquire(timeout=patience):
-            state["left"] = 0
+        if pages.stops():
+            state["left"] -= 1
+            asked.release()
+            if not done.acquire(timeout=patience):
+                state["left"] = 0
         pages.turn(page)
 
     helper = threading.Thread(target=help_out, daemon=True)

@@ -28,7 +28,9 @@ def elsewhere(monkeypatch, tmp_path):
 
 def test_the_pins_are_what_pip_gets(monkeypatch, elsewhere):
     asked = []
-    monkeypatch.setattr(run_executorch, "run", lambda command, **_: asked.append(command) or Outcome(1, "ERROR: no\n"))
+    monkeypatch.setattr(
+        run_executorch.extras, "run", lambda command, **_: asked.append(command) or Outcome(1, "ERROR: no\n")
+    )
     with pytest.raises(OplabError, match="ExecuTorch could not be installed: no$"):
         try:
             run_executorch.install(lambda line: None)
@@ -75,7 +77,7 @@ def test_without_a_wheel(monkeypatch, elsewhere):
 )
 def test_why_it_could_not_be_installed(log, sentence):
     with pytest.raises(OplabError, match=sentence):
-        raise OplabError(run_executorch.not_installed(log).message)
+        raise OplabError(run_executorch.extras.not_installed("ExecuTorch", "80 MB", log).message)
 
 
 def test_without_a_compiler_nothing_is_fetched(monkeypatch, elsewhere, capsys):
@@ -92,7 +94,7 @@ def test_ctrl_c(tmp_path):
         import sys, pathlib, run_executorch
         from oplab.toolchain.compiler import run
         run_executorch.paths.build_dir = lambda: pathlib.Path(sys.argv[1])
-        run_executorch.run = lambda *a, **k: print("started", flush=True) or run(["sleep", "60"], timeout=99)
+        run_executorch.extras.run = lambda *a, **k: print("started", flush=True) or run(["sleep", "60"], timeout=99)
         sys.exit(run_executorch.main())
     """
     process = subprocess.Popen(
@@ -102,7 +104,7 @@ def test_ctrl_c(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert "Installing executorch==" in process.stdout.readline()
+    assert "Installing ExecuTorch (executorch==" in process.stdout.readline()
     assert process.stdout.readline() == "started\n"
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
