@@ -69,7 +69,7 @@ class _Pages:
             _mprotect(pages.start, len(pages) * mmap.PAGESIZE, protection)
 
     def stops(self) -> bool:
-        """Whether there is to be an interruption at this fault: each, where the pages are few; otherwise one in so many that a pass has some 20."""
+        """Whether to interrupt at this fault: at each where the pages are few, otherwise at about 20 of a pass over all."""
         self.faults += 1
         return self.faults % max(1, sum(map(len, self._ranges)) // _STOPS) == 0
 

@@ -54,12 +54,14 @@ def collect_stress(c: Collect, s: Stress) -> None:
             return
         alone[node, run] = found
         c.value(_KEY + title, found)
+    one_by_one = True
     for part in ("sizes", "nodes", "sessions"):
         if s.has(part):
             announce(PARTS[part])
             for number, (node, run, found) in enumerate(_others(c, s, part)):
-                _keep(c, f"{part} {number}", found, alone[node, run])
-    if s.has("threads"):
+                one_by_one &= _keep(c, f"{part} {number}", found, alone[node, run])
+    # What keeps something from run to run without threads is wrong already; with them it would crash, or not, by luck.
+    if s.has("threads") and one_by_one:
         announce(PARTS["threads"])
         c.value(_KEY + "threads", _on_threads(_session(c, s.nodes[s.pair[0]]), s, alone))
     if s.has("refusals"):
@@ -102,9 +104,11 @@ def _same(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> bool:
     )
 
 
-def _keep(c: Collect, key: str, found: list[np.ndarray], right: list[np.ndarray]) -> None:
-    """Record None for the bits of the run that was alone, otherwise the arrays."""
-    c.value(_KEY + key, None if _same(found, right) else found)
+def _keep(c: Collect, key: str, found: list[np.ndarray], right: list[np.ndarray]) -> bool:
+    """Record None for the bits of the run that was alone, otherwise the arrays; whether they are the same."""
+    same = _same(found, right)
+    c.value(_KEY + key, None if same else found)
+    return same
 
 
 def _others(c: Collect, s: Stress, part: str) -> Iterator[tuple[str, str, list[np.ndarray]]]:
