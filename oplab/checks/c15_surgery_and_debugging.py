@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from oplab.checks import graphs
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
+from oplab.checks.returned import record_model, recorded_model
 from oplab.debug import tap
 from oplab.parity.arrays import WrongAnswer, expect_close
 
@@ -47,38 +48,6 @@ PHONE = 5e-6  # the least error that rounding makes: none is 0
 
 
 # --- shared
-
-
-def _record(c: Collect, name: str, call: Any, model: onnx.ModelProto, *args: Any) -> None:
-    """Call the learner's function on a copy and record the model that came, and whether the copy or a list has changed."""
-    given = onnx.ModelProto()
-    given.CopyFrom(model)
-    before = [list(arg) for arg in args]
-    result = c.attempt(name, call, given, *args)
-    c.value(f"{name}: changed", given.SerializeToString() != model.SerializeToString())
-    c.value(f"{name}: list changed", [list(arg) for arg in args] != before)
-    c.value(f"{name}: type", type(result).__name__)
-    if type(result) is onnx.ModelProto:
-        path = c.scratch / f"{len(list(c.scratch.iterdir()))}.onnx"
-        path.write_bytes(result.SerializeToString())
-        c.file(name, path)
-
-
-def _returned(v: Judge, name: str) -> onnx.ModelProto:
-    """The model that came, or the reason why none did."""
-    if v.error(name):
-        v.value(name)
-    kind = v.value(f"{name}: type")
-    if kind != "ModelProto":
-        shown = "None. Is there a return?" if kind == "NoneType" else f"something of type {kind}."
-        raise WrongAnswer(f"{name}: expected a ModelProto, got {shown}")
-    if v.value(f"{name}: changed"):
-        raise WrongAnswer(f"{name}: the model that was given has changed. Work on a copy: `copy.CopyFrom(model)`.")
-    if v.value(f"{name}: list changed"):
-        raise WrongAnswer(
-            f"{name}: the call has changed a list that it was given, inputs or outputs. Work on a copy: `list(inputs)`."
-        )
-    return v.model(name)
 
 
 def _model(nodes: Sequence[onnx.NodeProto], inputs: Any, outputs: Any, constants: Any, **more: Any) -> onnx.ModelProto:
@@ -203,7 +172,7 @@ def collect_extract(c: Collect) -> None:
     model = _net(c.rng)
     for name, (inputs, outputs) in _cuts(model).items():
         kind = tuple if name == "a branch alone" else list  # a Sequence is either
-        _record(c, name, extract, model, kind(inputs), kind(outputs))
+        record_model(c, name, extract, model, kind(inputs), kind(outputs))
 
 
 def judge_extract(v: Judge) -> None:
@@ -218,7 +187,7 @@ def judge_extract(v: Judge) -> None:
     with v.check("returns a model of the values named"):
         for name, (inputs, outputs) in good.items():
             with _after_others(name):
-                part = _returned(v, name)
+                part = recorded_model(v, name)
                 _expect_ends(name, part, inputs, outputs)
             parts[name] = part
     with v.check("has the nodes that are needed, and no others"):
@@ -752,7 +721,7 @@ def _groups(model: onnx.ModelProto) -> dict[str, tuple[str, str, float, float]]:
 def collect_replace_subgraph(c: Collect) -> None:
     replace_subgraph = c.function("replace_subgraph")
     for name, model in _models(c.rng).items():
-        _record(c, name, replace_subgraph, model)
+        record_model(c, name, replace_subgraph, model)
 
 
 def judge_replace_subgraph(v: Judge) -> None:
@@ -760,7 +729,7 @@ def judge_replace_subgraph(v: Judge) -> None:
     found: dict[str, onnx.ModelProto] = {}
     with v.check("returns a model with the same inputs and outputs"):
         for name, model in models.items():
-            got = _returned(v, name)
+            got = recorded_model(v, name)
             for what, wanted, came in (
                 ("inputs", _names(model.graph.input), _names(got.graph.input)),
                 ("outputs", _names(model.graph.output), _names(got.graph.output)),

@@ -18,6 +18,7 @@ from oplab.checks.guarded import guarded
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import Feeds, announce, expect_refusal, one_node, outputs, record, session
 from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED, Causes, explained
+from oplab.checks.returned import record_model, recorded_model
 from oplab.checks.stress import Stress, collect_stress, judge_stress, sound
 from oplab.debug import tap
 from oplab.onnxtools.names import normal_domain
@@ -857,42 +858,14 @@ def _refused_models() -> dict[str, tuple[onnx.ModelProto, str]]:
     }
 
 
-def _record_model(c: Collect, name: str, call: Any, model: onnx.ModelProto, *args: Any) -> None:
-    """Call the learner's function on a copy; record the model that came, and whether the copy has changed."""
-    import onnx
-
-    given = onnx.ModelProto()
-    given.CopyFrom(model)
-    result = c.attempt(name, call, given, *args)
-    c.value(f"{name}: changed", given.SerializeToString() != model.SerializeToString())
-    c.value(f"{name}: type", type(result).__name__)
-    if type(result) is onnx.ModelProto:
-        path = c.scratch / f"{len(list(c.scratch.iterdir()))}.onnx"
-        path.write_bytes(result.SerializeToString())
-        c.file(name, path)
-
-
-def _recorded_model(v: Judge, name: str) -> onnx.ModelProto:
-    """The model that came, or the reason why none did."""
-    if v.error(name):
-        v.value(name)
-    kind = v.value(f"{name}: type")
-    if kind != "ModelProto":
-        shown = "None. Is there a return?" if kind == "NoneType" else f"something of type {kind}."
-        raise WrongAnswer(f"{name}: expected a ModelProto, got {shown}")
-    if v.value(f"{name}: changed"):
-        raise WrongAnswer(f"{name}: the model that was given has changed. Work on a copy: `copy.CopyFrom(model)`.")
-    return v.model(name)
-
-
 def collect_one_opset_behind(c: Collect) -> None:
     lower = c.function("one_opset_behind")
     models = _opset_models(c.rng)
     for name, model in models.items():
-        _record_model(c, name, lower, model)
-    _record_model(c, TWICE, lower, next(iter(models.values())))
+        record_model(c, name, lower, model)
+    record_model(c, TWICE, lower, next(iter(models.values())))
     for name, (model, _) in _refused_models().items():
-        _record_model(c, name, lower, model)
+        record_model(c, name, lower, model)
 
 
 def judge_one_opset_behind(v: Judge) -> None:
@@ -903,7 +876,7 @@ def judge_one_opset_behind(v: Judge) -> None:
     found: dict[str, onnx.ModelProto] = {}
     with v.check("returns a model of opset 26, and leaves the given one as it is"):
         for name, model in models.items():
-            got = _recorded_model(v, name)
+            got = recorded_model(v, name)
             _expect_versions(name, got, model)
             found[name] = got
     with v.check("no operator is newer than ONNX Runtime 1.31"):
@@ -1276,7 +1249,7 @@ def collect_quantize_around(c: Collect) -> None:
     calls = {**nets, TWICE: next(iter(nets.values()))}
     for name, (model, few, _) in calls.items():
         given = [{key: array.copy() for key, array in feeds.items()} for feeds in few]
-        _record_model(c, name, quantize, model, given)
+        record_model(c, name, quantize, model, given)
         same = len(given) == len(few) and all(
             set(left) == set(right) and all(np.array_equal(left[key], right[key]) for key in right)
             for left, right in zip(given, few, strict=True)
@@ -1290,7 +1263,7 @@ def judge_quantize_around(v: Judge) -> None:
     wirings: dict[str, _Quantized] = {}
     with v.check("returns a model with the same inputs, outputs and operators"):
         for name, (model, few, _) in nets.items():
-            got = _recorded_model(v, name)
+            got = recorded_model(v, name)
             if not v.value(f"{name}: feeds kept"):
                 raise WrongAnswer(f"{name}: the list of inputs, or an array in it, has changed.")
             _expect_net_kept(name, got, model)
