@@ -181,6 +181,7 @@ for (name, opset, dynamo), model in models.items():
 
 # %%
 seconds = race(runs, rounds=9, warm_up=2)
+print("⏱ one thread of a processor with", torch.backends.cpu.get_cpu_capability())
 for (name, opset), values in seconds.items():
     print(f"⏱ {name:11} opset {opset}  {1000 * np.median(values):.2f} ms")
 

@@ -16,11 +16,10 @@ import pytest
 import torch
 from onnx import helper, numpy_helper
 
-from oplab import ops
 from oplab.parity import ncnn, parity
 from tests.support import ROOT, environment
+from tests.support.engines import OPERATORS, F, exported, knn, numbers, only, resized
 from tests.support.models import model_of, one_node
-from tests.support.translations import dynamic_resize_translation, my_add_translation
 
 MISSING = [name for name in ("ncnn", "pnnx") if importlib.util.find_spec(name) is None]
 
@@ -29,25 +28,6 @@ pytestmark = [
     pytest.mark.usefixtures("compiled"),
 ]
 BOTH = ("ort", "ncnn")
-F = np.float32
-Case = tuple[onnx.ModelProto, dict[str, np.ndarray]]
-
-
-def numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(F)
-
-
-def only(name: str, feed: dict[str, np.ndarray], **attributes) -> Case:
-    return one_node(name, feed, **attributes), feed
-
-
-def knn(nsample: int = 4, **given: np.ndarray) -> Case:
-    feed = {"xyz": numbers(50, 3), "offset": np.array([20, 50]), **given}
-    return one_node("KNNQuery", feed, outputs=("idx", "dist"), nsample=nsample), feed
-
-
-def resized(scales: list[float], *shape: int) -> Case:
-    return only("DynamicResize", {"x": numbers(*shape), "scales": np.array(scales, F)})
 
 
 def stock(op: str, shape: list, kind: str = "f4", gives: str = "f4", **attributes) -> onnx.ModelProto:
@@ -72,58 +52,18 @@ class Net(torch.nn.Module):
         return self.linear(y.mean((2, 3)))
 
 
-class Mixed(torch.nn.Module):
-    """A network with operators of the course before and after a piece for pnnx."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(3, 4, 3, padding=1)
-
-    def forward(self, x, scales):
-        y = torch.relu(self.conv(torch.ops.oplab.dynamic_resize(x, scales)))
-        return torch.ops.oplab.my_add(y, y, 0.5, 0.25)
+CASES = OPERATORS | {
+    "six dimensions": only("MyAdd", {"a": numbers(1, 2, 1, 3, 2, 2), "b": numbers(1, 2, 1, 3, 2, 2)}),
+    "padding": knn(20, offset=np.array([10, 50])),
+}
 
 
-@pytest.mark.parametrize(
-    ("model", "feed", "verdict"),
-    [
-        (*only("MyAdd", {"a": numbers(2, 3), "b": numbers(2, 3, seed=1)}), "close"),
-        (*only("MyAdd", {"a": numbers(2, 3), "b": numbers(2, 3)}, alpha=0.1, beta=-7.0), "close"),
-        (*only("MyAdd", {"a": numbers(1, 2, 1, 3, 2, 2), "b": numbers(1, 2, 1, 3, 2, 2)}), "close"),
-        (*only("MyAdd", {"a": np.array(1, F), "b": np.array(2, F)}), "equal"),
-        (*only("MyAdd", {"a": np.array([np.nan, np.inf], F), "b": np.array([1, -np.inf], F)}), "equal"),
-        (*resized([1, 1, 2, 1.5], 2, 3, 8, 5), "close"),
-        (*resized([1, 1, 0.5, 0.4], 1, 1, 9, 9), "close"),
-        (*knn(), "close"),
-        (*knn(offset=np.array([20, 50], np.int32)), "close"),
-        (*knn(new_xyz=numbers(7, 3, seed=2), new_offset=np.array([3, 7])), "close"),
-        (*knn(20, offset=np.array([10, 50])), "close"),
-    ],
-    ids=[
-        "sum",
-        "weights",
-        "six dimensions",
-        "scalars",
-        "nan",
-        "enlarged",
-        "reduced",
-        "neighbours",
-        "int32",
-        "queries",
-        "padding",
-    ],
-)
-def test_the_operators_agree_with_onnx_runtime(model, feed, verdict):
-    report = parity(model, feed, BOTH)
+@pytest.mark.parametrize("title", CASES)
+def test_the_operators_agree_with_onnx_runtime(title):
+    report = parity(*CASES[title], BOTH)
     report.expect(*BOTH)
-    if verdict == "equal":
+    if title in ("scalars", "nan"):
         assert report.rows[-1].verdict == "equal", report
-
-
-def test_omitted_inputs_with_empty_names():
-    feed = {"xyz": numbers(50, 3), "offset": np.array([20, 50])}
-    model = one_node("KNNQuery", feed, names=["xyz", "offset", "", ""], outputs=("idx", "dist"), nsample=3)
-    parity(model, feed, BOTH).expect(*BOTH)
 
 
 @pytest.mark.parametrize("batch", [1, 2])
@@ -137,17 +77,11 @@ def test_a_network_of_stock_operators(batch):
 
 
 def test_one_table_over_all_engines():
-    ops.load()
-    net, x, scales = Mixed().eval(), torch.from_numpy(numbers(1, 3, 6, 5)), torch.tensor([1.0, 1.0, 2.0, 3.0])
-    table = {
-        torch.ops.oplab.dynamic_resize.default: dynamic_resize_translation,
-        torch.ops.oplab.my_add.default: my_add_translation,
-    }
-    program = torch.onnx.export(net, (x, scales), dynamo=True, verbose=False, custom_translation_table=table)
+    net, program, feed = exported()
     engines = ["reference", "eager", "ort", "host", "ncnn"]
     if importlib.util.find_spec("openvino"):
         engines.insert(4, "openvino")
-    report = parity(program, {"x": x, "scales": scales}, engines, module=net)
+    report = parity(program, feed, engines, module=net)
     report.expect(*engines)
     assert "and ncnn agree with reference" in report.text()
 

@@ -8,35 +8,19 @@ import sys
 import numpy as np
 import onnx
 import pytest
-import torch
 from onnx import helper, numpy_helper
 
-from oplab import ops
 from oplab.errors import OplabError
 from oplab.parity import parity
 from oplab.toolchain.build import library_path
 from tests.support import ROOT, environment
+from tests.support.engines import OPERATORS, F, exported, knn, numbers, only
 from tests.support.models import model_of, one_node
-from tests.support.translations import dynamic_resize_translation, my_add_translation
 
 pytest.importorskip("openvino", reason="OpenVINO is not installed; `make deps-engines` does it")
 
 pytestmark = pytest.mark.usefixtures("compiled")
 BOTH = ("ort", "openvino")
-F = np.float32
-
-
-def numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(F)
-
-
-def knn(**given: np.ndarray) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    feed = {"xyz": numbers(50, 3), "offset": np.array([20, 50]), **given}
-    return one_node("KNNQuery", feed, outputs=("idx", "dist"), nsample=4), feed
-
-
-def only(name: str, feed: dict[str, np.ndarray], **attributes) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    return one_node(name, feed, **attributes), feed
 
 
 def test_the_library_is_compiled_and_loads():
@@ -45,35 +29,13 @@ def test_the_library_is_compiled_and_loads():
     subprocess.run([sys.executable, "-c", code, library_path("openvino")], check=True, timeout=120)
 
 
-@pytest.mark.parametrize(
-    ("model", "feed"),
-    [
-        only("MyAdd", {"a": numbers(2, 3), "b": numbers(2, 3, seed=1)}),
-        only("MyAdd", {"a": numbers(2, 3), "b": numbers(2, 3)}, alpha=0.5, beta=-7.0),
-        only("MyAdd", {"a": np.zeros((0, 3), F), "b": np.zeros((0, 3), F)}),
-        only("MyAdd", {"a": np.array(1, F), "b": np.array(2, F)}),
-        only("MyAdd", {"a": np.array([np.nan, np.inf], F), "b": np.array([1, -np.inf], F)}),
-        only("DynamicResize", {"x": numbers(2, 3, 8, 5), "scales": np.array([1, 1, 2, 1.5], F)}),
-        only("DynamicResize", {"x": numbers(1, 1, 9, 9), "scales": np.array([1, 1, 0.5, 0.4], F)}),
-        knn(),
-        knn(offset=np.array([20, 50], np.int32)),
-        knn(new_xyz=numbers(7, 3, seed=2), new_offset=np.array([3, 7])),
-        knn(new_xyz=np.zeros((0, 3), F), new_offset=np.array([0, 0])),
-    ],
-    ids=[
-        "sum",
-        "weights",
-        "empty",
-        "scalars",
-        "nan",
-        "enlarged",
-        "reduced",
-        "neighbours",
-        "int32",
-        "queries",
-        "no queries",
-    ],
-)
+CASES = OPERATORS | {
+    "empty": only("MyAdd", {"a": np.zeros((0, 3), F), "b": np.zeros((0, 3), F)}),
+    "no queries": knn(new_xyz=np.zeros((0, 3), F), new_offset=np.array([0, 0])),
+}
+
+
+@pytest.mark.parametrize(("model", "feed"), CASES.values(), ids=CASES)
 def test_the_same_bits_as_onnx_runtime(model, feed):
     report = parity(model, feed, BOTH)
     assert [row.verdict for row in report.rows if row.backend == "openvino"] == ["equal"] * len(model.graph.output), (
@@ -81,33 +43,11 @@ def test_the_same_bits_as_onnx_runtime(model, feed):
     )
 
 
-def test_omitted_inputs_with_empty_names():
-    feed = {"xyz": numbers(50, 3), "offset": np.array([20, 50])}
-    model = one_node("KNNQuery", feed, names=["xyz", "offset", "", ""], outputs=("idx", "dist"), nsample=3)
-    parity(model, feed, BOTH).expect(*BOTH)
-
-
 def test_one_table_over_all_engines():
-    """A network with an operator of the course, through today's exporter."""
-    ops.load()
-
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = torch.nn.Conv2d(3, 4, 3, padding=1)
-
-        def forward(self, x, scales):
-            y = torch.relu(self.conv(torch.ops.oplab.dynamic_resize(x, scales)))
-            return torch.ops.oplab.my_add(y, y, 0.5, 0.25)
-
-    net, x, scales = Net().eval(), torch.from_numpy(numbers(1, 3, 6, 5)), torch.tensor([1.0, 1.0, 2.0, 3.0])
-    table = {
-        torch.ops.oplab.dynamic_resize.default: dynamic_resize_translation,
-        torch.ops.oplab.my_add.default: my_add_translation,
-    }
-    program = torch.onnx.export(net, (x, scales), dynamo=True, verbose=False, custom_translation_table=table)
+    """A network with operators of the course, through today's exporter."""
+    net, program, feed = exported()
     engines = ("eager", "ort", "host", "openvino")
-    report = parity(program, {"x": x, "scales": scales}, engines, module=net)
+    report = parity(program, feed, engines, module=net)
     report.expect(*engines)
     assert "ort, host and openvino agree with eager" in report.text()
 
