@@ -25,7 +25,7 @@
 # here: ExecuTorch and TensorRT.
 #
 # OpenVINO and ncnn are not needed by any other chapter, so the course does not install them. Without them, the cells
-# that need them say so or print nothing, and you can read their results here. The exercises `conversion` and
+# that need them say so or print nothing; their results are here until you run them. The exercises `conversion` and
 # `openvino_extension` need OpenVINO: `make deps-engines` installs the engines, and compiles the course's operators for
 # OpenVINO.
 

@@ -879,15 +879,16 @@ def judge_one_opset_behind(v: Judge) -> None:
             got = recorded_model(v, name)
             _expect_versions(name, got, model)
             found[name] = got
-    with v.check("no operator is newer than ONNX Runtime 1.31"):
-        for name, got in found.items():
-            _expect_older(name, got)
-    with v.check("keeps everything else"):
-        for name, got in found.items():
-            _expect_kept(name, got, models[name])
-    with v.check("onnx.checker accepts the model"):
-        for name, got in found.items():
-            _expect_checked(name, got)
+    if found:  # else these would pass without a model
+        with v.check("no operator is newer than ONNX Runtime 1.31"):
+            for name, got in found.items():
+                _expect_older(name, got)
+        with v.check("keeps everything else"):
+            for name, got in found.items():
+                _expect_kept(name, got, models[name])
+        with v.check("onnx.checker accepts the model"):
+            for name, got in found.items():
+                _expect_checked(name, got)
     if v.ok:
         with v.check("computes the same in ONNX Runtime"):
             for name, got in found.items():
@@ -1268,6 +1269,8 @@ def judge_quantize_around(v: Judge) -> None:
                 raise WrongAnswer(f"{name}: the list of inputs, or an array in it, has changed.")
             _expect_net_kept(name, got, model)
             wirings[name] = _Quantized(name, got, model, few)
+    if not wirings:
+        return
     with v.check("DynamicResize computes in uint8, and its factors are float"):
         for wiring in wirings.values():
             for node in wiring.nodes("DynamicResize"):

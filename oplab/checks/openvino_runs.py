@@ -29,7 +29,7 @@ def installed() -> Any:
     except ImportError:
         raise OplabError(
             "OpenVINO is not installed for this Python, so this exercise cannot be graded here.",
-            "Run `make deps-engines` in the course's folder. It costs no points.",
+            "Run `make deps-engines` in the course's folder.",
         ) from None
     return openvino
 

@@ -61,7 +61,10 @@ def parity(
         int, typer.Option(metavar="N", min=0, help="of random inputs, and of the generator that a function gets")
     ] = 0,
     backends: Annotated[
-        str, typer.Option(metavar="A,B", help="which of eager, exported, reference, ort, host; the first is the base")
+        str,
+        typer.Option(
+            metavar="A,B", help="which of eager, exported, reference, ort, host, openvino, ncnn; the first is the base"
+        ),
     ] = "",
     module: Annotated[
         str, typer.Option(metavar="FILE.py:NAME", help="the PyTorch function or module, for eager and exported")

@@ -24,6 +24,8 @@ MARKS = {
     "grader_error": "?",
 }
 _COLOURS = {"passed": "bold green", "todo": "dim", "grader_error": "bold yellow"}
+_FAULT = "This is a fault of the grader, not yours; it costs no points. Please report it."
+_REMEDY = re.compile(r"^Run `make ", re.MULTILINE)  # something is not installed: not a fault, and nothing to report
 _QUOTED = re.compile(
     r"^\s*(?:\d+)? \| "
 )  # a source line, or the caret under it: wrapped, the caret would point elsewhere
@@ -146,7 +148,8 @@ def _lines(outcome: Outcome, details: bool) -> Iterator[tuple[str, str, int]]:
     for line in message.splitlines():
         yield "quoted" if _QUOTED.match(line) else "message", _printable(f"    {line}"), 0
     if outcome.status == "grader_error":
-        yield "message", "    This is a fault of the grader, not yours; it costs no points. Please report it.", 0
+        whose = "It costs no points." if _REMEDY.search(outcome.message) else _FAULT
+        yield "message", f"    {whose}", 0
 
 
 def _printable(line: str) -> str:

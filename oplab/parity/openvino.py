@@ -45,7 +45,8 @@ def openvino_runner(tested: ModelUnderTest) -> Runner:
         model = core.read_model(tested.source)
     except RuntimeError as error:
         if missing := _UNKNOWN.search(str(error)):
-            raise Unavailable(f"OpenVINO has no {missing[1].strip()}") from None
+            how = "" if library.is_file() else "; `make deps-engines` compiles the course's operators for it"
+            raise Unavailable(f"OpenVINO has no {missing[1].strip()}{how}") from None
         raise RuntimeError(sentence(error)) from None
     # Read before the first reshape, which gives the model a number of dimensions.
     unknown = {one.get_any_name() for one in model.inputs if one.partial_shape.rank.is_dynamic}

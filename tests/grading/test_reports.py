@@ -356,3 +356,20 @@ def test_text_keeps_the_caret_under_its_character_and_obeys_no_escape():
     plain = outcome_text(broken, 50).plain.splitlines()
     assert plain[3] == "          | " + " " * 69 + "^"
     assert "\x1b" not in "\n".join(plain) and "\x1b" not in "\n".join(outcome_lines(broken))
+
+
+@pytest.mark.parametrize(
+    ("message", "last"),
+    [
+        ("ValueError: ours", "This is a fault of the grader, not yours; it costs no points. Please report it."),
+        (
+            "OpenVINO is not installed for this Python.\nRun `make deps-engines` in the course's folder.",
+            "It costs no points.",
+        ),
+    ],
+    ids=["a fault", "not installed"],
+)
+def test_only_a_fault_is_to_be_reported(message, last):
+    assert (
+        outcome_lines(Outcome("c18.differ", "18_four_engines", "grader_error", 0, 4, 0.0, message))[-1].strip() == last
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from onnx import helper, numpy_helper
 
 from oplab.parity import ncnn, parity
 from tests.support import ROOT, environment
-from tests.support.engines import OPERATORS, F, exported, knn, numbers, only, resized
+from tests.support.engines import OPERATORS, F, knn, numbers, only, resized
 from tests.support.models import model_of, one_node
 
 MISSING = [name for name in ("ncnn", "pnnx") if importlib.util.find_spec(name) is None]
@@ -76,14 +77,26 @@ def test_a_network_of_stock_operators(batch):
     assert report.rows[-1].max_abs < 1e-6
 
 
-def test_one_table_over_all_engines():
-    net, program, feed = exported()
-    engines = ["reference", "eager", "ort", "host", "ncnn"]
-    if importlib.util.find_spec("openvino"):
-        engines.insert(4, "openvino")
-    report = parity(program, feed, engines, module=net)
-    report.expect(*engines)
-    assert "and ncnn agree with reference" in report.text()
+def test_one_table_over_all_engines(tmp_path):
+    """The program and the commands of docs/parity.md."""
+    page = (ROOT / "docs" / "parity.md").read_text(encoding="utf-8")
+    (tmp_path / "upscale.py").write_text(re.search(r"in `upscale.py`:\n```python\n(.*?)```", page, re.DOTALL)[1])
+    make, compare = re.search(r"```\n(python upscale.py)\noplab (parity .*?)\n```", page).groups()
+    engines = "reference,eager,ort,host,openvino,ncnn"
+    assert compare.endswith(engines)
+    if not importlib.util.find_spec("openvino"):
+        compare = compare.replace("openvino,", "")
+    for command in (make.split()[1:], ["-m", "oplab.cli", *compare.split()]):
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=tmp_path,
+            env=environment(OPLAB_ROOT=str(ROOT)),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "and ncnn agree with reference" in done.stdout
 
 
 def test_it_runs_only_where_it_is_named():
