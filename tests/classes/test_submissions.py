@@ -219,9 +219,18 @@ def test_a_bad_entry_costs_only_itself(folder, what, says):
 
 
 @pytest.mark.parametrize(
-    "what", ["zeros", "many in a zip", "many in a tar", "many in a folder", "torn", "no archive", "empty"]
+    "what, says",
+    [
+        ("zeros", "unpacks to more than 4 MB"),
+        ("many in a zip", "more than 50 files"),
+        ("many in a tar", "more than 50 files"),
+        ("many in a folder", "more than 50 files"),
+        ("torn", "cannot be read"),
+        ("no archive", "cannot be read"),
+        ("empty", "none of the course's files"),
+    ],
 )
-def test_a_bad_archive_costs_only_itself(folder, what, monkeypatch):
+def test_a_bad_archive_costs_only_itself(folder, what, says, monkeypatch):
     monkeypatch.setattr(archives, "MAX_ENTRIES", 50)
     monkeypatch.setattr(archives, "MAX_UNPACKED", 4 << 20)
     many = [(f"{number}.txt", b"") for number in range(60)]
@@ -252,6 +261,7 @@ def test_a_bad_archive_costs_only_itself(folder, what, monkeypatch):
     owned, others = found(folder)
     ada, bob = owned
     assert ada.files == {} and len(ada.problems) == 1 and ada.problems[0].startswith(f"ada: {ada.source}: it ")
+    assert says in ada.problems[0]
     assert dict(bob.files) == {"csrc/c01_add.cpp": "int y;"} and bob.problems == () and others == []
 
 
