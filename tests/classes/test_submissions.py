@@ -265,6 +265,17 @@ def test_a_bad_archive_costs_only_itself(folder, what, says, monkeypatch):
     assert dict(bob.files) == {"csrc/c01_add.cpp": "int y;"} and bob.problems == () and others == []
 
 
+def test_a_zip_that_says_it_is_small_is_not_believed(folder, monkeypatch):
+    monkeypatch.setattr(archives, "MAX_ENTRIES", 50)
+    monkeypatch.setattr(archives, "_LISTED", 100)
+    path = zipped(folder / "ada.zip", *((f"{number:060}.txt", b"") for number in range(60)))
+    data = bytearray(path.read_bytes())
+    data[-14:-10] = b"\1\0\1\0"  # the number of entries, twice
+    path.write_bytes(data)
+    (one,), _ = found(folder)
+    assert one.files == {} and "more than 50 files" in one.problems[0]
+
+
 def test_a_tar_that_says_it_is_huge_is_not_read_to_memory(folder):
     info = tarfile.TarInfo("c00_first.py")
     info.size = 10 << 30
