@@ -13,9 +13,9 @@ from oplab.classes.rules import TOTAL, Rules
 from oplab.errors import clean
 from oplab.files import write_atomically
 
-_QUOTED = re.compile(
-    r"[\",;'\t\r\n]|^\s|\s$"
-)  # ; too: where it is the decimal comma's separator, a spreadsheet splits there
+_QUOTED = re.compile(r"[\",;'\t\r\n]|^\s|\s$")
+# Where the comma is the decimal separator, a spreadsheet splits at semicolons, and sees quotation marks only at a cell's begin.
+_INNER = re.compile(r"([;,]\s*)(?=[=+\-@])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]+")
 Cells = list[str]
 
@@ -154,7 +154,7 @@ def _percent(points: Decimal, possible: Decimal) -> Decimal:
 
 def _text(text: str) -> str:
     """A cell with a text from outside: on one line, and never a formula."""
-    text = _CONTROL.sub(" ", clean(text))
+    text = _INNER.sub(r"\1'", _CONTROL.sub(" ", clean(text)))
     return f"'{text}" if is_formula(text) else text
 
 
