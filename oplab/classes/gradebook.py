@@ -48,7 +48,7 @@ def write_book(book: Book, rules: Rules, folder: Path) -> list[Path]:
     files = {folder / "grades.csv": plain(book)}
     for system, render in SYSTEMS.items():
         files[folder / "lms" / f"{system}.csv"] = render(book, rules.columns.get(system, {}))
-    for path, text in files.items():
+    for path, text in reversed(files.items()):  # grades.csv last: it says which grades are out
         write_atomically(path, text)
     return list(files)
 
