@@ -18,7 +18,7 @@ from oplab.grading.results import Outcome
 
 # What an array comparison reports in numbers: it differs between learners, and does not explain anything.
 _FIGURES = re.compile(r"elements differ; first |^Largest error |\(allowed [-\d.e+]+ \+ ")
-_SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z`])|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _NUMBER = re.compile(r"(?<![A-Za-z_])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
 _PLACE = re.compile(r"\b[\w./-]+\.(?:py|cpp|h):\d+(?::\d+)?|\b(line|column) \d+")
 _MOST = 300  # characters of a sentence on the page
@@ -78,13 +78,21 @@ def idea(outcome: Outcome, words: Mapping[str, tuple[str, ...]]) -> Idea | None:
         errors = [sentence for sentence in telling if re.search(r"\w(?:Error|Exception)\b|\berror:", sentence)]
         telling = errors[:1] or telling[:1]
     text = " ".join(telling) or outcome.status.replace("_", " ")
-    return Idea(outcome.id, f"{outcome.status} {normalised(text)}", _short(text))
+    # An undefined name is another mistake than another undefined name; a wrong node may be called anything.
+    key = normalised(text, names=outcome.status in ("build_failed", "error"))
+    return Idea(outcome.id, f"{outcome.status} {key}", _short(text))
 
 
-def normalised(text: str) -> str:
-    """The text without what differs between two answers with the same mistake: numbers, quoted names, places in files."""
+def normalised(text: str, *, names: bool = False) -> str:
+    """The text without what differs between two answers with the same mistake: numbers, places in files, and names in quotation marks.
+
+    Args:
+        text: a message.
+        names: keep the names.
+    """
     text = _PLACE.sub("@", text)
-    text = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", "'…'", text)
+    if not names:
+        text = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", "'…'", text)
     return " ".join(_NUMBER.sub("#", text).split())
 
 

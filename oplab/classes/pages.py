@@ -106,6 +106,7 @@ def class_page(grades: Grades, book: Book, course: Course) -> str:
         hard=state.hard[:HARD],
         ideas=several[:SHARED],
         more_ideas=len(several[SHARED:]),
+        most_of_more=max((len(one.logins) for one in several[SHARED:]), default=0),
         single_ideas=len(state.shared) - len(several),
         notes=[clean(note) for note in book.notes],
         problems=[clean(problem) for problem in grades.problems],
