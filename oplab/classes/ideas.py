@@ -19,7 +19,7 @@ from oplab.grading.results import Outcome
 # What an array comparison reports in numbers: it differs between learners, and does not explain anything.
 _FIGURES = re.compile(r"elements differ; first |^Largest error |\(allowed [-\d.e+]+ \+ ")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_NUMBER = re.compile(r"(?<![A-Za-z_])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
 _PLACE = re.compile(r"\b[\w./-]+\.(?:py|cpp|h):\d+(?::\d+)?|\b(line|column) \d+")
 _MOST = 300  # characters of a sentence on the page
 

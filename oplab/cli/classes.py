@@ -174,7 +174,8 @@ def _publish(course: Course, folder: Path, rules: Path | None, accept: bool, *, 
     warn(f"These grades would be lower than in {folder / 'grades.csv'}:")
     for change in done.lower:
         warn(f"  {change}")
-    warn(f"Nothing was written. `oplab class report {folder} --accept` writes them.")
+    given = f" --rules {rules}" if rules is not None else ""
+    warn(f"Nothing was written. `oplab class report {folder}{given} --accept` writes them.")
     return False
 
 
