@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -47,7 +48,9 @@ def grade(
     chosen = course.select(split(exercises))
     publish.rules_of(out, course, rules)  # a mistake in it is found now, not after a night of grading
     with Display(sys.stdout) as display:
-        work = runner.run(course, chosen, submissions, roster, out, _local(jobs), seed=seed, listener=display)
+        work = runner.run(
+            course, chosen, submissions, roster, out, _local(jobs, out, Path(submissions)), seed=seed, listener=display
+        )
     for problem in work.problems:
         warn(problem)
     for id, reason in work.unfinished:
@@ -87,7 +90,7 @@ def regrade(
     if not grades.is_dir():
         raise OplabError(f"There is no folder {grades}.", "`oplab class grade … -o GRADES` makes one.")
     with runner.writing(grades), runner.alone(grades):
-        found = regrade.run(course, exercise, grades, used, _local(jobs))
+        found = regrade.run(course, exercise, grades, used, _local(jobs, grades))
         print(f"{id}: {found.graded} different answers graded again, {found.known} known.")
         if found.stopped or found.unfinished:
             for reason in found.unfinished:
@@ -123,7 +126,7 @@ def verify(
     chosen = verify.sample(kept, sample, seed)
     if not chosen:
         raise OplabError(f"{grades} holds no verdict for which code ran.", "Nothing has to be verified.")
-    found = verify.verify(course, kept, chosen, _local(jobs)(len(chosen)))
+    found = verify.verify(course, kept, chosen, _local(jobs, grades)(len(chosen)))
     for difference in found:
         warn(f"{difference.kept.exercise}, {difference.kept.key[:12]}: {difference.sentence}")
     same = len(chosen) - len(found)
@@ -179,10 +182,12 @@ def _publish(course: Course, folder: Path, rules: Path | None, accept: bool, *, 
     return False
 
 
-def _local(jobs: int):
+def _local(jobs: int, *hidden: Path) -> Callable[[int], Engine]:
+    """Makes the engine for a number of tasks. Learners' code does not see the folders ``hidden``."""
+
     def make(tasks: int) -> Engine:
         from oplab.classes.local import LocalEngine
 
-        return LocalEngine(min(jobs, tasks))
+        return LocalEngine(min(jobs, tasks), [folder for folder in hidden if folder.is_dir()])
 
     return make
