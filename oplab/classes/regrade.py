@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from oplab.classes import publish, records, runner, versions
-from oplab.classes.counting import count
+from oplab.classes.counting import count, shown
 from oplab.classes.engines import Engine
 from oplab.classes.publish import Change
 from oplab.classes.records import Grades, Submission, Task, Verdict
@@ -166,7 +166,7 @@ def replace_grades(found: Regrade, why: str, *, accepted: bool) -> None:
             for (before, after), number in sorted(found.states.items())
         ],
         "changes": [
-            {"login": change.login, "before": str(change.before), "after": str(change.after)}
+            {"login": change.login, "before": shown(change.before), "after": shown(change.after)}
             for change in found.changes
         ],
     }
