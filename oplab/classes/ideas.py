@@ -2,7 +2,7 @@
 
 The course knows many wrong answers (``tests/mutants``), each with words that the message about it contains. A failure whose message
 contains such words is explained by that wrong answer. An installed course may have no tests; and not every mistake is known. Then
-failures are the same if their messages are, apart from numbers, names in quotation marks and places in a file.
+failures are the same if their messages are, apart from numbers and names in quotation marks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from oplab.grading.results import Outcome
 _FIGURES = re.compile(r"elements differ; first |^Largest error |\(allowed [-\d.e+]+ \+ ")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
-_PLACE = re.compile(r"\b[\w./-]+\.(?:py|cpp|h):\d+(?::\d+)?|\b(line|column) \d+")
 _MOST = 300  # characters of a sentence on the page
 
 
@@ -84,13 +83,12 @@ def idea(outcome: Outcome, words: Mapping[str, tuple[str, ...]]) -> Idea | None:
 
 
 def normalised(text: str, *, names: bool = False) -> str:
-    """The text without what differs between two answers with the same mistake: numbers, places in files, and names in quotation marks.
+    """The text without what differs between two answers with the same mistake: numbers, and names in quotation marks.
 
     Args:
         text: a message.
         names: keep the names.
     """
-    text = _PLACE.sub("@", text)
     if not names:
         text = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", "'…'", text)
     return " ".join(_NUMBER.sub("#", text).split())

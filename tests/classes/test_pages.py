@@ -198,6 +198,7 @@ def test_what_a_learner_gets(small, course):
     assert (results["points"], results["seed"]) == (8, 7)
     with zipfile.ZipFile(small.folder / "feedback" / "ada.zip") as archive:
         assert archive.namelist() == ["report.html", "results.json"]
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}  # the same bytes tomorrow
         assert archive.read("report.html") == (own / "report.html").read_bytes()
 
     def text(login: str) -> str:

@@ -129,6 +129,10 @@ MISTAKES = {
         'chapters = ["c00"]\n[weights]\nc04 = 1',
         "line 3: c04 has a weight, but chapters does not list it.",
     ),
+    "the same key in another table": (
+        "[columns.moodle]\nc04 = 'x'\n[weights]\nc04 = -1",
+        "line 4: c04 = -1 has to be a number from 0 to 1000.",
+    ),
     "two weights": ("[weights]\nc04 = 1\n04_aten_symbolic = 1", "line 3: c04 has two weights."),
     "bonus of none": ('[bonus]\nexercises = ["c04.asin"]', "line 2: There is no exercise c04.asin."),
     "bonus elsewhere": (
