@@ -169,7 +169,7 @@ def _publish(course: Course, folder: Path, rules: Path | None, accept: bool, *, 
         for note in done.notes:
             warn(note)
     if done.files:
-        print(f"{', '.join(str(path) for path in done.files)} written.")
+        print(f"{folder / 'grades.csv'} written, with lms/, learners/, feedback/ and class.html next to it.")
         return True
     if not complete:
         warn(f"{folder / 'grades.csv'} stays as it was until all answers are graded.")
