@@ -96,13 +96,13 @@ def shown(points: Decimal) -> str:
 
 def _worth(grades: Grades) -> dict[str, int]:
     """What each exercise is worth, by id, as far as one of the class was graded."""
-    return {
-        id: verdict.outcome.max_points
-        for submissions in grades.submissions.values()
-        for submission in submissions
-        for id in submission.tasks
-        if (verdict := grades.verdict(submission, id)) is not None
-    }
+    found: dict[str, int] = {}
+    for submissions in grades.submissions.values():
+        for submission in submissions:
+            for id in submission.tasks:
+                if (verdict := grades.verdict(submission, id)) is not None:
+                    found[id] = max(found.get(id, 0), verdict.outcome.max_points)  # in whatever order they are found
+    return found
 
 
 def _row(grades: Grades, learner: Learner, rules: Rules, possible: Iterable[str]) -> Row:

@@ -278,5 +278,18 @@ def test_the_command(tmp_path):
     (tmp_path / "class.toml").write_text("late_day = 3\n")
     done = oplab("report", grades, "--rules", "class.toml")
     assert done.returncode == 2 and "class.toml, line 1: it has no key 'late_day'" in done.stderr
+    assert oplab("regrade", "c01.fails", grades, "--why", "the same", "--jobs", 1).returncode == 0
     (tmp_path / "class.toml").write_text("[weights]\nc01 = 3\n")
-    assert oplab("regrade", "c01.fails", grades, "--why", "x", "--jobs", 1).returncode == 0
+    done = oplab("report", grades, "--rules", "class.toml")
+    assert done.returncode == 0 and "grades.csv written, with lms/" in done.stdout, done.stderr
+    assert (grades / "grades.csv").read_text() == "login,name,c01,total\nada,Ada,3,3\nbob,Bob,3,3\n"
+    assert (grades / "class.toml").read_text() == (tmp_path / "class.toml").read_text()
+    (tmp_path / "class.toml").write_text("[weights]\nc01 = 2\n")
+    before = everything(grades)
+    done = oplab("report", grades, "--rules", "class.toml")
+    assert done.returncode == 1 and "\n  ada: 3 → 2 (−1)\n" in done.stderr
+    assert f"`oplab class report {grades} --rules class.toml --accept` writes them." in done.stderr
+    assert everything(grades) == before
+    assert oplab("report", grades, "--rules", "class.toml", "--accept").returncode == 0
+    assert oplab("report", grades).returncode == 0  # with the same rules
+    assert (grades / "grades.csv").read_text() == "login,name,c01,total\nada,Ada,2,2\nbob,Bob,2,2\n"
