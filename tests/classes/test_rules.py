@@ -174,3 +174,13 @@ def test_a_file_that_cannot_be_read(course, tmp_path):
     (tmp_path / "class.toml").write_bytes(b"\xff")
     with pytest.raises(OplabError, match="not UTF-8"):
         rules.load(tmp_path / "class.toml", course)
+
+
+def test_the_example_of_the_documentation(load):
+    page = (ROOT / "docs" / "class_grades.md").read_text(encoding="utf-8")
+    text = page.split("```toml\n")[1].split("```")[0]
+    found = load(text)
+    assert found.deadline_of("bob.b") - found.deadline == timedelta(days=3)
+    assert found.columns["canvas"]["total"] == "Operator Lab (4712)"
+    for key in rules._KEYS:  # each key is explained
+        assert f"{key} = " in text or f"[{key}" in text, key
