@@ -1,25 +1,33 @@
-"""The grade book: ``grades.csv``, one row for each learner, sorted by login."""
+"""The grades as CSV: ``grades.csv`` for people and programs, and ``lms/*.csv`` as learning management systems import them."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
-from oplab.classes.records import Grades, Learner, Submission
+from oplab.classes.counting import Book, Row, count, is_formula, shown
+from oplab.classes.records import Grades, Learner
+from oplab.classes.rules import TOTAL, Rules
+from oplab.errors import clean
 from oplab.files import write_atomically
 
+_QUOTED = re.compile(r"[\",;'\t\r\n]|^\s|\s$")
+# Where the comma is the decimal separator, a spreadsheet splits at semicolons, and sees quotation marks only at a cell's begin.
+_INNER = re.compile(r"([;,]\s*)(?=[=+\-@])")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]+")
+Cells = list[str]
 
-def write(grades: Grades, roster: Mapping[str, Learner], rules: Any, folder: Path) -> list[Path]:
-    """Write the grade book. The same verdicts give the same bytes.
+
+def write(grades: Grades, roster: Mapping[str, Learner], rules: Rules | None, folder: Path) -> list[Path]:
+    """Write the grade book. The same verdicts, roster and rules give the same bytes.
 
     Args:
         grades: what was graded.
         roster: the learners, by login.
-        rules: not used: the newest submission counts, with all of its points.
-        folder: where to write ``grades.csv``.
+        rules: what counts; without any, the last submission of each learner, with all of its points.
+        folder: where to write ``grades.csv`` and ``lms/``.
 
     Returns:
         the files that were written.
@@ -27,26 +35,133 @@ def write(grades: Grades, roster: Mapping[str, Learner], rules: Any, folder: Pat
     Raises:
         OSError: a file cannot be written.
     """
-    counted = {login: _points(grades, (grades.submissions.get(login) or (Submission(login),))[-1]) for login in roster}
-    chapters = sorted({chapter for points in counted.values() for chapter in points})
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["login", "name", *chapters, "total"])
-    for login in sorted(roster):
-        points = counted[login]
-        table.writerow(
-            [login, roster[login].name, *(points.get(chapter, 0) for chapter in chapters), sum(points.values())]
-        )
-    path = folder / "grades.csv"
-    write_atomically(path, text.getvalue())
-    return [path]
+    return write_book(count(grades, roster, rules or Rules()), rules or Rules(), folder)
 
 
-def _points(grades: Grades, submission: Submission) -> dict[str, int]:
-    """Points by chapter id."""
-    found: dict[str, int] = {}
-    for id in submission.tasks:
-        verdict = grades.verdict(submission, id)
-        chapter = id.partition(".")[0]
-        found[chapter] = found.get(chapter, 0) + (verdict.outcome.points if verdict else 0)
-    return found
+def write_book(book: Book, rules: Rules, folder: Path) -> list[Path]:
+    """Write the files of :func:`write` for grades that are counted already.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    (folder / "lms").mkdir(parents=True, exist_ok=True)
+    files = {folder / "grades.csv": plain(book)}
+    for system, render in SYSTEMS.items():
+        files[folder / "lms" / f"{system}.csv"] = render(book, rules.columns.get(system, {}))
+    for path, text in reversed(files.items()):  # grades.csv last: it says which grades are out
+        write_atomically(path, text)
+    return list(files)
+
+
+def plain(book: Book) -> str:
+    """``grades.csv``: login, name, points by chapter, bonus where there is one, total. A row adds up to its total."""
+    header = ["login", "name", *book.possible, *(["bonus"] if book.bonus else []), TOTAL]
+    lines = [header]
+    for row in book.rows:
+        bonus = [shown(row.bonus)] if book.bonus else []
+        points = [shown(row.chapters[chapter]) for chapter in book.possible]
+        lines.append([_text(row.learner.login), _text(row.learner.name), *points, *bonus, shown(row.total)])
+    return _csv(lines, "\n")
+
+
+def canvas(book: Book, columns: Mapping[str, str]) -> str:
+    """For Canvas, "How do I import grades in the Gradebook?" (Canvas Instructor Guide).
+
+    Its importer wants the columns Student, ID, SIS User ID, SIS Login ID and Section first and in this order, and takes each further
+    one for an assignment. The row "Points Possible" sets what a new assignment is worth. A learner is found by the SIS login.
+    """
+    items = _items(book, columns)
+    lines = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(_text(header) for _, header in items)]]
+    lines.append(["    Points Possible", "", "", "", "", *(shown(_possible(book, item)) for item, _ in items)])
+    for row in book.rows:
+        person = row.learner
+        name, login = _text(person.name or person.login), _text(person.login)
+        lines.append([name, "", "", login, _text(person.section), *_points(row, items)])
+    return _csv(lines)
+
+
+def moodle(book: Book, columns: Mapping[str, str]) -> str:
+    """For Moodle, "Grade import" (MoodleDocs): any columns, which the teacher maps to a user's field and to grade items.
+
+    The grades are percentages, because a new grade item goes up to 100: one larger grade, and Moodle imports none.
+    """
+    items = _items(book, columns)
+    lines = [["First name", "Last name", "Username", "Email address", *(_text(header) for _, header in items)]]
+    for row in book.rows:
+        person = row.learner
+        first, last = names(person.name)
+        percent = [shown(_percent(_got(row, item), _possible(book, item))) for item, _ in items]
+        lines.append([_text(first), _text(last), _text(person.login), _text(person.email), *percent])
+    return _csv(lines)
+
+
+def blackboard(book: Book, columns: Mapping[str, str]) -> str:
+    """For Blackboard, "Work Offline with Grade Data" (Blackboard Help).
+
+    Each cell of a comma-separated file is in quotation marks. A learner is found by the username; a column by the number after ``|``
+    in its header, and one without a number becomes a new column of text.
+    """
+    items = _items(book, {})
+    headers = [
+        columns.get(item, f"{header} [Total Pts: {shown(_possible(book, item))} Score]") for item, header in items
+    ]
+    lines = [["Last Name", "First Name", "Username", *map(_text, headers)]]
+    for row in book.rows:
+        first, last = names(row.learner.name)
+        lines.append([_text(last), _text(first), _text(row.learner.login), *_points(row, items)])
+    return _csv(lines, always=True)
+
+
+SYSTEMS: Mapping[str, Callable[[Book, Mapping[str, str]], str]] = {
+    "canvas": canvas,
+    "moodle": moodle,
+    "blackboard": blackboard,
+}
+
+
+def names(name: str) -> tuple[str, str]:
+    """First and last name: around the comma of ``Lovelace, Ada``, else the last word is the last name.
+
+    No system uses them to find a learner.
+    """
+    last, comma, first = name.partition(",")
+    if comma:
+        return first.strip(), last.strip()
+    first, _, last = name.strip().rpartition(" ")
+    return first.strip(), last
+
+
+def _items(book: Book, columns: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Chapters and the total, each with the header of its column."""
+    return [(item, columns.get(item, f"Operator Lab {item}")) for item in (*book.possible, TOTAL)]
+
+
+def _got(row: Row, item: str) -> Decimal:
+    return row.total if item == TOTAL else row.chapters[item]
+
+
+def _points(row: Row, items: Iterable[tuple[str, str]]) -> Cells:
+    return [shown(_got(row, item)) for item, _ in items]
+
+
+def _possible(book: Book, item: str) -> Decimal:
+    return book.total if item == TOTAL else book.possible[item]
+
+
+def _percent(points: Decimal, possible: Decimal) -> Decimal:
+    return 100 * points / possible if possible else Decimal(0)
+
+
+def _text(text: str) -> str:
+    """A cell with a text from outside: on one line, and never a formula."""
+    text = _INNER.sub(r"\1'", _CONTROL.sub(" ", clean(text)))
+    return f"'{text}" if is_formula(text) else text
+
+
+def _csv(lines: Iterable[Cells], end: str = "\r\n", *, always: bool = False) -> str:
+    """The lines as RFC 4180 writes them; ``always``: each cell in quotation marks."""
+    return "".join(",".join(_cell(cell, always) for cell in line) + end for line in lines)
+
+
+def _cell(text: str, always: bool) -> str:
+    return '"' + text.replace('"', '""') + '"' if always or _QUOTED.search(text) else text

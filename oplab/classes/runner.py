@@ -117,7 +117,7 @@ def run(
         KeyboardInterrupt: a second Ctrl-C. What was graded is kept.
     """
     learners, problems = roster.read(roster_file)
-    with _writing(folder), _alone(folder), scratch_folder() as scratch:
+    with writing(folder), alone(folder), scratch_folder() as scratch:
         _remove_drafts(folder)
         before = records.load_run(folder)
         seed = _seed(before, seed)
@@ -170,7 +170,7 @@ def run(
 def _grade(work: Work, folder: Path, engine: Engine, tools: _Keeper, listener: Listener) -> tuple[str, ...]:
     work.engine = engine
     try:
-        with _first_interrupt(lambda: _finish(work, engine, listener)):
+        with first_interrupt(lambda: _finish(work, engine, listener)):
             for verdict in engine.submit(tools.plain(work.tasks.values())):
                 if verdict.outcome.status == "grader_error":  # never final: the next run tries again
                     work.unfinished.append((verdict.exercise, verdict.outcome.message))
@@ -277,7 +277,7 @@ def _in_order(handed_in: Iterable[Submission]) -> tuple[Submission, ...]:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Only one run at a time writes to a folder.
 
     Raises:
@@ -295,7 +295,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def writing(folder: Path) -> Iterator[None]:
     """Turn a folder that cannot be written into a sentence.
 
     Raises:
@@ -319,7 +319,7 @@ def _remove_drafts(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _first_interrupt(call: Callable[[], None]) -> Iterator[None]:
+def first_interrupt(call: Callable[[], None]) -> Iterator[None]:
     """The first Ctrl-C calls ``call``, each further one is a KeyboardInterrupt. Only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield

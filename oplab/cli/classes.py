@@ -10,10 +10,15 @@ from typing import Annotated
 import typer
 
 from oplab.classes.engines import Engine
-from oplab.cli.shared import CORES, Seed, leave, load_course, split, warn
+from oplab.cli.shared import CORES, Id, Seed, leave, load_course, split, warn
+from oplab.course.manifest import Course
 from oplab.errors import OplabError
 
 Grades = Annotated[Path, typer.Argument(metavar="GRADES", help="the folder that `oplab class grade` has made")]
+RulesFile = Annotated[
+    Path | None, typer.Option("--rules", metavar="class.toml", help="what counts; kept in GRADES for the next time")
+]
+Accept = Annotated[bool, typer.Option("--accept", help="let grades go down, too")]
 Workers = Annotated[int, typer.Option(metavar="N", min=1, max=256, help="how many answers are graded at the same time")]
 
 
@@ -32,13 +37,16 @@ def grade(
         list[str] | None, typer.Option(metavar="ID", help="c04.asinh, or c04 for a chapter; may be repeated; else all")
     ] = None,
     seed: Seed = None,
+    rules: RulesFile = None,
+    accept: Accept = False,
 ) -> None:
     """Grade a class. Run it again to go on after a stop, or after new submissions."""
-    from oplab.classes import gradebook, records, runner
+    from oplab.classes import publish, runner
     from oplab.classes.display import Display
 
     course = load_course()
     chosen = course.select(split(exercises))
+    publish.rules_of(out, course, rules)  # a mistake in it is found now, not after a night of grading
     with Display(sys.stdout) as display:
         work = runner.run(
             course, chosen, submissions, roster, out, _local(jobs, out, Path(submissions)), seed=seed, listener=display
@@ -47,19 +55,58 @@ def grade(
         warn(problem)
     for id, reason in work.unfinished:
         warn(f"{id} could not be graded here: {reason.splitlines()[0] if reason else 'no reason was given'}")
-    grades = records.load(out)
-    try:
-        written = gradebook.write(grades, grades.learners, None, out)
-    except OSError as error:
-        raise OplabError(f"{error.filename or out} cannot be written: {error.strerror}.", runner.GO_ON) from None
     total = len(work.tasks)
+    published = _publish(course, out, rules, accept, complete=work.done == total)
     if work.stopping and work.done < total:
         warn(f"Stopped: {work.done} of {total} answers are graded, and kept in {out}. {runner.GO_ON}")
         leave(130)
-    print(f"{', '.join(str(path) for path in written)} written.")
     if work.unfinished:
         warn(f"{len(work.unfinished)} answers are not graded: no points are given or taken for them. {runner.GO_ON}")
         leave(2)
+    if not published:
+        leave(1)
+
+
+def report(grades: Grades, rules: RulesFile = None, accept: Accept = False) -> None:
+    """Write grade book and pages again, for example under other rules."""
+    leave(0 if _publish(load_course(), grades, rules, accept) else 1)
+
+
+def regrade(
+    id: Id,
+    grades: Grades,
+    why: Annotated[str, typer.Option(metavar="TEXT", help="what was wrong with the check; kept in regrades.json")],
+    accept: Accept = False,
+    jobs: Workers = CORES,
+) -> None:
+    """Grade one exercise again for all, after its check was fixed."""
+    from oplab.classes import publish, regrade, runner
+
+    course = load_course()
+    exercise = course.exercise(id)
+    if not why.strip():
+        raise OplabError("--why is empty.", "Say what was wrong with the check: learners will ask.")
+    used, _ = publish.rules_of(grades, course)
+    if not grades.is_dir():
+        raise OplabError(f"There is no folder {grades}.", "`oplab class grade … -o GRADES` makes one.")
+    with runner.writing(grades), runner.alone(grades):
+        found = regrade.run(course, exercise, grades, used, _local(jobs, grades))
+        print(f"{id}: {found.graded} different answers graded again, {found.known} known.")
+        if found.stopped or found.unfinished:
+            for reason in found.unfinished:
+                warn(f"{id} could not be graded here: {reason.splitlines()[0] if reason else 'no reason was given'}")
+            warn(f"No grade was changed, and what was graded is kept. {runner.GO_ON}")
+            leave(130 if found.stopped else 2)
+        if found.nothing_new:
+            print(f"All answers were graded by this version of the check of {id}. Nothing changes.")
+            return
+        print("\n".join(found.diff()))
+        if found.lower and not accept:
+            warn("No grade was changed. Run the same command with --accept to let grades go down, too.")
+            leave(1)
+        regrade.replace_grades(found, why.strip(), accepted=accept)
+        published = _publish(course, grades, None, accept)
+    leave(0 if published else 1)
 
 
 def verify(
@@ -100,6 +147,39 @@ def demo(
     submitted = make(load_course(), folder, learners, seed)
     print(f"{submitted} and {folder / 'roster.csv'} hold a class of {learners}. Grade it:")
     print(f"  oplab class grade {submitted} --roster {folder / 'roster.csv'} -o {folder / 'grades'}")
+
+
+def _publish(course: Course, folder: Path, rules: Path | None, accept: bool, *, complete: bool = True) -> bool:
+    """Write all that comes out, and say so; False: a grade would have gone down, and nothing was written.
+
+    Raises:
+        OplabError: it cannot be written, or what is there cannot be read.
+    """
+    from oplab.classes import publish, records
+
+    used, text = publish.rules_of(folder, course, rules)
+    try:
+        done = publish.publish(records.load(folder), course, used, text, accept=accept)
+    except OSError as error:
+        raise OplabError(
+            f"{error.filename or folder} cannot be written: {error.strerror}.",
+            f"`oplab class report {folder}` writes what is missing.",
+        ) from None
+    if complete:
+        for note in done.notes:
+            warn(note)
+    if done.files:
+        print(f"{folder / 'grades.csv'} written, with lms/, learners/, feedback/ and class.html next to it.")
+        return True
+    if not complete:
+        warn(f"{folder / 'grades.csv'} stays as it was until all answers are graded.")
+        return False
+    warn(f"These grades would be lower than in {folder / 'grades.csv'}:")
+    for change in done.lower:
+        warn(f"  {change}")
+    given = f" --rules {rules}" if rules is not None else ""
+    warn(f"Nothing was written. `oplab class report {folder}{given} --accept` writes them.")
+    return False
 
 
 def _local(jobs: int, *hidden: Path) -> Callable[[int], Engine]:

@@ -28,7 +28,13 @@ _SETTINGS: dict[str, Any] = {
 }
 # The commands in the order of the help, which is that of a learner's way. A dict is a group of commands.
 _DEBUG = {"bisect": models.bisect, "tap": models.tap, "extract": models.extract}
-_CLASS = {"grade": classes.grade, "verify": classes.verify, "demo": classes.demo}
+_CLASS = {
+    "grade": classes.grade,
+    "report": classes.report,
+    "regrade": classes.regrade,
+    "verify": classes.verify,
+    "demo": classes.demo,
+}
 _GROUPS = {"debug": "Find out why a model is wrong.", "class": "Grade a whole class."}
 _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., None]]]] = {
     "Exercises": {

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from importlib import resources
-from typing import Any
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from oplab.grading.text import MARKS
 from oplab.reports import common
 
+if TYPE_CHECKING:
+    import jinja2
 
-def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+
+def render(
+    results: Mapping[str, Any], titles: Mapping[str, str], *, heading: str = "", notes: Sequence[str] = ()
+) -> str:
     """The page: points by chapter, then each exercise with its message, its named checks and its graphs.
 
     Everything from the results is escaped. Graphs are images in data addresses, where no script runs, and the page's
     content security policy forbids scripts and every request.
-    """
-    from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    template = environment.from_string(
-        resources.files("oplab.reports").joinpath("page.html.j2").read_text(encoding="utf-8")
-    )
+    Args:
+        results: the dict of ``results.json``.
+        titles: chapter stem to title.
+        heading: whose results these are; the course's name if left out.
+        notes: sentences below the heading.
+    """
     groups = []
     for stem, entries in common.chapters(results):
         points, max_points = common.points(entries)
@@ -36,9 +41,31 @@ def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
                 "exercises": [_exercise(entry) for entry in entries],
             }
         )
-    return template.render(
-        results=results, chapters=groups, summary=common.summary(results), open_points=common.open_points(results)
+    return template(__package__, "page.html.j2").render(
+        results=results,
+        chapters=groups,
+        summary=common.summary(results),
+        open_points=common.open_points(results),
+        heading=heading or "Operator Lab",
+        notes=notes,
     )
+
+
+@functools.cache
+def template(package: str, name: str) -> jinja2.Template:
+    """A template, compiled. It escapes whatever it prints, and may include the files of ``oplab.reports``.
+
+    Args:
+        package: where it is, for example ``oplab.reports``.
+        name: its file.
+    """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+    loader = ChoiceLoader([PackageLoader(folder, ".") for folder in dict.fromkeys((package, __package__))])
+    environment = Environment(
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+    )
+    return environment.get_template(name)
 
 
 def _exercise(entry: common.Entry) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 
 from oplab import reports
 from tests.support import ROOT
+from tests.support.contrast import contrast
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><script>alert(2)</script></svg>'
 
@@ -36,23 +37,7 @@ def test_page(scheme, report, new_page):
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("document.images.length === 1 && document.images[0].naturalWidth === 40")
     for selector in ("article .state", "article pre", "p.message", "summary", "h2 span", "th", "footer"):
-        assert _contrast(page, selector) >= 4.5, selector
+        assert contrast(page, selector) >= 4.5, selector
     assert alerts == []
     assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
     assert page.pdf().startswith(b"%PDF")
-
-
-def _contrast(page, selector: str) -> float:
-    """The worst contrast of these elements' text with what lies behind them, after WCAG."""
-    return page.evaluate(
-        """selector => {
-          const parse = c => c.match(/[\\d.]+/g).map(Number);
-          const light = c => { const [r, g, b] = parse(c).map(v => { v /= 255;
-            return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4 }); return .2126 * r + .7152 * g + .0722 * b };
-          const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
-            const p = parse(c); if (p.length < 4 || p[3] > 0) return c } return 'rgb(255,255,255)' };
-          return Math.min(...[...document.querySelectorAll(selector)].map(e => {
-            const a = light(getComputedStyle(e).color), b = light(behind(e));
-            return (Math.max(a, b) + .05) / (Math.min(a, b) + .05) })) }""",
-        selector,
-    )

@@ -1,0 +1,204 @@
+"""From verdicts to points: which submission of a learner counts, and for how much, under the rules of a course."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Decimal
+
+from oplab.classes.records import Grades, Learner, Submission
+from oplab.classes.rules import Rules
+from oplab.grading.results import Outcome
+
+_CENT = Decimal("0.01")  # grade books show two decimals
+
+
+@dataclass(frozen=True)
+class Row:
+    """One learner's grade.
+
+    Attributes:
+        learner: who.
+        submission: the one that counts; None if there is none, or only such as came too late.
+        days_late: how many days after the deadline it came.
+        part: what part of its points it gets for that.
+        outcomes: how its exercises were graded, by id; those that are not graded yet are missing.
+        chapters: points by chapter (``c04``), as they count: with weight and penalty, and without bonus.
+        bonus: points of bonus exercises, as they count.
+        total: the sum of these.
+        ungraded: the ids of exercises whose points are still open: not graded yet, or the grader itself failed.
+        too_late: how many submissions came too late to count.
+    """
+
+    learner: Learner
+    submission: Submission | None
+    days_late: int
+    part: Decimal
+    outcomes: Mapping[str, Outcome]
+    chapters: Mapping[str, Decimal]
+    bonus: Decimal
+    total: Decimal
+    ungraded: tuple[str, ...]
+    too_late: int
+
+
+@dataclass(frozen=True)
+class Book:
+    """The grades of a class.
+
+    Attributes:
+        rows: sorted by login.
+        possible: the points that each chapter is worth, in the order of their numbers; a chapter that does not count is missing.
+        bonus: whether there are bonus exercises.
+        notes: what the teacher should know before the grades are used, as sentences.
+    """
+
+    rows: tuple[Row, ...]
+    possible: Mapping[str, Decimal]
+    bonus: bool
+    notes: tuple[str, ...]
+
+    @property
+    def total(self) -> Decimal:
+        """The points of all chapters that count."""
+        return sum(self.possible.values(), Decimal(0))
+
+
+def count(grades: Grades, roster: Mapping[str, Learner], rules: Rules) -> Book:
+    """The grades of all learners of the roster.
+
+    Args:
+        grades: what was graded.
+        roster: the learners, by login.
+        rules: what counts.
+    """
+    worth = _worth(grades)
+    possible: dict[str, Decimal] = {}
+    for id in sorted(worth):
+        if id not in rules.bonus and (weight := rules.weight(chapter_of(id))):
+            possible[chapter_of(id)] = possible.get(chapter_of(id), Decimal(0)) + weight * worth[id]
+    possible = {chapter: _rounded(points) for chapter, points in sorted(possible.items())}
+    rows = tuple(_row(grades, roster[login], rules, possible) for login in sorted(roster))
+    has_bonus = any(rules.weight(chapter_of(id)) for id in rules.bonus if id in worth)
+    return Book(rows, possible, has_bonus, tuple(_notes(grades, rows, rules)))
+
+
+def chapter_of(exercise: str) -> str:
+    """``c04`` for ``c04.asinh``."""
+    return exercise.partition(".")[0]
+
+
+def shown(points: Decimal) -> str:
+    """Points as text: two decimals at most, no trailing zeros."""
+    text = f"{_rounded(points):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _worth(grades: Grades) -> dict[str, int]:
+    """What each exercise is worth, by id, as far as one of the class was graded."""
+    found: dict[str, int] = {}
+    for submissions in grades.submissions.values():
+        for submission in submissions:
+            for id in submission.tasks:
+                if (verdict := grades.verdict(submission, id)) is not None:
+                    found[id] = max(found.get(id, 0), verdict.outcome.max_points)  # in whatever order they are found
+    return found
+
+
+def _row(grades: Grades, learner: Learner, rules: Rules, possible: Iterable[str]) -> Row:
+    submissions = grades.submissions.get(learner.login, ())
+    late = [rules.days_late(learner.login, submission.submitted_at) for submission in submissions]
+    counted = [
+        _counted(grades, learner, rules, possible, submission, days)
+        for submission, days in zip(submissions, late, strict=True)
+        if days <= rules.late_days
+    ]
+    too_late = len(submissions) - len(counted)
+    if not counted:
+        nothing = {chapter: Decimal(0) for chapter in possible}
+        return Row(learner, None, 0, Decimal(1), {}, nothing, Decimal(0), Decimal(0), (), too_late)
+    # Of equally good submissions the first: it is the least late.
+    chosen = counted[-1] if rules.submission == "last" else max(counted, key=lambda row: row.total)
+    return replace(chosen, too_late=too_late)
+
+
+def _counted(
+    grades: Grades, learner: Learner, rules: Rules, possible: Iterable[str], submission: Submission, days: int
+) -> Row:
+    """The row of a learner if this submission counted."""
+    part = rules.part(days)
+    chapters = {chapter: Decimal(0) for chapter in possible}
+    bonus = Decimal(0)
+    outcomes, ungraded = {}, []
+    for id in sorted(submission.tasks):
+        verdict = grades.verdict(submission, id)
+        weight = rules.weight(chapter_of(id))
+        if verdict is not None:
+            outcomes[id] = verdict.outcome
+        if weight and (verdict is None or verdict.outcome.status == "grader_error"):
+            ungraded.append(id)
+        if verdict is None or not weight:
+            continue
+        points = part * weight * _points(verdict.outcome, rules)
+        if id in rules.bonus:
+            bonus += points
+        else:
+            chapters[chapter_of(id)] += points
+    if rules.bonus_most is not None:
+        bonus = min(bonus, rules.bonus_most)
+    # Rounded before they are added, so that a row of the grade book adds up.
+    chapters = {chapter: _rounded(points) for chapter, points in chapters.items()}
+    bonus = _rounded(bonus)
+    total = sum(chapters.values(), bonus)
+    return Row(learner, submission, days, part, outcomes, chapters, bonus, total, tuple(ungraded), 0)
+
+
+def _points(outcome: Outcome, rules: Rules) -> int:
+    return outcome.max_points if outcome.passed and not rules.speed else outcome.points
+
+
+def _rounded(points: Decimal) -> Decimal:
+    return points.quantize(_CENT, ROUND_HALF_UP)
+
+
+def _notes(grades: Grades, rows: Iterable[Row], rules: Rules) -> Iterable[str]:
+    rows = tuple(rows)
+    still = [row for row in rows if row.ungraded]
+    if still:
+        ids = sorted({id for row in still for id in row.ungraded})
+        yield (
+            f"The points of {_people(still)} are not complete: {_few(ids)} could not be graded yet. They count 0 points until then; "
+            "grade again before you use these grades."
+        )
+    if rules.deadline is not None:
+        unknown = [row for row in rows if row.submission is not None and row.submission.submitted_at is None]
+        if unknown:
+            yield f"The submission of {_people(unknown)} has no time, and counts as in time."
+    late = [row for row in rows if row.too_late and row.submission is None]
+    if late:
+        yield f"{_people(late)} handed in only after the last late day; that does not count."
+    if strangers := rules.strangers(row.learner.login for row in rows):
+        yield f"class.toml has an extension for {_few(strangers)}, and the roster does not."
+    quoted = [row.learner.login for row in rows if is_formula(row.learner.login)]
+    if quoted:
+        yield (
+            f"A spreadsheet would take the login {_few(quoted)} for a formula. The CSV files have an apostrophe before it, "
+            "so a grade book will not find that learner: enter these grades by hand."
+        )
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet may take a cell with this text for a formula.
+
+    The characters are those of the page "CSV Injection" of the OWASP community, after blanks too.
+    """
+    return text.lstrip()[:1] in ("=", "+", "-", "@") or text[:1] in ("\t", "\r", "\0")
+
+
+def _people(rows: list[Row]) -> str:
+    return _few([row.learner.login for row in rows])
+
+
+def _few(names: list[str], most: int = 5) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,127 @@
+"""Writes all that comes out of GRADES: grade book, pages, archives. A grade that is out goes down only if the teacher accepts it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+from oplab.classes import gradebook, pages, rules
+from oplab.classes.counting import Book, count, shown
+from oplab.classes.records import Grades
+from oplab.classes.rules import Rules
+from oplab.course.manifest import Course
+from oplab.errors import OplabError
+from oplab.files import write_atomically
+
+RULES = "class.toml"  # the rules that GRADES was written with
+
+
+@dataclass(frozen=True)
+class Change:
+    """A learner's total, before and after."""
+
+    login: str
+    before: Decimal
+    after: Decimal
+
+    def __str__(self) -> str:
+        """``ada: 31 → 35 (+4)``."""
+        gap = self.after - self.before
+        return f"{self.login}: {shown(self.before)} → {shown(self.after)} ({'+' if gap > 0 else '−'}{shown(abs(gap))})"
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was written.
+
+    Attributes:
+        files: the files and folders; none if a grade would have gone down.
+        changes: the learners whose total differs from the grade book that was there, by login.
+        notes: what the teacher should know before the grades are used, as sentences.
+    """
+
+    files: tuple[Path, ...]
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def lower(self) -> tuple[Change, ...]:
+        """The changes of grades that go down."""
+        return tuple(change for change in self.changes if change.after < change.before)
+
+
+def rules_of(folder: Path, course: Course, given: Path | None = None) -> tuple[Rules, str]:
+    """The rules for GRADES, and the text of their file.
+
+    Args:
+        folder: GRADES.
+        course: whose chapters they name.
+        given: a file from the teacher; else the one that GRADES was last written with, else there are no rules.
+
+    Raises:
+        OplabError: the file cannot be read, or something in it is wrong.
+    """
+    path = given if given is not None else folder / RULES
+    if given is None and not path.exists():
+        return Rules(), ""
+    found = rules.load(path, course)
+    return found, path.read_text(encoding="utf-8-sig")
+
+
+def publish(grades: Grades, course: Course, used: Rules, text: str, *, accept: bool = False) -> Published:
+    """Write ``grades.csv``, ``lms/``, ``learners/``, ``feedback/``, ``class.html`` and ``class.toml`` to GRADES.
+
+    If a total would be lower than in the ``grades.csv`` that is there, nothing is written.
+
+    Args:
+        grades: what was graded; its folder is written.
+        course: for titles and the order of exercises.
+        used: the rules.
+        text: of the rules' file; empty if there is none.
+        accept: write lower grades, too.
+
+    Raises:
+        OplabError: the ``grades.csv`` that is there cannot be understood.
+        OSError: a file cannot be written.
+    """
+    book = count(grades, grades.learners, used)
+    changes = differences(totals(grades.folder), book)
+    published = Published((), changes, book.notes)
+    if published.lower and not accept:
+        return published
+    if text:
+        write_atomically(grades.folder / RULES, text)
+    # The grade book is last: what it is compared with next time is there only when all the rest is.
+    files = pages.write(grades, book, used, course, grades.folder)
+    return Published((*gradebook.write_book(book, used, grades.folder), *files), changes, book.notes)
+
+
+def differences(before: Mapping[str, Decimal], book: Book) -> tuple[Change, ...]:
+    """The learners whose total is not what it was, by login. One who is new is not among them, one who is gone neither."""
+    return tuple(
+        Change(row.learner.login, before[row.learner.login], row.total)
+        for row in book.rows
+        if row.learner.login in before and before[row.learner.login] != row.total
+    )
+
+
+def totals(folder: Path) -> dict[str, Decimal]:
+    """The totals in the ``grades.csv`` of a folder, by login; empty if there is none.
+
+    Raises:
+        OplabError: it cannot be understood.
+    """
+    path = folder / "grades.csv"
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            return {row["login"]: Decimal(row["total"]) for row in csv.DictReader(stream)}
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, InvalidOperation):
+        raise OplabError(
+            f"{path} is not as it was written, so no grade can be compared with it.",
+            "Move it away; it is made again from the verdicts.",
+        ) from None

@@ -1,0 +1,295 @@
+"""One exercise graded again for all: nothing counts before it is accepted, and nothing is lost. The engine here only notes its tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from oplab.classes import publish, records, regrade, runner, versions
+from oplab.classes.records import Verdict
+from oplab.classes.rules import Rules
+from oplab.course.manifest import load
+from oplab.errors import OplabError
+from oplab.grading import outcomes
+from oplab.grading.results import Check, Outcome
+from tests.support.fixture_course import COURSE, command, copy_course
+
+STUB = '# TODO c01.passes: return 2 * x\n    raise todo("c01.passes")'
+
+
+class Engine:
+    """Passes the answers that hold one of the texts ``right``, and notes what it was asked."""
+
+    machines = ("here",)
+
+    def __init__(self, course, right, fails=False, stop_after=None):
+        self.course, self.right, self.fails, self.stop_after = course, right, fails, stop_after
+        self.asked, self.stopped, self.closed = [], False, 0
+
+    def submit(self, tasks):
+        for task in tasks:
+            if self.stopped:
+                return
+            self.asked.append(task)
+            exercise = self.course.exercise(task["exercise"])
+            if self.fails:
+                outcome = outcomes.without_points(exercise, "grader_error", "no room\nat all")
+            else:
+                good = any(text in task["text"] for text in self.right)
+                state = "passed" if good else "failed"
+                outcome = Outcome(exercise.id, exercise.chapter, state, int(good), 1, 0.5, "", (Check("runs", good),))
+            if self.stop_after == len(self.asked):
+                os.kill(os.getpid(), signal.SIGINT)
+            at = datetime(2026, 1, 1, tzinfo=UTC)
+            yield Verdict(
+                task["key"], exercise.id, outcome, task["seed"], dict(task["versions"]), task["answer"], 0.5, "here", at
+            )
+
+    def finish(self):
+        self.stopped = True
+
+    def close(self):
+        self.closed += 1
+
+    def running(self):
+        return {}
+
+
+@pytest.fixture
+def course():
+    return load(COURSE)
+
+
+@pytest.fixture
+def version(monkeypatch):
+    """Sets the version of the checks: as if one had been fixed."""
+
+    def change(name: str) -> None:
+        monkeypatch.setattr(versions, "grader_version", lambda course, exercise: name * 64)
+
+    change("1")
+    return change
+
+
+@pytest.fixture
+def graded(tmp_path, course, version):
+    """GRADES of four learners: ada and bob have `2 * x`, cem `3 * x`, dan the stub. Graded so that `2 * x` is right."""
+    answers = {"ada": "2 * x", "bob": "2 * x", "cem": "3 * x", "dan": None}
+    source = (COURSE / "exercises" / "c01_cases.py").read_text(encoding="utf-8")
+    for login, answer in answers.items():
+        folder = tmp_path / "in" / login
+        folder.mkdir(parents=True)
+        body = STUB if answer is None else f"return {answer}"
+        text = source.replace("def passes(x):\n    return 2 * x", f"def passes(x):\n    {body}")
+        assert answer == "2 * x" or text != source
+        (folder / "c01_cases.py").write_text(text, encoding="utf-8")
+    (tmp_path / "roster.csv").write_text("login,name\n" + "".join(f"{login},{login}\n" for login in answers))
+    exercises = course.select(["c01.passes", "c01.fails"])
+    engine = Engine(course, ["2 * x"])
+    runner.run(
+        course, exercises, str(tmp_path / "in"), tmp_path / "roster.csv", tmp_path / "grades", lambda n: engine, seed=5
+    )
+    out(tmp_path / "grades", course)
+    return tmp_path / "grades"
+
+
+def out(folder, course, accept=False):
+    return publish.publish(records.load(folder), course, Rules(), "", accept=accept)
+
+
+def again(folder, course, engine):
+    return regrade.run(course, course.exercise("c01.passes"), folder, Rules(), lambda n: engine)
+
+
+def states(folder) -> dict[str, str]:
+    grades = records.load(folder)
+    return {login: grades.verdict(one[-1], "c01.passes").outcome.status for login, one in grades.submissions.items()}
+
+
+def everything(folder) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and "verdicts" not in path.parts and path.name != ".lock"
+    }
+
+
+def test_grades_go_up(graded, course, version):
+    assert states(graded) == {"ada": "passed", "bob": "passed", "cem": "failed", "dan": "todo"}
+    before, totals = everything(graded), publish.totals(graded)
+    version("2")
+    engine = Engine(course, ["2 * x", "3 * x"])
+    found = again(graded, course, engine)
+    assert everything(graded) == before  # only verdicts that nothing refers to were added
+    assert [task["text"].count("return 3 * x") for task in engine.asked] == [0, 1]  # each answer once, and no stub
+    assert all(task["exercise"] == "c01.passes" and task["seed"] == 5 for task in engine.asked)
+    assert (found.graded, found.known, engine.closed) == (2, 0, 1)
+    assert found.diff() == [
+        "failed → passed: 1",
+        "the same state as before: 2",
+        "0 grades go down",
+        "1 grade goes up",
+        "  cem: 0 → 1 (+1)",
+    ]
+    regrade.replace_grades(found, "it refused 3 * x", accepted=False)
+    assert states(graded) == {"ada": "passed", "bob": "passed", "cem": "passed", "dan": "todo"}
+    assert out(graded, course).files
+    after = publish.totals(graded)
+    assert after == {**totals, "cem": totals["cem"] + 1}
+    (entry,) = regrade.history(graded)
+    assert (entry["exercise"], entry["why"], entry["accepted_lower"]) == ("c01.passes", "it refused 3 * x", False)
+    assert (entry["grader_before"], entry["grader"]) == (["1" * 64], ["2" * 64])
+    assert entry["changes"] == [{"login": "cem", "before": "0", "after": "1"}]
+
+
+def test_a_second_fix_is_a_second_entry(graded, course, version):
+    for name, right in (("2", ["2 * x", "3 * x"]), ("3", ["2 * x", "3 * x"])):
+        version(name)
+        regrade.replace_grades(again(graded, course, Engine(course, right)), f"fix {name}", accepted=False)
+    assert [entry["why"] for entry in regrade.history(graded)] == ["fix 2", "fix 3"]
+
+
+def test_the_check_was_not_changed(graded, course):
+    engine = Engine(course, [])
+    found = again(graded, course, engine)
+    assert found.nothing_new and found.changes == () and engine.asked == []
+
+
+def test_a_later_run_takes_the_new_verdicts(graded, course, version, tmp_path):
+    version("2")
+    regrade.replace_grades(again(graded, course, Engine(course, ["3 * x"])), "turned round", accepted=True)
+    engine = Engine(course, [])
+    runner.run(
+        course, course.select(["c01.passes"]), str(tmp_path / "in"), tmp_path / "roster.csv", graded, lambda n: engine
+    )
+    assert engine.asked == []
+    assert states(graded) == {"ada": "failed", "bob": "failed", "cem": "passed", "dan": "todo"}
+
+
+def test_stopped_and_gone_on(graded, course, version):
+    version("2")
+    before = everything(graded)
+    found = again(graded, course, Engine(course, ["3 * x"], stop_after=1))
+    assert found.stopped and found.graded == 1 and everything(graded) == before
+    engine = Engine(course, ["3 * x"])
+    found = again(graded, course, engine)
+    # The stub was known after the first run, too.
+    assert (found.stopped, found.graded, found.known) == (False, 1, 2)
+    assert [str(change) for change in found.lower] == ["ada: 1 → 0 (−1)", "bob: 1 → 0 (−1)"]
+
+
+def test_what_cannot_be_graded(graded, course, version):
+    version("2")
+    found = again(graded, course, Engine(course, [], fails=True))
+    assert found.unfinished == ["no room\nat all"] * 2 and found.graded == 0
+    assert states(graded)["ada"] == "passed"
+
+
+def test_an_exercise_without_an_answer(graded, course):
+    with pytest.raises(OplabError, match="holds no answer to c01.untouched"):
+        regrade.run(course, course.exercise("c01.untouched"), graded, Rules(), lambda n: Engine(course, []))
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": 2, "regrades": []}', '{"version": 1, "regrades": 3}'])
+def test_a_history_that_was_changed(text, graded):
+    (graded / "regrades.json").write_text(text)
+    with pytest.raises(OplabError, match="regrades.json cannot be read"):
+        regrade.history(graded)
+
+
+def test_whatever_a_fix_does_no_grade_goes_down_unless_it_is_accepted(graded, course, version):
+    chance = random.Random(7)
+    for number in range(12):
+        version(chr(ord("a") + number))
+        right = [text for text in ("2 * x", "3 * x") if chance.random() < 0.6]
+        before, accept = publish.totals(graded), chance.random() < 0.3
+        found = again(graded, course, Engine(course, right))
+        if found.nothing_new or (found.lower and not accept):
+            assert publish.totals(graded) == before
+            continue
+        regrade.replace_grades(found, "chance", accepted=accept)
+        assert out(graded, course, accept).files
+        after = publish.totals(graded)
+        assert accept or all(after[login] >= before[login] for login in before)
+        assert after == {**before, **{change.login: change.after for change in found.changes}}
+
+
+def test_rules_count_in_the_diff(graded, course, version):
+    version("2")
+    only = replace(Rules(), bonus=frozenset({"c01.passes"}), bonus_most=Decimal(0))
+    found = regrade.run(course, course.exercise("c01.passes"), graded, only, lambda n: Engine(course, []))
+    assert found.changes == () and found.states
+
+
+def test_the_command(tmp_path):
+    """With the real engine: a check that is fixed in the course's files, and back again."""
+    course = copy_course(tmp_path / "course")
+    for login in ("ada", "bob"):
+        (tmp_path / "in" / login).mkdir(parents=True)
+        shutil.copy(COURSE / "exercises" / "c01_cases.py", tmp_path / "in" / login)
+    (tmp_path / "roster.csv").write_text("login,name\nada,Ada\nbob,Bob\n")
+    grades = tmp_path / "grades"
+
+    def oplab(*args: object) -> subprocess.CompletedProcess[str]:
+        line, env = command(course, "class", *map(str, args))
+        return subprocess.run(line, env=env, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+
+    done = oplab(
+        "grade", "in", "--roster", "roster.csv", "-o", grades, "--exercises", "c01.passes,c01.fails", "--jobs", 1
+    )
+    assert done.returncode == 0, done.stderr
+    assert (grades / "grades.csv").read_text() == "login,name,c01,total\nada,Ada,1,1\nbob,Bob,1,1\n"
+    same = ("regrade", "c01.passes", grades, "--why", "3 * x is right", "--jobs", 1)
+    done = oplab(*same)
+    assert done.returncode == 0 and "Nothing changes." in done.stdout, done.stderr
+
+    check = course / "oplab" / "checks" / "c01_cases.py"
+    text = check.read_text(encoding="utf-8")
+    check.write_text(text.replace('expect_close(v.array("y"), 2 * x', 'expect_close(v.array("y"), 3 * x'))
+    assert check.read_text() != text
+    before = everything(grades)
+    done = oplab(*same)
+    assert done.returncode == 1, done.stderr
+    assert "2 grades go down\n  ada: 1 → 0 (−1)\n  bob: 1 → 0 (−1)" in done.stdout
+    assert "No grade was changed. Run the same command with --accept" in done.stderr
+    assert everything(grades) == before
+    done = oplab(*same, "--accept")
+    assert done.returncode == 0, done.stderr
+    assert "0 different answers graded again, 1 known" in done.stdout  # the verdict of the refused run is kept
+    assert (grades / "grades.csv").read_text() == "login,name,c01,total\nada,Ada,0,0\nbob,Bob,0,0\n"
+    assert json.loads((grades / "regrades.json").read_text())["regrades"][0]["accepted_lower"] is True
+
+    done = oplab("regrade", "c01.passes", grades, "--why", " ")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "oplab: --why is empty.\nSay what was wrong with the check: learners will ask.\n",
+    )
+    done = oplab("regrade", "c01.passes", tmp_path / "none", "--why", "x")
+    assert done.returncode == 2 and "There is no folder" in done.stderr
+    (tmp_path / "class.toml").write_text("late_day = 3\n")
+    done = oplab("report", grades, "--rules", "class.toml")
+    assert done.returncode == 2 and "class.toml, line 1: it has no key 'late_day'" in done.stderr
+    assert oplab("regrade", "c01.fails", grades, "--why", "the same", "--jobs", 1).returncode == 0
+    (tmp_path / "class.toml").write_text("[weights]\nc01 = 3\n")
+    done = oplab("report", grades, "--rules", "class.toml")
+    assert done.returncode == 0 and "grades.csv written, with lms/" in done.stdout, done.stderr
+    assert (grades / "grades.csv").read_text() == "login,name,c01,total\nada,Ada,3,3\nbob,Bob,3,3\n"
+    assert (grades / "class.toml").read_text() == (tmp_path / "class.toml").read_text()
+    (tmp_path / "class.toml").write_text("[weights]\nc01 = 2\n")
+    before = everything(grades)
+    done = oplab("report", grades, "--rules", "class.toml")
+    assert done.returncode == 1 and "\n  ada: 3 → 2 (−1)\n" in done.stderr
+    assert f"`oplab class report {grades} --rules class.toml --accept` writes them." in done.stderr
+    assert everything(grades) == before
+    assert oplab("report", grades, "--rules", "class.toml", "--accept").returncode == 0
+    assert oplab("report", grades).returncode == 0  # with the same rules
+    assert (grades / "grades.csv").read_text() == "login,name,c01,total\nada,Ada,2,2\nbob,Bob,2,2\n"
