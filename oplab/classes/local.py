@@ -35,9 +35,13 @@ class Grader:
     """A process that grades one task at a time (:mod:`oplab.classes.child`). It is started when it is first needed, and again when it died.
 
     Use it from one thread; :meth:`close` may be called from another.
+
+    Args:
+        environment: the process's variables; by default this process's own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -92,13 +96,14 @@ class Grader:
                 raise Closed
             if self._process is None or self._process.poll() is not None:
                 package = str(Path(__file__).resolve().parents[2])
+                given = os.environ if self._environment is None else self._environment
                 self._process = self._starter.submit(
                     subprocess.Popen,
                     [sys.executable, "-c", _MAIN.format(package=package)],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
-                    env={**os.environ, "OPLAB_ROOT": str(root()), "PYTHONDONTWRITEBYTECODE": "1"},
+                    env={**given, "OPLAB_ROOT": str(root()), "PYTHONDONTWRITEBYTECODE": "1"},
                     start_new_session=True,  # Ctrl-C is for the command, which decides what ends
                     cwd="/",
                 ).result()

@@ -15,6 +15,11 @@ from oplab.errors import OplabError
 Grades = Annotated[Path, typer.Argument(metavar="GRADES", help="the folder that `oplab class grade` has made")]
 Workers = Annotated[int, typer.Option(metavar="N", min=1, max=256, help="how many answers are graded at the same time")]
 
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="grade on Dask: local:N, or a scheduler, tls://host:8786 or tcp://host:8786"),
+]
+
 
 def grade(
     submissions: Annotated[
@@ -27,6 +32,7 @@ def grade(
     roster: Annotated[Path, typer.Option(metavar="F", help="a CSV file of the learners, with a column login")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="GRADES", help="the folder for the grades")],
     jobs: Workers = CORES,
+    cluster: Cluster = None,
     exercises: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="c04.asinh, or c04 for a chapter; may be repeated; else all")
     ] = None,
@@ -39,7 +45,8 @@ def grade(
     course = load_course()
     chosen = course.select(split(exercises))
     with Display(sys.stdout) as display:
-        work = runner.run(course, chosen, submissions, roster, out, _local(jobs), seed=seed, listener=display)
+        engine = _engine(jobs, cluster)
+        work = runner.run(course, chosen, submissions, roster, out, engine, seed=seed, listener=display)
     for problem in work.problems:
         warn(problem)
     for id, reason in work.unfinished:
@@ -63,6 +70,7 @@ def verify(
     grades: Grades,
     sample: Annotated[int, typer.Option(metavar="N", min=1, help="how many verdicts, chosen at random")] = 20,
     jobs: Workers = CORES,
+    cluster: Cluster = None,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="choose the same verdicts again")] = None,
 ) -> None:
     """Grade a sample again from the kept answers, and compare."""
@@ -76,7 +84,7 @@ def verify(
     chosen = verify.sample(kept, sample, seed)
     if not chosen:
         raise OplabError(f"{grades} holds no verdict for which code ran.", "Nothing has to be verified.")
-    found = verify.verify(course, kept, chosen, _local(jobs)(len(chosen)))
+    found = verify.verify(course, kept, chosen, _engine(jobs, cluster)(len(chosen)))
     for difference in found:
         warn(f"{difference.kept.exercise}, {difference.kept.key[:12]}: {difference.sentence}")
     same = len(chosen) - len(found)
@@ -99,7 +107,13 @@ def demo(
     print(f"  oplab class grade {submitted} --roster {folder / 'roster.csv'} -o {folder / 'grades'}")
 
 
-def _local(jobs: int):
+def _engine(jobs: int, cluster: str | None):
+    if cluster is not None:
+        from oplab.classes.dask_engine import DaskEngine
+
+        engine = DaskEngine(load_course(), cluster, say=warn)
+        return lambda tasks: engine
+
     def make(tasks: int) -> Engine:
         from oplab.classes.local import LocalEngine
 
