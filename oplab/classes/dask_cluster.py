@@ -26,6 +26,7 @@ from oplab.grading.scratch import scratch_folder
 EXTRA = '`pip install "oplab[class]"` installs it; without it, `--jobs N` uses the processors of this machine.'
 CONNECT_LIMIT = 15.0  # seconds to reach a scheduler
 ASK_LIMIT = 150.0  # seconds for workers to say what they have
+WAKE = 3.0  # seconds for which a worker that has just started has something to do
 END_LIMIT = 12.0  # seconds for workers to end what they run
 FORMS = "--cluster takes local:N, for N workers on this machine, or a scheduler's address: tls://host:8786 or tcp://host:8786."
 
@@ -154,22 +155,25 @@ class Cluster:
         """
         limit = time.monotonic() + patience
         waking = None
-        while not (addresses := list(self._workers())):
-            if time.monotonic() > limit:
-                self.cancel([waking])
-                raise OplabError(
-                    f"The scheduler {self.where} has had no worker for {patience:.0f} s.",
-                    f"Start some: dask worker {self.where} --nthreads 1 --resources {SLOT}=1 (docs/class_cluster.md).",
-                )
-            waking = waking or self.wake(0)
-            time.sleep(0.2)
-        if waking is not None:
+        try:
+            while not (found := self.ask(list(self._workers()), exercises)):
+                if time.monotonic() > limit:
+                    raise OplabError(
+                        f"The scheduler {self.where} has had no worker for {patience:.0f} s.",
+                        f"Start some: dask worker {self.where} --nthreads 1 --resources {SLOT}=1 (docs/class_cluster.md).",
+                    )
+                if waking is None or waking.status != "pending":
+                    waking = self.wake()
+                time.sleep(0.2)
+        finally:
             self.cancel([waking])
-        return self.ask(addresses, exercises)
+        return found
 
     def ask(self, addresses: list[str], exercises: list[str]) -> dict[str, Found]:
         """What these workers have. Those that leave meanwhile are not in it."""
         found: dict[str, Found] = {}
+        if not addresses:
+            return found
         try:
             answers = self._run(dask_worker.probe, exercises, workers=addresses, limit=ASK_LIMIT)
         except (
@@ -223,10 +227,10 @@ class Cluster:
             pass
         return "gone", None
 
-    def wake(self, number: int) -> Any:
-        """A task that any worker with a slot may run: a cluster that adapts starts one for it."""
-        name = f"oplab-wake-{self._command}-{number}"
-        return self._client.submit(os.getpid, key=name, resources={SLOT: 1}, pure=False)
+    def wake(self) -> Any:
+        """A task that any worker with a slot may run: a cluster that adapts starts one for it, and keeps it while it is asked."""
+        name = f"oplab-wake-{secrets.token_hex(6)}"
+        return self._client.submit(time.sleep, WAKE, key=name, resources={SLOT: 1}, pure=False)
 
     def cancel(self, futures: Iterable[Any]) -> None:
         """Forget tasks. One that runs already runs on, and nobody waits for it."""

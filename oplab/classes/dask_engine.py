@@ -225,8 +225,10 @@ class DaskEngine:
         if self._workers or not self._open:
             self._useful_at = time.monotonic()
             return
-        if self._wake is None:  # a cluster that adapts starts a worker when it sees a task that none can run
-            self._wake = self._cluster.wake(next(self._numbers))
+        if (
+            self._wake is None or self._wake.status != "pending"
+        ):  # a cluster that adapts starts a worker when it sees a task that none can run
+            self._wake = self._cluster.wake()
         if time.monotonic() - self._useful_at > self.patience:
             why = f" ({_any(self._unused)})" if self._unused else ""
             raise OplabError(f"{self._cluster.where} has had no worker for {self.patience:.0f} s{why}.", AGAIN)
