@@ -121,7 +121,7 @@ def run(
         _remove_drafts(folder)
         before = records.load_run(folder)
         seed = _seed(before, seed)
-        work = Work(learners, problems=problems)
+        work = Work(learners, problems=list(problems))
         answers = Answers(course, exercises)
         by_login: dict[str, list[Submission]] = {}
         unowned: list[str] = []
