@@ -12,10 +12,11 @@ import re
 import secrets
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from typing import Any
 
 from oplab.classes import dask_worker
@@ -87,8 +88,9 @@ class Cluster:
         import dask
         from distributed import Client
 
-        for name in ("distributed", "tornado.application"):
-            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters is said in sentences
+        for name in [*logging.root.manager.loggerDict, "tornado.application"]:
+            if name.partition(".")[0] in ("distributed", "tornado"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters is said in sentences
         address: Any = self._start() if self._local else self.where.rstrip("/")
         try:
             with dask.config.set({"distributed.comm.timeouts.connect": CONNECT_LIMIT}):
@@ -117,7 +119,7 @@ class Cluster:
         except ImportError:
             raise OplabError("A local cluster needs the package cryptography, which is not installed.", EXTRA) from None
         # The limits of memory are the grader's: Dask's would count the worker alone, which holds nothing.
-        with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        with dask.config.set({"distributed.scheduler.allowed-failures": 0}), _without_interrupts():
             cluster = LocalCluster(
                 n_workers=self._local,
                 threads_per_worker=1,
@@ -277,6 +279,17 @@ class Cluster:
             )
         finally:
             thread.shutdown(wait=False)
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Threads that begin in the block, and the processes that they start later, do not get the Ctrl-C of a terminal."""
+    resource_tracker.ensure_running()  # it unblocks the signal in the thread that starts it, which should not be one of those
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _in_words(error: Any) -> str:

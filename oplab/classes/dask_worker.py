@@ -130,7 +130,8 @@ def environment() -> dict[str, str]:
 
 def dask_setup(worker: Any) -> None:
     """Dask calls this in a worker that preloads this module. Ctrl-C in a terminal reaches it too, but is the command's business."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, lambda number, frame: None)  # not SIG_IGN, which its children would inherit
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since its start, as it would be in its children
 
 
 def _path() -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import signal
-import subprocess
 
 import pytest
 
@@ -138,7 +136,7 @@ class TestOnTwoWorkers:
             engine.finish()
         begun = {key for key, _ in pair.runs()} & {one["key"] for one in tasks}
         assert {verdict.key for verdict in verdicts} <= begun
-        assert 1 <= len(verdicts) <= 3
+        assert 1 <= len(verdicts) <= 4  # what was under way: two for each worker
         assert {verdict.outcome.status for verdict in verdicts} == {"passed"}
 
 

@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from oplab.classes import dask_worker, probe
+from oplab.classes import dask_worker
 from oplab.classes.records import Verdict
 from oplab.grading.results import Outcome
 
