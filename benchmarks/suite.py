@@ -1,9 +1,10 @@
 """The speed of the grader, of the notebooks, of the tests and of the set-up, and where their time goes.
 
-    python -m benchmarks.suite [--only peers,grader,notebooks,tests,setup] [--repeat 3] [--docs]
+    python -m benchmarks.suite [--only peers,grader,classes,notebooks,tests,setup] [--repeat 3] [--docs]
 
 peers: the grader beside otter-grader and nbgrader (benchmarks/grader.py). grader: each exercise's reference answer in a warm
-server, and all of them in one cold `oplab check`. notebooks: all of them under nbval, two at a time, as `make test` runs them.
+server, and all of them in one cold `oplab check`. classes: `oplab class grade` on classes of 10 and 20 learners, one of them with
+50 kills (benchmarks/classes.py measures larger ones). notebooks: all of them under nbval, two at a time, as `make test` runs them.
 tests: what the last `make test` noted in build/tests.xml. setup: `make setup` in a fresh clone, which needs the package index
 and 7 GB for some minutes, and once more where all is done. The longest come first; build/bench/suite.json has all figures.
 """
@@ -23,7 +24,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from . import document, grader
+from . import classes, document, grader
 from .document import ROOT
 
 SHOWN = 12
@@ -76,6 +77,10 @@ def exercises(repeat: int) -> tuple[str, Found]:
     return f"{longest(medians, ('exercise', 'seconds, warm'))}\n\n{rates}", {"warm": warm, "cold": cold}
 
 
+def whole_class(repeat: int) -> tuple[str, Found]:
+    return classes.measure(list(classes.PARTS), [10, 20], "", 2, 50, say)
+
+
 def notebooks(repeat: int) -> tuple[str, Found]:
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "nbval.xml"
@@ -116,6 +121,7 @@ def setup(repeat: int) -> tuple[str, Found]:
 PARTS: dict[str, Callable[[int], tuple[str, Found] | None]] = {
     "peers": peers,
     "grader": exercises,
+    "classes": whole_class,
     "notebooks": notebooks,
     "tests": tests,
     "setup": setup,

@@ -56,13 +56,14 @@ class Cluster:
 
     Args:
         where: ``local:N``, ``tcp://…`` or ``tls://…``.
+        hidden: absolute names of folders that learners' code must not see.
 
     Raises:
         OplabError: it is none of them, or Dask is not installed.
     """
 
-    def __init__(self, where: str):
-        self.where = where
+    def __init__(self, where: str, hidden: Iterable[str] = ()):
+        self.where, self._hidden = where, list(hidden)
         local = re.fullmatch(r"local:([1-9]\d{0,2})", where)
         if not local and not re.fullmatch(r"(tcp|tls)://[^\s/]+:\d+/?", where):
             raise OplabError(f"{where!r} is not a cluster.", FORMS)
@@ -202,6 +203,7 @@ class Cluster:
             dask_worker.run,
             dict(task),
             self._command,
+            self._hidden,
             key=name,
             workers=[address],
             allow_other_workers=False,

@@ -11,10 +11,11 @@ import itertools
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from oplab.classes.dask_cluster import Cluster, Found, refuse_versions
@@ -64,6 +65,7 @@ class DaskEngine:
     Args:
         course: what is graded.
         where: ``local:N``, or the address of a scheduler: ``tcp://…``, ``tls://…``.
+        hidden: folders that learners' code must not see, where a worker's machine has them, too.
         say: told in sentences what the teacher should know: a worker that is not used, a worker that was lost.
         patience: seconds without a worker that can be used, before the run ends.
 
@@ -72,10 +74,15 @@ class DaskEngine:
     """
 
     def __init__(
-        self, course: Course, where: str, say: Callable[[str], None] = lambda line: None, patience: float = PATIENCE
+        self,
+        course: Course,
+        where: str,
+        hidden: Sequence[Path] = (),
+        say: Callable[[str], None] = lambda line: None,
+        patience: float = PATIENCE,
     ):
         self.course, self.say, self.patience = course, say, patience
-        self._cluster = Cluster(where)
+        self._cluster = Cluster(where, [str(folder.resolve()) for folder in hidden])
         self._events: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()  # may be filled from a signal handler
         self._workers: dict[str, _Worker] = {}
         self._seen: set[str] = set()  # addresses that were asked already, or are being asked

@@ -31,7 +31,8 @@ PROBE_LIMIT = 120.0  # seconds for a fresh process to say what this machine has
 class _Pool:
     """The processes that grade for one command: as many as its tasks run here at the same time."""
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: list[str]) -> None:
+        self._hidden = [folder for folder in hidden if os.path.isdir(folder)]
         self._lock = threading.Lock()
         self._idle: list[Grader] = []
         self._all: list[Grader] = []
@@ -42,7 +43,7 @@ class _Pool:
         with self._lock:
             grader = self._idle.pop() if self._idle else None
             if grader is None:
-                grader = Grader(environment())
+                grader = Grader(self._hidden, environment())
                 self._all.append(grader)
         try:
             return verdict_to_dict(grader.grade(task))
@@ -73,19 +74,20 @@ _pools: dict[str, _Pool] = {}
 _pools_lock = threading.Lock()
 
 
-def run(task: Plain, command: str) -> dict[str, Any] | None:
+def run(task: Plain, command: str, hidden: list[str]) -> dict[str, Any] | None:
     """Grade a task.
 
     Args:
         task: what to grade.
         command: names the command that asks, for :func:`end`.
+        hidden: folders that learners' code must not see, where they are on this machine, too.
 
     Returns:
         the verdict as plain values; None where :func:`end` was called meanwhile.
     """
     with _pools_lock:
         if command not in _pools:
-            _pools[command] = _Pool()
+            _pools[command] = _Pool(hidden)
         pool = _pools[command]
     try:
         return pool.grade(task)
@@ -131,7 +133,9 @@ def environment() -> dict[str, str]:
 def dask_setup(worker: Any) -> None:
     """Dask calls this in a worker that preloads this module. Ctrl-C in a terminal reaches it too, but is the command's business."""
     signal.signal(signal.SIGINT, lambda number, frame: None)  # not SIG_IGN, which its children would inherit
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since its start, as it would be in its children
+    signal.pthread_sigmask(
+        signal.SIG_UNBLOCK, {signal.SIGINT}
+    )  # blocked since its start, as it would be in its children
 
 
 def _path() -> str:

@@ -53,7 +53,7 @@ _LAST = (
 _SHARES = {"reference": 0.35, "alternative": 0.25, "mutant": 0.25, "stub": 0.15}
 
 
-def make(course: Course, folder: Path, learners: int, seed: int = 0) -> Path:
+def make(course: Course, folder: Path, learners: int, seed: int = 0, archives: bool = True) -> Path:
     """Write ``roster.csv`` and ``submissions/`` with a folder or an archive for each learner.
 
     Args:
@@ -61,6 +61,7 @@ def make(course: Course, folder: Path, learners: int, seed: int = 0) -> Path:
         folder: created; it must be empty.
         learners: how many.
         seed: another one makes another class; the same one makes the same.
+        archives: every third learner hands in an archive.
 
     Returns:
         the folder of the submissions.
@@ -82,7 +83,7 @@ def make(course: Course, folder: Path, learners: int, seed: int = 0) -> Path:
         for number, (login, *_) in enumerate(rows):
             # Few have done everything, few have hardly begun.
             files = answers.of_learner(chance, min(1.0, max(0.0, chance.gauss(0.55, 0.3))))
-            _hand_in(submitted / login, files, as_archive=number % 3 == 1)
+            _hand_in(submitted / login, files, as_archive=archives and number % 3 == 1)
     except OSError as error:
         raise OplabError(
             f"{error.filename or folder} cannot be written: {error.strerror}.", "Name another folder."

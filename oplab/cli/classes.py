@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -45,7 +46,7 @@ def grade(
     course = load_course()
     chosen = course.select(split(exercises))
     with Display(sys.stdout) as display:
-        engine = _engine(jobs, cluster)
+        engine = _engine(jobs, cluster, out, Path(submissions))
         work = runner.run(course, chosen, submissions, roster, out, engine, seed=seed, listener=display)
     for problem in work.problems:
         warn(problem)
@@ -84,7 +85,7 @@ def verify(
     chosen = verify.sample(kept, sample, seed)
     if not chosen:
         raise OplabError(f"{grades} holds no verdict for which code ran.", "Nothing has to be verified.")
-    found = verify.verify(course, kept, chosen, _engine(jobs, cluster)(len(chosen)))
+    found = verify.verify(course, kept, chosen, _engine(jobs, cluster, grades)(len(chosen)))
     for difference in found:
         warn(f"{difference.kept.exercise}, {difference.kept.key[:12]}: {difference.sentence}")
     same = len(chosen) - len(found)
@@ -107,16 +108,17 @@ def demo(
     print(f"  oplab class grade {submitted} --roster {folder / 'roster.csv'} -o {folder / 'grades'}")
 
 
-def _engine(jobs: int, cluster: str | None):
+def _engine(jobs: int, cluster: str | None, *hidden: Path) -> Callable[[int], Engine]:
+    """Makes the engine for a number of tasks. Learners' code does not see the folders ``hidden``."""
     if cluster is not None:
         from oplab.classes.dask_engine import DaskEngine
 
-        engine = DaskEngine(load_course(), cluster, say=warn)
+        engine = DaskEngine(load_course(), cluster, hidden, say=warn)
         return lambda tasks: engine
 
     def make(tasks: int) -> Engine:
         from oplab.classes.local import LocalEngine
 
-        return LocalEngine(min(jobs, tasks))
+        return LocalEngine(min(jobs, tasks), [folder for folder in hidden if folder.is_dir()])
 
     return make

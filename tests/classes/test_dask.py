@@ -62,7 +62,9 @@ def grading(course):
 
     def make(lab: Lab | str, patience: float = 60.0) -> DaskEngine:
         said: list[str] = []
-        engine = DaskEngine(load(course), lab if isinstance(lab, str) else lab.address, said.append, patience)
+        engine = DaskEngine(
+            load(course), lab if isinstance(lab, str) else lab.address, say=said.append, patience=patience
+        )
         engine.said = said
         engines.append(engine)
         return engine

@@ -25,7 +25,9 @@ def place(tmp_path_factory):
     text = (copy_course(folder / "course") / "solutions" / "c01_cases.py").read_text()
     for number, login in enumerate(LEARNERS):
         (folder / "in" / login).mkdir(parents=True)
-        slow = f"def passes(x):\n    import time\n\n    time.sleep(0.5)\n    return {2 + number % 2} * x + 0 * {number}\n"
+        slow = (
+            f"def passes(x):\n    import time\n\n    time.sleep(0.5)\n    return {2 + number % 2} * x + 0 * {number}\n"
+        )
         answer = text.replace("def passes(x):", "def before(x):", 1) + f"\n\n{slow}"
         (folder / "in" / login / "c01_cases.py").write_text(answer)
     (folder / "roster.csv").write_text("login\n" + "\n".join(LEARNERS) + "\n")

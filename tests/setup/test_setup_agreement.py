@@ -128,6 +128,9 @@ OPTIONAL = {
     "pnnx",
     "triton",
     "executorch",
+    "dask",
+    "distributed",
+    "bokeh",
 }  # triton comes with the PyTorch of some platforms
 
 

@@ -17,7 +17,7 @@ from oplab.grading.results import Outcome
 class FakeGrader:
     """In the place of :class:`oplab.classes.local.Grader`; a task's text is ``sleep SECONDS``, ``kill``, ``raise`` or empty."""
 
-    def __init__(self, environment):
+    def __init__(self, hidden, environment):
         self.environment = environment
 
     def grade(self, task):

@@ -1,0 +1,265 @@
+"""What it costs to grade a class: `oplab class grade` on classes that are made up, by learners and jobs, and with kills.
+
+    python -m benchmarks.classes [--only one,stubs,growth,jobs,faults] [--learners 50,100,200] [--exercises c00,c04] [--jobs 2]
+
+one: the processor time of a full right submission whose C++ answers were never compiled. stubs: of 200 submissions of unchanged
+stubs. growth: classes of several sizes in which no two learners have the same answer, one after the other. jobs: the smallest of these
+classes with one job and with two. faults: the smallest again, while processes of the run are killed at random and the command is started
+again until it ends; the grades are compared with those of the undisturbed run. The whole course with 1 000 learners takes hours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from . import document
+from .document import ROOT
+
+PARTS = ("one", "stubs", "growth", "jobs", "faults")
+STUBS = 200
+HEAD = ("what", "answers graded", "seconds", "processor seconds", "memory, MB")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One run of the command: processor time of it and of all that it has waited for, and the largest sum of PSS of its processes."""
+
+    what: str
+    graded: int
+    seconds: float
+    processor: float
+    memory: int
+
+    def row(self) -> tuple[str, ...]:
+        return self.what, str(self.graded), f"{self.seconds:.1f}", f"{self.processor:.1f}", str(self.memory >> 20)
+
+
+def family(pid: int) -> list[int]:
+    from oplab.grading import processes
+
+    return [pid, *processes.descendants(pid)]
+
+
+def memory(pid: int) -> int:
+    """Bytes of a process and its descendants; what several share counts once."""
+    total = 0
+    for each in family(pid):
+        try:
+            lines = Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+    return total
+
+
+class Class:
+    """A class in a folder, and the command on it."""
+
+    def __init__(self, folder: Path, exercises: str, seed: int = 1):
+        self.folder, self.exercises, self.seed = folder, exercises, seed
+        self.submitted = folder / "submissions"
+
+    def made(self, learners: int) -> Class:
+        """Make up the class; a line in each file that is not a stub makes every answer one of a kind."""
+        from oplab.classes import demo
+        from oplab.course.manifest import load
+
+        course = load(ROOT)
+        demo.make(course, self.folder, learners, self.seed, archives=False)
+        stubs = {name: (ROOT / "exercises" / name).read_text() for name in {each.file for each in course.exercises}}
+        for place in sorted(self.submitted.iterdir()):
+            for name, stub in stubs.items():
+                path = place / name
+                if (text := path.read_text()) != stub:
+                    path.write_text(f"{'//' if name.endswith('.cpp') else '#'} {place.name} {time.time_ns()}\n{text}")
+        return self
+
+    def of(self, learners: int, track: str) -> Class:
+        """A class whose learners all hand in a folder of the course, ``exercises`` or ``solutions``."""
+        import shutil
+
+        self.submitted.mkdir(parents=True)
+        rows = ["login"]
+        for number in range(learners):
+            shutil.copytree(ROOT / track, self.submitted / f"learner{number}")
+            rows.append(f"learner{number}")
+        if track == "solutions":
+            for path in (self.submitted / "learner0").rglob("c*.cpp"):
+                path.write_text(f"// {time.time_ns()}\n{path.read_text()}")
+        (self.folder / "roster.csv").write_text("\n".join(rows) + "\n")
+        return self
+
+    def start(self, out: str, jobs: int) -> subprocess.Popen[str]:
+        command = [
+            sys.executable,
+            "-m",
+            "oplab.cli",
+            "class",
+            "grade",
+            str(self.submitted),
+            "--jobs",
+            str(jobs),
+            "--seed",
+            "1",
+        ]
+        command += ["--roster", str(self.folder / "roster.csv"), "-o", str(self.folder / out)]
+        if self.exercises:
+            command += ["--exercises", self.exercises]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+
+    def cost(self, what: str, out: str = "grades", jobs: int = 2) -> Cost:
+        """Grade the class.
+
+        Raises:
+            SystemExit: the command failed.
+        """
+        process = self.start(out, jobs)
+        peak = [0]
+        said: list[str] = []
+        threading.Thread(target=lambda: said.append(process.stdout.read()), daemon=True).start()
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(1.0):
+                peak[0] = max(peak[0], memory(process.pid))
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        started = time.perf_counter()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        seconds = time.perf_counter() - started
+        done.set()
+        watcher.join()
+        if process.returncode:
+            raise SystemExit(f"{what}: exit code {process.returncode}\n{(said or [''])[0][-2000:]}")
+        last = json.loads((self.folder / out / "run.json").read_text())["runs"][-1]
+        return Cost(what, last["graded"], seconds, usage.ru_utime + usage.ru_stime, peak[0])
+
+
+def grades(folder: Path) -> dict[tuple[str, str], tuple[str, int]]:
+    from oplab.classes import records
+
+    kept = records.load(folder)
+    return {
+        (login, id): (kept.verdicts[task.key].outcome.status, kept.verdicts[task.key].outcome.points)
+        for login, all in kept.submissions.items()
+        for one in all
+        for id, task in one.tasks.items()
+    }
+
+
+def faults(group: Class, count: int, jobs: int, say: Callable[[str], None]) -> str:
+    """Kill a random process of the run ``count`` times, start the command again where it was the command, and compare the grades."""
+    chance = random.Random(0)
+    process, killed = group.start("faulty", jobs), {"command": 0, "other": 0}
+    while sum(killed.values()) < count:
+        time.sleep(chance.uniform(0.5, 8.0))
+        if process.poll() is not None:  # done early: a class that is larger gives room for more kills
+            if process.returncode == 0:
+                break
+            process = group.start("faulty", jobs)
+            continue
+        victim = chance.choice(family(process.pid))
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except OSError:
+            continue
+        killed["command" if victim == process.pid else "other"] += 1
+        say(f"  kill {sum(killed.values())} of {count}")
+        if victim == process.pid:
+            process.communicate()
+            process = group.start("faulty", jobs)
+    process.communicate()
+    while process.returncode:
+        process = group.start("faulty", jobs)
+        process.communicate()
+    before, after = grades(group.folder / "grades"), grades(group.folder / "faulty")
+    different = [place for place in before if before[place] != after.get(place)] + [
+        place for place in after if place not in before
+    ]
+    total = sum(killed.values())
+    return f"{total} kills ({killed['command']} of the command): {len(before)} grades, {len(different)} different." + (
+        f" {different[:10]}" if different else ""
+    )
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    place = ROOT / "build" / "bench"
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place) as made:
+        yield Path(made)
+
+
+def measure(
+    parts: list[str], learners: list[int], exercises: str, jobs: int, kills: int, say: Callable[[str], None]
+) -> tuple[str, dict[str, object]]:
+    """The table of what was asked for, and all figures."""
+    costs: list[Cost] = []
+    lines: list[str] = []
+
+    def note(cost: Cost) -> Cost:
+        costs.append(cost)
+        say("  " + ", ".join(cost.row()))
+        return cost
+
+    with folder() as place:
+        if "one" in parts:
+            note(Class(place / "one", exercises).of(1, "solutions").cost("a full right submission, one job", jobs=1))
+        if "stubs" in parts:
+            note(Class(place / "stubs", exercises).of(STUBS, "exercises").cost(f"{STUBS} submissions of stubs", jobs=1))
+        smallest = None
+        for number, size in enumerate(learners):
+            if "growth" not in parts and (number or not {"jobs", "faults"} & set(parts)):
+                continue
+            group = Class(place / f"of{size}", exercises).made(size)
+            made = note(group.cost(f"{size} learners, {jobs} jobs", jobs=jobs))
+            lines.append(
+                f"- {size} learners: {made.seconds / size:.2f} s and {made.processor / size:.2f} processor seconds for each."
+            )
+            smallest = smallest or (group, made)
+        if smallest and "jobs" in parts:
+            alone = note(smallest[0].cost(f"{learners[0]} learners, one job", "alone", 1))
+            lines.append(
+                f"- {jobs} jobs are {alone.seconds / smallest[1].seconds:.2f} times as fast as one, with all that happens once."
+            )
+        if smallest and "faults" in parts:
+            lines.append(f"- {faults(smallest[0], kills, jobs, say)}")
+    table = document.markdown([cost.row() for cost in costs], HEAD)
+    return "\n".join([table, "", *lines]), {"costs": [asdict(cost) for cost in costs], "remarks": lines}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.classes", description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
+    parser.add_argument("--learners", default="50,100,200", help="sizes of classes (default: 50,100,200)")
+    parser.add_argument("--exercises", default="", help="chapters or exercises; all by default")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--faults", type=int, default=50, help="how many kills (default: 50)")
+    options = parser.parse_args()
+    parts = options.only.split(",")
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    sizes = sorted(int(size) for size in options.learners.split(","))
+    say = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
+    say(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    table, _ = measure(parts, sizes, options.exercises, options.jobs, options.faults, say)
+    print(table)
+
+
+if __name__ == "__main__":
+    main()
