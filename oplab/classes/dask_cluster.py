@@ -29,6 +29,7 @@ CONNECT_LIMIT = 15.0  # seconds to reach a scheduler
 ASK_LIMIT = 150.0  # seconds for workers to say what they have
 WAKE = 3.0  # seconds for which a worker that has just started has something to do
 END_LIMIT = 12.0  # seconds for workers to end what they run
+TLS = "Set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …__TLS__CLIENT__CERT and …__TLS__CLIENT__KEY (docs/class_cluster.md)."
 FORMS = "--cluster takes local:N, for N workers on this machine, or a scheduler's address: tls://host:8786 or tcp://host:8786."
 
 
@@ -87,11 +88,15 @@ class Cluster:
             OplabError: it does not start, or cannot be reached.
         """
         import dask
-        from distributed import Client
+        from distributed import Client, Security
 
         for name in [*logging.root.manager.loggerDict, "tornado.application"]:
             if name.partition(".")[0] in ("distributed", "tornado"):
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters is said in sentences
+        if self.where.startswith("tls:") and not Security().get_connection_args("client").get("ssl_context"):
+            raise OplabError(
+                f"The scheduler {self.where} asks for a certificate, and Dask's configuration names none.", TLS
+            )
         address: Any = self._start() if self._local else self.where.rstrip("/")
         try:
             with dask.config.set({"distributed.comm.timeouts.connect": CONNECT_LIMIT}):

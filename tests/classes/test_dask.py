@@ -171,6 +171,13 @@ class TestNothingCanRun:
         with pytest.raises(OplabError, match="cannot be reached"):
             list(grading("tcp://127.0.0.1:9").submit(make_tasks("")))
 
+    def test_no_certificate(self, grading):
+        with dask.config.set(
+            {f"distributed.comm.tls.{name}": None for name in ("ca-file", "client.cert", "client.key")}
+        ):
+            with pytest.raises(OplabError, match="asks for a certificate, and Dask's configuration names none"):
+                list(grading("tls://127.0.0.1:9").submit(make_tasks("")))
+
     @pytest.mark.parametrize("where", ["local:0", "local", "http://x:1", "tcp://x", "2"])
     def test_an_address_that_is_none(self, grading, where):
         with pytest.raises(OplabError, match="is not a cluster"):
