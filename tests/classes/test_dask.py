@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,9 +12,12 @@ pytest.importorskip("distributed", reason="Dask is an extra, which `make test` i
 
 import dask.config
 
+from oplab.classes import dask_worker
 from oplab.classes.dask_engine import DaskEngine
+from oplab.classes.records import Verdict
 from oplab.course.manifest import load
 from oplab.errors import OplabError
+from oplab.grading.results import Outcome
 from tests.support import dask_lab
 from tests.support.dask_lab import Lab, certificates, command_of, kill, task, wait
 from tests.support.fixture_course import copy_course
@@ -95,6 +100,8 @@ class TestOnTwoWorkers:
         assert len(mine) == len(set(mine)) == 12
         assert len(engine.machines) == 1
         assert not engine.running()
+        engine.close()
+        assert [key for key, _ in pair.runs()].count("closed") == len({pid for _, pid in pair.runs()})
 
     def test_a_killed_worker_costs_no_task(self, pair, grading):
         both_there(pair)
@@ -182,6 +189,22 @@ class TestNothingCanRun:
     def test_an_address_that_is_none(self, grading, where):
         with pytest.raises(OplabError, match="is not a cluster"):
             grading(where)
+
+
+def test_processes_of_a_killed_command_end_by_themselves(monkeypatch):
+    closed = []
+    made = SimpleNamespace(grade=lambda given: verdict_of(given), close=lambda: closed.append(True))
+    monkeypatch.setattr(dask_worker, "Grader", lambda hidden, environment: made)
+    monkeypatch.setattr(dask_worker, "IDLE", 0.1)
+    assert dask_worker.run(task(next(numbers)), "a command", [])["exercise"] == "c01.passes"
+    wait(lambda: closed)
+    wait(lambda: "a command" not in dask_worker._pools)
+
+
+def verdict_of(given: dict) -> Verdict:
+    outcome = Outcome(given["exercise"], "c01_cases", "passed", 1, 1, 0.0)
+    known = given["key"], given["exercise"], outcome, given["seed"], given["versions"], given["answer"]
+    return Verdict(*known, 0.0, "here", datetime.now(UTC))
 
 
 def test_without_a_compiler_answers_in_cpp_stay_open(single, grading):

@@ -39,7 +39,8 @@ class FakeGrader:
         )
 
     def close(self):
-        pass
+        with Path(os.environ["OPLAB_TEST_LOG"]).open("a") as log:
+            log.write(f"closed {os.getpid()}\n")
 
 
 def dask_setup(worker) -> None:
