@@ -37,10 +37,13 @@ class _Pool:
         self._idle: list[Grader] = []
         self._all: list[Grader] = []
         self._used = time.monotonic()
+        self._ended = False
         threading.Thread(target=self._watch, daemon=True).start()
 
     def grade(self, task: Plain) -> dict[str, Any]:
         with self._lock:
+            if self._ended:
+                raise Closed
             grader = self._idle.pop() if self._idle else None
             if grader is None:
                 grader = Grader(self._hidden, environment())
@@ -54,10 +57,10 @@ class _Pool:
 
     def end(self) -> None:
         with self._lock:
-            ending, self._all, self._idle = self._all, [], []
+            ending, self._all, self._idle, self._ended = self._all, [], [], True
         if ending:
             with ThreadPoolExecutor(len(ending)) as pool:
-                list(pool.map(Grader.close, ending))
+                list(pool.map(lambda grader: grader.close(), ending))
 
     def _watch(self) -> None:
         while True:
@@ -66,8 +69,8 @@ class _Pool:
                 busy = len(self._idle) < len(self._all)
                 late = time.monotonic() - self._used > IDLE
             if late and not busy:
-                self.end()
-                return _forget(self)
+                _forget(self)
+                return self.end()
 
 
 _pools: dict[str, _Pool] = {}
