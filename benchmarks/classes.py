@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -70,7 +70,8 @@ class Class:
 
     def __init__(self, folder: Path, exercises: str, seed: int = 1):
         self.folder, self.exercises, self.seed = folder, exercises, seed
-        self.submitted = folder / "submissions"
+        self.submitted, self.tmp = folder / "submissions", folder.with_name(f"{folder.name}-tmp")
+        self.tmp.mkdir()
 
     def made(self, learners: int) -> Class:
         """Make up the class; a line in each file that is not a stub makes every answer one of a kind."""
@@ -119,7 +120,8 @@ class Class:
         command += ["--roster", str(self.folder / "roster.csv"), "-o", str(self.folder / out)]
         if self.exercises:
             command += ["--exercises", self.exercises]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+        env = {**os.environ, "TMPDIR": str(self.tmp)}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=env)
 
     def cost(self, what: str, out: str = "grades", jobs: int | str = 2) -> Cost:
         """Grade the class.
@@ -163,39 +165,57 @@ def grades(folder: Path) -> dict[tuple[str, str], tuple[str, int]]:
     }
 
 
-def faults(group: Class, count: int, jobs: int, say: Callable[[str], None]) -> str:
-    """Kill a random process of the run ``count`` times, start the command again where it was the command, and compare the grades."""
-    chance = random.Random(0)
-    process, killed = group.start("faulty", jobs), {"command": 0, "other": 0}
-    while sum(killed.values()) < count:
-        time.sleep(chance.uniform(0.5, 8.0))
-        if process.poll() is not None:  # done early: a class that is larger gives room for more kills
-            if process.returncode == 0:
-                break
-            process = group.start("faulty", jobs)
-            continue
-        victim = chance.choice(family(process.pid))
+def left_behind(group: Class) -> list[str]:
+    """Processes that a run of this class has started and not ended, and temporary files."""
+    mark = f"TMPDIR={group.tmp}".encode()
+    found = [str(path) for path in group.tmp.iterdir()]
+    for environ in Path("/proc").glob("[0-9]*/environ"):
         try:
-            os.kill(victim, signal.SIGKILL)
+            if mark in environ.read_bytes().split(b"\0"):
+                found.append(f"process {environ.parent.name}")
         except OSError:
             continue
-        killed["command" if victim == process.pid else "other"] += 1
-        say(f"  kill {sum(killed.values())} of {count}")
-        if victim == process.pid:
-            process.communicate()
-            process = group.start("faulty", jobs)
-    process.communicate()
-    while process.returncode:
-        process = group.start("faulty", jobs)
-        process.communicate()
-    before, after = grades(group.folder / "grades"), grades(group.folder / "faulty")
-    different = [place for place in before if before[place] != after.get(place)] + [
-        place for place in after if place not in before
-    ]
-    total = sum(killed.values())
-    return f"{total} kills ({killed['command']} of the command): {len(before)} grades, {len(different)} different." + (
-        f" {different[:10]}" if different else ""
-    )
+    return found
+
+
+def faults(group: Class, count: int, jobs: int, say: Callable[[str], None]) -> str:
+    """Kill random processes of runs, start the command again where it was the command, and compare the grades of each run that ends.
+
+    A run that ends before all kills are done is followed by another one into a new folder.
+    """
+    chance, expected = random.Random(0), grades(group.folder / "grades")
+    kills = of_command = runs = 0
+    wrong: list[str] = []
+    while kills < count:
+        runs += 1
+        out = f"faulty{runs}"
+        process = group.start(out, jobs)
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=chance.uniform(0.5, 8.0))
+            if process.returncode == 0:
+                break
+            if process.returncode is None and kills < count:
+                victim = chance.choice(family(process.pid))
+                with suppress(OSError):
+                    os.kill(victim, signal.SIGKILL)
+                    kills += 1
+                    of_command += victim == process.pid
+                    say(f"  kill {kills} of {count}")
+                if victim == process.pid:
+                    process.communicate()
+            if process.returncode is not None:
+                process = group.start(out, jobs)
+        found = grades(group.folder / out)
+        wrong += [
+            f"{place} {expected.get(place)} {found.get(place)}"
+            for place in expected | found
+            if expected.get(place) != found.get(place)
+        ]
+        time.sleep(2)
+        wrong += left_behind(group)
+    text = f"{kills} kills, {of_command} of them of the command, in {runs} runs of {len(expected)} grades each: "
+    return text + ("all grades as without them, nothing left behind." if not wrong else f"WRONG: {wrong[:10]}")
 
 
 @contextmanager

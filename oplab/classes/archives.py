@@ -29,6 +29,7 @@ from oplab.grading.submitted import MAX_BYTES
 MAX_ENTRIES = 20_000
 MAX_UNPACKED = 256 << 20  # bytes of a compressed tar archive that are looked through
 MAX_DEPTH = 12
+_LISTED = 400  # bytes that an entry may take in the list of a zip archive: the number there may be wrong
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 GIT_LIMIT = 300.0  # seconds
 # The course has files of the same names there; a learner may hand in all of it.
@@ -183,7 +184,7 @@ def _plain_file(path: str) -> bytes | str:
 
 
 def _zip(path: Path, known: dict[str, str], problems: list[str]) -> Iterator[_Entry]:
-    if _entries_of_zip(path) > MAX_ENTRIES:  # zipfile would make an object for each
+    if _listed_in_zip(path) > MAX_ENTRIES:  # zipfile would make an object for each
         raise TooMuch(f"it holds more than {MAX_ENTRIES} files")
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
@@ -200,14 +201,17 @@ def _zip(path: Path, known: dict[str, str], problems: list[str]) -> Iterator[_En
                 yield _Entry(name, str(error).strip().splitlines()[0][:200] if str(error).strip() else "it is damaged")
 
 
-def _entries_of_zip(path: Path) -> int:
-    """The number of entries that the end of a zip archive names; 65535 where it needs the larger format."""
+def _listed_in_zip(path: Path) -> int:
+    """How many entries the list at the end of a zip archive has, or could have by its size; the most where it is in the larger format."""
     with open(path, "rb") as stream:
         stream.seek(0, os.SEEK_END)
         stream.seek(-min(stream.tell(), (1 << 16) + 22), os.SEEK_END)
         end = stream.read()
     place = end.rfind(b"PK\5\6")
-    return struct.unpack_from("<H", end, place + 10)[0] if 0 <= place <= len(end) - 22 else 0
+    if not 0 <= place <= len(end) - 22:
+        return 0
+    count, size = struct.unpack_from("<HL", end, place + 10)
+    return max(count, size // _LISTED)
 
 
 def _tar(path: Path, known: dict[str, str], problems: list[str]) -> Iterator[_Entry]:

@@ -219,9 +219,18 @@ def test_a_bad_entry_costs_only_itself(folder, what, says):
 
 
 @pytest.mark.parametrize(
-    "what", ["zeros", "many in a zip", "many in a tar", "many in a folder", "torn", "no archive", "empty"]
+    "what, says",
+    [
+        ("zeros", "unpacks to more than 4 MB"),
+        ("many in a zip", "more than 50 files"),
+        ("many in a tar", "more than 50 files"),
+        ("many in a folder", "more than 50 files"),
+        ("torn", "cannot be read"),
+        ("no archive", "cannot be read"),
+        ("empty", "none of the course's files"),
+    ],
 )
-def test_a_bad_archive_costs_only_itself(folder, what, monkeypatch):
+def test_a_bad_archive_costs_only_itself(folder, what, says, monkeypatch):
     monkeypatch.setattr(archives, "MAX_ENTRIES", 50)
     monkeypatch.setattr(archives, "MAX_UNPACKED", 4 << 20)
     many = [(f"{number}.txt", b"") for number in range(60)]
@@ -252,7 +261,19 @@ def test_a_bad_archive_costs_only_itself(folder, what, monkeypatch):
     owned, others = found(folder)
     ada, bob = owned
     assert ada.files == {} and len(ada.problems) == 1 and ada.problems[0].startswith(f"ada: {ada.source}: it ")
+    assert says in ada.problems[0]
     assert dict(bob.files) == {"csrc/c01_add.cpp": "int y;"} and bob.problems == () and others == []
+
+
+def test_a_zip_that_says_it_is_small_is_not_believed(folder, monkeypatch):
+    monkeypatch.setattr(archives, "MAX_ENTRIES", 50)
+    monkeypatch.setattr(archives, "_LISTED", 100)
+    path = zipped(folder / "ada.zip", *((f"{number:060}.txt", b"") for number in range(60)))
+    data = bytearray(path.read_bytes())
+    data[-14:-10] = b"\1\0\1\0"  # the number of entries, twice
+    path.write_bytes(data)
+    (one,), _ = found(folder)
+    assert one.files == {} and "more than 50 files" in one.problems[0]
 
 
 def test_a_tar_that_says_it_is_huge_is_not_read_to_memory(folder):
