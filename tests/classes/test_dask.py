@@ -12,7 +12,8 @@ pytest.importorskip("distributed", reason="Dask is an extra, which `make test` i
 
 import dask.config
 
-from oplab.classes import dask_worker
+from oplab.classes import dask_engine, dask_worker
+from oplab.classes.dask_cluster import Found
 from oplab.classes.dask_engine import DaskEngine
 from oplab.classes.records import Verdict
 from oplab.course.manifest import load
@@ -147,6 +148,87 @@ class TestOnTwoWorkers:
         assert {verdict.key for verdict in verdicts} <= begun
         assert 1 <= len(verdicts) <= 4  # what was under way: two for each worker
         assert {verdict.outcome.status for verdict in verdicts} == {"passed"}
+
+
+class Noting:
+    """In the place of a cluster: what was sent to which worker, and what was cancelled."""
+
+    where = "here"
+
+    def __init__(self):
+        self.sent, self.cancelled = [], []
+
+    def send(self, plain, name, address):
+        self.sent.append((plain["key"], address))
+        return SimpleNamespace(add_done_callback=lambda call: None, name=name)
+
+    def cancel(self, futures):
+        self.cancelled += [future.name for future in futures]
+
+
+class TestWhatIsSentWhere:
+    """The engine's decisions, one event after the other."""
+
+    @pytest.fixture
+    def engine(self, grading):
+        engine = grading("tcp://127.0.0.1:9")
+        engine._cluster = Noting()
+        yield engine
+        engine._closed = True
+
+    def begin(self, engine, tasks, *addresses):
+        engine._tasks = iter(tasks)
+        for address in addresses:
+            engine._workers[address] = dask_engine._Worker(Found(slots=1, compiler="g++"))
+        engine._feed()
+
+    def test_a_worker_has_one_task_and_the_next(self, engine):
+        tasks = make_tasks("a", "b", "c")
+        self.begin(engine, tasks, "one")
+        assert engine._cluster.sent == [(task["key"], "one") for task in tasks[:2]]
+        assert list(engine.running()) == ["c01.passes"]
+
+    def test_two_lost_tasks_run_again_alone_and_unblamed(self, engine):
+        tasks = make_tasks("a", "b", "c", "d")
+        self.begin(engine, tasks, "one")
+        assert engine._leave("one", False) == []
+        assert [task.blamed for task in engine._suspects] == [0, 0]
+        engine._workers["two"] = dask_engine._Worker(Found(slots=1, compiler="g++"))
+        engine._feed()
+        assert engine._cluster.sent[2:] == [(tasks[0]["key"], "two")]  # and not one more
+
+    def test_a_task_that_was_lost_alone_is_blamed(self, engine):
+        tasks = make_tasks("a")
+        self.begin(engine, tasks, "one")
+        assert engine._leave("one", False) == []
+        self.begin(engine, [], "two")
+        (verdict,) = engine._leave("two", False)
+        assert (verdict.key, verdict.outcome.status) == (tasks[0]["key"], "grader_error")
+
+    def test_a_worker_that_was_asked_to_leave_blames_nothing(self, engine):
+        tasks = make_tasks("a", "b")
+        self.begin(engine, tasks, "one")
+        engine._leave("one", True)
+        assert not engine._suspects
+        self.begin(engine, [], "two")
+        assert engine._cluster.sent[2:] == [(task["key"], "two") for task in tasks]  # in the same order
+
+    def test_after_finish_only_what_began_is_left(self, engine):
+        self.begin(engine, make_tasks("a", "b"), "one")
+        engine.finish()
+        engine._handle("finish")
+        assert engine._cluster.cancelled == ["oplab-grade-1"]
+        assert list(engine._workers["one"].sent) == ["oplab-grade-0"]
+
+    def test_a_busy_worker_is_emptied_for_a_lost_task(self, engine):
+        tasks = make_tasks("a", "b", "c", "d", "e")
+        self.begin(engine, tasks, "one", "two")
+        engine._leave("two", False)
+        engine._feed()
+        assert len(engine._cluster.sent) == 4  # nothing more for "one", which has two of its own
+        engine._workers["one"].sent.clear()
+        engine._feed()
+        assert engine._cluster.sent[4:] == [(tasks[2]["key"], "one")]
 
 
 class TestNothingCanRun:
