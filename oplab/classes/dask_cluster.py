@@ -59,12 +59,15 @@ class Cluster:
         where: ``local:N``, ``tcp://…`` or ``tls://…``.
         hidden: absolute names of folders that learners' code must not see.
 
+    Attributes:
+        dashboard: the address of the scheduler's page; empty where it has none, and before :meth:`open`.
+
     Raises:
         OplabError: it is none of them, or Dask is not installed.
     """
 
     def __init__(self, where: str, hidden: Iterable[str] = ()):
-        self.where, self._hidden = where, list(hidden)
+        self.where, self._hidden, self.dashboard = where, list(hidden), ""
         local = re.fullmatch(r"local:([1-9]\d{0,2})", where)
         if not local and not re.fullmatch(r"(tcp|tls)://[^\s/]+:\d+/?", where):
             raise OplabError(f"{where!r} is not a cluster.", FORMS)
@@ -113,6 +116,9 @@ class Cluster:
                 tell(("left", what["worker"], bool(what.get("expected"))))
 
         self._client.subscribe_topic("all", heard)
+        if not self._local:
+            with contextlib.suppress(Exception):  # an extra: it needs bokeh on the scheduler
+                self.dashboard = self._client.dashboard_link or ""
 
     def _start(self) -> Any:
         """A scheduler in this process, and workers in their own, which only this user's certificate can talk to."""
@@ -144,16 +150,6 @@ class Cluster:
     def alive(self) -> bool:
         """Whether the scheduler is there."""
         return self._client.status == "running"
-
-    @property
-    def dashboard(self) -> str:
-        """The address of Dask's dashboard; empty where there is none."""
-        try:
-            import bokeh  # noqa: F401
-
-            return "" if self._local else self._client.dashboard_link
-        except (ImportError, AttributeError, KeyError, ValueError):
-            return ""
 
     def wait_for_workers(self, exercises: list[str], patience: float) -> dict[str, Found]:
         """What the workers have, by address, as soon as there is one.

@@ -45,7 +45,7 @@ class _Task:
 class _Sent:
     task: _Task
     future: Any
-    since: float
+    since: float = 0.0  # when nothing was left before it on its worker; 0 until then
 
 
 @dataclass
@@ -57,6 +57,10 @@ class _Worker:
     @property
     def began(self) -> list[_Sent]:
         return list(self.sent.values())[: self.found.slots]
+
+    def note(self) -> None:
+        for sent in self.began:
+            sent.since = sent.since or time.monotonic()
 
 
 class DaskEngine:
@@ -105,7 +109,7 @@ class DaskEngine:
 
     @property
     def dashboard(self) -> str:
-        """The address of Dask's dashboard; empty where there is none."""
+        """The address of Dask's page about the cluster; empty where there is none."""
         return self._cluster.dashboard
 
     def running(self) -> Mapping[str, float]:
@@ -115,7 +119,7 @@ class DaskEngine:
             for sent in worker.began:
                 plain = sent.task.plain
                 name = plain["exercise"] if plain["exercise"] not in found else plain["key"][:12]
-                found[name] = now - sent.since
+                found[name] = now - (sent.since or now)
         return found
 
     def finish(self) -> None:
@@ -288,7 +292,8 @@ class DaskEngine:
     def _send(self, address: str, worker: _Worker, task: _Task) -> None:
         name = f"oplab-grade-{next(self._numbers)}"
         future = self._cluster.send(task.plain, name, address)
-        worker.sent[name] = _Sent(task, future, time.monotonic())
+        worker.sent[name] = _Sent(task, future)
+        worker.note()
         future.add_done_callback(lambda done: self._events.put(("done", address, name)))
 
     def _handle(self, what: str, *details: Any) -> list[Verdict]:
@@ -327,6 +332,7 @@ class DaskEngine:
         if how == "killed":  # the event that says so is late
             return self._leave(address, False)
         del worker.sent[name]
+        worker.note()
         if how == "verdict" and answer is not None:
             self._machines.add(worker.found.machine)
             return [verdict_from_dict(answer)]

@@ -130,7 +130,6 @@ OPTIONAL = {
     "executorch",
     "dask",
     "distributed",
-    "bokeh",
 }  # triton comes with the PyTorch of some platforms
 
 
