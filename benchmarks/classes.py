@@ -103,7 +103,8 @@ class Class:
         (self.folder / "roster.csv").write_text("\n".join(rows) + "\n")
         return self
 
-    def start(self, out: str, jobs: int) -> subprocess.Popen[str]:
+    def start(self, out: str, jobs: int | str) -> subprocess.Popen[str]:
+        """The command; ``jobs`` is their number, or what ``--cluster`` gets."""
         command = [
             sys.executable,
             "-m",
@@ -111,7 +112,7 @@ class Class:
             "class",
             "grade",
             str(self.submitted),
-            "--jobs",
+            "--cluster" if isinstance(jobs, str) else "--jobs",
             str(jobs),
             "--seed",
             "1",
@@ -122,7 +123,7 @@ class Class:
         env = {**os.environ, "TMPDIR": str(self.tmp)}
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=env)
 
-    def cost(self, what: str, out: str = "grades", jobs: int = 2) -> Cost:
+    def cost(self, what: str, out: str = "grades", jobs: int | str = 2) -> Cost:
         """Grade the class.
 
         Raises:

@@ -175,6 +175,18 @@ def get_site() -> None:
         raise StepError("the tests of the site need Sphinx, which could not be installed; pip's lines above say why.")
 
 
+def get_dask() -> None:
+    """What `oplab class grade --cluster` runs on.
+
+    Raises:
+        StepError: it could not be installed.
+    """
+    from extras import install
+
+    if not install("class", size="Dask and what it makes certificates with, 10 MB"):
+        raise StepError("the tests of a class on a cluster need Dask, which could not be installed; see pip's lines above.")
+
+
 def tests(browser: bool = True) -> int:
     """All tests of ``tests/``; the browser's among them. The summary that this prints is the run's last word."""
     variables = {}
@@ -187,6 +199,7 @@ def tests(browser: bool = True) -> int:
         get_site()
     get_aarch64()
     get_engines()
+    get_dask()
     # One worker more than the two processors that this is made for: a third of the time of browsers and time limits is waiting.
     # In the folders' order, browser first: by number of tests, the few long ones would come last, on one worker.
     parallel = ("-n", "3", "--dist", "loadscope", "--no-loadscope-reorder")

@@ -38,10 +38,12 @@ class Grader:
 
     Args:
         hidden: folders that learners' code must not see.
+        environment: the process's variables; by default this process's own.
     """
 
-    def __init__(self, hidden: Sequence[Path] = ()):
-        self._hidden = [str(folder.resolve()) for folder in hidden]
+    def __init__(self, hidden: Sequence[Path | str] = (), environment: Mapping[str, str] | None = None):
+        self._hidden = [str(Path(folder).resolve()) for folder in hidden]
+        self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._log = tempfile.TemporaryFile()  # what it prints on stderr, for the message when it ends by itself
         self._lock = threading.Lock()
@@ -105,13 +107,14 @@ class Grader:
                 raise Closed
             if self._process is None or self._process.poll() is not None:
                 package = str(Path(__file__).resolve().parents[2])
+                given = os.environ if self._environment is None else self._environment
                 self._process = self._starter.submit(
                     subprocess.Popen,
                     [sys.executable, "-c", _MAIN.format(package=package), *self._hidden],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._log,
-                    env={**os.environ, "OPLAB_ROOT": str(root()), "PYTHONDONTWRITEBYTECODE": "1"},
+                    env={**given, "OPLAB_ROOT": str(root()), "PYTHONDONTWRITEBYTECODE": "1"},
                     start_new_session=True,  # Ctrl-C is for the command, which decides what ends
                     cwd="/",
                 ).result()

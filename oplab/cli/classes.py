@@ -21,6 +21,11 @@ RulesFile = Annotated[
 Accept = Annotated[bool, typer.Option("--accept", help="let grades go down, too")]
 Workers = Annotated[int, typer.Option(metavar="N", min=1, max=256, help="how many answers are graded at the same time")]
 
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="grade on Dask: local:N, or a scheduler, tls://host:8786 or tcp://host:8786"),
+]
+
 
 def grade(
     submissions: Annotated[
@@ -33,6 +38,7 @@ def grade(
     roster: Annotated[Path, typer.Option(metavar="F", help="a CSV file of the learners, with a column login")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="GRADES", help="the folder for the grades")],
     jobs: Workers = CORES,
+    cluster: Cluster = None,
     exercises: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="c04.asinh, or c04 for a chapter; may be repeated; else all")
     ] = None,
@@ -48,9 +54,8 @@ def grade(
     chosen = course.select(split(exercises))
     publish.rules_of(out, course, rules)  # a mistake in it is found now, not after a night of grading
     with Display(sys.stdout) as display:
-        work = runner.run(
-            course, chosen, submissions, roster, out, _local(jobs, out, Path(submissions)), seed=seed, listener=display
-        )
+        engine = _engine(jobs, cluster, out, Path(submissions))
+        work = runner.run(course, chosen, submissions, roster, out, engine, seed=seed, listener=display)
     for problem in work.problems:
         warn(problem)
     for id, reason in work.unfinished:
@@ -113,6 +118,7 @@ def verify(
     grades: Grades,
     sample: Annotated[int, typer.Option(metavar="N", min=1, help="how many verdicts, chosen at random")] = 20,
     jobs: Workers = CORES,
+    cluster: Cluster = None,
     seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="choose the same verdicts again")] = None,
 ) -> None:
     """Grade a sample again from the kept answers, and compare."""
@@ -126,7 +132,7 @@ def verify(
     chosen = verify.sample(kept, sample, seed)
     if not chosen:
         raise OplabError(f"{grades} holds no verdict for which code ran.", "Nothing has to be verified.")
-    found = verify.verify(course, kept, chosen, _local(jobs, grades)(len(chosen)))
+    found = verify.verify(course, kept, chosen, _engine(jobs, cluster, grades)(len(chosen)))
     for difference in found:
         warn(f"{difference.kept.exercise}, {difference.kept.key[:12]}: {difference.sentence}")
     same = len(chosen) - len(found)
@@ -182,8 +188,13 @@ def _publish(course: Course, folder: Path, rules: Path | None, accept: bool, *, 
     return False
 
 
-def _local(jobs: int, *hidden: Path) -> Callable[[int], Engine]:
+def _engine(jobs: int, cluster: str | None, *hidden: Path) -> Callable[[int], Engine]:
     """Makes the engine for a number of tasks. Learners' code does not see the folders ``hidden``."""
+    if cluster is not None:
+        from oplab.classes.dask_engine import DaskEngine
+
+        engine = DaskEngine(load_course(), cluster, hidden, say=warn)
+        return lambda tasks: engine
 
     def make(tasks: int) -> Engine:
         from oplab.classes.local import LocalEngine

@@ -128,6 +128,8 @@ OPTIONAL = {
     "pnnx",
     "triton",
     "executorch",
+    "dask",
+    "distributed",
 }  # triton comes with the PyTorch of some platforms
 
 
