@@ -200,7 +200,9 @@ def test_a_part_is_left_out_with_a_reason(library, tmp_path):
     with pytest.raises(ValueError, match="nothing is refused"):
         Stress(stress("none").nodes, stress("none").runs)
     small = dict(list(stress("none").runs.items())[2:3] + list(stress("none").runs.items())[:2])
-    with pytest.raises(ValueError, match="2000 values: an input of the first two runs has to be larger than 8192 bytes"):
+    with pytest.raises(
+        ValueError, match="2000 values: an input of the first two runs has to be larger than 8192 bytes"
+    ):
         Stress(stress("none").nodes, small, stress("none").refused)
 
 
