@@ -14,7 +14,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from oplab.cli import author, learn, models, project
+from oplab.cli import author, classes, learn, models, project
 from oplab.cli.clinic import clinic
 from oplab.cli.new_operator import new_operator
 from oplab.errors import OplabError
@@ -28,6 +28,8 @@ _SETTINGS: dict[str, Any] = {
 }
 # The commands in the order of the help, which is that of a learner's way. A dict is a group of commands.
 _DEBUG = {"bisect": models.bisect, "tap": models.tap, "extract": models.extract}
+_CLASS = {"grade": classes.grade, "verify": classes.verify, "demo": classes.demo}
+_GROUPS = {"debug": "Find out why a model is wrong.", "class": "Grade a whole class."}
 _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., None]]]] = {
     "Exercises": {
         "list": learn.list_,
@@ -48,6 +50,7 @@ _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., Non
     },
     "Your own operator": {"new-operator": new_operator, "build": project.build, "test": project.test},
     "Set-up": {"doctor": learn.doctor},
+    "For teachers": {"class": _CLASS},
     "For authors": {"new-exercise": author.new_exercise, "lint-course": author.lint_course},
 }
 
@@ -97,7 +100,7 @@ app = typer.Typer(cls=Sections, help="Operator Lab: grade your exercises, get hi
 for _commands in _SECTIONS.values():
     for _name, _command in _commands.items():
         if isinstance(_command, dict):
-            _group = typer.Typer(help="Find out why a model is wrong.", **_SETTINGS)
+            _group = typer.Typer(help=_GROUPS[_name], **_SETTINGS)
             for _inner, _function in _command.items():
                 _group.command(_inner)(_function)
             app.add_typer(_group, name=_name)

@@ -13,6 +13,9 @@ from pathlib import Path
 from oplab.files import remove_tree
 
 PREFIX = "oplab-"
+_SWEPT = (
+    "oplab-swept-"  # in the name of a folder that is being removed: it is nobody's any more, with or without a lock
+)
 _LOCK = ".in-use"  # locked while the run lives: the system frees it however the run ends
 
 
@@ -36,7 +39,7 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
         os.rename(folder / ".new", folder / _LOCK)  # locked before another run can find it
         yield folder
     finally:
-        remove_tree(folder)
+        _discard(folder)
         if handle >= 0:
             os.close(handle)
 
@@ -55,8 +58,30 @@ def sweep(parent: Path) -> int:
     with contextlib.suppress(OSError):
         for entry in os.scandir(parent):
             if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
-                removed += _remove_if_stale(Path(entry.path))
+                path = Path(entry.path)
+                removed += _remove_swept(path) if entry.name.startswith(_SWEPT) else _remove_if_stale(path)
     return removed
+
+
+def _discard(folder: Path) -> bool:
+    """Remove a folder, also one that a process still writes to: what is left of it then goes with the next sweep.
+
+    It gets another name first. Else its lock could be removed before the last file in it is written, and a folder without a lock
+    belongs to a run that is just beginning.
+    """
+    swept = folder.with_name(f"{_SWEPT}{os.getpid()}-{folder.name.removeprefix(PREFIX)}")
+    try:
+        os.rename(folder, swept)
+    except OSError:  # it is gone, or a mount point
+        return remove_tree(folder)
+    return remove_tree(swept)
+
+
+def _remove_swept(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        if folder.stat().st_uid == os.getuid():
+            return remove_tree(folder)
+    return False
 
 
 def _remove_if_stale(folder: Path) -> bool:
@@ -68,7 +93,7 @@ def _remove_if_stale(folder: Path) -> bool:
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return remove_tree(folder)
+        return _discard(folder)
     except OSError:  # a living run's
         return False
     finally:

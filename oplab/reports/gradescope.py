@@ -25,7 +25,7 @@ def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
                 "status": "passed" if entry["status"] == "passed" else "failed",
                 "name": entry["id"],
                 "name_format": "text",
-                "number": f"{int(chapter[:2])}.{numbers[chapter]}",
+                "number": f"{chapter[:2].removeprefix('0')}.{numbers[chapter]}",
                 "output": state if not text else f"{state}\n{text}",
                 "output_format": "text",  # never html: a message may quote what the student wrote
                 "tags": [common.title(chapter, titles)],

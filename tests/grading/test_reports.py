@@ -16,6 +16,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 from rich.console import Console
 
 from oplab import reports
+from oplab.course.manifest import load
 from oplab.grading.results import Check, Graph, Outcome, Results
 from oplab.grading.text import outcome_lines, outcome_text
 from tests.support import ROOT
@@ -55,6 +56,18 @@ TITLES = {"04_aten_symbolic": "ATen | functions"}
 def test_results_fit_the_schema():
     jsonschema.validate(RESULTS, SCHEMA)
     assert "graphs" not in RESULTS["exercises"][0]
+
+
+def test_results_of_an_appendix_fit_the_schema_and_every_report(tmp_path):
+    """Its chapter has a letter where the others have a digit; each exercise of the course has such an id."""
+    appendix = Results((Outcome("cA1.clamp", "A1_cpp_in_an_hour", "failed", 0, 2, 0.1, "no", (Check("runs", False, "no"),)),), 7)
+    jsonschema.validate(appendix.as_dict(), SCHEMA)
+    for format in reports.FORMATS:
+        assert "cA1.clamp" in reports.render(format, appendix.as_dict())
+    assert json.loads(reports.render("gradescope", appendix.as_dict()))["tests"][0]["number"] == "A1.1"
+    ids = [(exercise.id, exercise.chapter) for exercise in load(ROOT).exercises]
+    every = Results(tuple(Outcome(id, stem, "todo", 0, 1, 0.0) for id, stem in ids), 7)
+    jsonschema.validate(every.as_dict(), SCHEMA)
 
 
 def test_junit_is_read_by_junitparser(tmp_path):

@@ -1,0 +1,246 @@
+"""The engine for one machine: a few grading processes, each of which runs one task at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from oplab.classes import records
+from oplab.classes.engines import Plain
+from oplab.classes.records import Verdict
+from oplab.course.manifest import load
+from oplab.grading import outcomes, scratch
+from oplab.paths import root
+
+ATTEMPTS = 3
+_MAIN = "import sys; sys.path.append({package!r}); from oplab.classes.child import main; main()"
+_END = 8.0  # seconds that a process has to end by itself
+
+
+class Grader:
+    """A process that grades one task at a time (:mod:`oplab.classes.child`). It is started when it is first needed, and again when it died.
+
+    Use it from one thread; :meth:`close` may be called from another.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        # A process in which learners' code runs underneath gets a thread that lives as long as this object: some systems end a child
+        # together with the thread that has started it.
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="oplab-class")
+
+    def grade(self, task: Plain) -> Verdict:
+        """Grade a task; after ATTEMPTS in vain the verdict's state is ``grader_error``.
+
+        Raises:
+            Closed: :meth:`close` was called.
+        """
+        why = ""
+        for _ in range(ATTEMPTS):
+            try:
+                answer = self._ask(task)
+            except (OSError, ValueError) as error:
+                why = f"The process that grades was ended from outside ({error})."
+                self._stop()
+                continue
+            if "verdict" not in answer:
+                why = answer["error"]
+                self._stop()
+                continue
+            verdict = records.verdict_from_dict(answer["verdict"])
+            if verdict.outcome.status != "grader_error":
+                return verdict
+            why = verdict.outcome.message
+        return failed(task, why)
+
+    def close(self) -> None:
+        """End the process and all that it has started."""
+        with self._lock:
+            self._closed = True
+        self._stop()
+        self._starter.shutdown(wait=False)
+
+    def _ask(self, task: Plain) -> Mapping[str, object]:
+        process = self._started()
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(dict(task)).encode() + b"\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise OSError(f"exit code {process.wait(_END)}" if not self._closed else "closed")
+        return json.loads(line)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._closed:
+                raise Closed
+            if self._process is None or self._process.poll() is not None:
+                package = str(Path(__file__).resolve().parents[2])
+                self._process = self._starter.submit(
+                    subprocess.Popen,
+                    [sys.executable, "-c", _MAIN.format(package=package)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env={**os.environ, "OPLAB_ROOT": str(root()), "PYTHONDONTWRITEBYTECODE": "1"},
+                    start_new_session=True,  # Ctrl-C is for the command, which decides what ends
+                    cwd="/",
+                ).result()
+            return self._process
+
+    def _stop(self) -> None:
+        with self._lock:
+            process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # type: ignore[union-attr]
+        try:
+            process.wait(_END)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        process.stdout.close()  # type: ignore[union-attr]
+
+
+class Closed(Exception):
+    """The engine was closed while a task ran."""
+
+
+def failed(task: Plain, why: str) -> Verdict:
+    """The verdict of a task that could not be graded here."""
+    exercise = load(root()).exercise(task["exercise"])
+    outcome = outcomes.without_points(exercise, "grader_error", why)
+    now = datetime.now().astimezone()
+    return Verdict(
+        task["key"],
+        exercise.id,
+        outcome,
+        task["seed"],
+        dict(task["versions"]),
+        task["answer"],
+        0.0,
+        platform.node(),
+        now,
+    )
+
+
+_own = threading.local()
+
+
+def grade_task(task: Plain) -> Verdict:
+    """Grade one task in a process that belongs to the calling thread and stays warm for the next: for engines on other machines.
+
+    The caller needs no learner's code and runs none. It ends the process with :func:`close_own`; it also ends with the caller.
+    """
+    if not hasattr(_own, "grader"):
+        _own.grader = Grader()
+    return _own.grader.grade(task)
+
+
+def close_own() -> None:
+    """End the process that :func:`grade_task` has started for this thread."""
+    if hasattr(_own, "grader"):
+        _own.grader.close()
+        del _own.grader
+
+
+class LocalEngine:
+    """Runs tasks on this machine.
+
+    Args:
+        jobs: how many run at the same time, each in its own process.
+    """
+
+    def __init__(self, jobs: int):
+        self.jobs = max(1, jobs)
+        self._graders = [Grader() for _ in range(self.jobs)]
+        self._stopping = threading.Event()
+        self._running: dict[str, tuple[str, float]] = {}
+        self._next = threading.Lock()
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """This computer's name."""
+        return (platform.node(),)
+
+    def running(self) -> Mapping[str, float]:
+        """Exercise id to seconds so far."""
+        now = time.monotonic()
+        return {id: now - since for id, since in self._running.copy().values()}
+
+    def finish(self) -> None:
+        """Begin no further task."""
+        self._stopping.set()
+
+    def close(self) -> None:
+        """End all that runs, at once."""
+        self._stopping.set()
+        with ThreadPoolExecutor(self.jobs) as pool:
+            list(pool.map(Grader.close, self._graders))
+        # What a killed process has left: no other folder than one that is not in use is removed.
+        scratch.sweep(Path(tempfile.gettempdir()))
+
+    def submit(self, tasks: Iterable[Plain]) -> Iterator[Verdict]:
+        """Run tasks; see :class:`oplab.classes.engines.Engine`.
+
+        Raises:
+            OplabError: reading the next task failed.
+        """
+        results: queue.SimpleQueue[Verdict | BaseException | None] = queue.SimpleQueue()
+        waiting = iter(tasks)
+        threads = [
+            threading.Thread(target=self._work, args=(grader, waiting, results), daemon=True)
+            for grader in self._graders
+        ]
+        for thread in threads:
+            thread.start()
+        working = len(threads)
+        while working:
+            found = results.get()
+            if found is None:
+                working -= 1
+            elif isinstance(found, BaseException):
+                self.finish()
+                raise found
+            else:
+                yield found
+
+    def _work(
+        self, grader: Grader, waiting: Iterator[Plain], results: queue.SimpleQueue[Verdict | BaseException | None]
+    ) -> None:
+        try:
+            while not self._stopping.is_set():
+                with self._next:
+                    task = next(waiting, None)
+                if task is None:
+                    break
+                self._running[task["key"]] = task["exercise"], time.monotonic()
+                try:
+                    verdict = grader.grade(task)
+                finally:
+                    self._running.pop(task["key"], None)
+                results.put(replace(verdict, key=task["key"]))
+        except Closed:
+            pass
+        except BaseException as error:  # a barrier: the thread that reads the results raises it
+            results.put(error)
+        finally:
+            results.put(None)

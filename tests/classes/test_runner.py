@@ -1,0 +1,237 @@
+"""A run keeps what it has, grades each different answer once, and goes on where it stopped. The engine here only notes its tasks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+from datetime import UTC, datetime
+
+import pytest
+
+from oplab.classes import gradebook, records, runner, verify
+from oplab.classes.records import Verdict
+from oplab.course.manifest import load
+from oplab.errors import OplabError
+from oplab.grading import outcomes
+from oplab.grading.results import Check, Outcome
+from tests.support.fixture_course import COURSE
+
+
+class Noting:
+    """An engine that passes every answer with `2 * x` in it and notes what it was asked."""
+
+    machines = ("here",)
+
+    def __init__(self, course, fails=(), stop_after=None):
+        self.course, self.fails, self.stop_after = course, set(fails), stop_after
+        self.asked, self.stopped, self.closed = [], False, 0
+
+    def submit(self, tasks):
+        for task in tasks:
+            if self.stopped:
+                return
+            self.asked.append(task)
+            exercise = self.course.exercise(task["exercise"])
+            outcome = outcomes.without_points(exercise, "grader_error", "no room")
+            if exercise.id not in self.fails:
+                good = "2 * x" in task["text"]
+                state = "passed" if good else "failed"
+                outcome = Outcome(exercise.id, exercise.chapter, state, int(good), 1, 0.5, "", (Check("runs", good),))
+            at = datetime(2026, 1, 1, tzinfo=UTC)
+            verdict = Verdict(
+                task["key"], exercise.id, outcome, task["seed"], dict(task["versions"]), task["answer"], 0.5, "here", at
+            )
+            if self.stop_after == len(self.asked):
+                os.kill(os.getpid(), signal.SIGINT)
+            yield verdict
+
+    def finish(self):
+        self.stopped = True
+
+    def close(self):
+        self.closed += 1
+
+    def running(self):
+        return {}
+
+
+@pytest.fixture
+def course():
+    return load(COURSE)
+
+
+@pytest.fixture
+def grade(tmp_path, course):
+    """Grades `in/` of three learners, of whom two have handed in the same file, into `grades/`."""
+    for login in ("ada", "bob"):
+        (tmp_path / "in" / login).mkdir(parents=True)
+        shutil.copy(COURSE / "exercises" / "c01_cases.py", tmp_path / "in" / login)
+    (tmp_path / "roster.csv").write_text("login,name\nbob,Bob\nada,Ada\ncy,Cy\n")
+    exercises = course.select(["c01.passes", "c01.fails", "c01.untouched"])
+
+    def run(engine=None, **options):
+        engine = engine or Noting(course)
+        listener = options.pop("listener", lambda work: None)
+        work = runner.run(
+            course,
+            options.pop("exercises", exercises),
+            str(tmp_path / "in"),
+            tmp_path / "roster.csv",
+            tmp_path / "grades",
+            lambda tasks: engine,
+            listener=listener,
+            **options,
+        )
+        return work, engine
+
+    return run
+
+
+def status(folder):
+    grades = records.load(folder)
+    return {
+        login: {id: grades.verdicts[task.key].outcome.status for one in all for id, task in one.tasks.items()}
+        for login, all in grades.submissions.items()
+    }
+
+
+def test_equal_answers_are_graded_once_and_count_for_each(grade, tmp_path):
+    work, engine = grade()
+    assert sorted(task["exercise"] for task in engine.asked) == ["c01.fails", "c01.passes"]
+    expected = {"c01.passes": "passed", "c01.fails": "failed", "c01.untouched": "todo"}
+    assert status(tmp_path / "grades") == {"bob": expected, "ada": expected, "cy": {}}
+    assert (work.done, work.settled, work.reused, work.learners_done, engine.closed) == (2, 1, 0, 3, 1)
+    assert {task["seed"] for task in engine.asked} == {records.load_run(tmp_path / "grades")["seed"]}
+
+
+def test_a_second_run_grades_only_what_is_new(grade, tmp_path):
+    grade()
+    before = {path: path.read_bytes() for path in (tmp_path / "grades").rglob("*.json") if path.name != "run.json"}
+    work, engine = grade()
+    assert engine.asked == [] and work.reused == 3
+    assert before == {path: path.read_bytes() for path in before}
+    file = tmp_path / "in" / "bob" / "c01_cases.py"
+    file.write_text(file.read_text().replace("return 2 * x", "return x * 2", 1))
+    work, engine = grade()
+    assert len(engine.asked) == 1 and work.submissions["ada"] != work.submissions["bob"]
+    assert len(records.load_run(tmp_path / "grades")["runs"]) == 3
+
+
+def test_ctrl_c_finishes_what_runs_and_the_next_run_goes_on(grade, course, tmp_path):
+    heard = []
+    work, engine = grade(Noting(course, stop_after=1), listener=lambda work: heard.append(work.stopping))
+    assert work.stopping and work.done == 1 and len(engine.asked) == 1 and engine.closed == 1
+    assert heard[0] is False and heard[-1] is True
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    work, engine = grade()
+    assert work.done == 1 and work.reused == 2 and not work.stopping
+
+
+def test_a_second_ctrl_c_stops_at_once_and_keeps_what_is_graded(grade, course, tmp_path):
+    class Twice(Noting):
+        def finish(self):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    engine = Twice(course, stop_after=2)
+    with pytest.raises(KeyboardInterrupt):
+        grade(engine)
+    assert engine.closed == 1
+    work, engine = grade()
+    assert work.done == 1 and work.reused == 2
+
+
+def test_a_fault_of_the_grader_is_never_final(grade, course, tmp_path):
+    work, _ = grade(Noting(course, fails=["c01.passes"]))
+    assert work.unfinished == [("c01.passes", "no room")] and work.learners_done == 1
+    assert records.load_run(tmp_path / "grades")["runs"][0]["unfinished"] == ["c01.passes"]
+    grades = records.load(tmp_path / "grades")
+    assert grades.verdict(grades.submissions["ada"][0], "c01.passes") is None
+    work, engine = grade()
+    assert [task["exercise"] for task in engine.asked] == ["c01.passes"] and not work.unfinished
+
+
+def test_a_full_disk_is_a_sentence_and_loses_nothing(grade, course, tmp_path, monkeypatch):
+    real = records.write_atomically
+
+    def full(path, content, **more):
+        if "verdicts" in path.parts and b"c01.fails" in content.encode():
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        real(path, content, **more)
+
+    monkeypatch.setattr(records, "write_atomically", full)
+    engine = Noting(course)
+    with pytest.raises(OplabError, match=r"(?s)No space left on device.*Run the same command again"):
+        grade(engine)
+    assert engine.closed == 1
+    monkeypatch.undo()
+    work, engine = grade()
+    assert [task["exercise"] for task in engine.asked] == ["c01.fails"] and work.done == 1
+
+
+def test_one_run_at_a_time(grade, course, tmp_path):
+    def again(work):
+        with pytest.raises(OplabError, match=f"process {os.getpid()}"):
+            grade()
+
+    grade(listener=again)
+
+
+def test_what_a_killed_run_has_left_is_removed(grade, tmp_path):
+    grade()
+    folder = next((tmp_path / "grades" / "verdicts").iterdir())
+    for place in (folder, folder.parent, tmp_path / "grades"):
+        (place / ".new-abc").write_text("half")
+    grade()
+    assert not list((tmp_path / "grades").rglob(".new-*"))
+
+
+def test_one_folder_has_one_seed(grade, tmp_path):
+    grade(seed=7)
+    assert records.load_run(tmp_path / "grades")["seed"] == 7
+    grade()
+    grade(seed=7)
+    with pytest.raises(OplabError, match="--seed 7"):
+        grade(seed=8)
+
+
+def test_problems_name_learner_and_file(grade, tmp_path):
+    (tmp_path / "in" / "zed.zip").write_text("x")
+    shutil.rmtree(tmp_path / "in" / "bob")
+    (tmp_path / "in" / "bob.tar").write_text("x")
+    work, _ = grade()
+    assert any("zed.zip" in problem and "no learner" in problem for problem in work.problems)
+    assert any(problem.startswith("bob: bob.tar: ") for problem in work.problems)
+    assert status(tmp_path / "grades")["ada"]["c01.passes"] == "passed"
+    kept = records.load(tmp_path / "grades")
+    assert kept.problems == tuple(problem for problem in work.problems if "zed" in problem)
+
+
+def test_the_grade_book_is_the_same_for_the_same_verdicts(grade, tmp_path):
+    grade()
+    grades = records.load(tmp_path / "grades")
+    (file,) = gradebook.write(grades, grades.learners, None, tmp_path)
+    text = file.read_text()
+    assert text == "login,name,c01,total\nada,Ada,1,1\nbob,Bob,1,1\ncy,Cy,0,0\n"
+    backwards = dict(reversed(list(grades.learners.items())))
+    gradebook.write(grades, backwards, None, tmp_path)
+    assert file.read_text() == text
+
+
+def test_verify_grades_a_sample_again(grade, course, tmp_path):
+    grade()
+    grades = records.load(tmp_path / "grades")
+    assert len(verify.sample(grades, 20, 0)) == 2, "stubs did not run, so there is nothing to repeat"
+    assert verify.sample(grades, 1, 3) == verify.sample(grades, 1, 3)
+    engine = Noting(course)
+    assert verify.verify(course, grades, verify.sample(grades, 20, 0), engine) == [] and engine.closed == 1
+    assert {task["seed"] for task in engine.asked} == {grades.run["seed"]}
+    wrong = verify.verify(course, grades, verify.sample(grades, 20, 0), Noting(course, fails=["c01.passes"]))
+    assert ["it was passed and is grader_error now" in one.sentence for one in wrong] == [True]
+    answer = records.answer_file(
+        grades.folder, next(v.answer for v in grades.verdicts.values() if v.exercise == "c01.fails")
+    )
+    answer.write_text("another")
+    changed = verify.verify(course, grades, verify.sample(grades, 20, 0), Noting(course))
+    assert ["was changed" in one.sentence for one in changed] == [True]
