@@ -76,12 +76,11 @@ def rows(texts: dict[str, str], language: str, given: Given) -> Iterator[tuple[f
 def compared(first: str, second: str, language: str, given: Given) -> tuple[float, float] | None:
     """Score and evidence of two answers; None if one of them is too short, 1 and all of it if they are equal."""
     texts = {"first": first, "second": second}
-    report = similarity.compare_parts("pair", texts, language, given, threshold=0.0, least=0.0)
-    found = similarity.compare_parts("pair", texts, language, given, threshold=0.0, least=LEAST)
-    if found.short or report.answers < 2:
+    report = similarity.compare_parts("pair", texts, language, given, threshold=0.0, least=LEAST)
+    if report.short or report.answers < 2:
         return None
-    if found.equal:
-        return 1.0, found.equal[0].size
+    if report.equal:
+        return 1.0, report.equal[0].size
     return (report.pairs[0].score, report.pairs[0].evidence) if report.pairs else (0.0, 0.0)
 
 

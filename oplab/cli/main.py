@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from oplab.cli import author, classes, learn, models, project
+from oplab.cli.class_similar import similar
 from oplab.cli.clinic import clinic
 from oplab.cli.new_operator import new_operator
 from oplab.errors import OplabError
@@ -28,7 +29,7 @@ _SETTINGS: dict[str, Any] = {
 }
 # The commands in the order of the help, which is that of a learner's way. A dict is a group of commands.
 _DEBUG = {"bisect": models.bisect, "tap": models.tap, "extract": models.extract}
-_CLASS = {"grade": classes.grade, "verify": classes.verify, "demo": classes.demo}
+_CLASS = {"grade": classes.grade, "verify": classes.verify, "similar": similar, "demo": classes.demo}
 _GROUPS = {"debug": "Find out why a model is wrong.", "class": "Grade a whole class."}
 _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., None]]]] = {
     "Exercises": {

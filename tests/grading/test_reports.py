@@ -60,7 +60,9 @@ def test_results_fit_the_schema():
 
 def test_results_of_an_appendix_fit_the_schema_and_every_report(tmp_path):
     """Its chapter has a letter where the others have a digit; each exercise of the course has such an id."""
-    appendix = Results((Outcome("cA1.clamp", "A1_cpp_in_an_hour", "failed", 0, 2, 0.1, "no", (Check("runs", False, "no"),)),), 7)
+    appendix = Results(
+        (Outcome("cA1.clamp", "A1_cpp_in_an_hour", "failed", 0, 2, 0.1, "no", (Check("runs", False, "no"),)),), 7
+    )
     jsonschema.validate(appendix.as_dict(), SCHEMA)
     for format in reports.FORMATS:
         assert "cA1.clamp" in reports.render(format, appendix.as_dict())
