@@ -38,7 +38,7 @@ _GRACE = 5.0  # seconds in which a running task notices that its server is gone
 
 
 def main() -> None:
-    """Grade what arrives on stdin until it ends."""
+    """Grade what arrives on stdin until it ends. The arguments of the command are folders that learners' code must not see."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # nothing else may print between the answers
     processes.adopt_orphans()
@@ -47,7 +47,9 @@ def main() -> None:
     with scratch_folder() as scratch:
         submitted = scratch / "submission"
         submitted.mkdir()
-        server = Server(preloads(course.exercises), isolation=detect(course.root, submitted), many=True)
+        offered = detect(course.root, submitted)
+        isolation = replace(offered, roots=(*offered.roots, *sys.argv[1:]))
+        server = Server(preloads(course.exercises), isolation=isolation, many=True)
         with server:
             threading.Thread(target=_listen, args=(lines, server, scratch), daemon=True).start()
             while (line := lines.get()) is not None:

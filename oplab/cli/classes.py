@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +40,9 @@ def grade(
     course = load_course()
     chosen = course.select(split(exercises))
     with Display(sys.stdout) as display:
-        work = runner.run(course, chosen, submissions, roster, out, _local(jobs), seed=seed, listener=display)
+        work = runner.run(
+            course, chosen, submissions, roster, out, _local(jobs, out, Path(submissions)), seed=seed, listener=display
+        )
     for problem in work.problems:
         warn(problem)
     for id, reason in work.unfinished:
@@ -76,7 +79,7 @@ def verify(
     chosen = verify.sample(kept, sample, seed)
     if not chosen:
         raise OplabError(f"{grades} holds no verdict for which code ran.", "Nothing has to be verified.")
-    found = verify.verify(course, kept, chosen, _local(jobs)(len(chosen)))
+    found = verify.verify(course, kept, chosen, _local(jobs, grades)(len(chosen)))
     for difference in found:
         warn(f"{difference.kept.exercise}, {difference.kept.key[:12]}: {difference.sentence}")
     same = len(chosen) - len(found)
@@ -99,10 +102,12 @@ def demo(
     print(f"  oplab class grade {submitted} --roster {folder / 'roster.csv'} -o {folder / 'grades'}")
 
 
-def _local(jobs: int):
+def _local(jobs: int, *hidden: Path) -> Callable[[int], Engine]:
+    """Makes the engine for a number of tasks. Learners' code does not see the folders ``hidden``."""
+
     def make(tasks: int) -> Engine:
         from oplab.classes.local import LocalEngine
 
-        return LocalEngine(min(jobs, tasks))
+        return LocalEngine(min(jobs, tasks), [folder for folder in hidden if folder.is_dir()])
 
     return make

@@ -95,8 +95,10 @@ class CourseFiles:
         # Not every file of build/lib: a set-up at the same time touches its lock and its stamps, which does no harm.
         libraries = [path for path in (root / "build" / "lib").glob("*") if path.suffix in (".so", ".dylib")]
         self._always = {root / "course.toml", *libraries, *graded}
-        self._texts: dict[str, str | bytes] = {_module(path): text for path, text in _texts(_package_files()).items()}
-        chosen = {f"oplab.checks.{path.stem}": text for path, text in _texts(graded).items() if path in checks}
+        self._texts: dict[str, str | bytes] = {
+            _module(path): text for path, text in _remembered(_package_files()).items()
+        }
+        chosen = {f"oplab.checks.{path.stem}": text for path, text in _remembered(graded).items() if path in checks}
         given = {f"answers.{number}": text for number, text in enumerate(answers)}
         self._texts.update(chosen | given)
         self._roots = [*_ROOTS, *chosen, *given]
@@ -139,12 +141,36 @@ def _texts(paths: Iterable[Path]) -> dict[Path, bytes]:
     return found
 
 
+def _remembered(paths: Iterable[Path]) -> dict[Path, bytes]:
+    """As :func:`_texts`, but a file that has not changed since the last call is not read again: every run asks for 250 of them.
+
+    For what modules import only. What is executed, and what is compared before a server starts again, is always read.
+    """
+    found = {}
+    for path in paths:
+        if path.suffix == ".py":
+            with contextlib.suppress(OSError):
+                found[path] = _text(path, _state(path))
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _text(path: Path, state: tuple[int, ...] | None) -> bytes:
+    """The content of a file in this state: it is read again when that is another one, see :class:`Watch`.
+
+    Raises:
+        OSError: it cannot be read; then that is not remembered.
+    """
+    return path.read_bytes()
+
+
 def _shared_texts() -> dict[str, bytes]:
     """The package's source files without the chapters' checks."""
     shared = [path for path in _package_files() if path.parent.name != "checks" or not _CHAPTER.match(path.name)]
     return {str(path): text for path, text in _texts(shared).items()}
 
 
+@functools.lru_cache(maxsize=1024)
 def _module(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from oplab.grading import integrity
 from oplab.grading.imports import reachable
 from oplab.grading.integrity import PACKAGE, CourseFiles
 from oplab.paths import root
@@ -97,3 +99,11 @@ def test_an_import_inside_of_a_function_and_the_data_beside_it_count():
 def test_what_an_answer_imports_is_relied_on():
     assert "oplab/debug/bisecting.py" not in relied_on("00_first_round_trip")
     assert "oplab/debug/bisecting.py" in relied_on("00_first_round_trip", answers=("from oplab.debug import bisect\n",))
+
+
+def test_a_file_that_changed_is_read_again(tmp_path):
+    file = tmp_path / "a.py"
+    for text in (b"import json\n", b"import html, json\n"):
+        file.write_bytes(text)
+        os.utime(file, ns=(1, 1))
+        assert integrity._remembered([file, tmp_path / "b.txt", tmp_path / "missing.py"]) == {file: text}
