@@ -103,8 +103,14 @@ def without_reference(sample: Sample) -> Iterator[tuple[float, float]]:
 
 
 def edited(sample: Sample) -> Iterator[tuple[float, float]]:
-    """Pairs of answers that are the reference with an edit: mutants and some alternatives."""
-    yield from rows(sample.edited, sample.language, Given(sample.stub, sample.solution))
+    """Pairs of answers that are the reference with an edit, mutants and some alternatives, as one class."""
+    given = Given(sample.stub, sample.solution)
+    report = similarity.compare_parts("all", sample.edited, sample.language, given, threshold=0.0)
+    found = [(pair.score, pair.evidence) for pair in report.pairs]
+    found += [(1.0, group.size) for group in report.equal]
+    long = report.answers - report.short
+    yield from found
+    yield from [(0.0, 0.0)] * (long * (long - 1) // 2 - len(found))
 
 
 def across(found: list[Sample]) -> Iterator[tuple[float, float]]:
@@ -119,11 +125,12 @@ def across(found: list[Sample]) -> Iterator[tuple[float, float]]:
 
 
 def copies(found: list[Sample], name: str) -> Iterator[tuple[float, float]]:
-    """Each answer and its disguised copy, the reference subtracted."""
+    """Each answer that is not an edit of the reference, and its disguised copy; the reference is subtracted."""
     for sample in found:
         given = Given(sample.stub, sample.solution)
         for text in {**sample.alternatives, **sample.others}.values():
-            row = compared(text, DISGUISES[name](text, sample.language, 1), sample.language, given)
+            copy = DISGUISES[name](text, sample.language, 1)
+            row = compared(text, copy, sample.language, given) if copy != text else None
             if row is not None:
                 yield row
 
@@ -165,6 +172,8 @@ def main() -> None:
     print("\nEdits of the reference, compared with each other")
     print(document.markdown([counted("mutants and edited alternatives", itertools.chain(*map(edited, found)))], head))
     print("\n" + near(found))
+    whole = sum(len(sample.alternatives) + len(sample.others) for sample in found)
+    print(f"The disguised answers are those of {whole} that have {LEAST} tokens after the subtraction.")
 
 
 if __name__ == "__main__":
