@@ -18,7 +18,10 @@ def similar(
     ],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="F", help="the page to write")] = Path("similarity.html"),
     exercise: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="c04.asinh, or c04 for a chapter; may be repeated; else all")
+        list[str] | None,
+        typer.Option(
+            "--exercises", "--exercise", metavar="ID", help="c04.asinh, or c04 for a chapter; may be repeated; else all"
+        ),
     ] = None,
     threshold: Annotated[
         float | None,

@@ -140,6 +140,14 @@ def test_a_run_of_gram_and_window_has_a_fingerprint_in_common():
         assert set(winnow(grams(made[0]))) & set(winnow(grams(made[1])))
 
 
+def test_the_fingerprints_of_the_published_example():
+    hashes = [77, 74, 42, 17, 98, 50, 17, 98, 8, 88, 67, 39, 77, 74, 42, 17, 98]
+    assert WINDOW == 4
+    assert winnow(hashes) == {17: [3, 6, 15], 8: [8], 39: [11]}
+    assert winnow([5, 5, 5, 5, 5]) == {5: [3, 4]}, "of equal ones the last"
+    assert winnow([9, 8]) == {8: [1]}, "a text with fewer hashes than a window has one, too"
+
+
 def test_a_short_run_has_none():
     assert grams(tokens("q." + ".".join("abc"), "python")) == []
     assert winnow([]) == {}
@@ -199,6 +207,10 @@ def test_a_copy_of_the_reference_is_near_the_reference_not_near_another_copy():
     assert not found.pairs and not found.equal
     assert {login for entry in found.near for login in entry.logins} == set(edited)
     assert not report(edited, Given(PYTHON, PYTHON)).near, "the stub says nothing about the reference"
+
+
+def test_an_answer_that_uses_a_part_of_the_reference_is_not_near_it():
+    assert not report({"ada": PYTHON + OTHER}, Given("", PYTHON)).near
 
 
 def test_the_rest_of_an_answer_that_begins_like_the_reference_counts():
