@@ -75,6 +75,17 @@ def answer(rows):
             print(row, *found[row], sep=", ", file=stream)
     return best and best[0]
 """
+CPP_AS_PYTHON = """
+def answer(rows):
+    best = rows[0]
+    for i in range(1, len(rows)):
+        if rows[i] > best:
+            best = rows[i]
+    top = [row - best for row in rows if row is not None]
+    while top and top[-1] <= 0.25:
+        top.pop()
+    return 17 if not top else sum(value ** 2 for value in top) / best
+"""
 
 
 def words(source: str, language: str = "python") -> tuple[str, ...]:
@@ -103,6 +114,12 @@ def test_what_an_author_cannot_rename_stays():
     assert "numpy" in texts and "np" not in texts
     texts = [token.text for token in tokens("auto s = Ort::Status{api.GetShape(n)};", "cpp")]
     assert texts == "auto name = Ort :: Status { name . GetShape ( name ) } ;".split()
+
+
+def test_calls_and_templates_of_libraries_stay_in_cpp_with_and_without_std():
+    texts = [token.text for token in tokens("using namespace std; auto m = max<float>(a < b, c);", "cpp")]
+    assert texts == "auto name = max < float > ( name < name , name ) ;".split()
+    assert words("auto m = std::max<float>(a < b, c);", "cpp") == words("auto n = max<float>(x < y, z);", "cpp")
 
 
 def test_which_names_are_equal_counts():
@@ -190,6 +207,12 @@ def test_a_disguised_copy_is_found(source, language, disguise):
 def test_two_answers_of_two_people_are_not_a_pair():
     found = report({"ada": PYTHON, "bob": OTHER})
     assert (found.pairs, found.equal, found.short, found.answers) == ((), (), 0, 2)
+
+
+def test_a_pair_below_the_threshold_is_not_listed():
+    shared = PYTHON[: PYTHON.index("def answer")]
+    texts = {"ada": shared + OTHER, "bob": shared + CPP_AS_PYTHON}
+    assert report(texts, threshold=0.1).pairs and not report(texts).pairs
 
 
 def test_what_is_given_does_not_count():
@@ -338,6 +361,12 @@ def test_submissions_without_grades(tmp_path):
     exercises = load(ROOT).select(["cA1"])
     found, problems = similarity_sources.of_submissions(str(tmp_path / "all"), tmp_path / "roster.csv", exercises)
     assert found == {"cA1.mean": {"ada": CPP, "bob": OTHER}} and not problems
+
+    for label, text in {"@2026-11-02T10-00": "int newest;", "@2026-11-01T10-00": "int older;"}.items():
+        (tmp_path / "all" / f"ada{label}").mkdir()
+        (tmp_path / "all" / f"ada{label}" / "cA1_mean.cpp").write_text(text)
+    found, _ = similarity_sources.of_submissions(str(tmp_path / "all"), tmp_path / "roster.csv", exercises)
+    assert found["cA1.mean"]["ada"] == "int newest;"
 
 
 # Graphs --------------------------------------------------------------------------------------------------------------------------
