@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from oplab.cli import author, classes, learn, models, project
+from oplab.cli.class_similar import similar
 from oplab.cli.clinic import clinic
 from oplab.cli.new_operator import new_operator
 from oplab.errors import OplabError
@@ -33,6 +34,7 @@ _CLASS = {
     "report": classes.report,
     "regrade": classes.regrade,
     "verify": classes.verify,
+    "similar": similar,
     "demo": classes.demo,
 }
 _GROUPS = {"debug": "Find out why a model is wrong.", "class": "Grade a whole class."}

@@ -19,7 +19,16 @@ def stub_text(course: Course, exercise: Exercise) -> str:
     Raises:
         OplabError: the solution cannot be read, or its ANSWER blocks are broken.
     """
-    return stubs.make_stub(_read(course.root / "solutions" / exercise.file), exercise.file)
+    return stubs.make_stub(reference_text(course, exercise), exercise.file)
+
+
+def reference_text(course: Course, exercise: Exercise) -> str:
+    """The solution of the exercise's file, with its ANSWER and END lines.
+
+    Raises:
+        OplabError: it cannot be read.
+    """
+    return _read(course.root / "solutions" / exercise.file)
 
 
 def reset(course: Course, target: Exercise | Chapter) -> list[tuple[Path, Path | None]]:
@@ -71,7 +80,7 @@ def diff(course: Course, exercise: Exercise) -> list[str]:
         OplabError: a file cannot be read, or it is not valid Python.
     """
     mine = _answer(_read(course.root / "exercises" / exercise.file), exercise)
-    reference = _answer(_read(course.root / "solutions" / exercise.file), exercise)
+    reference = _answer(reference_text(course, exercise), exercise)
     kept = [line for line in reference if not line.strip().startswith(("# ANSWER", "# END", "// ANSWER", "// END"))]
     return list(difflib.unified_diff(mine, kept, "yours", "reference", lineterm="", n=2))
 

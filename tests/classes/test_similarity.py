@@ -1,0 +1,412 @@
+"""Similarity: what a disguise cannot change, what is subtracted, what is reported, and the page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from benchmarks import disguises
+from oplab.classes import records, similarity, similarity_page, similarity_sources
+from oplab.classes.similarity import Given, compare_parts
+from oplab.classes.similarity_graphs import graph_similarity
+from oplab.classes.similarity_parts import own_part
+from oplab.classes.similarity_prints import GRAM, WINDOW, canonical, grams, winnow
+from oplab.classes.similarity_tokens import tokens
+from oplab.cli.main import main
+from oplab.course.manifest import load
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTHING = Given("", "")
+PYTHON = '''
+import numpy as np
+
+
+def helper(rows, *, limit=4):
+    """Sorts."""
+    kept = []
+    for row in rows:
+        if row.sum() > limit:
+            kept.append(np.sort(row, axis=0))
+    return kept
+
+
+def answer(rows):
+    low, high = min(rows[0]), max(rows[0])
+    scale = 0.5 / (high - low)
+    shift = "moved by %s" % low
+    # The rows that are left, sorted.
+    chosen = helper(rows, limit=12)
+    if not chosen:
+        raise ValueError(f"no row is left: {len(rows)} " + shift)
+    return {"scale": scale, "rows": [np.clip(row * scale, low, high) for row in chosen]}
+'''
+CPP = """
+#include <vector>
+static float largest(const std::vector<float>& values, size_t first) {
+  float best = values[first];  // so far
+  for (size_t i = first + 1; i < values.size(); ++i) {
+    if (values[i] > best) best = values[i];
+  }
+  return best;
+}
+int run(const float* x, float* y, size_t size) {
+  std::vector<float> copy(x, x + size);
+  const float top = largest(copy, 0);
+  const float share = 0.25f;
+  float total = 0;
+  for (size_t i = 0; i < size; ++i) total += copy[i] - top;
+  for (size_t i = 0; i < size; ++i) y[i] = share * (copy[i] - top) / total;
+  return 17;
+}
+"""
+OTHER = """
+def answer(rows):
+    found = {}
+    while rows:
+        row, *rows = rows
+        found.setdefault(tuple(row.tolist()), []).append(len(rows))
+    best = sorted(found, key=lambda row: (-len(found[row]), row))
+    with open("answers.txt", "w") as stream:
+        for row in best[:3]:
+            print(row, *found[row], sep=", ", file=stream)
+    return best and best[0]
+"""
+CPP_AS_PYTHON = """
+def answer(rows):
+    best = rows[0]
+    for i in range(1, len(rows)):
+        if rows[i] > best:
+            best = rows[i]
+    top = [row - best for row in rows if row is not None]
+    while top and top[-1] <= 0.25:
+        top.pop()
+    return 17 if not top else sum(value ** 2 for value in top) / best
+"""
+
+
+def words(source: str, language: str = "python") -> tuple[str, ...]:
+    return canonical(tokens(source, language))
+
+
+def report(texts: dict[str, str], given: Given = NOTHING, language: str = "python", **limits):
+    return compare_parts("c00.export", texts, language, given, **limits)
+
+
+# Tokens --------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source, language", [(PYTHON, "python"), (CPP, "cpp")])
+@pytest.mark.parametrize("disguise", ["names", "comments and layout", "constants split"])
+def test_a_disguise_leaves_the_tokens_as_they_are(source, language, disguise):
+    copy = disguises.DISGUISES[disguise](source, language, 1)
+    plain = disguises.laid_out(source, language, 0) if language == "python" else source
+    assert copy != source
+    assert words(copy, language) == words(plain, language)
+
+
+def test_what_an_author_cannot_rename_stays():
+    texts = [token.text for token in tokens('import numpy as np\ny = np.sort(g.op("Mul", x), axis=2)\n', "python")]
+    assert texts[-15:] == 'sort ( g . op ( "Mul" , x ) , axis = number )'.split()
+    assert "numpy" in texts and "np" not in texts
+    texts = [token.text for token in tokens("auto s = Ort::Status{api.GetShape(n)};", "cpp")]
+    assert texts == "auto name = Ort :: Status { name . GetShape ( name ) } ;".split()
+
+
+def test_calls_and_templates_of_libraries_stay_in_cpp_with_and_without_std():
+    texts = [token.text for token in tokens("using namespace std; auto m = max<float>(a < b, c);", "cpp")]
+    assert texts == "auto name = max < float > ( name < name , name ) ;".split()
+    assert words("auto m = std::max<float>(a < b, c);", "cpp") == words("auto n = max<float>(x < y, z);", "cpp")
+
+
+def test_which_names_are_equal_counts():
+    assert words("def f(a, b):\n    return a - b\n") != words("def f(a, b):\n    return b - a\n")
+    assert words("def f(a, b):\n    return a - b\n") == words("def g(x, y):\n    return x - y\n")
+
+
+def test_a_keyword_of_a_library_is_not_the_authors_name():
+    one, other = (f"def f(x, {name}):\n    return np.sum(x, axis={name})\n" for name in ("axis", "k"))
+    assert words(one) == words(other)
+
+
+def test_annotations_do_not_count():
+    assert words("def f(a: int, b: 'list[int]' = 3) -> dict[str, int]:\n    c: int = a\n    return c + b\n") == words(
+        "def f(a, b=3):\n    c = a\n    return c + b\n"
+    )
+
+
+@pytest.mark.parametrize("language", ["python", "cpp"])
+@pytest.mark.parametrize("source", ["", "def (", "é = 'ü' + \x00", "\x0c\nx = 1", "\udc80 = 1", '"""', "((" * 200, "'"])
+def test_any_text_has_tokens(source, language):
+    for token in tokens(source, language):
+        assert 0 <= token.begin < token.end <= len(source)
+    grams(tokens(source, language))
+
+
+# Fingerprints --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_of_gram_and_window_has_a_fingerprint_in_common():
+    common = [f"w{i}" for i in range(GRAM + WINDOW - 1)]
+    for before in range(6):
+        sources = [[f"{side}{i}" for i in range(before)] + common + [f"{side}_{i}" for i in range(9)] for side in "ab"]
+        made = [tokens(" . ".join(f"q.{word}" for word in source), "python") for source in sources]
+        assert set(winnow(grams(made[0]))) & set(winnow(grams(made[1])))
+
+
+def test_the_fingerprints_of_the_published_example():
+    hashes = [77, 74, 42, 17, 98, 50, 17, 98, 8, 88, 67, 39, 77, 74, 42, 17, 98]
+    assert WINDOW == 4
+    assert winnow(hashes) == {17: [3, 6, 15], 8: [8], 39: [11]}
+    assert winnow([5, 5, 5, 5, 5]) == {5: [3, 4]}, "of equal ones the last"
+    assert winnow([9, 8]) == {8: [1]}, "a text with fewer hashes than a window has one, too"
+
+
+def test_a_short_run_has_none():
+    assert grams(tokens("q." + ".".join("abc"), "python")) == []
+    assert winnow([]) == {}
+
+
+# The part of a file --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_part_of_an_exercise_has_its_helpers_and_imports_and_nothing_else():
+    exercise = load(ROOT).exercise("c04.asinh")
+    text = "import os\nimport torch\nA = B = 1\nB = 2\n\ndef used():\n    return torch.ones(B)\n\ndef other():\n    return os\n"
+    text += "\ndef asinh():\n    return 1\n\n@str\ndef asinh():\n    return used()\n"
+    part = own_part(text, exercise)
+    assert part.split("\n\n") == [
+        "import torch\nA = B = 1",
+        "B = 2",
+        "def used():\n    return torch.ones(B)",
+        "@str\ndef asinh():\n    return used()",
+        "",
+    ]
+    assert own_part("def other(): pass\n", exercise) == ""
+    assert own_part("def asinh(:", exercise) == "def asinh(:"
+
+
+# Pairs ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source, language", [(PYTHON, "python"), (CPP, "cpp")])
+@pytest.mark.parametrize("disguise", [name for name in disguises.DISGUISES if name not in disguises.HARD])
+def test_a_disguised_copy_is_found(source, language, disguise):
+    copy = disguises.DISGUISES[disguise](source, language, 1)
+    found = report({"ada": source, "bob": copy}, language=language)
+    if found.equal:
+        assert found.equal[0].logins == ("ada", "bob") and not found.equal[0].letter
+    else:
+        (pair,) = found.pairs
+        assert pair.score >= similarity.THRESHOLD and pair.evidence >= similarity.LEAST
+
+
+def test_two_answers_of_two_people_are_not_a_pair():
+    found = report({"ada": PYTHON, "bob": OTHER})
+    assert (found.pairs, found.equal, found.short, found.answers) == ((), (), 0, 2)
+
+
+def test_a_pair_below_the_threshold_is_not_listed():
+    shared = PYTHON[: PYTHON.index("def answer")]
+    texts = {"ada": shared + OTHER, "bob": shared + CPP_AS_PYTHON}
+    assert report(texts, threshold=0.1).pairs and not report(texts).pairs
+
+
+def test_what_is_given_does_not_count():
+    changed = PYTHON.replace("high - low", "high + low")
+    assert report({"ada": PYTHON, "bob": changed}).pairs
+    for given in (Given(PYTHON), Given("", PYTHON)):
+        found = report({"ada": PYTHON, "bob": changed}, given)
+        assert not found.pairs and not found.equal
+        assert found.short == 2
+
+
+def test_a_copy_of_the_reference_is_near_the_reference_not_near_another_copy():
+    edited = {f"learner{i}": PYTHON.replace("limit=12", f"limit=12 {'+ low ' * i}") for i in range(4)}
+    found = report(edited, Given("", PYTHON))
+    assert not found.pairs and not found.equal
+    assert {login for entry in found.near for login in entry.logins} == set(edited)
+    assert not report(edited, Given(PYTHON, PYTHON)).near, "the stub says nothing about the reference"
+
+
+def test_an_answer_that_uses_a_part_of_the_reference_is_not_near_it():
+    assert not report({"ada": PYTHON + OTHER}, Given("", PYTHON)).near
+
+
+def test_the_rest_of_an_answer_that_begins_like_the_reference_counts():
+    both = {"ada": PYTHON + OTHER, "bob": PYTHON.replace("0.5", "low") + disguises.renamed(OTHER, "python")}
+    (pair,) = report(both, Given("", PYTHON)).pairs
+    assert pair.score > 0.9
+    for side in (pair.first, pair.second):
+        assert all(side.text.index("return {") < mark.end for mark in side.marks)
+
+
+def test_what_many_learners_have_counts_less():
+    def mine(i: int) -> str:  # what tells each learner's answer apart is longer than what they share
+        return PYTHON + "\n".join(
+            f"def f{j}(a):\n    return a.{chr(97 + i)}{j}.go{i}(a).to{i}(a.by{i})\n" for j in range(4)
+        )
+
+    few, many = ({f"learner{i:02}": mine(i) for i in range(count)} for count in (2, 24))
+    (pair,) = report(few, threshold=0.0).pairs
+    assert pair.evidence > 60
+    assert report(many, threshold=0.0).pairs == ()
+
+
+def test_a_ring_of_five_in_a_class_is_found():
+    ring = {
+        f"ring{i}": disguises.padded(PYTHON, "python").replace("spare_3", f"x{i} = rows[{i}].a{i}") for i in range(5)
+    }
+    others = {f"other{i:02}": OTHER.replace("found", f"g.a{i}.found") for i in range(20)}
+    found = report({**ring, **others})
+    together = {login for group in found.equal for login in group.logins if login.startswith("ring")}
+    together |= {login for pair in found.pairs for side in (pair.first, pair.second) for login in side.logins}
+    assert set(ring) <= together
+
+
+def test_equal_answers_are_one_group_and_one_side():
+    renamed = disguises.renamed(PYTHON, "python")
+    laid = disguises.laid_out(PYTHON, "python")
+    texts = {"eve": disguises.laid_out(renamed, "python"), "bob": laid, "dan": laid + "\n\n# end\n"}
+    found = report(texts)
+    (group,) = found.equal
+    assert group.logins == ("bob", "dan", "eve") and not group.letter and not found.pairs
+    (group,) = report({"ada": PYTHON, "bob": PYTHON + "\n"}).equal
+    assert group.letter
+
+
+def test_short_answers_are_not_compared():
+    found = report({"ada": "def answer(x):\n    return x.abs()\n", "bob": "def answer(x):\n    return x.abs()\n"})
+    assert (found.pairs, found.equal, found.short) == ((), (), 2)
+
+
+def test_the_marks_are_the_same_passages_on_both_sides():
+    (pair,) = report({"ada": PYTHON, "bob": disguises.reordered(PYTHON, "python")}, threshold=0.0).pairs
+    texts = [
+        {mark.number: side.text[mark.begin : mark.end] for mark in side.marks} for side in (pair.first, pair.second)
+    ]
+    assert texts[0].keys() == texts[1].keys() and len(texts[0]) > 1
+    assert all(words(texts[0][number]) == words(texts[1][number]) for number in texts[0] if texts[0][number].isascii())
+    places = [mark.begin for mark in pair.first.marks]
+    assert places == sorted(places)
+
+
+def test_the_order_of_the_learners_changes_nothing():
+    texts = {"ada": PYTHON, "bob": disguises.everything(PYTHON, "python"), "eve": OTHER, "dan": PYTHON + OTHER}
+    assert report(texts) == report(dict(reversed(texts.items())))
+
+
+def test_learners_who_are_alike_in_several_exercises():
+    course = load(ROOT)
+    exercises = {id: course.exercise(id) for id in ("c07.my_add", "c12.my_add")}
+    sources = {id: {"bob": CPP, "ada": disguises.everything(CPP, "cpp")} for id in exercises}
+    found = similarity.compare(sources, exercises, {id: NOTHING for id in exercises})
+    assert found.together() == [(("ada", "bob"), 2)]
+    assert (found.exercises, found.answers) == (2, 4)
+
+
+# The page and the command --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_escapes_asks_for_nothing_and_says_what_a_pair_is(tmp_path):
+    nasty = PYTHON.replace("moved by", "</pre><script>alert(1)</script>").replace("# The", "# <b>")
+    texts = {"a<i>": nasty, "bob&": disguises.reordered(nasty, "python"), "c": nasty}
+    found = report({login: text + "\n# \ud800" for login, text in texts.items()}, threshold=0.0)
+    page = similarity_page.write(found, tmp_path).read_text(encoding="utf-8")
+    assert found.pairs and found.equal
+    assert "<script" not in page and "# <b>" not in page and "a<i>" not in page and "a&lt;i&gt;" in page
+    assert not re.search(r"(?:src|href)=|url\(|@import|https?:", page)
+    assert "default-src 'none'" in page
+    assert "a reason to look, not a proof" in page
+    assert page.count("<mark ") == page.count("</mark>") >= 4
+
+
+def test_an_empty_report_has_a_page():
+    assert "No pair is listed." in similarity_page.render(report({}))
+
+
+def test_the_command_reads_the_newest_answers_of_a_folder_of_grades(tmp_path, monkeypatch, capsys):
+    def handed_in(login: str, *texts: str):
+        made = []
+        for text in texts:
+            sha = records.sha256(text)
+            records.save_answer(tmp_path, sha, text)
+            made.append(records.Submission(login, tasks={"cA1.mean": records.Task("cA1.mean", "0" * 64, sha)}))
+        return tuple(made)
+
+    newest = {"ada": handed_in("ada", CPP), "bob": handed_in("bob", "int x;", disguises.renamed(CPP, "cpp")), "eve": ()}
+    learners = {login: records.Learner(login) for login in newest}
+    records.save_submissions(tmp_path, learners, newest, ())
+    exercise = load(ROOT).exercise("cA1.mean")
+    sources = similarity_sources.of_grades(records.load(tmp_path), [exercise])
+    assert sources == {"cA1.mean": {"ada": CPP, "bob": disguises.renamed(CPP, "cpp")}}
+
+    page = tmp_path / "page.html"
+    monkeypatch.setattr("sys.argv", ["oplab", "class", "similar", str(tmp_path), "-o", str(page), "--exercise", "cA1"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert not stop.value.code
+    assert "2 answers" in capsys.readouterr().out
+    assert "ada, bob" in page.read_text(encoding="utf-8")
+
+
+def test_submissions_without_grades(tmp_path):
+    for login, text in {"ada": CPP, "bob": OTHER}.items():
+        (tmp_path / "all" / login / "csrc").mkdir(parents=True)
+        (tmp_path / "all" / login / "csrc" / "cA1_mean.cpp").write_text(text)
+    (tmp_path / "roster.csv").write_text("login\nada\nbob\n")
+    exercises = load(ROOT).select(["cA1"])
+    found, problems = similarity_sources.of_submissions(str(tmp_path / "all"), tmp_path / "roster.csv", exercises)
+    assert found == {"cA1.mean": {"ada": CPP, "bob": OTHER}} and not problems
+
+    for label, text in {"@2026-11-02T10-00": "int newest;", "@2026-11-01T10-00": "int older;"}.items():
+        (tmp_path / "all" / f"ada{label}").mkdir()
+        (tmp_path / "all" / f"ada{label}" / "cA1_mean.cpp").write_text(text)
+    found, _ = similarity_sources.of_submissions(str(tmp_path / "all"), tmp_path / "roster.csv", exercises)
+    assert found["cA1.mean"]["ada"] == "int newest;"
+
+
+# Graphs --------------------------------------------------------------------------------------------------------------------------
+
+
+def model(names="abcde", weight=(2.0, 3.0), last="Relu", axis=1, swapped=False) -> onnx.ModelProto:
+    x, w, total, soft, y = names
+    nodes = [helper.make_node("Add", [x, w], [total]), helper.make_node("Softmax", [total], [soft], axis=axis)]
+    nodes += [helper.make_node(last, [soft], [y]), helper.make_node("Neg", [x], [f"{y}2"])]
+    if swapped:
+        nodes.insert(0, nodes.pop())
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2]) for name in (x, y, f"{y}2")]
+    tensor = helper.make_tensor(w, TensorProto.FLOAT, [len(weight)], weight)
+    return helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], [tensor]))
+
+
+def test_graphs_are_compared_without_names_and_values():
+    assert graph_similarity(model(), model("vwxyz", (5.0, 7.0), swapped=True)) == 1.0
+    assert graph_similarity(model(), model(last="Sigmoid")) == 0.75
+    assert graph_similarity(model(), model(axis=0)) == 0.5
+    assert graph_similarity(model(), model(weight=(1.0,))) == 0.25
+    assert graph_similarity(model(), model(last="Sigmoid"), given=model()) == 0.0
+    assert graph_similarity(model(), model(), given=model()) == 0.0
+
+
+def test_a_constant_node_equals_an_initializer_and_bodies_count(tmp_path):
+    held = model()
+    made = model()
+    tensor = made.graph.initializer.pop()
+    made.graph.node.insert(0, helper.make_node("Constant", [], [tensor.name], value=tensor))
+    onnx.save(made, tmp_path / "made.onnx")
+    assert graph_similarity(held, tmp_path / "made.onnx") == 1.0
+
+    def branching(operator: str) -> onnx.ModelProto:
+        inside = helper.make_tensor_value_info("r", TensorProto.FLOAT, None)
+        bodies = [
+            helper.make_graph([helper.make_node(name, ["x"], ["r"])], "b", [], [inside]) for name in (operator, "Neg")
+        ]
+        node = helper.make_node("If", ["c"], ["y"], then_branch=bodies[0], else_branch=bodies[1])
+        return helper.make_model(helper.make_graph([node], "g", [], []))
+
+    assert graph_similarity(branching("Abs"), branching("Abs")) == 1.0
+    assert graph_similarity(branching("Abs"), branching("Exp")) == pytest.approx(1 / 3)
