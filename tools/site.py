@@ -34,9 +34,9 @@ API = {
     "oplab.errors": "A user's mistake.",
 }
 DOCS = {
-    "For learners": ("setup", "glossary", "clinic", "viewer", "debug", "parity", "host"),
+    "For learners": ("learning", "setup", "glossary", "clinic", "viewer", "debug", "parity", "host"),
     "After the course": ("your_operator", "operators"),
-    "For teachers and authors": ("grader", "reports", "authoring", "architecture", "benchmarks", "coverage"),
+    "For teachers and authors": ("teaching", "grader", "reports", "authoring", "architecture", "benchmarks", "coverage"),
 }
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _LINE = re.compile(r"(?:\.\./)*exercises/([\w./]+)#line=(\d+)")
