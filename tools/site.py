@@ -36,7 +36,8 @@ API = {
 DOCS = {
     "For learners": ("learning", "setup", "glossary", "clinic", "viewer", "debug", "parity", "host"),
     "After the course": ("your_operator", "operators"),
-    "For teachers and authors": ("teaching", "grader", "reports", "authoring", "architecture", "benchmarks", "coverage"),
+    "For teachers": ("teaching", "grader", "reports"),
+    "For authors": ("authoring", "architecture", "benchmarks", "coverage"),
 }
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _LINE = re.compile(r"(?:\.\./)*exercises/([\w./]+)#line=(\d+)")

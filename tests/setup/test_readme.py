@@ -18,7 +18,10 @@ from tests.support import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 WITH_COMMANDS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "docs/learning.md")]
-DOCS = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 COMMANDS = sorted(
     {
         line.split("#")[0].strip()
