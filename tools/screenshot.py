@@ -29,7 +29,7 @@ from tests.support.labdriver import (  # noqa: E402
 
 PICTURE = ROOT / "docs" / "pictures" / "lab.png"
 LESSON, CELL = "05_writing_symbolic", "lab.show(plugin)"  # the operator as one node of its own domain
-SIZE = {"width": 1280, "height": 800}
+SIZE = {"width": 1280, "height": 900}
 COLOURS = 256  # a palette: the picture is 250 kB at most
 NETRON = ".oplab-view[data-shown=netron] iframe.oplab-frame:not([data-waiting])"
 
@@ -41,7 +41,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         server = Jupyter(Path(folder), env={"OPLAB_TRACK": "solutions"})
         try:
-            shutil.copytree(ROOT / "notebooks", server.root / "notebooks", ignore=shutil.ignore_patterns("src", "quiz", "cpp"))
+            (server.root / "notebooks").mkdir()
+            for notebook in (ROOT / "notebooks").glob("*.ipynb"):
+                shutil.copy(notebook, server.root / "notebooks")
             server.start()
             browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
             data = lesson(browser.new_page(viewport=SIZE), server)
@@ -69,7 +71,7 @@ def lesson(page, server: Jupyter) -> bytes:
         raise SystemExit("The graph did not come.")
     graph = page.locator(NETRON).first.element_handle().content_frame()
     graph.locator("g.node").first.wait_for()
-    scroll_to(page, number)
+    page.locator(NETRON).first.evaluate("frame => frame.scrollIntoView({block: 'end'})")  # with the code above it
     page.wait_for_timeout(1000)
     return page.screenshot()
 

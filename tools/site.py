@@ -34,9 +34,10 @@ API = {
     "oplab.errors": "A user's mistake.",
 }
 DOCS = {
-    "For learners": ("setup", "glossary", "clinic", "viewer", "debug", "parity", "host"),
+    "For learners": ("learning", "setup", "glossary", "clinic", "viewer", "debug", "parity", "host"),
     "After the course": ("your_operator", "operators"),
-    "For teachers and authors": ("grader", "reports", "authoring", "architecture", "benchmarks", "coverage"),
+    "For teachers": ("teaching", "class", "class_grades", "class_cluster", "grader", "reports"),
+    "For authors": ("authoring", "architecture", "benchmarks", "coverage"),
 }
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _LINE = re.compile(r"(?:\.\./)*exercises/([\w./]+)#line=(\d+)")

@@ -6,7 +6,7 @@ import oplab
 
 project = "Operator Lab"
 author = "The Operator Lab maintainers"
-project_copyright = "Operator Lab, Apache-2.0"
+project_copyright = "Operator Lab; code Apache-2.0, text CC BY 4.0"
 version = release = oplab.__version__
 language = "en"
 

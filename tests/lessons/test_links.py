@@ -1,4 +1,4 @@
-"""Links lead somewhere: those of the lessons, of docs/ and of the README. The glossary agrees with the chapters."""
+"""Links lead somewhere: those of the lessons, of docs/, of the README and the pages next to it. The glossary agrees with the chapters."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def fault(page: Path, link: str, root: Path = ROOT) -> str:
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *LESSONS], ids=lambda path: path.name
+    "page",
+    [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), *LESSONS],
+    ids=lambda path: path.name,
 )
 def test_links_lead_somewhere(page):
     assert {link: wrong for link in links(page) if (wrong := fault(page, link))} == {}

@@ -1,4 +1,5 @@
-"""The README is true: its commands exist and run, its table is the manifest's. (tests/lessons/test_links.py has its links.)"""
+"""The README and the pages that it leads to are true: their commands exist and run, the table has the manifest's chapters and hours, the
+version is the same everywhere. (tests/lessons/test_links.py has their links.)"""
 
 from __future__ import annotations
 
@@ -6,18 +7,26 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
+import yaml
+from PIL import Image
 
 from oplab.course.manifest import load
 from tests.support import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+WITH_COMMANDS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "docs/learning.md")]
+DOCS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 COMMANDS = sorted(
     {
         line.split("#")[0].strip()
-        for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+        for page in WITH_COMMANDS
+        for block in re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
         for line in block.splitlines()
         if line.strip()
     }
@@ -25,7 +34,8 @@ COMMANDS = sorted(
 
 
 def test_there_are_commands():
-    assert "make lab" in COMMANDS and "make test" in COMMANDS
+    assert {"make lab", "make test", "make check EX=c04.asinh", "oplab check c04.asinh"} <= set(COMMANDS)
+    assert "make lab" in README and "make test" in README
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make ")])
@@ -61,8 +71,36 @@ def test_the_command_runs(command, tmp_path):
 
 
 def test_the_table_lists_the_chapters():
-    rows = re.findall(r"^\| \[(\d\d|A\d) ([^\]]+)\]\(([^)]+)\)", README, re.MULTILINE)
-    assert rows == [(chapter.stem[:2], chapter.title, chapter.notebook) for chapter in load(ROOT).chapters]
+    def hours(minutes: int) -> str:
+        return f"{minutes / 60:.1f}" if minutes else "–"
+
+    chapters = load(ROOT).chapters
+    name = r"^\| \[(\d\d|A\d) ([^\]]+)\]\(([^)]+)\) \|"
+    rows = re.findall(name + r".+\| (\S+) \| (\S+) \|$", README, re.MULTILINE)
+    assert rows == [
+        (each.stem[:2], each.title, each.notebook, hours(each.minutes), hours(each.deeper_minutes)) for each in chapters
+    ]
+    learning = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
+    rows = re.findall(name, learning, re.MULTILINE)
+    assert rows == [(each.stem[:2], each.title, f"../{each.notebook}") for each in chapters]
+
+
+def test_the_readme_has_two_screens_and_a_small_picture():
+    assert len(README.splitlines()) <= 100
+    picture = ROOT / "docs" / "pictures" / "lab.png"
+    assert "](docs/pictures/lab.png)" in README
+    assert Image.open(picture).width == 1280 and picture.stat().st_size < 250_000
+
+
+def test_the_version_and_the_licence_are_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)  # what the format requires
+    assert citation["cff-version"] == "1.2.0" and citation["license"] == [project["license"]]
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## \[(\d\S*)\] - (\d{4}-\d\d-\d\d)$", changes, re.MULTILINE)
+    assert versions[0] == (project["version"], str(citation["date-released"]))
+    assert citation["version"] == project["version"]
 
 
 @pytest.mark.parametrize("page", DOCS, ids=lambda path: path.name)
