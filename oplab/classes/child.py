@@ -57,6 +57,8 @@ def main() -> None:
                 with contextlib.suppress(BrokenPipeError):
                     answers.write(json.dumps(_answered(course, json.loads(line), submitted, server)) + "\n")
                     answers.flush()
+        if server.work is not None:  # a task that was about to begin when the server closed has made it again
+            discard(server.work)
 
 
 def _listen(lines: queue.SimpleQueue[str | None], server: Server, scratch: Path) -> None:
