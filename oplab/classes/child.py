@@ -27,12 +27,11 @@ from oplab.classes import records, versions
 from oplab.classes.records import Verdict
 from oplab.course.manifest import Course, load, preloads
 from oplab.errors import OplabError
-from oplab.files import remove_tree
 from oplab.grading import processes
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
 from oplab.grading.isolation import detect
-from oplab.grading.scratch import scratch_folder
+from oplab.grading.scratch import discard, scratch_folder
 
 _GRACE = 5.0  # seconds in which a running task notices that its server is gone
 
@@ -49,13 +48,17 @@ def main() -> None:
         submitted.mkdir()
         offered = detect(course.root, submitted)
         isolation = replace(offered, roots=(*offered.roots, *sys.argv[1:]))
-        server = Server(preloads(course.exercises), isolation=isolation, many=True)
+        # PyTorch keeps the folder that it makes for compiled graphs; this one goes with the others.
+        env = {"TORCHINDUCTOR_CACHE_DIR": str(scratch / "inductor")}
+        server = Server(preloads(course.exercises), env=env, isolation=isolation, many=True)
         with server:
             threading.Thread(target=_listen, args=(lines, server, scratch), daemon=True).start()
             while (line := lines.get()) is not None:
                 with contextlib.suppress(BrokenPipeError):
                     answers.write(json.dumps(_answered(course, json.loads(line), submitted, server)) + "\n")
                     answers.flush()
+        if server.work is not None:  # a task that was about to begin when the server closed has made it again
+            discard(server.work)
 
 
 def _listen(lines: queue.SimpleQueue[str | None], server: Server, scratch: Path) -> None:
@@ -66,7 +69,9 @@ def _listen(lines: queue.SimpleQueue[str | None], server: Server, scratch: Path)
     server.close()
     time.sleep(_GRACE)  # main has returned by then, unless something hangs: a compiler, for example
     processes.kill_descendants()
-    remove_tree(scratch)
+    for folder in (scratch, server.work):
+        if folder is not None:
+            discard(folder)
     os._exit(1)
 
 

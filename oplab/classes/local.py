@@ -45,6 +45,7 @@ class Grader:
         self._hidden = [str(Path(folder).resolve()) for folder in hidden]
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
+        self._log = tempfile.TemporaryFile()  # what it prints on stderr, for the message when it ends by itself
         self._lock = threading.Lock()
         self._closed = False
         # A process in which learners' code runs underneath gets a thread that lives as long as this object: some systems end a child
@@ -81,6 +82,7 @@ class Grader:
             self._closed = True
         self._stop()
         self._starter.shutdown(wait=False)
+        self._log.close()
 
     def _ask(self, task: Plain) -> Mapping[str, object]:
         process = self._started()
@@ -89,8 +91,15 @@ class Grader:
         process.stdin.flush()
         line = process.stdout.readline()
         if not line.endswith(b"\n"):
-            raise OSError(f"exit code {process.wait(_END)}" if not self._closed else "closed")
+            if self._closed:
+                raise Closed
+            raise OSError(f"exit code {process.wait(_END)}{self._last_words()}")
         return json.loads(line)
+
+    def _last_words(self) -> str:
+        self._log.seek(max(0, self._log.seek(0, os.SEEK_END) - 2000))
+        lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
+        return f": {lines[-1]}" if lines else ""
 
     def _started(self) -> subprocess.Popen[bytes]:
         with self._lock:
@@ -104,7 +113,7 @@ class Grader:
                     [sys.executable, "-c", _MAIN.format(package=package), *self._hidden],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
+                    stderr=self._log,
                     env={**given, "OPLAB_ROOT": str(root()), "PYTHONDONTWRITEBYTECODE": "1"},
                     start_new_session=True,  # Ctrl-C is for the command, which decides what ends
                     cwd="/",

@@ -39,7 +39,7 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
         os.rename(folder / ".new", folder / _LOCK)  # locked before another run can find it
         yield folder
     finally:
-        _discard(folder)
+        discard(folder)
         if handle >= 0:
             os.close(handle)
 
@@ -63,7 +63,7 @@ def sweep(parent: Path) -> int:
     return removed
 
 
-def _discard(folder: Path) -> bool:
+def discard(folder: Path) -> bool:
     """Remove a folder, also one that a process still writes to: what is left of it then goes with the next sweep.
 
     It gets another name first. Else its lock could be removed before the last file in it is written, and a folder without a lock
@@ -93,7 +93,7 @@ def _remove_if_stale(folder: Path) -> bool:
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return _discard(folder)
+        return discard(folder)
     except OSError:  # a living run's
         return False
     finally:
