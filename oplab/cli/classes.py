@@ -95,7 +95,7 @@ def regrade(
     if not grades.is_dir():
         raise OplabError(f"There is no folder {grades}.", "`oplab class grade … -o GRADES` makes one.")
     with runner.writing(grades), runner.alone(grades):
-        found = regrade.run(course, exercise, grades, used, _local(jobs, grades))
+        found = regrade.run(course, exercise, grades, used, _engine(jobs, None, grades))
         print(f"{id}: {found.graded} different answers graded again, {found.known} known.")
         if found.stopped or found.unfinished:
             for reason in found.unfinished:
