@@ -184,7 +184,9 @@ def get_dask() -> None:
     from extras import install
 
     if not install("class", size="Dask and what it makes certificates with, 10 MB"):
-        raise StepError("the tests of a class on a cluster need Dask, which could not be installed; see pip's lines above.")
+        raise StepError(
+            "the tests of a class on a cluster need Dask, which could not be installed; see pip's lines above."
+        )
 
 
 def tests(browser: bool = True) -> int:
