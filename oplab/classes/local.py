@@ -38,10 +38,12 @@ class Grader:
 
     Args:
         hidden: folders that learners' code must not see.
+        temporary: for temporary files; by default the system's folder.
     """
 
-    def __init__(self, hidden: Sequence[Path] = ()):
+    def __init__(self, hidden: Sequence[Path] = (), temporary: Path | None = None):
         self._hidden = [str(folder.resolve()) for folder in hidden]
+        self._env = {} if temporary is None else {"TMPDIR": str(temporary)}
         self._process: subprocess.Popen[bytes] | None = None
         self._log = tempfile.TemporaryFile()  # what it prints on stderr, for the message when it ends by itself
         self._lock = threading.Lock()
@@ -111,7 +113,7 @@ class Grader:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._log,
-                    env={**os.environ, "OPLAB_ROOT": str(root()), "PYTHONDONTWRITEBYTECODE": "1"},
+                    env={**os.environ, **self._env, "OPLAB_ROOT": str(root()), "PYTHONDONTWRITEBYTECODE": "1"},
                     start_new_session=True,  # Ctrl-C is for the command, which decides what ends
                     cwd="/",
                 ).result()
@@ -185,7 +187,10 @@ class LocalEngine:
 
     def __init__(self, jobs: int, hidden: Sequence[Path] = ()):
         self.jobs = max(1, jobs)
-        self._graders = [Grader(hidden) for _ in range(self.jobs)]
+        self._folders = contextlib.ExitStack()
+        # Whatever a grading process leaves that is killed at any moment is in one folder, and goes with it.
+        temporary = self._folders.enter_context(scratch.scratch_folder())
+        self._graders = [Grader(hidden, temporary) for _ in range(self.jobs)]
         self._stopping = threading.Event()
         self._began: dict[str, tuple[str, float]] = {}
         self._next = threading.Lock()
@@ -210,8 +215,8 @@ class LocalEngine:
         self._stopping.set()
         with ThreadPoolExecutor(self.jobs) as pool:
             list(pool.map(Grader.close, self._graders))
-        # What a killed process has left: no other folder than one that is not in use is removed.
-        scratch.sweep(Path(tempfile.gettempdir()))
+        self._folders.close()
+        scratch.sweep(Path(tempfile.gettempdir()))  # what a killed command has left
 
     def submit(self, tasks: Iterable[Plain]) -> Iterator[Verdict]:
         """Run tasks; see :class:`oplab.classes.engines.Engine`.
