@@ -46,7 +46,7 @@ class _Pool:
                 raise Closed
             grader = self._idle.pop() if self._idle else None
             if grader is None:
-                grader = Grader(self._hidden, environment())
+                grader = Grader(self._hidden, environment=environment())
                 self._all.append(grader)
         try:
             return verdict_to_dict(grader.grade(task))

@@ -38,11 +38,18 @@ class Grader:
 
     Args:
         hidden: folders that learners' code must not see.
+        temporary: for temporary files; by default the system's folder.
         environment: the process's variables; by default this process's own.
     """
 
-    def __init__(self, hidden: Sequence[Path | str] = (), environment: Mapping[str, str] | None = None):
+    def __init__(
+        self,
+        hidden: Sequence[Path | str] = (),
+        temporary: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ):
         self._hidden = [str(Path(folder).resolve()) for folder in hidden]
+        self._env = {} if temporary is None else {"TMPDIR": str(temporary)}
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._log = tempfile.TemporaryFile()  # what it prints on stderr, for the message when it ends by itself
@@ -114,7 +121,7 @@ class Grader:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._log,
-                    env={**given, "OPLAB_ROOT": str(root()), "PYTHONDONTWRITEBYTECODE": "1"},
+                    env={**given, **self._env, "OPLAB_ROOT": str(root()), "PYTHONDONTWRITEBYTECODE": "1"},
                     start_new_session=True,  # Ctrl-C is for the command, which decides what ends
                     cwd="/",
                 ).result()
@@ -188,7 +195,10 @@ class LocalEngine:
 
     def __init__(self, jobs: int, hidden: Sequence[Path] = ()):
         self.jobs = max(1, jobs)
-        self._graders = [Grader(hidden) for _ in range(self.jobs)]
+        self._folders = contextlib.ExitStack()
+        # Whatever a grading process leaves that is killed at any moment is in one folder, and goes with it.
+        temporary = self._folders.enter_context(scratch.scratch_folder())
+        self._graders = [Grader(hidden, temporary) for _ in range(self.jobs)]
         self._stopping = threading.Event()
         self._began: dict[str, tuple[str, float]] = {}
         self._next = threading.Lock()
@@ -213,8 +223,8 @@ class LocalEngine:
         self._stopping.set()
         with ThreadPoolExecutor(self.jobs) as pool:
             list(pool.map(Grader.close, self._graders))
-        # What a killed process has left: no other folder than one that is not in use is removed.
-        scratch.sweep(Path(tempfile.gettempdir()))
+        self._folders.close()
+        scratch.sweep(Path(tempfile.gettempdir()))  # what a killed command has left
 
     def submit(self, tasks: Iterable[Plain]) -> Iterator[Verdict]:
         """Run tasks; see :class:`oplab.classes.engines.Engine`.
