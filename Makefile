@@ -8,7 +8,7 @@ RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check list next watch test bench bench-course notebooks site lint lock doctor deps-extra deps-engines cuda executorch clean
+.PHONY: help setup lab check list next watch test bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is"
@@ -40,6 +40,9 @@ deps-extra: ## torch_cluster, compiled (about 9 minutes): only some tests compar
 
 deps-engines: ## OpenVINO and ncnn, with the course's operators (100 MB): for `oplab parity --backends eager,ort,openvino,ncnn`
 	$(RUN) --quiet -- tools/deps_engines.py
+
+deps-class: ## Dask (10 MB): for `oplab class grade --cluster` on several machines
+	$(RUN) --quiet -- tools/deps_class.py
 
 cuda: ## MyAdd and KNNQuery for GPUs: installs NVIDIA's compiler in build/ (115 MB), and compiles csrc/cuda
 	$(RUN) --quiet -- tools/build_cuda.py

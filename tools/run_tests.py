@@ -176,14 +176,14 @@ def get_site() -> None:
 
 
 def get_dask() -> None:
-    """What `oplab class grade --cluster` runs on.
+    """What `oplab class grade --cluster` runs on: `make deps-class`.
 
     Raises:
         StepError: it could not be installed.
     """
-    from extras import install
+    from deps_class import install
 
-    if not install("class", size="Dask and what it makes certificates with, 10 MB"):
+    if not install():
         raise StepError(
             "the tests of a class on a cluster need Dask, which could not be installed; see pip's lines above."
         )

@@ -24,7 +24,7 @@ from oplab.classes.dask_worker import SLOT
 from oplab.errors import OplabError, first_line
 from oplab.grading.scratch import scratch_folder
 
-EXTRA = '`pip install "oplab[class]"` installs it; without it, `--jobs N` uses the processors of this machine.'
+EXTRA = "`make deps-class` installs it; without it, `--jobs N` uses the processors of this machine."
 CONNECT_LIMIT = 15.0  # seconds to reach a scheduler
 ASK_LIMIT = 150.0  # seconds for workers to say what they have
 WAKE = 3.0  # seconds for which a worker that has just started has something to do
