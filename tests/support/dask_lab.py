@@ -66,7 +66,9 @@ class Lab:
         for name, option in (("ca", "--tls-ca-file"), ("cert", "--tls-cert"), ("key", "--tls-key")):
             tls += [option, str(self.keys[name])] if self.keys else []
         command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--host", "127.0.0.1", *arguments, *tls]
-        env = {**os.environ, "OPLAB_ROOT": str(self.course), "PYTHONPATH": str(ROOT), "OPLAB_TEST_LOG": str(self.log)}
+        # Without OMP_NUM_THREADS, which `make test` sets: what Dask's nanny sets in its place is a test's subject.
+        given = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+        env = {**given, "OPLAB_ROOT": str(self.course), "PYTHONPATH": str(ROOT), "OPLAB_TEST_LOG": str(self.log)}
         with (self.folder / f"{what}.log").open("ab") as out:
             process = subprocess.Popen(command, env={**env, **variables}, stdout=out, stderr=out, cwd=self.folder)
         self._started.append(process)
