@@ -91,7 +91,7 @@ def test_bonus(small):
     small.hand_in("bob", [outcome("c00.one")])
     rules = Rules(bonus=frozenset({"c04.two", "c04.three"}))
     book = count(small.grades(), small.learners, rules)
-    assert book.possible == {"c00": 4} and book.bonus  # nobody loses points without the bonus
+    assert book.possible == {"c00": 4} and book.bonus  # without the bonus no points are lost
     assert [row.total for row in book.rows] == [11, 4]
     assert totals(small, replace(rules, bonus_most=Decimal(5))) == {"ada": 9, "bob": 4}
     text = gradebook.plain(count(small.grades(), small.learners, replace(rules, bonus_most=Decimal(5))))

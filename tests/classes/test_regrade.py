@@ -3,65 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
-import signal
 import subprocess
 from dataclasses import replace
-from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
 from oplab.classes import publish, records, regrade, runner, versions
-from oplab.classes.records import Verdict
 from oplab.classes.rules import Rules
 from oplab.course.manifest import load
 from oplab.errors import OplabError
-from oplab.grading import outcomes
-from oplab.grading.results import Check, Outcome
 from tests.support.fixture_course import COURSE, command, copy_course
+from tests.support.noting_engine import Noting
 
 STUB = '# TODO c01.passes: return 2 * x\n    raise todo("c01.passes")'
-
-
-class Engine:
-    """Passes the answers that hold one of the texts ``right``, and notes what it was asked."""
-
-    machines = ("here",)
-
-    def __init__(self, course, right, fails=False, stop_after=None):
-        self.course, self.right, self.fails, self.stop_after = course, right, fails, stop_after
-        self.asked, self.stopped, self.closed = [], False, 0
-
-    def submit(self, tasks):
-        for task in tasks:
-            if self.stopped:
-                return
-            self.asked.append(task)
-            exercise = self.course.exercise(task["exercise"])
-            if self.fails:
-                outcome = outcomes.without_points(exercise, "grader_error", "no room\nat all")
-            else:
-                good = any(text in task["text"] for text in self.right)
-                state = "passed" if good else "failed"
-                outcome = Outcome(exercise.id, exercise.chapter, state, int(good), 1, 0.5, "", (Check("runs", good),))
-            if self.stop_after == len(self.asked):
-                os.kill(os.getpid(), signal.SIGINT)
-            at = datetime(2026, 1, 1, tzinfo=UTC)
-            yield Verdict(
-                task["key"], exercise.id, outcome, task["seed"], dict(task["versions"]), task["answer"], 0.5, "here", at
-            )
-
-    def finish(self):
-        self.stopped = True
-
-    def close(self):
-        self.closed += 1
-
-    def running(self):
-        return {}
 
 
 @pytest.fixture
@@ -94,7 +51,7 @@ def graded(tmp_path, course, version):
         (folder / "c01_cases.py").write_text(text, encoding="utf-8")
     (tmp_path / "roster.csv").write_text("login,name\n" + "".join(f"{login},{login}\n" for login in answers))
     exercises = course.select(["c01.passes", "c01.fails"])
-    engine = Engine(course, ["2 * x"])
+    engine = Noting(course, ["2 * x"])
     runner.run(
         course, exercises, str(tmp_path / "in"), tmp_path / "roster.csv", tmp_path / "grades", lambda n: engine, seed=5
     )
@@ -127,7 +84,7 @@ def test_grades_go_up(graded, course, version):
     assert states(graded) == {"ada": "passed", "bob": "passed", "cem": "failed", "dan": "todo"}
     before, totals = everything(graded), publish.totals(graded)
     version("2")
-    engine = Engine(course, ["2 * x", "3 * x"])
+    engine = Noting(course, ["2 * x", "3 * x"])
     found = again(graded, course, engine)
     assert everything(graded) == before  # only verdicts that nothing refers to were added
     assert [task["text"].count("return 3 * x") for task in engine.asked] == [0, 1]  # each answer once, and no stub
@@ -154,20 +111,20 @@ def test_grades_go_up(graded, course, version):
 def test_a_second_fix_is_a_second_entry(graded, course, version):
     for name, right in (("2", ["2 * x", "3 * x"]), ("3", ["2 * x", "3 * x"])):
         version(name)
-        regrade.replace_grades(again(graded, course, Engine(course, right)), f"fix {name}", accepted=False)
+        regrade.replace_grades(again(graded, course, Noting(course, right)), f"fix {name}", accepted=False)
     assert [entry["why"] for entry in regrade.history(graded)] == ["fix 2", "fix 3"]
 
 
 def test_the_check_was_not_changed(graded, course):
-    engine = Engine(course, [])
+    engine = Noting(course, [])
     found = again(graded, course, engine)
     assert found.nothing_new and found.changes == () and engine.asked == []
 
 
 def test_a_later_run_takes_the_new_verdicts(graded, course, version, tmp_path):
     version("2")
-    regrade.replace_grades(again(graded, course, Engine(course, ["3 * x"])), "turned round", accepted=True)
-    engine = Engine(course, [])
+    regrade.replace_grades(again(graded, course, Noting(course, ["3 * x"])), "turned round", accepted=True)
+    engine = Noting(course, [])
     runner.run(
         course, course.select(["c01.passes"]), str(tmp_path / "in"), tmp_path / "roster.csv", graded, lambda n: engine
     )
@@ -178,9 +135,9 @@ def test_a_later_run_takes_the_new_verdicts(graded, course, version, tmp_path):
 def test_stopped_and_gone_on(graded, course, version):
     version("2")
     before = everything(graded)
-    found = again(graded, course, Engine(course, ["3 * x"], stop_after=1))
+    found = again(graded, course, Noting(course, ["3 * x"], stop_after=1))
     assert found.stopped and found.graded == 1 and everything(graded) == before
-    engine = Engine(course, ["3 * x"])
+    engine = Noting(course, ["3 * x"])
     found = again(graded, course, engine)
     # The stub was known after the first run, too.
     assert (found.stopped, found.graded, found.known) == (False, 1, 2)
@@ -189,14 +146,14 @@ def test_stopped_and_gone_on(graded, course, version):
 
 def test_what_cannot_be_graded(graded, course, version):
     version("2")
-    found = again(graded, course, Engine(course, [], fails=True))
+    found = again(graded, course, Noting(course, [], fails=["c01.passes"]))
     assert found.unfinished == ["no room\nat all"] * 2 and found.graded == 0
     assert states(graded)["ada"] == "passed"
 
 
 def test_an_exercise_without_an_answer(graded, course):
     with pytest.raises(OplabError, match="holds no answer to c01.untouched"):
-        regrade.run(course, course.exercise("c01.untouched"), graded, Rules(), lambda n: Engine(course, []))
+        regrade.run(course, course.exercise("c01.untouched"), graded, Rules(), lambda n: Noting(course, []))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"version": 2, "regrades": []}', '{"version": 1, "regrades": 3}'])
@@ -212,7 +169,7 @@ def test_whatever_a_fix_does_no_grade_goes_down_unless_it_is_accepted(graded, co
         version(chr(ord("a") + number))
         right = [text for text in ("2 * x", "3 * x") if chance.random() < 0.6]
         before, accept = publish.totals(graded), chance.random() < 0.3
-        found = again(graded, course, Engine(course, right))
+        found = again(graded, course, Noting(course, right))
         if found.nothing_new or (found.lower and not accept):
             assert publish.totals(graded) == before
             continue
@@ -226,7 +183,7 @@ def test_whatever_a_fix_does_no_grade_goes_down_unless_it_is_accepted(graded, co
 def test_rules_count_in_the_diff(graded, course, version):
     version("2")
     only = replace(Rules(), bonus=frozenset({"c01.passes"}), bonus_most=Decimal(0))
-    found = regrade.run(course, course.exercise("c01.passes"), graded, only, lambda n: Engine(course, []))
+    found = regrade.run(course, course.exercise("c01.passes"), graded, only, lambda n: Noting(course, []))
     assert found.changes == () and found.states
 
 

@@ -6,55 +6,14 @@ import errno
 import os
 import shutil
 import signal
-from datetime import UTC, datetime
 
 import pytest
 
 from oplab.classes import gradebook, records, runner, verify
-from oplab.classes.records import Verdict
 from oplab.course.manifest import load
 from oplab.errors import OplabError
-from oplab.grading import outcomes
-from oplab.grading.results import Check, Outcome
 from tests.support.fixture_course import COURSE
-
-
-class Noting:
-    """An engine that passes every answer with `2 * x` in it and notes what it was asked."""
-
-    machines = ("here",)
-
-    def __init__(self, course, fails=(), stop_after=None):
-        self.course, self.fails, self.stop_after = course, set(fails), stop_after
-        self.asked, self.stopped, self.closed = [], False, 0
-
-    def submit(self, tasks):
-        for task in tasks:
-            if self.stopped:
-                return
-            self.asked.append(task)
-            exercise = self.course.exercise(task["exercise"])
-            outcome = outcomes.without_points(exercise, "grader_error", "no room")
-            if exercise.id not in self.fails:
-                good = "2 * x" in task["text"]
-                state = "passed" if good else "failed"
-                outcome = Outcome(exercise.id, exercise.chapter, state, int(good), 1, 0.5, "", (Check("runs", good),))
-            at = datetime(2026, 1, 1, tzinfo=UTC)
-            verdict = Verdict(
-                task["key"], exercise.id, outcome, task["seed"], dict(task["versions"]), task["answer"], 0.5, "here", at
-            )
-            if self.stop_after == len(self.asked):
-                os.kill(os.getpid(), signal.SIGINT)
-            yield verdict
-
-    def finish(self):
-        self.stopped = True
-
-    def close(self):
-        self.closed += 1
-
-    def running(self):
-        return {}
+from tests.support.noting_engine import Noting
 
 
 @pytest.fixture
@@ -144,7 +103,7 @@ def test_a_second_ctrl_c_stops_at_once_and_keeps_what_is_graded(grade, course, t
 
 def test_a_fault_of_the_grader_is_never_final(grade, course, tmp_path):
     work, _ = grade(Noting(course, fails=["c01.passes"]))
-    assert work.unfinished == [("c01.passes", "no room")] and work.learners_done == 1
+    assert work.unfinished == [("c01.passes", "no room\nat all")] and work.learners_done == 1
     assert records.load_run(tmp_path / "grades")["runs"][0]["unfinished"] == ["c01.passes"]
     grades = records.load(tmp_path / "grades")
     assert grades.verdict(grades.submissions["ada"][0], "c01.passes") is None
