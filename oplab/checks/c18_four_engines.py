@@ -35,7 +35,7 @@ Weights = tuple[float | None, float | None]  # alpha and beta
 
 @dataclass(frozen=True)
 class Added:
-    """A model of one or two nodes oplab::MyAdd, which stands alone in its file.
+    """A model of one or two nodes oplab::MyAdd, and of nothing else.
 
     Attributes:
         weights: alpha and beta of each node; None leaves the attribute out.

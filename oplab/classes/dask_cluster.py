@@ -238,7 +238,7 @@ class Cluster:
         return self._client.submit(time.sleep, WAKE, key=name, resources={SLOT: 1}, pure=False)
 
     def cancel(self, futures: Iterable[Any]) -> None:
-        """Forget tasks. One that runs already runs on, and nobody waits for it."""
+        """Forget tasks. One that runs already goes on, and its result is not waited for."""
         futures = [future for future in futures if future is not None]
         if futures and self.alive:
             with contextlib.suppress(Exception):  # the scheduler ends at this moment

@@ -14,7 +14,7 @@ from oplab.files import remove_tree
 
 PREFIX = "oplab-"
 _SWEPT = (
-    "oplab-swept-"  # in the name of a folder that is being removed: it is nobody's any more, with or without a lock
+    "oplab-swept-"  # in the name of a folder that is being removed: it has no owner any more, with or without a lock
 )
 _LOCK = ".in-use"  # locked while the run lives: the system frees it however the run ends
 
