@@ -26,6 +26,11 @@ _KINDS = (
     ("Token.Name.Function", "f", "def", "#2f74d0"),
     ("Token.Name.Class", "f", "def", "#2f74d0"),
 )
+_PYTHON_KINDS = (
+    ("Token.Name.Decorator", "p", "", ""),
+    ("Token.Operator.Word", "k", "", ""),
+    ("Token.Name.Builtin", "t", "", ""),
+)
 _STYLE = (
     ".oplab-code{border:1px solid var(--jp-border-color2,#8886);border-radius:3px;margin:0.3em 0;overflow:hidden}"
     ".oplab-code .head{font-family:var(--jp-code-font-family,monospace);font-size:0.85em;padding:3px 8px;"
@@ -109,7 +114,7 @@ def source(path: Path, part: str | None = None) -> Listing:
         OplabError: no definition fits, or several do.
     """
     lines = _read(path).splitlines()
-    coloured = _highlighted(_read(path))
+    coloured = highlighted(_read(path))
     first, last = (1, len(lines)) if part is None else _definition(path.name, _read(path), part)
     title = path.name if part is None else f"{path.name}, lines {first} to {last}"
     return Listing(title, [(str(n), "", lines[n - 1], coloured[n - 1]) for n in range(first, last + 1)])
@@ -126,7 +131,7 @@ def diff(before: Path, after: Path) -> Listing:
     old, new = (_read(path).splitlines() for path in (before, after))
     if old == new:
         raise OplabError(f"{before.name} and {after.name} are the same.")
-    old_html, new_html = (_highlighted(_read(path)) for path in (before, after))
+    old_html, new_html = (highlighted(_read(path)) for path in (before, after))
     rows: list[tuple[str, str, str, str]] = []
     added = removed = 0
     for number, group in enumerate(
@@ -171,14 +176,20 @@ def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8").expandtabs(4)
 
 
-def _highlighted(text: str) -> list[str]:
-    """The lines of a file as HTML."""
-    from pygments import lex
-    from pygments.lexers import CppLexer
+def highlighted(text: str, language: str = "cpp") -> list[str]:
+    """The lines of a file as HTML: a ``span`` with a class of one letter for each kind of token.
 
+    Args:
+        text: the file's.
+        language: ``cpp`` or ``python``.
+    """
+    from pygments import lex
+    from pygments.lexers import CppLexer, PythonLexer
+
+    kinds, lexer = (_KINDS, CppLexer) if language == "cpp" else ((*_PYTHON_KINDS, *_KINDS), PythonLexer)
     lines = [""]
-    for token, value in lex(text, CppLexer(stripnl=False, ensurenl=False)):
-        kind = next((name for start, name, _, _ in _KINDS if str(token).startswith(start)), "")
+    for token, value in lex(text, lexer(stripnl=False, ensurenl=False)):
+        kind = next((entry[1] for entry in kinds if str(token).startswith(entry[0])), "")
         for number, piece in enumerate(value.split("\n")):
             if number:
                 lines.append("")

@@ -6,12 +6,14 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from oplab.grading.results import Outcome, Results
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from oplab.course.manifest import Exercise
 
 MARKS = {
     "passed": "✓",
@@ -30,6 +32,22 @@ _QUOTED = re.compile(
     r"^\s*(?:\d+)? \| "
 )  # a source line, or the caret under it: wrapped, the caret would point elsewhere
 _MIN_WIDTH = 40
+
+
+class Line(NamedTuple):
+    """One line about an outcome.
+
+    Attributes:
+        kind: ``head``, ``wrong`` (a failed check), ``right``, ``message``, ``quoted`` (a source line, or the caret under it) or ``note``.
+        text: the line, with its indent.
+        strong: how many of its first characters are the check's mark and name; 0 in other lines.
+        indent: how many blanks its kind begins with here: a message of a check is indented further than one of the outcome.
+    """
+
+    kind: str
+    text: str
+    strong: int = 0
+    indent: int = 0
 
 
 @dataclass
@@ -88,7 +106,7 @@ def outcome_lines(outcome: Outcome, *, details: bool = True) -> list[str]:
         outcome: what to describe.
         details: list the checks.
     """
-    return [line for _, line, _ in _lines(outcome, details)]
+    return [line.text for line in lines(outcome, details=details)]
 
 
 def outcome_text(outcome: Outcome, width: int, *, details: bool = True) -> Text:
@@ -103,7 +121,7 @@ def outcome_text(outcome: Outcome, width: int, *, details: bool = True) -> Text:
 
     colour = _COLOURS.get(outcome.status, "bold red")
     body = Text()
-    for kind, line, strong in _lines(outcome, details):
+    for kind, line, strong, _ in lines(outcome, details=details):
         for number, part in enumerate(_wrapped(line, max(_MIN_WIDTH, width))):
             body.append("\n" if body.plain else "")
             start = len(body.plain)
@@ -123,10 +141,16 @@ def summary(results: Results) -> str:
     return f"{results.points} of {results.max_points} points, {passed} of {len(results.exercises)} exercises passed"
 
 
-def _lines(outcome: Outcome, details: bool) -> Iterator[tuple[str, str, int]]:
-    """(kind, line, how many of its first characters are the check's name); a kind is head, wrong, right, message or quoted."""
+def lines(outcome: Outcome, *, details: bool = True, notes: Sequence[str] = ()) -> Iterator[Line]:
+    """What :func:`outcome_lines`, a terminal and :mod:`oplab.grading.card` show.
+
+    Args:
+        outcome: what to describe.
+        details: list the checks.
+        notes: sentences that are added at the end.
+    """
     status = outcome.status.replace("_", " ")
-    yield "head", f"{MARKS[outcome.status]} {outcome.id}  {status}  {outcome.points}/{outcome.max_points} points", 0
+    yield Line("head", f"{MARKS[outcome.status]} {outcome.id}  {status}  {outcome.points}/{outcome.max_points} points")
     message = outcome.message
     if details:
         failed = [(check.name, check.message) for check in outcome.checks if not check.passed]
@@ -135,21 +159,33 @@ def _lines(outcome: Outcome, details: bool) -> Iterator[tuple[str, str, int]]:
         for failure in failures(failed):
             name = f"    ✗ {failure.name}"
             first, *more = failure.message.splitlines() or [""]
-            yield "wrong", _printable(f"{name}: {first}" if first else name), len(name)
-            yield from (
-                ("quoted" if _QUOTED.match(line) else "message", _printable(f"      {line}"), 0) for line in more
-            )
+            yield Line("wrong", _printable(f"{name}: {first}" if first else name), len(name), 4)
+            yield from (_told(line, 6) for line in more)
             if failure.same:
-                yield "wrong", f"      The same: {', '.join(failure.same)}.", 0
+                yield Line("wrong", f"      The same: {', '.join(failure.same)}.", 0, 6)
         if failed and len(passed) > 3:
-            yield "right", f"    ✓ {len(passed)} other checks pass", 0
+            yield Line("right", f"    ✓ {len(passed)} other checks pass", 0, 4)
         else:
-            yield from (("right", f"    ✓ {name}", 0) for name in passed)
-    for line in message.splitlines():
-        yield "quoted" if _QUOTED.match(line) else "message", _printable(f"    {line}"), 0
+            yield from (Line("right", f"    ✓ {name}", 0, 4) for name in passed)
+    yield from (_told(line, 4) for line in message.splitlines())
     if outcome.status == "grader_error":
-        whose = "It costs no points." if _REMEDY.search(outcome.message) else _FAULT
-        yield "message", f"    {whose}", 0
+        yield _told("It costs no points." if _REMEDY.search(outcome.message) else _FAULT, 4)
+    yield from (Line("note", f"    {_printable(note)}", 0, 4) for note in notes)
+
+
+def next_note(exercise: Exercise, line: int | None = None) -> str:
+    """The sentence that offers an exercise.
+
+    Args:
+        exercise: the next one.
+        line: where it is written in its file, if that is known.
+    """
+    where = f", line {line}" if line else ""
+    return f"Next: {exercise.id} in exercises/{exercise.file}{where}, about {exercise.minutes} minute{'s' * (exercise.minutes != 1)}."
+
+
+def _told(line: str, indent: int) -> Line:
+    return Line("quoted" if _QUOTED.match(line) else "message", _printable(f"{' ' * indent}{line}"), 0, indent)
 
 
 def _printable(line: str) -> str:
