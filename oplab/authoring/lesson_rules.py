@@ -72,6 +72,23 @@ def sections_are_those_of_the_manifest(course: Course) -> Iterator[Problem]:
                 yield f"{where}, line {section.line}", "a core section is after a deeper one."
 
 
+def chapters_are_on_the_map(course: Course) -> Iterator[Problem]:
+    """Each chapter says what one can do after it, and all but the first and the appendices name those that they build on."""
+    needs: dict[str, set[str]] = {}
+    chapters = sorted(course.chapters, key=lambda chapter: (not chapter.appendix, chapter.stem))
+    first = next((chapter.id for chapter in chapters if not chapter.appendix), "")
+    for chapter in chapters:
+        needs[chapter.id] = set(chapter.builds_on).union(*(needs[id] for id in chapter.builds_on))
+        if not chapter.able.startswith("You can "):
+            yield chapter.stem, 'course.toml does not say what one can do after it: able = "You can …".'
+        if not chapter.builds_on and not chapter.appendix and chapter.id != first:
+            yield chapter.stem, 'course.toml does not say which chapters it builds on: builds_on = ["…"].'
+        for id in chapter.builds_on:
+            through = [other for other in chapter.builds_on if id in needs[other]]
+            if through:
+                yield chapter.stem, f"it builds on {id} through {through[0]}, so builds_on need not name {id}."
+
+
 def checks_are_in_their_section(course: Course) -> Iterator[Problem]:
     """Each exercise is checked once, in a section of the core or in a deeper one as the manifest says, and the notebook is made."""
     for chapter in course.chapters:
@@ -180,6 +197,7 @@ def _long(where: str, lines: Iterator[tuple[int, str]] | list[tuple[int, str]]) 
 
 RULES = (
     minutes_add_up,
+    chapters_are_on_the_map,
     sections_are_those_of_the_manifest,
     checks_are_in_their_section,
     stubs_are_linked,

@@ -96,6 +96,9 @@ class _Writer:
             "points": str(plan.points),
             "difficulty": str(plan.difficulty),
             "minutes": str(plan.minutes),
+            "builds_on": _toml(
+                [entry.id for entry in course.chapters if entry.stem < stem and not entry.appendix][-1:]
+            ),
             "kind_line": "" if plan.kind == "python" else f'kind = "{plan.kind}"\n',
             "toml_goal": _toml(plan.goal),
             "toml_title": _toml(plan.title),
@@ -264,8 +267,8 @@ def _has(path: Path, function: str) -> bool:
         ) from None
 
 
-def _toml(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _toml(value: str | list[str]) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _text(path: Path) -> str:

@@ -22,6 +22,8 @@ PRELOADS = ("dynamo", "export")
 NUMBER = r"(?:\d\d|A\d)"
 _STEM = re.compile(rf"{NUMBER}_[a-z0-9_]+")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_ENDS = re.compile(r"[.!?](?:\s|$)")  # the end of a sentence; not the point of a number or of a name
+ABLE = 120  # characters of a chapter's `able`: two lines of the panel in JupyterLab
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,9 @@ class Chapter:
         exercises: in the order of the manifest.
         deeper: the titles of the sections that the way to the last chapter leaves out.
         deeper_minutes: how long these sections and their exercises take on top of :attr:`minutes`.
+        builds_on: the ids (``c04``) of the chapters whose content its core needs: earlier chapters, or appendices. A chapter that
+            one of these needs itself is left out.
+        able: what one can do after it, in one sentence.
     """
 
     stem: str
@@ -114,6 +119,8 @@ class Chapter:
     exercises: tuple[Exercise, ...]
     deeper: tuple[str, ...] = ()
     deeper_minutes: int = 0
+    builds_on: tuple[str, ...] = ()
+    able: str = ""
 
     @property
     def id(self) -> str:
@@ -266,11 +273,14 @@ class _Reader:
         stems = [chapter.stem for chapter in chapters]
         if stems != sorted(stems) or len({stem[:2] for stem in stems}) != len(stems):
             self._fail("the chapters have to be in the order of their numbers, each number once", (None, None))
+        for number, chapter in enumerate(chapters):
+            self._builds_on(chapter, chapters, number)
         return Course(self.path.parent, self._get(data, "title", str, (None, None)), tuple(chapters))
 
     def _chapter(self, item: dict[str, Any], defaults: Limits, number: int) -> Chapter:
         where = (number, None)
-        self._keys(item, {"stem", "title", "minutes", "deeper", "deeper_minutes", "exercise"}, "a chapter", where)
+        known = {"stem", "title", "minutes", "deeper", "deeper_minutes", "builds_on", "able", "exercise"}
+        self._keys(item, known, "a chapter", where)
         stem = self._get(item, "stem", str, where)
         if not _STEM.fullmatch(stem):
             self._fail(f"stem = {stem!r} has to look like 04_aten_symbolic", where, "stem")
@@ -289,7 +299,37 @@ class _Reader:
             exercises,
             self._strings(item, "deeper", where) if "deeper" in item else (),
             self._number(item, "deeper_minutes", where, 1, 600) if "deeper_minutes" in item else 0,
+            # the first chapter builds on nothing, and may say so with an empty list
+            self._strings(item, "builds_on", where) if item.get("builds_on", []) != [] else (),
+            self._able(item, where) if "able" in item else "",
         )
+
+    def _able(self, item: dict[str, Any], where: tuple) -> str:
+        text = self._get(item, "able", str, where)
+        if not text.endswith(".") or _ENDS.search(text[:-1]) or text != " ".join(text.split()):
+            self._fail("able has to be one sentence on one line, which ends with a full stop", where, "able")
+        if len(text) > ABLE:
+            self._fail(f"able has {len(text)} characters; at most {ABLE} fit", where, "able")
+        return text
+
+    def _builds_on(self, chapter: Chapter, chapters: list[Chapter], number: int) -> None:
+        """The chapters that one builds on exist and come before it. An appendix comes before every chapter that is not one."""
+        order = sorted(chapters, key=lambda entry: (not entry.appendix, entry.stem))
+        before = [entry.id for entry in order[: order.index(chapter)]]
+        known = {entry.id for entry in chapters}
+        for index, id in enumerate(chapter.builds_on):
+            if id not in known:
+                near = difflib.get_close_matches(id, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                self._fail(f"builds_on: there is no chapter {id!r}{hint}", (number, None), "builds_on")
+            if id not in before:
+                self._fail(
+                    f"builds_on: {id} is not before {chapter.id}; a chapter builds on earlier ones and on appendices",
+                    (number, None),
+                    "builds_on",
+                )
+            if id in chapter.builds_on[:index]:
+                self._fail(f"builds_on: {id} is there twice", (number, None), "builds_on")
 
     def _exercise(self, item: dict[str, Any], stem: str, defaults: Limits, where: tuple) -> Exercise:
         known = {"name", "goal", "points", "difficulty", "minutes", "hints", "kind", "preload", "limits"}

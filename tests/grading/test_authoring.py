@@ -21,6 +21,7 @@ from tests.support.authoring_course import (
     QUIZ,
     S,
     add,
+    append,
     begin,
     edit,
     finish,
@@ -49,7 +50,7 @@ def test_a_finished_exercise_has_no_finding(finished):
     done = oplab(finished, "lint-course")
     assert done.returncode == 0, done.stdout
     *table, last = done.stdout.splitlines()
-    assert last == "1 exercises, 18 rules, 7 answers graded: all as promised."
+    assert last == "1 exercises, 19 rules, 7 answers graded: all as promised."
     assert [line.split() for line in table] == [list(mutants.FAULTS), ["c05.double", *"––––1––––"]]
 
 
@@ -72,6 +73,8 @@ def table(name: str, form: str, file: str = MUTANT_FILE):
     return change
 
 
+CHAPTER = '\n[[chapter]]\nstem = "%s"\ntitle = "More"\nminutes = 5\nable = "You can halve."\nbuilds_on = %s\n'
+DIAMOND = CHAPTER % ("06_more", '["c05"]') + CHAPTER % ("07_most", '["c06", "c05"]')
 BROKEN = {
     "one hint": (edit("course.toml", '    "Add?",\n', ""), "c05.double: it has 1 hint; at least 2 are needed."),
     "same hint": (edit("course.toml", "Add?", "x + x"), "c05.double: a hint is empty or there twice."),
@@ -294,6 +297,18 @@ BROKEN = {
     "orphaned quiz": (add("notebooks/quiz/06.toml"), "notebooks/quiz/06.toml: it belongs to no chapter"),
     "a quiz that is not shown": (edit(LESSON, "lab.quiz()", "# lab.quiz()"), f"{LESSON} has no line `lab.quiz()`."),
     "a word in a quiz": (edit(QUIZ, "choice 1", "nobody warns"), f"{QUIZ}, line"),
+    "nothing one can do": (
+        edit("course.toml", "You can double.", "Doubling."),
+        "05_twice_and_more: course.toml does not say what one can do after it",
+    ),
+    "builds on nothing": (
+        append("course.toml", CHAPTER.replace("builds_on = %s", "") % "06_more"),
+        "06_more: course.toml does not say which chapters it builds on",
+    ),
+    "builds on a chapter twice over": (
+        append("course.toml", DIAMOND),
+        "07_most: it builds on c05 through c06, so builds_on need not name c05.",
+    ),
     "unfinished": (edit("course.toml", "Add?", "WRITE: it"), "course.toml, line"),
 }
 

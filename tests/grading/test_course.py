@@ -95,6 +95,37 @@ def test_the_path_is_the_core_then_what_is_deeper_then_the_appendices(tmp_path):
             'kind = "cuda"',
             "line 31: kind = 'cuda' has to be one of python, cpp, ort, torch, openvino, host",
         ),
+        ("minutes = 10\n", "minutes = 10\nable = 3\n", "line 9: able = 3 is not what belongs there (a str)"),
+        ("minutes = 10\n", 'minutes = 10\nable = "You can"\n', "line 9: able has to be one sentence"),
+        ("minutes = 10\n", 'minutes = 10\nable = "You can. You may."\n', "line 9: able has to be one sentence"),
+        (
+            "minutes = 10\n",
+            'minutes = 10\nable = "You can\\nmap."\n',
+            "line 9: able has to be one sentence on one line",
+        ),
+        (
+            "minutes = 10\n",
+            f'minutes = 10\nable = "{"a" * 120}."\n',
+            "line 9: able has 121 characters; at most 120 fit",
+        ),
+        (
+            '"Kernels"\n',
+            '"Kernels"\nbuilds_on = "c04"\n',
+            "line 22: builds_on = 'c04' is not what belongs there (a list)",
+        ),
+        (
+            '"Kernels"\n',
+            '"Kernels"\nbuilds_on = ["04"]\n',
+            "line 22: builds_on: there is no chapter '04'; did you mean 'c04'?",
+        ),
+        ('"Kernels"\n', '"Kernels"\nbuilds_on = ["c12"]\n', "line 22: builds_on: c12 is not before c12"),
+        ('"ATen"\n', '"ATen"\nbuilds_on = ["c12"]\n', "line 8: builds_on: c12 is not before c04"),
+        ('"Kernels"\n', '"Kernels"\nbuilds_on = ["c04", "c04"]\n', "line 22: builds_on: c04 is there twice"),
+        (
+            'stem = "12_kernels"',
+            'stem = "A1_kernels"\nbuilds_on = ["c04"]',
+            "line 21: builds_on: c04 is not before cA1",
+        ),
         ('stem = "12_kernels"', 'stem = "03_kernels"', "in the order of their numbers"),
         ('goal = "a kernel"', 'gaol = "a kernel"', "line 26: an exercise has no key 'gaol'; did you mean 'goal'"),
     ],
@@ -107,6 +138,15 @@ def test_a_broken_manifest_is_a_sentence_with_its_line(old, new, words, tmp_path
     assert words in caught.value.message
 
 
+def test_what_a_chapter_builds_on(tmp_path):
+    """Earlier chapters and appendices, although appendices are the last in the file."""
+    text = GOOD.replace('"ATen"\n', '"ATen"\nbuilds_on = ["cA1"]\nable = "You can map 1.5 operators."\n', 1)
+    later = '\n[[chapter]]\nstem = "A1_cpp"\ntitle = "C++"\nminutes = 5\nbuilds_on = []\n'
+    course = read(tmp_path, text.replace('"Kernels"\n', '"Kernels"\nbuilds_on = ["c04"]\n') + later)
+    assert [chapter.builds_on for chapter in course.chapters] == [("cA1",), ("c04",), ()]
+    assert [chapter.able for chapter in course.chapters] == ["You can map 1.5 operators.", "", ""]
+
+
 def test_missing_manifest(tmp_path):
     with pytest.raises(OplabError, match="cannot be read"):
         load(tmp_path)
@@ -115,6 +155,7 @@ def test_missing_manifest(tmp_path):
 def test_the_course_itself():
     """Every chapter of the manifest has all its files, and the core path takes as long as the README says."""
     course = load(ROOT)
+    assert all(chapter.able and (chapter.builds_on or chapter.id in ("c00", "cA1")) for chapter in course.chapters)
     assert 20 <= sum(chapter.minutes for chapter in course.chapters if not chapter.appendix) / 60 <= 25
     for chapter in course.chapters:
         assert (ROOT / "notebooks" / "src" / f"{chapter.stem}.py").is_file()

@@ -18,12 +18,15 @@ title = "Small"   # next to a key
 [[chapter]]
 stem = "03_before"
 title = "Before"
+able = "You can begin."
 minutes = 5
 
 # This comment belongs to chapter 09.
 [[chapter]]
 stem = "09_after"
 title = "After"
+able = "You can go on."
+builds_on = ["c03"]
 minutes = 5
 """
 DOUBLE = Plan("c05.double", "return 2 * x", "Twice, and more")
@@ -91,7 +94,12 @@ def finish(root: Path) -> Path:
             ),
         },
         LESSON: {"WRITE: the lesson": "Twice", "WRITE: what to do": "write it"},
-        "course.toml": {"WRITE: a question that leads on.": "Add?", "WRITE: something more concrete.": "x + x"},
+        "course.toml": {
+            "WRITE: a question that leads on.": "Add?",
+            "WRITE: something more concrete.": "x + x",
+            "You can WRITE: what one can do after this chapter.": "You can double.",
+            'builds_on = ["c03"] # WRITE: the chapters whose content it needs\n': "",
+        },
     }.items():
         text = (root / name).read_text()
         for old, new in changes.items():
@@ -99,7 +107,7 @@ def finish(root: Path) -> Path:
             text = text.replace(old, new)
         (root / name).write_text(text)
     text = (root / "course.toml").read_text()
-    text = re.sub(r'\[\[chapter\]\]\nstem = "0[39]_\w+"\n.*\n.*\n', "", text)
+    text = re.sub(r'\[\[chapter\]\]\nstem = "0[39]_\w+"\n(?:(?!\[).+\n)+', "", text)
     (root / "course.toml").write_text(text)
     (root / "notebooks" / "05_twice_and_more.ipynb").write_text("{}")
     (root / QUIZ).write_text((root / QUIZ).read_text().replace("WRITE: ", ""))
@@ -130,6 +138,14 @@ def add(name: str, text: str = "x = 1\n"):
     def change(root: Path) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
+
+    return change
+
+
+def append(name: str, text: str):
+    def change(root: Path) -> None:
+        with (root / name).open("a") as file:
+            file.write(text)
 
     return change
 
