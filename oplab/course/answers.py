@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+import hashlib
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from oplab.course import stubs
@@ -81,8 +84,87 @@ def diff(course: Course, exercise: Exercise) -> list[str]:
     """
     mine = _answer(_read(course.root / "exercises" / exercise.file), exercise)
     reference = _answer(reference_text(course, exercise), exercise)
-    kept = [line for line in reference if not line.strip().startswith(("# ANSWER", "# END", "// ANSWER", "// END"))]
-    return list(difflib.unified_diff(mine, kept, "yours", "reference", lineterm="", n=2))
+    return list(difflib.unified_diff(mine, _unmarked(reference), "yours", "reference", lineterm="", n=2))
+
+
+def reference(course: Course, exercise: Exercise) -> str:
+    """The reference answer as a reader wants it: without ANSWER and END lines.
+
+    Of a Python file it is the exercise's function, after those definitions and imports that it uses and that the stub lacks.
+
+    Raises:
+        OplabError: the solution cannot be read, or it has no such function.
+    """
+    text = reference_text(course, exercise)
+    if exercise.kind != "python":
+        return "\n".join(_unmarked(text.splitlines())) + "\n"
+    given = set(_definitions(stubs.make_stub(text, exercise.file)))
+    own = {name: node for name, node in _definitions(text).items() if name not in given or name == exercise.name}
+    if exercise.name not in own:
+        raise OplabError(
+            f"solutions/{exercise.file} has no function {exercise.name}.", "Get the file back from the repository."
+        )
+    wanted, waiting = set[str](), [exercise.name]
+    while waiting:
+        name = waiting.pop()
+        wanted.add(name)
+        used = {node.id for node in ast.walk(own[name]) if isinstance(node, ast.Name)}
+        waiting += [other for other in used & set(own) if other not in wanted]
+    lines = text.splitlines()
+    spans = sorted({_span(own[name], lines) for name in wanted})
+    return "\n\n\n".join("\n".join(_unmarked(lines[first:last])).strip("\n") for first, last in spans) + "\n"
+
+
+def _definitions(text: str) -> dict[str, ast.stmt]:
+    """The top-level names of a file, each with the statement that defines it last."""
+    found: dict[str, ast.stmt] = {}
+    for node in ast.parse(text).body:
+        found.update(dict.fromkeys(stubs.names_of(node), node))
+    return found
+
+
+def _span(node: ast.stmt, lines: list[str]) -> tuple[int, int]:
+    """The lines of a statement, from 0, with its decorators and the comment above it."""
+    first = stubs.first_line(node) - 1
+    while first and lines[first - 1].startswith("#"):
+        first -= 1
+    return first, node.end_lineno or node.lineno
+
+
+def _unmarked(lines: list[str]) -> list[str]:
+    return [line for line in lines if not line.strip().startswith(("# ANSWER", "# END", "// ANSWER", "// END"))]
+
+
+def digests(text: str, exercises: Sequence[Exercise]) -> dict[str, str]:
+    """A digest for each exercise of one file: it changes with the exercise's own text, and with the file outside of all exercises.
+
+    Args:
+        text: the learner's file.
+        exercises: all exercises in this file.
+    """
+    if exercises[0].kind != "python":
+        return {exercise.id: _digest(text) for exercise in exercises}
+    lines = text.splitlines()
+    try:
+        spans = stubs.function_spans(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # while the file is not Python, every change concerns every exercise
+        return {exercise.id: _digest(f"not Python\0{text}") for exercise in exercises}
+    own = {exercise.id: spans[exercise.name] for exercise in exercises if exercise.name in spans}
+    for first, last in own.values():
+        lines[first - 1 : last] = [""] * (last - first + 1)
+    rest = "\n".join(line for line in lines if line.strip())
+    original = text.splitlines()
+    return {
+        exercise.id: _digest(
+            "\n".join(original[own[exercise.id][0] - 1 : own[exercise.id][1]] if exercise.id in own else []), rest
+        )
+        for exercise in exercises
+    }
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def _answer(text: str, exercise: Exercise) -> list[str]:

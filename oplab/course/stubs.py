@@ -106,11 +106,20 @@ def function_span(text: str, name: str) -> tuple[int, int] | None:
     Raises:
         SyntaxError: the text is not valid Python.
     """
-    found = None
+    return function_spans(text).get(name)
+
+
+def function_spans(text: str) -> dict[str, tuple[int, int]]:
+    """First and last line of each top-level function or class, as in :func:`function_span`.
+
+    Raises:
+        SyntaxError: the text is not valid Python.
+    """
+    found = {}
     for node in ast.parse(text).body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.name == name:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            found = (first, node.end_lineno or node.lineno)  # the last definition wins, as in Python
+            found[node.name] = (first, node.end_lineno or node.lineno)  # the last definition wins, as in Python
     return found
 
 
