@@ -118,9 +118,26 @@ def function_spans(text: str) -> dict[str, tuple[int, int]]:
     found = {}
     for node in ast.parse(text).body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            found[node.name] = (first, node.end_lineno or node.lineno)  # the last definition wins, as in Python
+            found[node.name] = (first_line(node), node.end_lineno or node.lineno)  # the last definition wins, as in Python
     return found
+
+
+def first_line(node: ast.stmt) -> int:
+    """The first line of a statement, counted from 1: of its first decorator, if it has one."""
+    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+
+
+def names_of(node: ast.stmt) -> tuple[str, ...]:
+    """The names that a top-level statement defines: a function, a class, imported names or assigned ones."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return (node.name,)
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return tuple(alias.asname or alias.name.split(".")[0] for alias in node.names)
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        found = (part for target in targets for part in ast.walk(target))
+        return tuple(part.id for part in found if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))
+    return ()
 
 
 def function_text(text: str, name: str) -> str | None:
