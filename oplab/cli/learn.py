@@ -31,7 +31,9 @@ from oplab.cli.shared import (
 from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
+from oplab.grading import last
 from oplab.grading import progress as progressing
+from oplab.grading.overview import next_exercise, overview, skipped
 from oplab.grading.results import Results
 
 
@@ -40,7 +42,7 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = 
     course = load_course()
     reached = progressing.load(course.root / "build", warn)
     if as_json:
-        print(json.dumps({"version": 1, "chapters": _chapters(course, reached)}, indent=1))
+        print(json.dumps(overview(course, reached), indent=1))
         return
     _print_table(course, reached)
     done = sum(reached.entry(exercise.id).status == "passed" for exercise in course.exercises)
@@ -51,7 +53,7 @@ def next_() -> None:
     """Show the next exercise that has not passed yet."""
     course = load_course()
     reached = progressing.load(course.root / "build", warn)
-    exercise = _next(course, reached)
+    exercise = next_exercise(course, reached)
     if exercise is None:
         print("Every exercise has passed.")
         return
@@ -63,18 +65,29 @@ def next_() -> None:
     print(f"  write it in exercises/{exercise.file}{_line(course, exercise)}")
     print(f"  the lesson: {chapter.notebook}")
     print(f"  then: oplab check {exercise.id}      help: oplab hint {exercise.id}")
-    if skipped := _skipped(course, reached, exercise):
-        more = ", ".join(f"{other.id} ({other.minutes} minute{'s' * (other.minutes != 1)})" for other in skipped)
+    if before := skipped(course, reached, exercise):
+        more = ", ".join(f"{other.id} ({other.minutes} minute{'s' * (other.minutes != 1)})" for other in before)
         print(f"Deeper, in chapters that you have finished: {more}")
 
 
-def hint(id: Id) -> None:
+def hint(
+    id: Annotated[
+        str | None, typer.Argument(metavar="ID", help="an exercise (c04.asinh, asinh); nothing for the next one")
+    ] = None,
+) -> None:
     """Show the next hint. After a pass: all hints and the reference."""
     course = load_course()
-    exercise = course.exercise(id)
-    from oplab.lessons import hint_lines
+    if id is not None:
+        exercise = course.exercise(id)
+    else:
+        exercise = next_exercise(course, progressing.load(course.root / "build", warn))
+        if exercise is None:
+            print(f"Every exercise has passed. `oplab hint {course.exercises[0].id}` shows the hints of one again.")
+            return
+        print(f"{exercise.id}: {exercise.goal}")
+    from oplab.grading.hints import hint_lines
 
-    print("\n".join(hint_lines(course, exercise)))
+    print("\n".join(hint_lines(course, exercise, warn)))
 
 
 def check(
@@ -96,7 +109,7 @@ def check(
     jobs: Jobs = FEW_CORES,
     seed: Seed = None,
 ) -> None:
-    """Grade exercises: all, a chapter (c04) or one (c04.asinh)."""
+    """Grade exercises: all, a chapter (c04) or one (c04.asinh, or asinh where one chapter has it)."""
     _one_folder(submission, track)
     course = load_course()
     exercises = course.select(split(ids))
@@ -105,6 +118,7 @@ def check(
     targets = _targets(json=json_file, junit=junit, html=html, gradescope=gradescope, markdown=markdown)
     from oplab import reports
     from oplab.grading.grader import grade
+    from oplab.grading.shared import SharedServer
     from oplab.grading.text import summary
 
     out = sys.stderr if any(str(path) == "-" for path in targets.values()) else sys.stdout
@@ -113,9 +127,11 @@ def check(
 
         print(detect(course.root, folder).sentence(), file=out)
     with _Display(len(exercises), out) as display, ExitStack() as stack:
-        keeper = None
+        keeper = shared = None
         if {"json", "html"} & set(targets):
             keeper = stack.enter_context(_keeper(course, exercises, folder, sanitize, isolate))
+        elif submission is None and used == "exercises" and not (sanitize or isolate):
+            shared = stack.enter_context(SharedServer(course, preloads(exercises)))
         results = grade(
             course,
             exercises,
@@ -123,7 +139,7 @@ def check(
             jobs=jobs,
             seed=seed,
             sanitize=sanitize,
-            server=keeper,
+            server=keeper or shared,
             listener=display,
             isolate=isolate and keeper is None,  # a keeper is isolated itself
         )
@@ -153,8 +169,11 @@ def diff(id: Id) -> None:
     """Show how your answer differs from the reference, after a pass."""
     course = load_course()
     exercise = course.exercise(id)
-    if not progressing.load(course.root / "build", warn).entry(id).passed_once:
-        warn(f"{id} has not passed yet. The reference is shown after a pass; `oplab hint {id}` helps until then.")
+    if not progressing.load(course.root / "build", warn).entry(exercise.id).passed_once:
+        warn(
+            f"{exercise.id} has not passed yet. The reference is shown after a pass; "
+            f"`oplab hint {exercise.id}` helps until then."
+        )
         leave(1)
     from oplab.course import answers
 
@@ -169,16 +188,17 @@ def reset(
     course = load_course()
     from oplab.course import answers
 
-    target = course.exercise(id) if "." in id else course.chapter(id)
+    target = course.target(id)
     paths.build_dir()
     for file, backup in answers.reset(course, target):
         kept = f" Yours is kept as {backup.relative_to(course.root)}." if backup else ""
-        print(f"{file.relative_to(course.root)}: {id} is the stub again.{kept}")
-    ids = [exercise.id for exercise in course.select([id])]
+        print(f"{file.relative_to(course.root)}: {target.id} is the stub again.{kept}")
+    ids = [exercise.id for exercise in course.select([target.id])]
     with progressing.update(course.root / "build", warn) as progress:
         for name in ids:
             if name in progress.exercises:
                 progress.exercises[name].status, progress.exercises[name].points = "todo", 0
+        last.remove(course.root / "build", ids)
 
 
 def report(
@@ -208,34 +228,6 @@ def doctor() -> None:
     from oplab.doctor import main as examine
 
     leave(examine())
-
-
-def _chapters(course: Course, reached: progressing.Progress) -> list[dict[str, Any]]:
-    """The course and the progress, for JSON."""
-    return [
-        {
-            "stem": chapter.stem,
-            "title": chapter.title,
-            "minutes": chapter.minutes,
-            "deeper_minutes": chapter.deeper_minutes,
-            "notebook": chapter.notebook,
-            "exercises": [
-                {
-                    "id": exercise.id,
-                    "goal": exercise.goal,
-                    "points": exercise.points,
-                    "reached": reached.entry(exercise.id).points,
-                    "difficulty": exercise.difficulty,
-                    "minutes": exercise.minutes,
-                    "deeper": exercise.deeper,
-                    "file": f"exercises/{exercise.file}",
-                    "status": reached.entry(exercise.id).status,
-                }
-                for exercise in chapter.exercises
-            ],
-        }
-        for chapter in course.chapters
-    ]
 
 
 def _print_table(course: Course, reached: progressing.Progress) -> None:
@@ -387,37 +379,14 @@ def _remember(course: Course, results: object) -> None:
     progressing.record(folder, results, warn)
 
 
-def _next(course: Course, reached: progressing.Progress) -> Exercise | None:
-    for exercise in course.path:
-        if reached.entry(exercise.id).status != "passed":
-            return exercise
-    return None
-
-
-def _skipped(course: Course, reached: progressing.Progress, following: Exercise, most: int = 3) -> list[Exercise]:
-    """The last deeper exercises that are open in chapters before ``following``, which is on the core path."""
-    if following.deeper:
-        return []
-    before = course.exercises[: course.exercises.index(following)]
-    return [other for other in before if other.deeper and reached.entry(other.id).status != "passed"][-most:]
-
-
 def _suggest(course: Course, results: Results, out: object) -> None:
     """Print what to do next: the exercise that has just failed, else the next open one of the core path, else the first open one."""
     graded = {outcome.id for outcome in results.exercises}
     failed = {outcome.id for outcome in results.exercises if not outcome.passed}
     order = course.exercises
-    last = max(number for number, exercise in enumerate(order) if exercise.id in graded)
     again = next((exercise for exercise in order if exercise.id in failed), None)
-    reached = progressing.load(course.root / "build")
-    # The chapter's own first: a lesson may have its exercises in another order.
-    chapter = [exercise for exercise in order if exercise.chapter == order[last].chapter]
-    later = (
-        exercise
-        for exercise in [*chapter, *order[last + 1 :]]
-        if not exercise.deeper and reached.entry(exercise.id).status != "passed"
-    )
-    exercise = again or next(later, None) or _next(course, reached)
+    latest = [exercise for exercise in order if exercise.id in graded][-1]
+    exercise = again or next_exercise(course, progressing.load(course.root / "build"), after=latest)
     if exercise is not None:
         print(
             f"Next: {exercise.id} in exercises/{exercise.file}{_line(course, exercise)}. Help: oplab hint {exercise.id}",

@@ -6,6 +6,7 @@ Exit codes: 0 success, 1 not everything passed, 2 the call or the grader is at f
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from oplab.cli import author, classes, learn, models, project
 from oplab.cli.class_similar import similar
 from oplab.cli.clinic import clinic
 from oplab.cli.new_operator import new_operator
+from oplab.course.manifest import SeveralExercises
 from oplab.errors import OplabError
 
 _SETTINGS: dict[str, Any] = {
@@ -128,6 +130,15 @@ def main() -> None:
             signal.signal(number, _stop)
     try:
         app(prog_name="oplab")
+    except SeveralExercises as error:
+        commands = [shlex.join([id if word == error.name else word for word in sys.argv[1:]]) for id in error.ids]
+        fix = (
+            f"Type {' or '.join(f'`oplab {command}`' for command in commands)}."
+            if error.name in sys.argv
+            else error.fix
+        )
+        print(f"oplab: {error.message}\n{fix}", file=sys.stderr)
+        sys.exit(2)
     except OplabError as error:
         print(f"oplab: {error}", file=sys.stderr)
         sys.exit(2)

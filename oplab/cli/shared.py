@@ -17,8 +17,10 @@ from oplab.course.manifest import Course, load
 CORES = min(64, os.cpu_count() or 1)
 FEW_CORES = min(2, CORES)
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="an exercise, for example c04.asinh")]
-Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="c04.asinh, c04 for a chapter, nothing for all")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="an exercise, for example c04.asinh or asinh")]
+Ids = Annotated[
+    list[str] | None, typer.Argument(metavar="ID", help="c04.asinh or asinh, c04 for a chapter, nothing for all")
+]
 Jobs = Annotated[int, typer.Option(metavar="N", min=1, max=64, help="how many exercises run at the same time")]
 Seed = Annotated[int | None, typer.Option(metavar="N", min=0, help="repeat the inputs of an earlier run")]
 Junit = Annotated[Path | None, typer.Option("--junit", metavar="F", help="write JUnit XML to F, for CI servers")]

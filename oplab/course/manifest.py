@@ -26,6 +26,23 @@ _ENDS = re.compile(r"[.!?](?:\s|$)")  # the end of a sentence; not the point of 
 ABLE = 120  # characters of a chapter's `able`: two lines of the panel in JupyterLab
 
 
+class SeveralExercises(OplabError):
+    """A name without a chapter that exercises of several chapters have.
+
+    Attributes:
+        name: the name.
+        ids: the exercises that it could be.
+    """
+
+    def __init__(self, name: str, ids: list[str]):
+        chapters = f"{', '.join(id.split('.')[0] for id in ids[:-1])} and {ids[-1].split('.')[0]}"
+        super().__init__(f"Chapters {chapters} have an exercise {name}.", f"Name one: {' or '.join(ids)}.")
+        self.name, self.ids = name, ids
+
+    def __reduce__(self) -> tuple:  # it crosses process boundaries
+        return type(self), (self.name, self.ids)
+
+
 @dataclass(frozen=True)
 class Limits:
     """What one run of a learner's code may use.
@@ -187,24 +204,56 @@ class Course:
                 return chapter
         raise OplabError(*_unknown("chapter", name, [chapter.stem for chapter in self.chapters]))
 
-    def exercise(self, id: str) -> Exercise:
-        """The exercise with this id, for example ``c04.asinh``.
+    def exercise(self, id: str, chapter: Chapter | None = None) -> Exercise:
+        """The exercise with this id (``c04.asinh``), or with this name (``asinh``) where one chapter has it.
+
+        Args:
+            id: id or name.
+            chapter: whose exercise a name means first.
 
         Raises:
+            SeveralExercises: several chapters have an exercise of that name.
             OplabError: there is none; the message suggests similar names.
         """
-        for exercise in self.exercises:
-            if exercise.id == id:
-                return exercise
+        found = [exercise for exercise in self.exercises if id in (exercise.id, exercise.name)]
+        if chapter is not None:
+            found = [exercise for exercise in found if exercise.chapter == chapter.stem] or found
+        if len(found) > 1:
+            raise SeveralExercises(id, [exercise.id for exercise in found])
+        if found:
+            return found[0]
+        if chapter is not None and "." not in id:
+            id = f"{chapter.id}.{id}"
+        if "." in id:
+            raise OplabError(*_unknown("exercise", id, [exercise.id for exercise in self.exercises]))
+        near = difflib.get_close_matches(id, {exercise.name for exercise in self.exercises}, n=3, cutoff=0.6)
+        ids = [exercise.id for exercise in self.exercises if exercise.name in near]
+        if ids:
+            raise OplabError(f"There is no exercise {id}.", f"Did you mean {' or '.join(ids)}?")
         raise OplabError(*_unknown("exercise", id, [exercise.id for exercise in self.exercises]))
+
+    def target(self, id: str) -> Exercise | Chapter:
+        """What commands take: an exercise (``c04.asinh``, ``asinh``) or a chapter (``c04``, ``04_aten_symbolic``).
+
+        Raises:
+            SeveralExercises: several chapters have an exercise of that name.
+            OplabError: there is no such exercise or chapter.
+        """
+        for chapter in self.chapters:
+            if id in (chapter.stem, chapter.id, chapter.module):
+                return chapter
+        if "." not in id and re.match(rf"c?{NUMBER}", id):
+            return self.chapter(id)
+        return self.exercise(id)
 
     def select(self, ids: Iterable[str]) -> tuple[Exercise, ...]:
         """The exercises that ``ids`` name, in the order of the course.
 
         Args:
-            ids: exercises (``c04.asinh``) and chapters (``c04``); all of the course if there are none.
+            ids: what :meth:`target` takes; all of the course if there are none.
 
         Raises:
+            SeveralExercises: several chapters have an exercise of that name.
             OplabError: there is no such exercise or chapter.
         """
         ids = list(ids)
@@ -212,10 +261,8 @@ class Course:
             return self.exercises
         chosen = set()
         for id in ids:
-            if "." in id:
-                chosen.add(self.exercise(id).id)
-            else:
-                chosen.update(exercise.id for exercise in self.chapter(id).exercises)
+            found = self.target(id)
+            chosen.update(exercise.id for exercise in (found.exercises if isinstance(found, Chapter) else (found,)))
         return tuple(exercise for exercise in self.exercises if exercise.id in chosen)
 
     def checks_file(self, exercise: Exercise) -> Path:

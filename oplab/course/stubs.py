@@ -118,7 +118,8 @@ def function_spans(text: str) -> dict[str, tuple[int, int]]:
     found = {}
     for node in ast.parse(text).body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found[node.name] = (first_line(node), node.end_lineno or node.lineno)  # the last definition wins, as in Python
+            # The last definition wins, as in Python.
+            found[node.name] = (first_line(node), node.end_lineno or node.lineno)
     return found
 
 

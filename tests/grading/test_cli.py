@@ -179,9 +179,10 @@ def test_ctrl_c_stops_at_once_and_says_so(course, tmp_path):
 
 
 def test_hints_come_one_by_one_and_all_after_a_pass(oplab):
-    first, second, third = (oplab("hint", "c01.passes").stdout for _ in range(3))
-    assert "Hint 1 of 2: Multiply." in first
-    assert "Hint 2 of 2: By two." in second == third
+    first, second, third, fourth = (oplab("hint", "c01.passes").stdout for _ in range(4))
+    assert first == "Hint 1 of 2: Multiply.  (again for the next one)\n"
+    assert second == "Hint 2 of 2: By two.\n"
+    assert third == fourth == "Hint 1 of 2: Multiply.\nHint 2 of 2: By two.\nThese are all the hints.\n"
     oplab("check", "c01.passes")
     after = oplab("hint", "c01.passes").stdout
     assert "Hint 1 of 2" in after and "Hint 2 of 2" in after and "the same" in after

@@ -1,0 +1,85 @@
+"""Hints one after the other: how many of an exercise's hints a learner has seen is part of the progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from oplab import paths
+from oplab.course import answers
+from oplab.course.manifest import Course, Exercise
+from oplab.errors import OplabError
+from oplab.grading import progress as progressing
+
+SAME = "Your answer and the reference are the same."
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What a learner is shown.
+
+    Attributes:
+        texts: the hints seen so far, in order.
+        total: how many there are.
+        new: how many of ``texts``, from the end, this call is about: one, or all of them when all were seen before.
+        difference: after a pass: the answer against the reference, as lines of a unified diff; else empty.
+        note: a sentence below, or an empty string.
+    """
+
+    texts: tuple[str, ...]
+    total: int
+    new: int
+    difference: tuple[str, ...] = ()
+    note: str = ""
+
+    def lines(self, *, all: bool = False) -> list[str]:
+        """The hints as lines, each with its number.
+
+        Args:
+            all: those that were seen before as well.
+        """
+        first = 0 if all else len(self.texts) - self.new
+        lines = [f"Hint {number} of {self.total}: {text}" for number, text in enumerate(self.texts, start=1)][first:]
+        return [*lines, self.note] if self.note else lines
+
+
+def one_more(course: Course, exercise: Exercise, warn: Callable[[str], None] = lambda _: None) -> Hints:
+    """Count one more hint as seen. After a pass, and once all were seen, they are all there.
+
+    Args:
+        course: the course.
+        exercise: whose hints.
+        warn: called with a sentence when the progress cannot be read or written.
+
+    Raises:
+        OplabError: ``build/`` cannot be created.
+    """
+    with progressing.update(paths.build_dir(), warn) as progress:
+        entry = progress.exercises.setdefault(exercise.id, progressing.Entry())
+        total = len(exercise.hints)
+        seen, passed = min(entry.hints, total), entry.passed_once
+        if not passed:
+            entry.hints = min(seen + 1, total)
+    if passed:
+        return _after_a_pass(course, exercise)
+    if seen == total:
+        return Hints(exercise.hints, total, total, note="These are all the hints.")
+    return Hints(exercise.hints[: seen + 1], total, 1)
+
+
+def hint_lines(course: Course, exercise: Exercise, warn: Callable[[str], None] = lambda _: None) -> list[str]:
+    """:func:`one_more` as lines for a terminal: the new hint; after a pass all of them, and the difference to the reference."""
+    hints = one_more(course, exercise, warn)
+    lines = hints.lines()
+    if len(hints.texts) < hints.total:
+        lines[-1] += "  (again for the next one)"
+    return [*lines, "", *hints.difference] if hints.difference else lines
+
+
+def _after_a_pass(course: Course, exercise: Exercise) -> Hints:
+    try:
+        difference, note = tuple(answers.diff(course, exercise)), ""
+    except OplabError as error:  # a teacher may have taken the references out
+        difference, note = (), str(error)
+    total = len(exercise.hints)
+    return Hints(exercise.hints, total, total, difference, note or ("" if difference else SAME))
