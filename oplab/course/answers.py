@@ -167,6 +167,15 @@ def _digest(*texts: str) -> str:
     return hashlib.blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
+def backup_of(course: Course, file: Path, name: str) -> Path:
+    """A copy of a file of the learner's in ``build/backup/``, called ``name`` there.
+
+    Raises:
+        OSError: it cannot be written, or the file cannot be read.
+    """
+    return _backup(file, course.root / "build" / "backup" / time.strftime("%Y%m%d-%H%M%S") / name)
+
+
 def _answer(text: str, exercise: Exercise) -> list[str]:
     if exercise.kind != "python":
         return text.splitlines()

@@ -1,0 +1,265 @@
+"""The learner's copies of the lessons: ``work/NN_name.ipynb`` for ``notebooks/NN_name.ipynb``.
+
+JupyterLab opens these. So running a lesson changes no file that git follows, and an update of the course never meets a learner's
+edits: it replaces the copies that the learner did not change, and leaves the others alone. ``work/.lessons.json`` has what was
+copied, as digests. Without that file, a copy that is not the lesson as it is now counts as the learner's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from oplab.course.answers import backup_of
+from oplab.course.manifest import Chapter, Course
+from oplab.errors import OplabError
+from oplab.files import lock, write_atomically
+
+FOLDER = "work"
+RECORD = ".lessons.json"
+VERSION = 1
+_NAMED = re.compile(rf"(?:\./)?(?:notebooks|{FOLDER})/(?P<name>[^/]+?)(?:\.ipynb)?")
+# What JupyterLab writes of its own accord when it saves a notebook that nobody changed, or that was only unfolded.
+_TRIVIAL = {"kernelspec", "language_info", "trusted", "collapsed", "scrolled", "jp-MarkdownHeadingCollapsed"}
+
+
+@dataclass(frozen=True)
+class Digests:
+    """Those of a notebook: of its bytes, and of what is in it, however it is laid out and whatever is folded."""
+
+    bytes: str
+    content: str
+
+
+def path(course: Course, chapter: Chapter) -> Path:
+    """Where the learner's copy of a chapter's lesson is, or will be."""
+    return course.root / FOLDER / f"{chapter.stem}.ipynb"
+
+
+def named(course: Course, name: str) -> Chapter | None:
+    """The chapter of a lesson that is named as a file: ``notebooks/05``, ``work/05_writing_symbolic.ipynb``; None for any other name.
+
+    Raises:
+        OplabError: the name is that of a file, and there is no such chapter.
+    """
+    match = _NAMED.fullmatch(name)
+    if match is None:
+        return None
+    number = re.fullmatch(r"[\dA]\d", match["name"])
+    return course.chapter(f"c{match['name']}" if number else match["name"])
+
+
+def sync(course: Course, making: Callable[[int], object] = lambda count: None) -> list[str]:
+    """Make the copies that are missing, and replace those that the learner never changed by lessons that are newer.
+
+    Two processes may do this at the same time. A copy that somebody saves meanwhile is kept.
+
+    Args:
+        making: called with the number of copies that are to be made, before the first one.
+
+    Returns:
+        the stems of the chapters whose copy was made or replaced.
+
+    Raises:
+        OplabError: a copy cannot be written. Those that the learner has are as they were.
+    """
+    if not _outdated(course, _recorded(course)):
+        return []
+    with _changing(course) as record:  # another process may have made them meanwhile
+        chapters = _outdated(course, record)
+        making(len(chapters))
+        return [chapter.stem for chapter in chapters if _renew(course, chapter, record)]
+
+
+def states(course: Course) -> dict[str, str]:
+    """How each chapter's copy is, by the chapter's stem.
+
+    ``missing``; ``same``: as it was copied, or as the lesson is; ``changed``: the learner edited or ran it; ``newer``: so it is,
+    and the lesson has changed since. Nothing is written, and what cannot be read counts as changed.
+    """
+    record = _recorded(course)
+    return {chapter.stem: _state(course, chapter, record) for chapter in course.chapters}
+
+
+def reset(course: Course, chapter: Chapter) -> tuple[Path, Path | None]:
+    """Make a chapter's copy the lesson again. What is there is first copied to ``build/backup/``.
+
+    Returns:
+        the copy, and its backup; None if there was no copy.
+
+    Raises:
+        OplabError: there is no such lesson, or a file cannot be written. The copy is as it was then.
+    """
+    copy, lesson = path(course, chapter), course.root / chapter.notebook
+    try:
+        text = lesson.read_bytes()
+    except OSError as error:
+        raise OplabError(
+            f"The lesson {chapter.notebook} cannot be read: {error.strerror}.", "Get it back from the repository."
+        ) from None
+    if copy.is_dir():
+        raise OplabError(f"{FOLDER}/{copy.name} is a folder, not a notebook.", "Move it to another place.")
+    with _changing(course) as record:
+        backup = backup_of(course, copy, f"{FOLDER}/{copy.name}") if copy.exists() else None
+        write_atomically(copy, text)
+        record[chapter.stem] = _digests(text)
+    return copy, backup
+
+
+def _state(course: Course, chapter: Chapter, record: dict[str, Digests]) -> str:
+    copy, known = path(course, chapter), record.get(chapter.stem)
+    if not os.path.lexists(copy):
+        return "missing"
+    now, lesson = _digests_of(copy), _digests_of(course.root / chapter.notebook)
+    if _alike(now, known) or _alike(now, lesson):
+        return "same"
+    return "changed" if known is None or lesson is None or _alike(lesson, known) else "newer"
+
+
+def _outdated(course: Course, record: dict[str, Digests]) -> list[Chapter]:
+    """The chapters whose copy is to be made, replaced or only written down."""
+    found = []
+    for chapter in course.chapters:
+        copy, lesson = path(course, chapter), _digests_of(course.root / chapter.notebook)
+        if lesson is None or copy.is_symlink():  # the learner has put the link there
+            continue
+        state = _state(course, chapter, record)
+        old = state == "same" and record.get(chapter.stem) != lesson
+        if state == "missing" or old or _aside(copy).exists():
+            found.append(chapter)
+    return found
+
+
+def _renew(course: Course, chapter: Chapter, record: dict[str, Digests]) -> bool:
+    """Makes a copy, or replaces one that is as it was copied. False if neither was needed."""
+    copy, aside = path(course, chapter), _aside(path(course, chapter))
+    text = (course.root / chapter.notebook).read_bytes()
+    lesson, known = _digests(text), record.get(chapter.stem)
+    if aside.exists():
+        _put_back(course, aside, copy)  # an earlier run was killed
+    if _alike(_digests_of(copy), lesson):
+        record[chapter.stem] = lesson
+        return False
+    draft = copy.with_name(f".{copy.stem}.new")
+    write_atomically(draft, text)
+    try:
+        if os.path.lexists(copy):
+            # The copy is moved away, and only then compared: whatever anybody saves until this moment is in it.
+            os.rename(copy, aside)
+            if not _alike(_digests(aside.read_bytes()), known):
+                return False
+        if os.path.lexists(copy):
+            return False
+        os.rename(draft, copy)
+        aside.unlink(missing_ok=True)
+    finally:
+        draft.unlink(missing_ok=True)
+        if aside.exists():
+            _put_back(course, aside, copy)
+    record[chapter.stem] = lesson
+    return True
+
+
+def _aside(copy: Path) -> Path:
+    """Where a copy is while it is replaced."""
+    return copy.with_name(f".{copy.stem}.replaced")
+
+
+def _put_back(course: Course, aside: Path, copy: Path) -> None:
+    """Moves a copy back to its place; to the backups if another file is there by now."""
+    if os.path.lexists(copy):
+        backup_of(course, aside, f"{FOLDER}/{copy.name}")
+        aside.unlink()
+    else:
+        os.rename(aside, copy)
+
+
+@contextlib.contextmanager
+def _changing(course: Course) -> Iterator[dict[str, Digests]]:
+    """What was copied, for changes: one process at a time. It is written at the end, whatever has happened.
+
+    Raises:
+        OplabError: a file could not be written.
+    """
+    folder = course.root / FOLDER
+    try:
+        if folder.resolve() == (course.root / "notebooks").resolve():
+            raise OplabError(
+                f"{FOLDER}/ and notebooks/ are the same folder, so your copies would overwrite the lessons.",
+                f"Remove the link: rm {FOLDER}",
+            )
+        folder.mkdir(exist_ok=True)
+        with lock(folder / ".lessons.lock"):
+            record = _recorded(course)
+            try:
+                yield record
+            finally:
+                copies = {stem: asdict(digests) for stem, digests in record.items()}
+                text = json.dumps({"version": VERSION, "copies": copies}, indent=1)
+                write_atomically(folder / RECORD, text + "\n")
+    except OSError as error:
+        raise OplabError(
+            f"Your copies of the lessons, in {FOLDER}/, cannot be written: {error.strerror} ({error.filename or folder}).",
+            "Free some disk space, and try again."
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
+            else f"Make {FOLDER}/ a folder that you can write to, or copy the course to one.",
+        ) from None
+
+
+def _recorded(course: Course) -> dict[str, Digests]:
+    """What was copied, by the chapter's stem; nothing if the file is missing, broken or of another version."""
+    try:
+        data = json.loads((course.root / FOLDER / RECORD).read_text(encoding="utf-8"))
+        if data["version"] != VERSION:
+            return {}
+        return {stem: Digests(str(entry["bytes"]), str(entry["content"])) for stem, entry in data["copies"].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return {}
+
+
+def _alike(one: Digests | None, other: Digests | None) -> bool:
+    return one is not None and other is not None and (one.bytes == other.bytes or one.content == other.content)
+
+
+def _digests_of(file: Path) -> Digests | None:
+    """A file's digests; None if it cannot be read. A file that has not changed is not read again."""
+    try:
+        found = file.stat()
+        return _read_digests(file, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    except OSError:
+        return None
+
+
+@functools.lru_cache(maxsize=256)
+def _read_digests(file: Path, *_: int) -> Digests:
+    return _digests(file.read_bytes())
+
+
+def _digests(text: bytes) -> Digests:
+    found = hashlib.sha256(text).hexdigest()
+    try:
+        content = json.dumps(_plain(json.loads(text)), sort_keys=True)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return Digests(found, found)  # not a notebook
+    return Digests(found, hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest())
+
+
+def _plain(notebook: Any) -> Any:
+    """A notebook without what JupyterLab writes of its own accord: texts as one string, and the metadata that people write."""
+    if isinstance(notebook, dict):
+        plain = {key: _plain(value) for key, value in notebook.items() if key not in _TRIVIAL}
+        return {key: value for key, value in plain.items() if value not in ({}, None) and key != "nbformat_minor"}
+    if isinstance(notebook, list):
+        if all(isinstance(entry, str) for entry in notebook):
+            return "".join(notebook)
+        return [_plain(entry) for entry in notebook]
+    return notebook
