@@ -26,16 +26,9 @@ import numpy as np
 
 from oplab.checks.draws import DIGEST, PLAIN_DTYPES, Draws
 from oplab.checks.errors import LearnerError, RecordedError, find_todo, first_line, learner_line
+from oplab.checks.sizes import MAX_ARRAYS, MAX_DEPTH, MAX_DRAWS, MAX_FILE, MAX_ITEMS, MAX_JSON
 from oplab.errors import clean
 from oplab.parity.arrays import WrongAnswer, describe
-
-MAX_ITEMS = 400
-MAX_JSON = 2 << 20
-MAX_ARRAYS = 256 << 20
-MAX_FILE = 64 << 20
-MAX_DRAWS = 1 << 17
-MAX_DEPTH = 8  # of lists in lists
-
 
 _ARTICLES = {bool: "a", int: "an", float: "a", str: "a"}
 

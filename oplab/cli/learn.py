@@ -31,7 +31,6 @@ from oplab.cli.shared import (
 from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
-from oplab.grading import last
 from oplab.grading import progress as progressing
 from oplab.grading.overview import next_exercise, overview, skipped
 from oplab.grading.results import Results
@@ -194,11 +193,7 @@ def reset(
         kept = f" Yours is kept as {backup.relative_to(course.root)}." if backup else ""
         print(f"{file.relative_to(course.root)}: {target.id} is the stub again.{kept}")
     ids = [exercise.id for exercise in course.select([target.id])]
-    with progressing.update(course.root / "build", warn) as progress:
-        for name in ids:
-            if name in progress.exercises:
-                progress.exercises[name].status, progress.exercises[name].points = "todo", 0
-        last.remove(course.root / "build", ids)
+    progressing.forget(course.root / "build", ids, warn)
 
 
 def report(

@@ -7,18 +7,17 @@ import os
 import queue
 import select
 import sys
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from oplab.course import answers, stubs
-from oplab.course.manifest import Chapter, Course, Exercise, preloads
+from oplab.course.manifest import Chapter, Course, Exercise
 from oplab.errors import OplabError
+from oplab.grading import last
 from oplab.grading import progress as progressing
-from oplab.grading.client import Server
-from oplab.grading.grader import grade
-from oplab.grading.results import Outcome, Results
+from oplab.grading.results import Outcome
+from oplab.grading.service import Service
+from oplab.grading.shared import SharedServer
 from oplab.grading.text import MARKS, outcome_lines
 
 KEYS = "h hint   n next   l list   a all   q quit"
@@ -33,83 +32,41 @@ def watch(course: Course, *, jobs: int = 2) -> None:
     folder = course.root / "exercises"
     if not folder.is_dir():
         raise OplabError(f"The folder {folder} is missing.", "Get it back from the repository, or `oplab reset c00`.")
-    with Server(preloads(course.exercises)) as server:
+    with SharedServer(course, host=True) as server:
         session = Session(course, server, jobs)
         view = Screen(session) if sys.stdin.isatty() and sys.stdout.isatty() else Plain(session)
         session.run(view)
 
 
-class Texts:
-    """The last texts of the learner's files, and which exercises a change touches."""
-
-    def __init__(self, course: Course):
-        self._course = course
-        self._seen: dict[str, tuple[str | None, str]] = {}
-        for exercise in course.exercises:
-            self._seen[exercise.id] = self._look(exercise)
-
-    def touched(self, names: set[str]) -> list[Exercise]:
-        """The exercises whose own text, or whose file outside of all exercises, has changed. ``names`` are relative to exercises/."""
-        found = []
-        for exercise in self._course.exercises:
-            if exercise.file in names:
-                now = self._look(exercise)
-                if now != self._seen[exercise.id]:
-                    found.append(exercise)
-                self._seen[exercise.id] = now
-        return found
-
-    def _look(self, exercise: Exercise) -> tuple[str | None, str]:
-        """The exercise's own text, and the rest of its file without the other exercises."""
-        try:
-            text = (self._course.root / "exercises" / exercise.file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            return None, type(error).__name__
-        if exercise.kind != "python":
-            return text, ""
-        try:
-            own = stubs.function_text(text, exercise.name)
-            lines = text.splitlines()
-            for other in self._course.chapter(exercise.chapter).exercises:
-                span = stubs.function_span(text, other.name)
-                if span:
-                    lines[span[0] - 1 : span[1]] = [""] * (span[1] - span[0] + 1)
-            return own, "\n".join(line for line in lines if line.strip())
-        except (SyntaxError, ValueError):
-            return None, text  # while the file is not Python, every change concerns every exercise
-
-
 class Session:
-    """The state of the watch. One thread grades; saved files and keys only add exercises to its queue."""
+    """The state of the watch: what the service tells, and what the keys change."""
 
-    def __init__(self, course: Course, server: Server, jobs: int):
-        self.course, self.server, self.jobs = course, server, jobs
+    def __init__(self, course: Course, server: SharedServer, jobs: int):
+        self.course = course
         self.outcomes: dict[str, Outcome] = {}
-        self.running: tuple[str, ...] = ()
         self.note = ""
         self.last: tuple[Outcome, ...] = ()
         self.listing = False
         self.current: Exercise | None = None
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue()
-        self._wishes: dict[str, Exercise] = {}
-        self._version: dict[str, int] = {}  # counts the saves of an exercise: a result for an older text is dropped
-        self._wake = threading.Condition()
-        self._stop = threading.Event()
-        self._told: list[str] = []
-        self._texts = Texts(course)
-        self.reached = progressing.load(course.root / "build", self._told.append)
+        self._ended = False
+        self.service = Service(course, server, lambda kind, value: self._events.put((kind, value)), jobs=jobs)
+        self.reached = progressing.load(course.root / "build")
         self.current = self.next()
 
+    @property
+    def running(self) -> list[str]:
+        """The ids of what is being graded, and of what waits for it."""
+        return [*self.service.running, *self.service.queued]
+
     def run(self, view: Screen | Plain) -> None:
-        """Start the threads and handle events until the end. KeyboardInterrupt passes through after everything is stopped."""
-        threads = [threading.Thread(target=task, daemon=True) for task in (self._watch, self._grade)]
+        """Start the service and handle events until the end. KeyboardInterrupt passes through after everything is stopped."""
         with view:
-            for thread in threads:
-                thread.start()
-            self._warm()
-            view.update()
             try:
-                while not self._stop.is_set():
+                self.service.start()
+                self.service.warm()  # while the learner reads: the first save is graded as fast as later ones
+                view.update()
+                while not self._ended:
                     try:
                         kind, value = self._events.get(timeout=0.1)
                     except queue.Empty:
@@ -118,43 +75,28 @@ class Session:
                     self._handle(kind, value, view)
                     view.keys(self.press)
             finally:
-                self._stop.set()
-                with self._wake:
-                    self._wake.notify_all()
-                self.server.cancel()
+                self.service.stop()
 
     def press(self, key: str) -> None:
         """React to one key."""
         self.note = ""
         if key == "q":
-            self._stop.set()
+            self._ended = True
         elif key == "l":
             self.listing = not self.listing
         elif key == "a":
-            self.wish([exercise for exercise in self.course.exercises if not self._is_stub(exercise)] or [])
-            self.note = (
-                "" if self._wishes or self.running else "Every exercise is still its stub: there is nothing to grade."
-            )
+            self.service.wish([exercise for exercise in self.course.exercises if not self._is_stub(exercise)])
+            self.note = "" if self.running else "Every exercise is still its stub: there is nothing to grade."
         elif key == "n":
             self.current = self.next(after=self.current)
         elif key == "h" and self.current is not None:
-            from oplab.lessons import hint_lines
+            from oplab.grading.hints import hint_lines
 
             try:
                 self.note = "\n".join(hint_lines(self.course, self.current))
             except OplabError as error:
                 self.note = str(error)
         self._events.put(("redraw", None))
-
-    def wish(self, exercises: list[Exercise]) -> None:
-        """Have these exercises graded. A run on an older text is cancelled."""
-        with self._wake:
-            for exercise in exercises:
-                self._wishes[exercise.id] = exercise
-                self._version[exercise.id] = self._version.get(exercise.id, 0) + 1
-            if set(self.running) & {exercise.id for exercise in exercises}:
-                self.server.cancel()
-            self._wake.notify_all()
 
     def next(self, after: Exercise | None = None) -> Exercise | None:
         """The next exercise that has not passed; after the given one, around the end to the first."""
@@ -177,93 +119,23 @@ class Session:
         except (OSError, SyntaxError, UnicodeDecodeError, OplabError):
             return False
 
-    def _warm(self) -> None:
-        """Load the libraries while the learner reads, so that the first save is graded as fast as later ones."""
-
-        def start() -> None:
-            try:
-                self.server.start()
-            except OplabError as error:
-                self._events.put(("fault", str(error)))
-            except RuntimeError:  # closed before it was warm
-                pass
-
-        threading.Thread(target=start, daemon=True).start()
-
-    def _watch(self) -> None:
-        texts = self._texts
-        from watchfiles import watch as changes
-
-        folder = self.course.root / "exercises"
-        everything = {exercise.file for exercise in self.course.exercises}
-        # A time-out looks at all files: it finds what was saved before the watcher was ready, and what a network drive does not tell.
-        for batch in changes(
-            folder,
-            step=20,
-            debounce=200,
-            stop_event=self._stop,
-            watch_filter=None,
-            rust_timeout=500,
-            yield_on_timeout=True,
-        ):
-            names = {Path(os.path.relpath(path, folder)).as_posix() for _, path in batch} or everything
-            # An editor that saves by rename leaves no file for a moment; one that truncates leaves an empty one.
-            for _ in range(10):
-                known = [
-                    folder / name for name in names if any(exercise.file == name for exercise in self.course.exercises)
-                ]
-                if not batch or all(path.exists() and path.stat().st_size for path in known):
-                    break
-                if self._stop.wait(0.02):
-                    return
-            touched = texts.touched(names)
-            if touched:
-                self._events.put(("saved", touched))
-
-    def _grade(self) -> None:
-        while not self._stop.is_set():
-            with self._wake:
-                self._wake.wait_for(lambda: self._wishes or self._stop.is_set())
-                if self._stop.is_set():
-                    return
-                todo = list(self._wishes.values())
-                self._wishes.clear()
-                self.running = tuple(exercise.id for exercise in todo)
-                versions = dict(self._version)
-            self._events.put(("redraw", None))
-            try:
-                results = grade(self.course, todo, self.course.root / "exercises", jobs=self.jobs, server=self.server)
-                self._events.put(("graded", (results, versions)))
-            except OplabError as error:
-                self._events.put(("fault", str(error)))
-            except RuntimeError:  # the server was closed: the session is over
-                return
-            finally:
-                self.running = ()
-
     def _handle(self, kind: str, value: Any, view: Screen | Plain) -> None:
         if kind == "saved":
             self.note = ""
-            self.wish(value)
         elif kind == "fault":
             self.note = value
         elif kind == "graded":
-            all_results, versions = value
-            with self._wake:
-                fresh = tuple(
-                    outcome for outcome in all_results.exercises if versions[outcome.id] == self._version[outcome.id]
-                )
-            if fresh:
-                results = Results(fresh, all_results.seed)
-                self.last = fresh
-                self.outcomes.update({outcome.id: outcome for outcome in fresh})
-                progressing.record(self.course.root / "build", results, self._told.append)
-                bad = next((outcome for outcome in fresh if not outcome.passed), None)
-                self.current = (
-                    self.course.exercise(bad.id) if bad else self.next(after=self.course.exercise(fresh[-1].id))
-                )
-                view.graded(fresh)
+            self._graded(value, view)
+        elif kind == "elsewhere":
+            self._graded((last.to_outcome(value),), view)
         view.update()
+
+    def _graded(self, fresh: tuple[Outcome, ...], view: Screen | Plain) -> None:
+        self.last = fresh
+        self.outcomes.update({outcome.id: outcome for outcome in fresh})
+        bad = next((outcome for outcome in fresh if not outcome.passed), None)
+        self.current = self.course.exercise(bad.id) if bad else self.next(after=self.course.exercise(fresh[-1].id))
+        view.graded(fresh)
 
 
 class Plain:

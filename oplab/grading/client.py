@@ -132,12 +132,17 @@ class Server:
         self.start()
         server = self._process
         answer = self._run(job)
-        if answer.lost and not self._closed and server is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                server.wait(0.2)  # its end may take a moment to be seen
-            if server.poll() is not None:
-                answer = self._run(job)
+        if answer.lost and not self._closed and self._ended(server):
+            answer = self._run(job)
         return answer
+
+    def _ended(self, server: subprocess.Popen[bytes] | None) -> bool:
+        """Whether ``server``, on which a job was lost, has ended, too."""
+        if server is None:
+            return False
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(0.2)  # its end may take a moment to be seen
+        return server.poll() is not None
 
     def _run(self, job: Job) -> Answer:
         mine = self._connection()
@@ -164,21 +169,36 @@ class Server:
                 self._start()
                 while self._idle:
                     mine = self._idle.pop()
-                    if _alive(mine):
+                    if is_alive(mine):
                         self._open.add(mine)
                         return mine
                     mine.close()
-                mine, theirs = socket.socketpair()
-                try:
-                    socket.send_fds(self._control, [b"j"], [theirs.fileno()])
+                mine = self._new_connection()
+                if mine is not None:
                     self._open.add(mine)
                     return mine
-                except OSError:  # the server has been killed since: once more with a new one
-                    mine.close()
-                    self._stop()
-                finally:
-                    theirs.close()
         return None
+
+    def _new_connection(self) -> socket.socket | None:
+        """A socket whose other end a new supervisor has; None where the server has been killed since it was started."""
+        if self._control is None:
+            return None
+        mine, theirs = socket.socketpair()
+        try:
+            socket.send_fds(self._control, [b"j"], [theirs.fileno()])
+            return mine
+        except OSError:
+            mine.close()
+            self._stop()
+            return None
+        finally:
+            theirs.close()
+
+    @property
+    def warm(self) -> bool:
+        """Whether the next job need not wait for a start."""
+        process = self._process
+        return self._control is not None and process is not None and process.poll() is None
 
     def cancel(self) -> None:
         """End all running jobs: their sockets are shut down, and each supervisor then ends its worker."""
@@ -313,7 +333,7 @@ def _harmless(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if _PASSED_ON.fullmatch(name)}
 
 
-def _alive(conn: socket.socket) -> bool:
+def is_alive(conn: socket.socket) -> bool:
     """Whether the supervisor of an idle connection still runs: it sends nothing, so only the end of the stream can be read."""
     try:
         conn.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from oplab.course import stubs
+from oplab.course import answers, stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.files import remove_tree
@@ -43,6 +43,7 @@ def grade(
     listener: Listener | None = None,
     isolate: bool = False,
     find_crashes: bool = True,
+    cancelled: threading.Event | None = None,
 ) -> Results:
     """Grade ``exercises`` from the files in ``submission``, a folder laid out like ``exercises/``.
 
@@ -58,12 +59,14 @@ def grade(
         isolate: run the learner's code without network, with a read-only course and without solutions in sight, as far as the
             system offers it (:mod:`oplab.grading.isolation`). It needs its own server, so ``server`` must be None.
         find_crashes: build a C++ answer that crashed again with the sanitizers, and put the line that they find into its message.
+        cancelled: once it is set, nothing more is started. What runs on the server ends with :meth:`Server.cancel`.
 
     Returns:
         an outcome for each exercise, in the same order.
 
     Raises:
         OplabError: the submission is not a folder, the server cannot start, or it sent a malformed message.
+        Cancelled: ``cancelled`` was set before everything was graded.
         ValueError: ``isolate`` was asked for with a ``server``.
     """
     if not submission.is_dir():
@@ -83,6 +86,7 @@ def grade(
         work = server.prepare()
         scratch = stack.enter_context(scratch_folder(work))
         grader = _Grader(course, submission, scratch, server, seed, sanitize, listener, exercises, find_crashes)
+        grader.cancelled = cancelled
         pool = ThreadPoolExecutor(max(1, jobs))
         futures = [pool.submit(grader.one, exercise) for exercise in exercises]
         try:
@@ -103,6 +107,10 @@ def grade(
     return Results(final, seed)
 
 
+class Cancelled(Exception):
+    """A run has ended early because that was asked for."""
+
+
 class _Grader:
     """Grades the exercises of one run. :meth:`one` may be called from several threads."""
 
@@ -120,14 +128,16 @@ class _Grader:
     ):
         self.find_crashes = find_crashes and not sanitize
         self._sanitizing: set[Server] = set()
+        self.cancelled: threading.Event | None = None
         self.course, self.submission, self.scratch, self.server = course, submission.resolve(), scratch, server
         self.seed, self.sanitize, self.listener = seed, sanitize, listener
         # Everything is read before any learner's code runs: what that writes to the files then changes no outcome of this run.
         self._texts = {exercise.file: self._submitted(exercise.file) for exercise in exercises}
         self._stubs = {exercise.file: self._stub(exercise) for exercise in exercises}
         self._checks = {exercise.chapter: _read(course.checks_file(exercise)) for exercise in exercises}
-        answers = (text for file, text in self._texts.items() if file.endswith(".py") and isinstance(text, str))
-        self._files = integrity.CourseFiles(course.root, {exercise.chapter for exercise in exercises}, answers)
+        python = (text for file, text in self._texts.items() if file.endswith(".py") and isinstance(text, str))
+        self._files = integrity.CourseFiles(course.root, {exercise.chapter for exercise in exercises}, python)
+        self._digests = self._answers(course, exercises)
         mine = [self.submission / exercise.file for exercise in course.exercises]
         self._watch = integrity.Watch([*self._files.paths, *mine, *integrity.repository_files(course.root)])
         self._lock = threading.Lock()
@@ -143,6 +153,8 @@ class _Grader:
             outcome, others = self._waiting.pop(exercise.id)
             if not others & self._greedy:
                 return self._done(exercise, outcome)
+        if self.cancelled is not None and self.cancelled.is_set():
+            raise Cancelled
         if self.listener and not alone:
             self.listener(exercise, None)
         started = time.monotonic()
@@ -173,7 +185,7 @@ class _Grader:
                 outcome = replace(outcome, status="error", points=0, message=f"{outcome.message} {lost}".strip())
         elif self._suspected.get(exercise.id):
             outcome = self._with_note(outcome, self._suspected[exercise.id], ("another exercise",))
-        outcome = replace(outcome, seconds=time.monotonic() - started)
+        outcome = replace(outcome, seconds=time.monotonic() - started, answer=self._digests.get(exercise.id, ""))
         if others and not alone and outcome.status in ("timeout", "crashed"):
             self._waiting[exercise.id] = outcome, others  # until it is known what the others did to this machine
             return None
@@ -242,6 +254,16 @@ class _Grader:
         except (OSError, UnicodeDecodeError, submitted.NotReadable) as error:
             return error
 
+    def _answers(self, course: Course, exercises: Sequence[Exercise]) -> dict[str, str]:
+        """A digest of each answer, as far as it can be read."""
+        found: dict[str, str] = {}
+        for file, text in self._texts.items():
+            if isinstance(text, str):
+                chapters = {exercise.chapter for exercise in exercises if exercise.file == file}
+                inside = [other for other in course.exercises if other.file == file and other.chapter in chapters]
+                found.update(answers.digests(text, inside))
+        return found
+
     def _stub(self, exercise: Exercise) -> str | None:
         """The stub of the exercise's file; None where the course has no solutions to make it from."""
         solution = _read(self.course.root / "solutions" / exercise.file)
@@ -256,8 +278,7 @@ class _Grader:
             return without_points(exercise, "grader_error", f"oplab/checks/{name} cannot be read: {_reason(checks)}.")
         library = watched = None
         if exercise.kind != "python":
-            library = self._build(exercise, self.sanitize)
-            watched = self._build(exercise, "pieces") if exercise.pieces and isinstance(library, Path) else None
+            library, watched = self._builds(exercise)
             for built in (library, watched):
                 if isinstance(built, Outcome):
                     return built
@@ -355,6 +376,14 @@ class _Grader:
         with self._lock:
             if self._running.get(exercise.id):
                 raise _Interference(message)
+
+    def _builds(self, exercise: Exercise) -> tuple[Path | Outcome, Path | Outcome | None]:
+        """The exercise's library and, where its check watches one, the library in pieces: compiled at the same time."""
+        if not exercise.pieces:
+            return self._build(exercise, self.sanitize), None
+        with ThreadPoolExecutor(1) as other:
+            watched = other.submit(self._build, exercise, "pieces")
+            return self._build(exercise, self.sanitize), watched.result()
 
     def _build(self, exercise: Exercise, sanitize: bool | Sanitizer) -> Path | Outcome:
         from oplab.toolchain.build import BuildFailed

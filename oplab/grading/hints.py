@@ -54,7 +54,7 @@ def one_more(course: Course, exercise: Exercise, warn: Callable[[str], None] = l
     Raises:
         OplabError: ``build/`` cannot be created.
     """
-    with progressing.update(paths.build_dir(), warn) as progress:
+    with progressing.update(paths.created(course.root / "build"), warn) as progress:
         entry = progress.exercises.setdefault(exercise.id, progressing.Entry())
         total = len(exercise.hints)
         seen, passed = min(entry.hints, total), entry.passed_once

@@ -1,4 +1,4 @@
-"""A grading server that keeps evidence, for the pictures in reports (:mod:`oplab.reports.graphs`)."""
+"""Grading servers that keep evidence, for the pictures in reports and in the panel (:mod:`oplab.reports.graphs`)."""
 
 from __future__ import annotations
 
@@ -6,31 +6,39 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from oplab.checks.evidence import MAX_FILE, MAX_JSON
+from oplab.checks.sizes import MAX_FILE, MAX_JSON
 from oplab.grading.client import Server
 from oplab.grading.protocol import Answer, Job
 from oplab.grading.scratch import scratch_folder
 
 
-class Keeper(Server):
-    """A grading server that keeps the evidence of what the judge rejected, until it is closed.
+class Keeping:
+    """What makes a grading server one that keeps the evidence of what the judge rejected, until it is closed.
+
+    It comes before the server's class among the bases.
 
     Attributes:
-        kept: a folder with one folder of evidence for each exercise that was rejected.
+        kept: a folder with one folder of evidence for each exercise that was rejected when it was last graded.
     """
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.kept = self._folders.enter_context(scratch_folder())
+        self.kept: Path = self._folders.enter_context(scratch_folder())  # type: ignore[attr-defined]
 
     def run(self, job: Job) -> Answer:
         """As :meth:`Server.run`. Afterwards the evidence is kept if its judge did not find all checks passed."""
-        answer = super().run(job)
+        if job.half == "collect":
+            shutil.rmtree(self.kept / job.id, ignore_errors=True)  # of an earlier run
+        answer = super().run(job)  # type: ignore[misc]
         if job.half == "judge":
             checks = answer.report.checks if answer.report is not None else ()
             if not checks or not all(check.passed for check in checks):
                 keep(job.evidence, self.kept / job.id)
         return answer
+
+
+class Keeper(Keeping, Server):
+    """A grading server that keeps evidence, for the reports of one run."""
 
 
 def keep(evidence: Path, folder: Path) -> None:

@@ -65,6 +65,20 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def ancestors(pid: int) -> list[bytes]:
+    """The command lines of ``pid`` and of its parents, up to the first process; empty when it has ended. Linux only."""
+    found = []
+    with contextlib.suppress(OSError, ValueError):
+        while pid > 0:
+            with open(f"/proc/{pid}/cmdline", "rb") as stream:
+                command = stream.read()
+            with open(f"/proc/{pid}/stat", "rb") as stream:
+                pid = int(stream.read().rpartition(b")")[2].split()[1])
+            found.append(command)
+        return found
+    return []
+
+
 def usage(pid: int, most: int) -> tuple[int, int]:
     """How many descendants ``pid`` has, and the bytes of memory that they do not share with files.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from oplab import files
+from oplab.grading import last
 from oplab.grading.results import STATES, Results
 
 VERSION = 1
@@ -95,21 +96,44 @@ def update(folder: Path, warn: Callable[[str], None] = lambda _: None) -> Iterat
             warn(f"Progress is not remembered: {error.strerror}.")
 
 
-def record(folder: Path, results: Results, warn: Callable[[str], None] = lambda _: None) -> None:
-    """Write the outcomes of a run to the progress. A ``grader_error`` changes nothing.
+def record(
+    folder: Path, results: Results, warn: Callable[[str], None] = lambda _: None, when: float | None = None
+) -> None:
+    """Write the outcomes of a run to the progress, and what each check said (:mod:`oplab.grading.last`).
+
+    A ``grader_error`` is only said: it changes no progress.
 
     Args:
         folder: the course's ``build/``.
         results: the run.
+        when: its time in seconds since 1970; now by default.
         warn: called with a sentence when the progress cannot be read or written.
     """
+    when = time.time() if when is None else when
     with update(folder, warn) as progress:
         for outcome in results.exercises:
+            last.save(folder, outcome, when)
             if outcome.status == "grader_error":
                 continue
             entry = progress.exercises.setdefault(outcome.id, Entry())
             entry.status, entry.points = outcome.status, outcome.points
             entry.passed_once = entry.passed_once or outcome.passed
+
+
+def forget(folder: Path, ids: Iterable[str], warn: Callable[[str], None] = lambda _: None) -> None:
+    """Note that exercises are stubs again: no points, and nothing that a check has said. Hints and a pass are remembered.
+
+    Args:
+        folder: the course's ``build/``.
+        ids: the exercises.
+        warn: called with a sentence when the progress cannot be read or written.
+    """
+    ids = list(ids)
+    with update(folder, warn) as progress:
+        for id in ids:
+            if id in progress.exercises:
+                progress.exercises[id].status, progress.exercises[id].points = "todo", 0
+        last.remove(folder, ids)
 
 
 def _parse(data: Any) -> Progress:

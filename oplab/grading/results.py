@@ -58,6 +58,7 @@ class Outcome:
         output: the end of what it printed.
         max_rss_kb: peak resident memory of its worker in KiB.
         graphs: for reports only, see :mod:`oplab.reports.graphs`.
+        answer: a digest of the learner's text that was graded, see :func:`oplab.course.answers.digests`; "" if there was none.
     """
 
     id: str
@@ -71,6 +72,7 @@ class Outcome:
     output: str = field(default="", repr=False)
     max_rss_kb: int = field(default=0, repr=False)
     graphs: tuple[Graph, ...] = field(default=(), repr=False)
+    answer: str = field(default="", repr=False)
 
     @property
     def passed(self) -> bool:
@@ -109,22 +111,12 @@ class Results:
 
     def as_dict(self) -> dict[str, Any]:
         """The content of ``results.json``, as ``results.schema.json`` describes it."""
-        exercises = []
-        for outcome in self.exercises:
-            entry = asdict(outcome)
-            entry["seconds"] = round(outcome.seconds, 3)
-            del entry["max_rss_kb"], entry["output"]
-            entry["checks"] = list(entry["checks"])
-            graphs = entry.pop("graphs")
-            if graphs:
-                entry["graphs"] = list(graphs)
-            exercises.append(entry)
         return {
             "version": VERSION,
             "points": self.points,
             "max_points": self.max_points,
             "seed": self.seed,
-            "exercises": exercises,
+            "exercises": [as_entry(outcome) for outcome in self.exercises],
         }
 
     def write(self, path: Path) -> None:
@@ -134,3 +126,15 @@ class Results:
             OSError: it cannot be written.
         """
         write_atomically(path, json.dumps(self.as_dict(), indent=1) + "\n")
+
+
+def as_entry(outcome: Outcome) -> dict[str, Any]:
+    """The outcome's entry in ``results.json``."""
+    entry = asdict(outcome)
+    entry["seconds"] = round(outcome.seconds, 3)
+    del entry["max_rss_kb"], entry["output"], entry["answer"]
+    entry["checks"] = list(entry["checks"])
+    graphs = entry.pop("graphs")
+    if graphs:
+        entry["graphs"] = list(graphs)
+    return entry
