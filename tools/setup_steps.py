@@ -161,7 +161,7 @@ class OplabStep(Step):
     def inputs(self) -> str:
         """The course's folder, pyproject.toml, the version of Python, and the files that are copied instead of linked."""
         root = self.context.root
-        copied = sorted(root.glob("oplab/viewer/*.json"))  # pyproject's shared-data: copied, not linked
+        copied = sorted(root.glob("oplab/jupyter/*.json"))  # pyproject's shared-data: copied, not linked
         return digest(str(root), root / "pyproject.toml", self.env.version, *copied)
 
     def intact(self, stamp: dict[str, Any]) -> bool:

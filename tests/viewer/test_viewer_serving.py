@@ -291,7 +291,7 @@ def test_show_on_the_command_line_serves_until_ctrl_c(tmp_path: Path) -> None:
 def test_the_extension_is_switched_on_by_the_package() -> None:
     file = Path(sys.prefix) / "etc" / "jupyter" / "jupyter_server_config.d" / "oplab.json"
     config = json.loads(file.read_text())
-    assert config["ServerApp"]["jpserver_extensions"] == {"oplab.viewer.server": True}
+    assert config["ServerApp"]["jpserver_extensions"] == {"oplab.viewer.server": True, "oplab.jupyter.server": True}
 
 
 def test_importing_the_extension_is_cheap() -> None:

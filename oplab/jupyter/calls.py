@@ -1,0 +1,143 @@
+"""What the panel can ask for, as plain functions: each takes the course's home and returns plain values for JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oplab.course import answers, copies
+from oplab.course.manifest import Chapter, Course, Exercise
+from oplab.errors import OplabError
+from oplab.grading import card, hints
+from oplab.grading import progress as progressing
+from oplab.jupyter.home import Home
+from oplab.jupyter.state import outcome_state
+
+
+class Refused(OplabError):
+    """A call that cannot be answered now, with the status of HTTP that says so."""
+
+    def __init__(self, status: int, message: str, fix: str = ""):
+        super().__init__(message, fix)
+        self.status = status
+
+
+def check(home: Home, ids: Any) -> dict[str, Any]:
+    """Have exercises graded: ``["c04.asinh", "c05"]``, all of the course if there are none."""
+    if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
+        raise Refused(400, "`ids` has to be a list of exercises or chapters.", 'For example {"ids": ["c04.asinh"]}.')
+    course, service = home.course(), home.service()
+    named = [part for id in ids for part in id.replace(",", " ").split()]
+    if not (course.root / "exercises").is_dir():
+        raise Refused(409, f"The folder {course.root / 'exercises'} is missing.", "Get it back from the repository.")
+    try:
+        exercises = course.select(named)
+    except OplabError as error:
+        raise Refused(404, error.message, error.fix) from None
+    return {"queued": service.wish(exercises)}
+
+
+def cancel(home: Home) -> dict[str, Any]:
+    """End what is graded, and forget what waits."""
+    home.service().cancel()
+    return {}
+
+
+def warm(home: Home) -> dict[str, Any]:
+    """Start the grading server, so that the first check need not wait for it."""
+    home.service().warm()
+    return {}
+
+
+def hint(home: Home, id: Any) -> dict[str, Any]:
+    """Show one more hint."""
+    course = home.course()
+    exercise = _exercise(course, id)
+    shown = hints.one_more(course, exercise)
+    home.tell("state", None)
+    notes = [shown.note] if shown.note else []
+    html = card.hints_html(exercise.id, shown.texts, shown.total, href=home.where(course).href, notes=notes)
+    return {"id": exercise.id, "hints": list(shown.texts), "total": shown.total, "html": html}
+
+
+def outcome(home: Home, id: Any) -> dict[str, Any]:
+    """What the last check said."""
+    course = home.course()
+    exercise = _exercise(course, id)
+    entry = home.last(exercise.id)
+    if entry is None:
+        raise Refused(404, f"{exercise.id} was never checked.", f"Check it: oplab check {exercise.id}")
+    return outcome_state(course, home.where(course), entry)
+
+
+def difference(home: Home, id: Any) -> dict[str, Any]:
+    """How the answer differs from the reference, after a pass."""
+    course, exercise = _passed(home, id)
+    lines = answers.diff(course, exercise)
+    notes = [] if lines else [hints.SAME]
+    html = card.difference_html(f"{exercise.id}: your answer and the reference", lines, notes=notes)
+    return {"id": exercise.id, "lines": lines, "html": html}
+
+
+def reference(home: Home, id: Any) -> dict[str, Any]:
+    """The reference answer, after a pass."""
+    course, exercise = _passed(home, id)
+    text = answers.reference(course, exercise)
+    language = "python" if exercise.kind == "python" else "cpp"
+    html = card.reference_html(f"{exercise.id}: the reference", text, language)
+    return {"id": exercise.id, "file": f"solutions/{exercise.file}", "text": text, "html": html}
+
+
+def reset(home: Home, id: Any) -> dict[str, Any]:
+    """Put an exercise, a chapter's file or a lesson back; what was there is kept in ``build/backup/``."""
+    course = home.course()
+    if not isinstance(id, str) or not id:
+        raise Refused(400, "`id` is missing.", 'For example {"id": "c04.asinh"}.')
+    try:
+        lesson = copies.named(course, id)
+        target: Exercise | Chapter = lesson or course.target(id)
+    except OplabError as error:
+        raise Refused(404, error.message, error.fix) from None
+    if lesson is not None:
+        done = [copies.reset(course, lesson)]
+    else:
+        done = answers.reset(course, target)
+        ids = [exercise.id for exercise in course.select([target.id])]
+        progressing.forget(course.root / "build", ids)
+        home.forget(ids)
+    home.tell("state", None)
+    files = [
+        {
+            "file": file.relative_to(course.root).as_posix(),
+            "backup": backup.relative_to(course.root).as_posix() if backup is not None else None,
+        }
+        for file, backup in done
+    ]
+    return {"id": id, **files[0], "files": files}
+
+
+def settings(home: Home, values: dict[str, Any]) -> dict[str, Any]:
+    """Change settings: ``check_on_save``."""
+    on = values.get("check_on_save")
+    if set(values) != {"check_on_save"} or not isinstance(on, bool):
+        raise Refused(400, "The only setting is `check_on_save`: true or false.")
+    home.set_check_on_save(on)
+    return {"check_on_save": on}
+
+
+def _exercise(course: Course, id: Any) -> Exercise:
+    if not isinstance(id, str) or not id:
+        raise Refused(400, "`id` is missing.", 'For example {"id": "c04.asinh"}.')
+    try:
+        return course.exercise(id)
+    except OplabError as error:
+        raise Refused(404, error.message, error.fix) from None
+
+
+def _passed(home: Home, id: Any) -> tuple[Course, Exercise]:
+    course = home.course()
+    exercise = _exercise(course, id)
+    if not progressing.load(course.root / "build").entry(exercise.id).passed_once:
+        raise Refused(
+            403, f"{exercise.id} has not passed yet.", "The reference is shown after a pass; a hint helps until then."
+        )
+    return course, exercise
