@@ -1,8 +1,9 @@
 """The learner's copies of the lessons: ``work/NN_name.ipynb`` for ``notebooks/NN_name.ipynb``.
 
 JupyterLab opens these. So running a lesson changes no file that git follows, and an update of the course never meets a learner's
-edits: it replaces the copies that the learner did not change, and leaves the others alone. ``work/.lessons.json`` has what was
-copied, as digests. Without that file, a copy that is not the lesson as it is now counts as the learner's.
+edits: it replaces the copies that the learner did not change, and leaves the others alone. ``work/.lessons.json`` has a digest of
+what was copied: of what is in the notebook, however it is laid out and whatever is folded. Without that file, a copy that is not
+the lesson as it is now counts as the learner's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +30,6 @@ VERSION = 1
 _NAMED = re.compile(rf"(?:\./)?(?:notebooks|{FOLDER})/(?P<name>[^/]+?)(?:\.ipynb)?")
 # What JupyterLab writes of its own accord when it saves a notebook that nobody changed, or that was only unfolded.
 _TRIVIAL = {"kernelspec", "language_info", "trusted", "collapsed", "scrolled", "jp-MarkdownHeadingCollapsed"}
-
-
-@dataclass(frozen=True)
-class Digests:
-    """Those of a notebook: of its bytes, and of what is in it, however it is laid out and whatever is folded."""
-
-    bytes: str
-    content: str
 
 
 def path(course: Course, chapter: Chapter) -> Path:
@@ -111,25 +103,25 @@ def reset(course: Course, chapter: Chapter) -> tuple[Path, Path | None]:
     with _changing(course) as record:
         backup = backup_of(course, copy, f"{FOLDER}/{copy.name}") if copy.exists() else None
         write_atomically(copy, text)
-        record[chapter.stem] = _digests(text)
+        record[chapter.stem] = _digest(text)
     return copy, backup
 
 
-def _state(course: Course, chapter: Chapter, record: dict[str, Digests]) -> str:
+def _state(course: Course, chapter: Chapter, record: dict[str, str]) -> str:
     copy, known = path(course, chapter), record.get(chapter.stem)
     if not os.path.lexists(copy):
         return "missing"
-    now, lesson = _digests_of(copy), _digests_of(course.root / chapter.notebook)
-    if _alike(now, known) or _alike(now, lesson):
+    now, lesson = _digest_of(copy), _digest_of(course.root / chapter.notebook)
+    if now is not None and now in (known, lesson):
         return "same"
-    return "changed" if known is None or lesson is None or _alike(lesson, known) else "newer"
+    return "newer" if known and lesson and known != lesson else "changed"
 
 
-def _outdated(course: Course, record: dict[str, Digests]) -> list[Chapter]:
+def _outdated(course: Course, record: dict[str, str]) -> list[Chapter]:
     """The chapters whose copy is to be made, replaced or only written down."""
     found = []
     for chapter in course.chapters:
-        copy, lesson = path(course, chapter), _digests_of(course.root / chapter.notebook)
+        copy, lesson = path(course, chapter), _digest_of(course.root / chapter.notebook)
         if lesson is None or copy.is_symlink():  # the learner has put the link there
             continue
         state = _state(course, chapter, record)
@@ -139,14 +131,14 @@ def _outdated(course: Course, record: dict[str, Digests]) -> list[Chapter]:
     return found
 
 
-def _renew(course: Course, chapter: Chapter, record: dict[str, Digests]) -> bool:
+def _renew(course: Course, chapter: Chapter, record: dict[str, str]) -> bool:
     """Makes a copy, or replaces one that is as it was copied. False if neither was needed."""
     copy, aside = path(course, chapter), _aside(path(course, chapter))
     text = (course.root / chapter.notebook).read_bytes()
-    lesson, known = _digests(text), record.get(chapter.stem)
+    lesson, known = _digest(text), record.get(chapter.stem)
     if aside.exists():
         _put_back(course, aside, copy)  # an earlier run was killed
-    if _alike(_digests_of(copy), lesson):
+    if _digest_of(copy) == lesson:
         record[chapter.stem] = lesson
         return False
     draft = copy.with_name(f".{copy.stem}.new")
@@ -155,7 +147,7 @@ def _renew(course: Course, chapter: Chapter, record: dict[str, Digests]) -> bool
         if os.path.lexists(copy):
             # The copy is moved away, and only then compared: whatever anybody saves until this moment is in it.
             os.rename(copy, aside)
-            if not _alike(_digests(aside.read_bytes()), known):
+            if _digest(aside.read_bytes()) != known:
                 return False
         if os.path.lexists(copy):
             return False
@@ -184,7 +176,7 @@ def _put_back(course: Course, aside: Path, copy: Path) -> None:
 
 
 @contextlib.contextmanager
-def _changing(course: Course) -> Iterator[dict[str, Digests]]:
+def _changing(course: Course) -> Iterator[dict[str, str]]:
     """What was copied, for changes: one process at a time. It is written at the end, whatever has happened.
 
     Raises:
@@ -203,8 +195,7 @@ def _changing(course: Course) -> Iterator[dict[str, Digests]]:
             try:
                 yield record
             finally:
-                copies = {stem: asdict(digests) for stem, digests in record.items()}
-                text = json.dumps({"version": VERSION, "copies": copies}, indent=1)
+                text = json.dumps({"version": VERSION, "copies": record}, indent=1)
                 write_atomically(folder / RECORD, text + "\n")
     except OSError as error:
         raise OplabError(
@@ -215,42 +206,35 @@ def _changing(course: Course) -> Iterator[dict[str, Digests]]:
         ) from None
 
 
-def _recorded(course: Course) -> dict[str, Digests]:
+def _recorded(course: Course) -> dict[str, str]:
     """What was copied, by the chapter's stem; nothing if the file is missing, broken or of another version."""
     try:
         data = json.loads((course.root / FOLDER / RECORD).read_text(encoding="utf-8"))
         if data["version"] != VERSION:
             return {}
-        return {stem: Digests(str(entry["bytes"]), str(entry["content"])) for stem, entry in data["copies"].items()}
+        return {stem: str(digest) for stem, digest in data["copies"].items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return {}
 
 
-def _alike(one: Digests | None, other: Digests | None) -> bool:
-    return one is not None and other is not None and (one.bytes == other.bytes or one.content == other.content)
-
-
-def _digests_of(file: Path) -> Digests | None:
-    """A file's digests; None if it cannot be read. A file that has not changed is not read again."""
+def _digest_of(file: Path) -> str | None:
+    """A file's digest; None if it cannot be read. A file that has not changed is not read again."""
     try:
         found = file.stat()
-        return _read_digests(file, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return _read_digest(file, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     except OSError:
         return None
 
 
 @functools.lru_cache(maxsize=256)
-def _read_digests(file: Path, *_: int) -> Digests:
-    return _digests(file.read_bytes())
+def _read_digest(file: Path, *_: int) -> str:
+    return _digest(file.read_bytes())
 
 
-def _digests(text: bytes) -> Digests:
-    found = hashlib.sha256(text).hexdigest()
-    try:
-        content = json.dumps(_plain(json.loads(text)), sort_keys=True)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return Digests(found, found)  # not a notebook
-    return Digests(found, hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest())
+def _digest(text: bytes) -> str:
+    with contextlib.suppress(ValueError, RecursionError):  # a file that is not a notebook is taken as it is
+        text = json.dumps(_plain(json.loads(text)), sort_keys=True).encode()
+    return hashlib.sha256(text).hexdigest()
 
 
 def _plain(notebook: Any) -> Any:

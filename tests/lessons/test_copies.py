@@ -156,9 +156,8 @@ def test_a_change_that_is_taken_back_is_none(copied):
         "",
         "{",
         "[]",
-        '{"version": 2, "copies": {}}',
         '{"version": 1, "copies": []}',
-        '{"version": 1, "copies": {"05_clip": {"bytes": "a"}}}',
+        '{"copies": {}}',
         '{"version": 1, "copies": {"05_clip": null}}',
         "[" * 100_000,
         None,
@@ -175,6 +174,18 @@ def test_a_broken_record_loses_nothing(record, copied):
     update(copied)
     assert copies.sync(copied) == ["05_clip", "A1_cpp"]
     assert copy(copied, "00_begin").read_bytes() == mine
+
+
+def test_a_record_of_another_version_is_not_read(copied):
+    """What it calls the digest of a copy may be another thing."""
+    file = copied.root / "work" / ".lessons.json"
+    mine = edit(copy(copied, "05_clip"), run_cell)
+    copies.sync(copied)
+    file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
+    found = json.loads(file.read_text())
+    found["copies"]["05_clip"] = copies._digest(mine)
+    file.write_text(json.dumps(found))
+    assert copies.states(copied)["05_clip"] == "changed"
 
 
 def test_reset_keeps_what_was_there(copied):
@@ -316,6 +327,15 @@ def test_a_copy_that_was_away_when_the_process_was_killed_comes_back(copied):
     update(copied)
     assert copies.sync(copied) == ["00_begin", "A1_cpp"]
     assert copy(copied, "05_clip").read_bytes() == mine
+
+
+def test_an_old_copy_that_was_not_removed_goes_to_the_backups(copied):
+    """Killed after the new copy was there."""
+    (copied.root / "work" / ".05_clip.replaced").write_text(notebook("old"))
+    copies.sync(copied)
+    assert visible(copied.root / "work") == {".lessons.json", *(f"{stem}.ipynb" for stem in STEMS)}
+    (kept,) = (copied.root / "build" / "backup").rglob("*.ipynb")
+    assert kept.read_text() == notebook("old")
 
 
 def test_two_processes_make_each_copy_once(course):
