@@ -1,0 +1,264 @@
+"""A chapter, as its notebook uses it."""
+
+from __future__ import annotations
+
+import atexit
+import importlib.metadata
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from oplab import paths
+from oplab.course import answers, quiz, stubs
+from oplab.course.manifest import Chapter, Course, Exercise, load, preloads
+from oplab.errors import OplabError
+from oplab.figures import listing, palette
+from oplab.figures import picture as pictures
+from oplab.grading import progress as progressing
+from oplab.grading.card import card_html, difference_html, hints_html, reference_html
+from oplab.grading.client import Server
+from oplab.grading.grader import grade
+from oplab.grading.hints import SAME, one_more
+from oplab.grading.overview import next_exercise
+from oplab.grading.results import Outcome
+from oplab.grading.shared import SharedServer
+from oplab.grading.text import lines, next_note, outcome_lines
+from oplab.lessons.lines import wrapped
+from oplab.lessons.saved import Answers
+from oplab.lessons.shown import Card, Live, show
+
+_VERSIONS = ("torch", "onnx", "onnxruntime", "onnxscript")
+_servers: dict[tuple[object, ...], Server] = {}
+
+
+class Interrupted(KeyboardInterrupt):
+    """A check that the learner stopped: a sentence in a notebook, without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:  # IPython calls this instead of printing its own traceback
+        return [str(self)]
+
+
+class Lesson:
+    """A chapter, as its notebook uses it.
+
+    Attributes:
+        chapter: the chapter's entry in the manifest.
+        exercises: the learner's module, which is read again when its file was saved (``OPLAB_TRACK=solutions``: the reference).
+        build: a folder for the files that this notebook writes.
+    """
+
+    def __init__(self, stem: str):
+        self._root = paths.root()
+        self.course: Course = load(self._root)
+        self.chapter: Chapter = self.course.chapter(stem)
+        self.exercises = Answers(self._root / paths.track() / f"{self.chapter.module}.py")
+        self.build = paths.build_dir() / "notebooks" / self.chapter.stem
+        self.build.mkdir(parents=True, exist_ok=True)
+        palette.use()
+        print(f"Operator Lab, chapter {self.chapter.stem[:2]}: {self.chapter.title}")
+        print("  ".join(f"{name} {_version(name)}" for name in _VERSIONS))
+        for exercise in self.chapter.exercises:
+            depth = ", deeper" if exercise.deeper else ""
+            print(f"  {exercise.id:<16} {exercise.points} points, about {exercise.minutes} minutes{depth}")
+            print(wrapped(exercise.goal, "      "))
+
+    def check(self, name: str) -> None:
+        """Grade one exercise, in a separate process, and show the outcome; after a pass, what is next.
+
+        A reference answer (``OPLAB_TRACK=solutions``) that passes shows nothing: the saved notebooks show no pass before the
+        learner has one.
+
+        Args:
+            name: the exercise's name (``"asinh"``), or its id (``"c04.asinh"``).
+
+        Raises:
+            OplabError: there is no such exercise, the grading server does not start, or a reference answer does not pass.
+            Interrupted: the kernel was interrupted; nothing is recorded then.
+        """
+        exercise = self.find(name)
+        if paths.track() == "solutions":
+            outcome = self._grade(exercise).exercises[0]
+            if not outcome.passed:
+                raise OplabError(
+                    f"The reference answer of {exercise.id} does not pass.", "\n".join(outcome_lines(outcome))
+                )
+            return
+        slow = "" if self._server(exercise).warm else "The first check loads PyTorch and ONNX Runtime."
+        with Live(f"Grading {exercise.id}", slow) as live:
+            results = self._grade(exercise)
+            progressing.record(paths.build_dir(), results, _warn)
+            live.replace(self._card(exercise, results.exercises[0]))
+
+    def hint(self, name: str) -> None:
+        """Show one more hint, below those that you have seen. After a pass: all hints, and how the reference differs from your answer.
+
+        Args:
+            name: the exercise's name (``"asinh"``), or its id (``"c04.asinh"``).
+
+        Raises:
+            OplabError: there is no such exercise.
+        """
+        exercise = self.find(name)
+        hints = one_more(self.course, exercise, _warn)
+        notes = [hints.note] if hints.note else []
+        if len(hints.texts) < hints.total:
+            notes.append(f'lab.hint("{name}") again shows the next one.')
+        html = hints_html(exercise.id, hints.texts, hints.total, href=_href, notes=notes)
+        text = "\n".join([f"Hints for {exercise.id}", *hints.lines(all=True), *notes[bool(hints.note) :]])
+        show(Card(html, text))
+        if hints.difference:
+            show(_difference(exercise, hints.difference))
+
+    def solution(self, name: str) -> Card:
+        """The reference answer, after a pass; before it a sentence that says so.
+
+        Args:
+            name: the exercise's name (``"asinh"``), or its id (``"c04.asinh"``).
+
+        Raises:
+            OplabError: there is no such exercise, or the references are not there.
+        """
+        exercise = self.find(name)
+        if not self._passed_once(exercise):
+            return _sentence(_not_yet(exercise, name))
+        code = answers.reference(self.course, exercise)
+        title = f"The reference for {exercise.id}, from solutions/{exercise.file}"
+        language = "python" if exercise.kind == "python" else "cpp"
+        return Card(reference_html(title, code, language), f"{title}\n\n{code}")
+
+    def show(self, *models: Any, **options: Any) -> Any:
+        """The graph of a model, see :func:`oplab.viewer.show`."""
+        from oplab.viewer import show
+
+        return show(*models, **options)
+
+    def figure(self, figure: Any, alt: str) -> pictures.Picture:
+        """A matplotlib figure or the text of an SVG with its alt text, see :func:`oplab.figures.picture.picture`."""
+        return pictures.picture(figure, alt)
+
+    def cpp(self, name: str) -> Path:
+        """The file ``name`` of ``notebooks/cpp``.
+
+        Raises:
+            OplabError: there is none.
+        """
+        return listing.find(self._root / "notebooks" / "cpp", name)
+
+    def source(self, name: str, part: str | None = None) -> listing.Listing:
+        """A file of ``notebooks/cpp``, or one definition of it, see :func:`oplab.figures.listing.source`."""
+        return listing.source(self.cpp(name), part)
+
+    def diff(self, before: str, after: str | None = None) -> Card | listing.Listing:
+        """With one argument, an exercise: your answer against the reference, after a pass. With two: what changes between two files.
+
+        Args:
+            before: the exercise's name or id; or a file of ``notebooks/cpp``.
+            after: another file of ``notebooks/cpp``, see :func:`oplab.figures.listing.diff`.
+
+        Raises:
+            OplabError: there is no such exercise or file, or one cannot be read.
+        """
+        if after is not None:
+            return listing.diff(self.cpp(before), self.cpp(after))
+        exercise = self.find(before)
+        if not self._passed_once(exercise):
+            return _sentence(_not_yet(exercise, before))
+        return _difference(exercise, answers.diff(self.course, exercise))
+
+    def quiz(self) -> quiz.Quiz:
+        """The chapter's five questions, from ``notebooks/quiz``, see :mod:`oplab.course.quiz`."""
+        return quiz.read(quiz.path(self._root, self.chapter.stem))
+
+    def fresh(self, name: str) -> Path:
+        """Make an empty folder ``name`` in :attr:`build`; what an earlier run left there is removed."""
+        folder = self.build / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+    def find(self, name: str) -> Exercise:
+        """The exercise with this id, or with this name: of this chapter, else of the only chapter that has it.
+
+        Raises:
+            OplabError: there is none, or several other chapters have it.
+        """
+        return self.course.exercise(name, self.chapter)
+
+    def _grade(self, exercise: Exercise) -> Any:
+        folder = self._root / paths.track()
+        try:
+            return grade(self.course, [exercise], folder, jobs=1, server=self._server(exercise))
+        except KeyboardInterrupt:
+            raise Interrupted(f"The check of {exercise.id} was stopped. Nothing was recorded.") from None
+
+    def _server(self, exercise: Exercise) -> Server:
+        """One server for the life of the notebook's kernel, or the one that JupyterLab or ``oplab watch`` has for the course."""
+        preload = preloads([*self.chapter.exercises, exercise])
+        key = (self._root, paths.track(), preload)
+        if key not in _servers:
+            # The shared server grades what is in exercises/.
+            mine = paths.track() == "exercises"
+            _servers[key] = SharedServer(self.course, preload) if mine else Server(preload)
+            atexit.register(_servers[key].close)
+        return _servers[key]
+
+    def _card(self, exercise: Exercise, outcome: Outcome) -> Card:
+        following, line, notes = None, None, []
+        if outcome.passed:
+            progress = progressing.load(paths.build_dir())
+            following = next_exercise(self.course, progress, after=exercise)
+            line = self._line(following) if following else None
+        elif outcome.status == "todo":
+            where = self._line(exercise)
+            notes.append(f"Write it in exercises/{exercise.file}{f', line {where}' if where else ''}.")
+        if outcome.status not in ("passed", "grader_error"):
+            mine = exercise.chapter == self.chapter.stem
+            notes.append(f'Stuck? lab.hint("{exercise.name if mine else exercise.id}")')
+        html = card_html(outcome, href=_href, following=following, line=line, notes=notes)
+        told = [*notes, next_note(following, line)] if following else notes
+        return Card(html, "\n".join(entry.text for entry in lines(outcome, notes=told)))
+
+    def _line(self, exercise: Exercise) -> int | None:
+        """Where the exercise is written in the learner's file."""
+        try:
+            text = (self._root / "exercises" / exercise.file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+        return stubs.line_of(text, exercise.id, exercise.name)
+
+    def _passed_once(self, exercise: Exercise) -> bool:
+        return progressing.load(paths.build_dir(), _warn).entry(exercise.id).passed_once
+
+
+def _href(file: str, line: int) -> str:
+    """A place as a notebook links it. Lessons and their copies in ``work/`` are one folder below the course."""
+    return f"../{file}#line={line - 1}"
+
+
+def _not_yet(exercise: Exercise, name: str) -> str:
+    return (
+        f'{exercise.id} has not passed yet. The reference is shown after a pass; until then lab.hint("{name}") helps.'
+    )
+
+
+def _sentence(text: str) -> Card:
+    return Card(difference_html(text, []), text)
+
+
+def _difference(exercise: Exercise, difference: Sequence[str]) -> Card:
+    title = f"Your answer for {exercise.id} (−) and the reference (+)"
+    notes = [] if difference else [SAME]
+    return Card(difference_html(title, difference, notes=notes), "\n".join([title, *difference, *notes]))
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name).split("+")[0]  # a CPU build says +cpu
+    except importlib.metadata.PackageNotFoundError:
+        return "missing"
+
+
+def _warn(message: str) -> None:
+    print(message, file=sys.stderr)

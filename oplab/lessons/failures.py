@@ -1,0 +1,41 @@
+"""Failures that a lesson shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from oplab.lessons.lines import wrapped
+
+
+@contextmanager
+def raises(kind: type[BaseException] | tuple[type[BaseException], ...], words: str = "") -> Iterator[None]:
+    """Show a failure that a lesson is about, and make sure that it happens.
+
+    Prints the exception's type and the line of its message that contains ``words``.
+
+    Args:
+        kind: the expected type or types.
+        words: part of the expected message.
+
+    Raises:
+        AssertionError: nothing was raised, or another type, or a message without ``words``.
+    """
+    names = " or ".join(entry.__name__ for entry in (kind if isinstance(kind, tuple) else (kind,)))
+    try:
+        yield
+    except kind as error:
+        text = str(error)
+        if words not in text:
+            raise AssertionError(
+                f"{type(error).__name__} was raised, but {words!r} is not in its message: {text}"
+            ) from error
+        line = next((line for line in text.splitlines() if words in line and line.strip()), "").strip()
+        if len(line) > 240:
+            start = max(0, line.find(words) - 80)
+            line = ("… " if start else "") + line[start : start + 220] + " …"
+        print(wrapped(f"{type(error).__name__}: {line}", later="    "))
+    except Exception as error:
+        raise AssertionError(f"{names} was expected; {type(error).__name__} came: {error}") from error
+    else:
+        raise AssertionError(f"{names} was expected; nothing was raised.")
