@@ -181,12 +181,21 @@ def diff(id: Id) -> None:
 
 
 def reset(
-    id: Annotated[str, typer.Argument(metavar="ID", help="an exercise (c04.asinh) or a chapter's file (c04)")],
+    id: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="an exercise (c04.asinh), a chapter's file (c04) or a lesson (notebooks/04)"),
+    ],
 ) -> None:
-    """Restore the stub of an exercise. Your file is kept in build/backup/."""
+    """Restore the stub of an exercise, or your copy of a lesson. Your file is kept in build/backup/."""
     course = load_course()
-    from oplab.course import answers
+    from oplab.course import answers, copies
 
+    if (chapter := copies.named(course, id)) is not None:
+        file, backup = copies.reset(course, chapter)
+        kept = f" Yours is kept as {backup.relative_to(course.root)}." if backup else ""
+        print(f"{file.relative_to(course.root)}: it is the lesson again.{kept}")
+        print("Is it open in JupyterLab? File > Reload Notebook from Disk shows it.")
+        return
     target = course.target(id)
     paths.build_dir()
     for file, backup in answers.reset(course, target):
