@@ -76,7 +76,7 @@ STYLE = (
     ".oplab-card .oplab-score{margin-left:auto;font-variant-numeric:tabular-nums}"
     ".oplab-card ul,.oplab-card p{margin:4px 0 0!important;padding:0!important}"
     ".oplab-card li{list-style:none!important;margin:4px 0 0!important;padding:0 0 0 1.5em!important}"
-    ".oplab-card li>.oplab-mark{display:inline-block;width:1.5em;margin-left:-1.5em;font-weight:600}"
+    ".oplab-card li>.oplab-mark{display:inline-block;width:1.25em;margin-left:-1.5em;font-weight:600}"
     ".oplab-card .oplab-wrong>.oplab-mark{color:var(--oplab-bad)}"
     ".oplab-card .oplab-right>.oplab-mark{color:var(--oplab-good)}"
     ".oplab-card li p{white-space:pre-wrap}.oplab-card .oplab-note{color:inherit}"
@@ -137,7 +137,8 @@ def hints_html(id: str, hints: Sequence[str], total: int, *, href: Href, notes: 
         f"<p><strong>Hint {number} of {total}:</strong> {_inline(text, href)}</p>"
         for number, text in enumerate(hints, start=1)
     )
-    return _card("quiet", f"Hints for {id}", items + _notes(notes, href))
+    title = f"Hints for {id}"
+    return _card("quiet", title, _heading(title) + items + _notes(notes, href))
 
 
 def difference_html(
@@ -165,8 +166,7 @@ def difference_html(
     block = (
         f'<pre class="oplab-diff" tabindex="0" aria-label="{escape(title)}">{chr(10).join(rows)}</pre>' if rows else ""
     )
-    head = f'<div class="oplab-head"><strong>{escape(title)}</strong></div>'
-    return _card("quiet", title, head + block + _notes(notes, href))
+    return _card("quiet", title, _heading(title) + block + _notes(notes, href))
 
 
 def reference_html(title: str, code: str, language: str) -> str:
@@ -180,8 +180,7 @@ def reference_html(title: str, code: str, language: str) -> str:
     from oplab.figures.listing import highlighted
 
     body = "\n".join(highlighted(code.rstrip("\n").expandtabs(4), language))
-    head = f'<div class="oplab-head"><strong>{escape(title)}</strong></div>'
-    return _card("quiet", title, f'{head}<pre tabindex="0" aria-label="{escape(title)}">{body}</pre>')
+    return _card("quiet", title, f'{_heading(title)}<pre tabindex="0" aria-label="{escape(title)}">{body}</pre>')
 
 
 def live_html(text: str) -> str:
@@ -192,6 +191,10 @@ def live_html(text: str) -> str:
 def _card(tone: str, label: str, body: str, role: str = "group") -> str:
     named = f' aria-label="{escape(label)}"' if label else ""
     return f'<div class="oplab-card oplab-{tone}" role="{role}"{named}><style>{STYLE}</style>{body}</div>'
+
+
+def _heading(title: str) -> str:
+    return f'<div class="oplab-head"><strong>{escape(title)}</strong></div>'
 
 
 def _body(rest: Iterable[Line], href: Href) -> Iterator[str]:

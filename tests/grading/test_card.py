@@ -202,7 +202,10 @@ def test_a_reference_is_highlighted_and_unchanged(language, code, word):
 
 def test_hints_are_counted():
     card = hints_html("c04.asinh", ["Look at `g.op`.", "Then at c04_x.py, line 3"], 3, href=href)
-    assert words(Reader(card).words) == "Hint 1 of 3: Look at g.op. Hint 2 of 3: Then at c04_x.py, line 3".split()
+    assert (
+        words(Reader(card).words)
+        == "Hints for c04.asinh Hint 1 of 3: Look at g.op. Hint 2 of 3: Then at c04_x.py, line 3".split()
+    )
     assert "<code>g.op</code>" in card and len(Reader(card).links) == 1
 
 
