@@ -15,9 +15,10 @@ import tempfile
 import threading
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from oplab.course.manifest import load
 from oplab.grading import isolation
 from tests.support import ROOT
 
@@ -147,6 +148,42 @@ class HostileCourse:
             first: Python that the command runs before anything else.
             patience: seconds that what it started may take to end.
         """
+        results = self.folder.parent / f"{uuid.uuid4().hex}.json"
+        reports = ("--json", str(results), "--html", str(results.with_suffix(".html")))
+        run = self.run("check", *ids, *reports, *options, path=path, first=first, patience=patience)
+        found = json.loads(results.read_text()) if results.is_file() else {"exercises": []}
+        return replace(run, outcomes={entry["id"]: entry for entry in found["exercises"]})
+
+    def grade_class(self, learners: dict[str, set[str]], grades: Path, jobs: int = 2) -> Run:
+        """``oplab class grade`` on learners who hand in these exercises; the outcomes of all of them, by exercise.
+
+        Args:
+            learners: login to the ids of the exercises that the learner hands in; no exercise twice.
+            grades: the folder of the grades.
+        """
+        submitted = grades.with_name(f"{grades.name}-submissions")
+        files = {exercise.id: exercise.file for exercise in load(self.folder).exercises}
+        for login, ids in learners.items():
+            for id in ids:
+                answer, copy = self.folder / "exercises" / files[id], submitted / login / files[id]
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                # A pipe or a link stays what it is.
+                subprocess.run(["cp", "-a", str(answer), str(copy)], check=True)
+        roster = grades.with_name(f"{grades.name}.csv")
+        roster.write_text("\n".join(["login", *learners]) + "\n")
+        words = ("class", "grade", str(submitted), "--roster", str(roster), "-o", str(grades), "--jobs", str(jobs))
+        run = self.run(*words)
+        found = {}
+        for login, ids in learners.items():
+            results = grades / "learners" / login / "results.json"
+            if results.is_file():
+                found |= {
+                    entry["id"]: entry for entry in json.loads(results.read_text())["exercises"] if entry["id"] in ids
+                }
+        return replace(run, outcomes=found)
+
+    def run(self, *words: str, path: str | None = None, first: str = "", patience: float = 120) -> Run:
+        """An ``oplab`` command in this course, with everything that could be left behind marked."""
         mark, temporary = uuid.uuid4().hex, self.folder.parent / f"tmp-{uuid.uuid4().hex[:6]}"
         temporary.mkdir()
         before = self.hashes()
@@ -165,21 +202,8 @@ class HostileCourse:
             }
             env.pop("OPLAB_TRACK", None)
             env["PATH"] = path or env["PATH"]
-            results = self.folder.parent / f"{mark}.json"
             done = subprocess.run(
-                [
-                    sys.executable,
-                    "-P",
-                    "-c",
-                    f"{first}\nfrom oplab.cli import main; main()",
-                    "check",
-                    *ids,
-                    "--json",
-                    str(results),
-                    "--html",
-                    str(results.with_suffix(".html")),
-                    *options,
-                ],
+                [sys.executable, "-P", "-c", f"{first}\nfrom oplab.cli import main; main()", *words],
                 env=env,
                 cwd=self.folder,
                 capture_output=True,
@@ -190,11 +214,10 @@ class HostileCourse:
         survivors = _marked(mark, patience)
         for pid in survivors:
             os.kill(pid, signal.SIGKILL)
-        found = json.loads(results.read_text()) if results.is_file() else {"exercises": [], "points": -1}
         after = self.hashes()
         changed = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
         litter = sorted(path.name for path in temporary.iterdir() if path.name.startswith("oplab"))
-        return Run(done, {entry["id"]: entry for entry in found["exercises"]}, survivors, changed, litter)
+        return Run(done, {}, survivors, changed, litter)
 
     def hashes(self) -> dict[str, str]:
         """Every file of the course but those that a run may write."""
