@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import queue
+import re
 import select
 import sys
 from collections.abc import Iterator
@@ -20,7 +20,12 @@ from oplab.grading.service import Service
 from oplab.grading.shared import SharedServer
 from oplab.grading.text import MARKS, outcome_lines
 
-KEYS = "h hint   n next   l list   a all   q quit"
+KEYS = "h hint   n next   l list   a all   ↑↓ scroll   q quit"
+# What a terminal sends for a key, and how far it moves the list: in lines, or in pages.
+_LINES = {"\x1b[A": -1, "\x1bOA": -1, "k": -1, "\x1b[B": 1, "\x1bOB": 1, "j": 1}
+_PAGES = {"\x1b[5~": -1, "\x1b[6~": 1, "\x1b[H": -1000, "\x1b[1~": -1000, "\x1b[F": 1000, "\x1b[4~": 1000}
+_KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Za-z])|[^\x1b]", re.DOTALL)
+_PART_OF_KEY = re.compile(r"\x1b(?:\[[0-9;]*|O)?\Z")
 
 
 def watch(course: Course, *, jobs: int = 2) -> None:
@@ -47,6 +52,7 @@ class Session:
         self.note = ""
         self.last: tuple[Outcome, ...] = ()
         self.listing = False
+        self.scrolled = [0, 0]  # the list, from where the current exercise is in sight: by lines and by pages
         self.current: Exercise | None = None
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue()
         self._ended = False
@@ -78,8 +84,14 @@ class Session:
                 self.service.stop()
 
     def press(self, key: str) -> None:
-        """React to one key."""
-        self.note = ""
+        """React to one key: a character, or what a terminal sends for an arrow."""
+        if key in _LINES or key in _PAGES:
+            self.scrolled[0] += _LINES.get(key, 0)
+            self.scrolled[1] += _PAGES.get(key, 0)
+            self._events.put(("redraw", None))
+            return
+        self.note, self.scrolled = "", [0, 0]
+        key = key.lower()
         if key == "q":
             self._ended = True
         elif key == "l":
@@ -131,7 +143,7 @@ class Session:
         view.update()
 
     def _graded(self, fresh: tuple[Outcome, ...], view: Screen | Plain) -> None:
-        self.last = fresh
+        self.last, self.scrolled = fresh, [0, 0]
         self.outcomes.update({outcome.id: outcome for outcome in fresh})
         bad = next((outcome for outcome in fresh if not outcome.passed), None)
         self.current = self.course.exercise(bad.id) if bad else self.next(after=self.course.exercise(fresh[-1].id))
@@ -178,6 +190,7 @@ class Screen:
         self.session = session
         self._live = Live(console=Console(highlight=False), screen=True, auto_refresh=False, vertical_overflow="crop")
         self._restore: Any = None
+        self._typed = ""  # the beginning of a key whose rest has not come yet
 
     def __enter__(self) -> Screen:
         import termios
@@ -197,11 +210,12 @@ class Screen:
     def keys(self, press: Any) -> None:
         """Call ``press`` with each key that was pressed."""
         while select.select([0], [], [], 0)[0]:
-            data = os.read(0, 1)
+            data = os.read(0, 1024)
             if not data:
                 return
-            with contextlib.suppress(UnicodeDecodeError):
-                press(data.decode().lower())
+            pressed, self._typed = keys(self._typed + data.decode("utf-8", "ignore"))
+            for key in pressed:
+                press(key)
 
     def graded(self, outcomes: tuple[Outcome, ...]) -> None:
         """Does nothing: :meth:`update` shows the outcomes."""
@@ -212,7 +226,10 @@ class Screen:
 
         height = self._live.console.size.height
         table, rest = list(self._table()), list(self._body())
-        lines = [*_window(table, height - 2 - len(rest)), "", *rest][: height - 2]
+        if self.session.listing:  # it was asked for, so it has half of the screen at least
+            rest = rest[: max(0, height - 3 - min(len(table), height // 2))]
+        shown = window(table, height - 3 - len(rest), self.session.scrolled)
+        lines = [*shown, "", *rest][: height - 2]
         body = Text("\n".join([*lines, ""])) + Text(KEYS, style="reverse")
         self._live.update(body, refresh=True)
 
@@ -263,13 +280,30 @@ class Screen:
             yield f" {here} {MARKS[status]} {exercise.id:<22} {status.replace('_', ' ')}"
 
 
-def _window(lines: list[str], room: int) -> list[str]:
-    """At most ``room`` lines, those around the current exercise; cuts are marked."""
-    if len(lines) <= room:
-        return lines
+def keys(typed: str) -> tuple[list[str], str]:
+    """The keys in what a terminal has sent, and the beginning of one that is not complete yet."""
+    part = _PART_OF_KEY.search(typed)
+    whole, rest = (typed[: part.start()], part[0]) if part else (typed, "")
+    return _KEY.findall(whole), rest
+
+
+def window(lines: list[str], room: int, scrolled: list[int]) -> list[str]:
+    """At most ``room`` lines, those around the current exercise; cuts are marked.
+
+    Args:
+        lines: all of them.
+        room: how many fit; 3 are shown at least.
+        scrolled: by how many lines and pages the window is moved. What would move it beyond an end is taken out.
+    """
     room = max(3, room)
+    if len(lines) <= room:
+        scrolled[:] = 0, 0
+        return lines
     here = next((number for number, line in enumerate(lines) if line.startswith(" ▸")), 0)
-    first = min(max(0, here - room // 2), len(lines) - room)
+    last = len(lines) - room
+    start = min(max(0, here - room // 2), last)
+    first = min(max(0, start + scrolled[0] + scrolled[1] * (room - 2)), last)
+    scrolled[:] = first - start, 0
     shown = lines[first : first + room]
     if first:
         shown[0] = "   …"

@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from oplab.cli.watch import keys, window
 from tests.support.fixture_course import command
 
 RIGHT, WRONG = "def passes(x):\n    return 2 * x\n", "def passes(x):\n    return 3 * x\n"
@@ -21,7 +22,7 @@ RIGHT, WRONG = "def passes(x):\n    return 2 * x\n", "def passes(x):\n    return
 class Watcher:
     """``oplab watch`` in a process, its lines as they come."""
 
-    def __init__(self, course, terminal: bool = False):
+    def __init__(self, course, terminal: bool = False, height: int = 50):
         line, env = command(course, "watch")
         self.file = course / "exercises" / "c01_cases.py"
         self.lines: queue.Queue[str] = queue.Queue()
@@ -30,7 +31,7 @@ class Watcher:
         if terminal:
             self.keyboard, theirs = pty.openpty()
             out = stdin = theirs
-            env.update(TERM="xterm", LINES="50")
+            env.update(TERM="xterm", LINES=str(height))
         self.process = subprocess.Popen(line, env=env, stdin=stdin, stdout=out, stderr=subprocess.STDOUT, cwd=course)
         if terminal:
             os.close(theirs)
@@ -152,6 +153,60 @@ def test_keys_on_a_terminal(watching):
     watcher.wait("✓ c01.passes")
     os.write(watcher.keyboard, b"q")
     assert watcher.process.wait(120) == 0
+
+
+def test_the_list_is_scrolled_with_the_keys_of_a_terminal(watching):
+    watcher = watching(terminal=True, height=14)
+    watcher.wait("▸ · c01.passes")
+    os.write(watcher.keyboard, b"l")
+    watcher.wait("c01.untouched")
+    for typed, seen in (
+        (b"\x1b[6~", "c01.segfaults"),
+        (b"\x1b[F", "c03.typo"),
+        (b"k", "c02.stuck"),
+        (b"\x1b[H", "▸ · c01.passes"),
+        (b"\x1b[", ""),  # in two parts
+        (b"F", "c03.typo"),
+    ):
+        os.write(watcher.keyboard, typed)
+        if seen:
+            watcher.wait(seen)
+        else:
+            time.sleep(0.5)
+    os.write(watcher.keyboard, b"q")
+    assert watcher.process.wait(120) == 0
+
+
+LINES = [f" {'▸' if number == 3 else ' '} {number}" for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("scrolled", "first", "after"),
+    [
+        ([0, 0], 0, [0, 0]),
+        ([1, 0], 1, [1, 0]),
+        ([-5, 0], 0, [0, 0]),
+        ([0, 1], 6, [6, 0]),
+        ([0, 1000], 12, [12, 0]),
+        ([12, -1], 6, [6, 0]),
+        ([40, 0], 12, [12, 0]),
+    ],
+)
+def test_a_window_is_moved_and_stays_on_the_list(scrolled, first, after):
+    shown = window(LINES, 8, scrolled)
+    expected = LINES[first : first + 8]
+    if first:
+        expected[0] = "   …"
+    if first + 8 < 20:
+        expected[-1] = "   …"
+    assert shown == expected and scrolled == after
+    assert window(shown, 8, scrolled) == shown and scrolled == [0, 0]
+
+
+def test_keys_are_told_from_what_a_terminal_sends():
+    assert keys("hj\x1b[A\x1bOB\x1b[5~é") == (["h", "j", "\x1b[A", "\x1bOB", "\x1b[5~", "é"], "")
+    assert keys("h\x1b[") == (["h"], "\x1b[") and keys("\x1b[" + "A") == (["\x1b[A"], "")
+    assert keys("\x1b") == ([], "\x1b") and keys("\x1b" + "q") == (["q"], "")
 
 
 def test_a_missing_folder_is_a_sentence(course, oplab):
