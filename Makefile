@@ -8,7 +8,7 @@ RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check list next watch test bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch clean
+.PHONY: help setup lab check list next watch test bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch lab-extension clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is"
@@ -61,6 +61,9 @@ bench-course: ## measure the grader beside its peers, the notebooks, the tests a
 
 notebooks: ## for authors: notebooks/src/*.py to executed notebooks (CH=04 for one chapter)
 	$(RUN) --quiet -- tools/notebooks.py $(CH)
+
+lab-extension: ## for authors: labextension/ to the panel of JupyterLab in oplab/jupyter (needs npm)
+	$(RUN) --quiet -- tools/build_labextension.py
 
 site: ## the course as a website in build/site, to be read without installing anything
 	$(RUN) --quiet -- tools/site.py

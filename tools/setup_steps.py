@@ -161,7 +161,9 @@ class OplabStep(Step):
     def inputs(self) -> str:
         """The course's folder, pyproject.toml, the version of Python, and the files that are copied instead of linked."""
         root = self.context.root
-        copied = sorted(root.glob("oplab/jupyter/*.json"))  # pyproject's shared-data: copied, not linked
+        # pyproject's shared-data: copied, not linked
+        panel = (root / "oplab" / "jupyter" / "labextension").rglob("*")
+        copied = sorted([*root.glob("oplab/jupyter/*.json"), *(path for path in panel if path.is_file())])
         return digest(str(root), root / "pyproject.toml", self.env.version, *copied)
 
     def intact(self, stamp: dict[str, Any]) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 from oplab.course.manifest import Course
 
-WIDTH, HEIGHT = 196, 60
-GAP, LAYER_GAP = 22, 34
+WIDTH, HEIGHT = 124, 66
+GAP, LAYER_GAP = 9, 32
 
 
 def chapter_map(course: Course) -> dict[str, Any]:

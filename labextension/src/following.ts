@@ -1,0 +1,69 @@
+/** Keeps the marks in open editors as the last outcomes say. */
+import { IDocumentWidget } from '@jupyterlab/docregistry';
+import { IEditorTracker } from '@jupyterlab/fileeditor';
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { Mark, Marks } from './marks';
+import { CourseModel } from './model';
+import { editorOf } from './open';
+
+/** The marks of a file: of the exercises that were graded as they are, and did not pass. */
+function marksOf(model: CourseModel, path: string): Mark[] {
+  return [...model.outcomes.values()]
+    .filter(outcome => outcome.status !== 'passed' && !outcome.stale && model.runningSince(outcome.id) === null)
+    .flatMap(outcome =>
+      (outcome.places ?? [])
+        .filter(place => place.file === path)
+        .map(place => ({ id: outcome.id, line: place.line, message: place.message }))
+    );
+}
+
+/** Marks the editors that are open, and those that will be. */
+export function followEditors(
+  editors: IEditorTracker,
+  model: CourseModel,
+  trans: TranslationBundle,
+  onOpen: (mark: Mark) => void
+): void {
+  const marks = new Marks(trans, onOpen);
+  const shown = new WeakMap<IDocumentWidget, string>();
+
+  const draw = (widget: IDocumentWidget) => {
+    const editor = editorOf(widget);
+    if (!editor || widget.isDisposed || !widget.context.isReady) {
+      return;
+    }
+    const wanted = marksOf(model, widget.context.path);
+    const key = JSON.stringify(wanted);
+    // only what changed: a mark that moved with its text stays where it is
+    if (key !== (shown.get(widget) ?? '[]')) {
+      shown.set(widget, key);
+      marks.show(editor, wanted);
+    }
+  };
+
+  const watch = (widget: IDocumentWidget) => {
+    const { context } = widget;
+    const compare = () => {
+      const written = Date.parse(context.contentsModel?.last_modified ?? '');
+      if (!Number.isNaN(written)) {
+        model.touched(context.path, written / 1000);
+      }
+    };
+    context.fileChanged.connect(compare);
+    void context.ready.then(() => {
+      for (const exercise of model.exercisesOf(context.path)) {
+        if (exercise.headline) {
+          void model.load(exercise.id);
+        }
+      }
+      draw(widget);
+    });
+  };
+
+  editors.forEach(watch);
+  editors.widgetAdded.connect((_, widget) => watch(widget));
+  const all = () => editors.forEach(draw);
+  model.outcomeChanged.connect(all);
+  model.changed.connect(all);
+}

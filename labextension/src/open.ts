@@ -1,0 +1,105 @@
+/** Opens lessons and answers where they belong: an answer beside its lesson, at its line. */
+import { ILabShell } from '@jupyterlab/application';
+import { CodeMirrorEditor } from '@jupyterlab/codemirror';
+import { IDocumentManager } from '@jupyterlab/docmanager';
+import { IDocumentWidget } from '@jupyterlab/docregistry';
+import { EditorView } from '@codemirror/view';
+import { Widget } from '@lumino/widgets';
+
+/** Below this width two documents beside each other are too narrow to read. */
+const NARROW = 760;
+
+export class Opener {
+  constructor(
+    readonly documents: IDocumentManager,
+    readonly shell: ILabShell
+  ) {}
+
+  /** The document in front, relative to Jupyter's root, or ''. */
+  get path(): string {
+    const widget = this.shell.currentWidget;
+    return (widget && this.documents.contextForWidget(widget)?.path) || '';
+  }
+
+  /** Opens a lesson, or shows it where it is open. */
+  async lesson(path: string): Promise<void> {
+    const open = this.documents.openOrReveal(path);
+    await open?.context.ready;
+    open?.content.node.focus();
+  }
+
+  /**
+   * Opens an answer beside the lesson, and goes to a line.
+   *
+   * @param path - relative to Jupyter's root
+   * @param line - counted from 1
+   * @param lesson - the lesson that it belongs to, if it is open
+   */
+  async answer(path: string, line: number, lesson: string | null = null): Promise<void> {
+    const widget = this.documents.findWidget(path) ?? this._openBeside(path, lesson);
+    if (!widget) {
+      return;
+    }
+    this.shell.activateById(widget.id);
+    await widget.context.ready;
+    const editor = editorOf(widget);
+    if (editor) {
+      const view = editor.editor;
+      const at = view.state.doc.line(Math.min(Math.max(line, 1), view.state.doc.lines));
+      // once it has its size: a new tab has none in this moment
+      await new Promise(resolve => requestAnimationFrame(resolve));
+      view.dispatch({
+        selection: { anchor: at.from + (/^\s*/.exec(at.text)?.[0].length ?? 0) },
+        effects: EditorView.scrollIntoView(at.from, { y: 'center' })
+      });
+      editor.focus();
+    }
+  }
+
+  /** Saves a document that is open and was changed. */
+  async save(path: string): Promise<void> {
+    const widget = this.documents.findWidget(path);
+    if (widget?.context.model.dirty && !widget.context.model.readOnly) {
+      await widget.context.save();
+    }
+  }
+
+  /** Reads an open document again from its file. */
+  async revert(path: string): Promise<void> {
+    await this.documents.findWidget(path)?.context.revert();
+  }
+
+  private _openBeside(path: string, lesson: string | null): IDocumentWidget | undefined {
+    const beside = lesson ? this.documents.findWidget(lesson) : undefined;
+    const other = this._answers(beside);
+    if (other) {
+      return this.documents.open(path, 'default', undefined, { mode: 'tab-after', ref: other.id });
+    }
+    const ref = beside ?? this.shell.currentWidget;
+    const wide = (ref?.node.offsetWidth ?? 0) >= NARROW;
+    return this.documents.open(path, 'default', undefined, { mode: wide ? 'split-right' : 'tab-after', ref: ref?.id ?? null });
+  }
+
+  /** A text editor that is open beside the lesson: the next answer becomes a tab of its group. */
+  private _answers(lesson: Widget | undefined): Widget | undefined {
+    const left = lesson?.node.getBoundingClientRect();
+    for (const widget of this.shell.widgets('main')) {
+      if (widget !== lesson && this.documents.contextForWidget(widget) && editorOf(widget)) {
+        const box = widget.parent?.node && widget.node.isConnected ? widget.node.getBoundingClientRect() : null;
+        // hidden tabs have no place of their own; a group's other tab has
+        if (!left || !lesson?.isVisible || !box || box.width === 0 || box.left >= left.right) {
+          return widget;
+        }
+      }
+    }
+    return undefined;
+  }
+}
+
+/** The editor of a file, or null: a notebook has one for each cell. */
+export function editorOf(widget: Widget): CodeMirrorEditor | null {
+  const { content } = widget as { content?: { editor?: unknown } };
+  const editor = content?.editor;
+  // by what it can do: an instance of another copy of the class is as good
+  return editor && (editor as CodeMirrorEditor).editor instanceof EditorView ? (editor as CodeMirrorEditor) : null;
+}

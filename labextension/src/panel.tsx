@@ -1,0 +1,360 @@
+/** The panel of the course: chapters, and the exercises of the one in front. */
+import { ReactWidget } from '@jupyterlab/ui-components';
+import { Message } from '@lumino/messaging';
+import * as React from 'react';
+
+import { Actions } from './actions';
+import { Chapter, Exercise, Outcome, State } from './api';
+import { ExerciseItem } from './exercise';
+import { courseIcon } from './icon';
+import { VERSION } from './version';
+import { lookOf, lookOfChapter, minutesOf, numberOf } from './words';
+
+/** Renders again at each change of the model. */
+export function useModel({ model }: Actions): void {
+  const [, again] = React.useReducer((count: number) => count + 1, 0);
+  React.useEffect(() => {
+    model.changed.connect(again);
+    return () => void model.changed.disconnect(again);
+  }, [model]);
+}
+
+/** What is wrong with the connection or the course, and what to do. */
+export function Notices({ actions }: { actions: Actions }): React.ReactElement {
+  const { model, trans } = actions;
+  const { state, connection } = model;
+  const problem = model.problems.get('');
+  const newest = state?.chapters.filter(entry => entry.copy === 'newer') ?? [];
+  const lines: React.ReactNode[] = [];
+  if (connection === 'absent') {
+    lines.push(
+      <>
+        {trans.__('This JupyterLab has no course on its server. In the folder of the course, run')} <code>make lab</code>
+        {trans.__(', and open the address that it prints.')}
+      </>
+    );
+  } else if (connection === 'refused') {
+    lines.push(trans.__('The server does not accept this page any more. Open the address that it printed when it started.'));
+  } else if (connection === 'lost') {
+    lines.push(
+      trans.__('Not connected: the server does not answer. Your files are safe; this page tries again.')
+    );
+  }
+  if (state && state.extension !== VERSION) {
+    lines.push(
+      <>
+        {trans.__('The course was updated. Reload this page to use version %1.', state.extension)}{' '}
+        <button className="oplab-Button" onClick={() => window.location.reload()}>
+          {trans.__('Reload this page')}
+        </button>
+      </>
+    );
+  }
+  if (state && !state.inside) {
+    lines.push(
+      trans.__('The course is not in the folder that this JupyterLab shows, so lessons and exercises cannot be opened from here.')
+    );
+  }
+  if (state?.grader.state === 'failed') {
+    lines.push(state.grader.message || trans.__('The grader did not start.'));
+  }
+  if (state && !state.writable && !state.problems.length) {
+    lines.push(trans.__('The course’s folder is read-only: answers and progress cannot be saved.'));
+  }
+  lines.push(...(state?.problems ?? []));
+  for (const chapter of newest) {
+    lines.push(
+      <>
+        {trans.__('There is a newer lesson %1, and you changed your copy.', numberOf(chapter))}{' '}
+        <button className="oplab-Button" onClick={() => void actions.resetLesson(chapter)}>
+          {trans.__('Take the new lesson')}
+        </button>
+      </>
+    );
+  }
+  if (problem) {
+    lines.push(`${problem.message} ${problem.fix}`);
+  }
+  return (
+    <div className="oplab-Notices" role="status">
+      {lines.map((line, index) => (
+        <p key={index} className="oplab-Notice">
+          {line}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+/** The button that goes on where the learner was. */
+export function Continue({ actions }: { actions: Actions }): React.ReactElement | null {
+  const { model, trans } = actions;
+  const next = model.state?.next ? model.exercise(model.state.next) : undefined;
+  if (!next) {
+    return model.state && model.state.passed === model.state.total ? (
+      <p className="oplab-Quiet">{trans.__('Every exercise has passed.')}</p>
+    ) : null;
+  }
+  return (
+    <button className="oplab-Button oplab-mod-main oplab-Continue" disabled={!next.file} onClick={() => void actions.resume(next)}>
+      {trans.__('Continue: %1, %2 minutes', next.id, next.minutes)}
+    </button>
+  );
+}
+
+/** The calm line of points. */
+export function pointsLine(state: State, trans: Actions['trans']): string {
+  return trans.__('%1 of %2 exercises, %3 of %4 points', state.passed, state.total, state.points, state.max_points);
+}
+
+function Exercises({ chapter, actions }: { chapter: Chapter; actions: Actions }): React.ReactElement {
+  const { model, trans } = actions;
+  // What the learner opened or closed; the rest follows the document in front.
+  const [chosen, setChosen] = React.useState(new Map<string, boolean>());
+  const here = model.exercisesOf(model.path);
+  const next = chapter.exercises.find(exercise => exercise.status !== 'passed');
+  const leading = here.length === 1 && here[0] ? here[0].id : next?.id;
+
+  React.useEffect(() => {
+    // A save may grade several: those that need work open.
+    const show = (_: unknown, { id, status }: Outcome) => {
+      if (status !== 'passed' && status !== 'todo') {
+        setChosen(old => new Map(old).set(id, true));
+      }
+    };
+    model.graded.connect(show);
+    return () => void model.graded.disconnect(show);
+  }, [model]);
+
+  const list = (exercises: Exercise[]) => (
+    <ul className="oplab-Exercises">
+      {exercises.map(exercise => (
+        <ExerciseItem
+          key={exercise.id}
+          exercise={exercise}
+          actions={actions}
+          open={chosen.get(exercise.id) ?? exercise.id === leading}
+          onToggle={open => setChosen(old => new Map(old).set(exercise.id, open))}
+        />
+      ))}
+    </ul>
+  );
+  const core = chapter.exercises.filter(exercise => !exercise.deeper);
+  const deeper = chapter.exercises.filter(exercise => exercise.deeper);
+  return (
+    <>
+      {core.length > 0 && list(core)}
+      {deeper.length > 0 && (
+        <>
+          {core.length > 0 && <h4 className="oplab-Deeper">{trans.__('Deeper')}</h4>}
+          {list(deeper)}
+        </>
+      )}
+    </>
+  );
+}
+
+interface ChapterProps {
+  chapter: Chapter;
+  actions: Actions;
+  current: boolean;
+  open: boolean;
+  onToggle: (open: boolean) => void;
+}
+
+function ChapterItem({ chapter, actions, current, open, onToggle }: ChapterProps): React.ReactElement {
+  const { trans } = actions;
+  const look = lookOfChapter(chapter, trans);
+  const body = `oplab-chapter-${chapter.id}`;
+  const header = React.useRef<HTMLButtonElement>(null);
+  const onKeyDown = (event: React.KeyboardEvent) => {
+    if (event.key === 'Escape' && open) {
+      onToggle(false);
+      header.current?.focus();
+      event.stopPropagation();
+    }
+  };
+  return (
+    <li
+      className={current ? 'oplab-Chapter oplab-mod-current' : 'oplab-Chapter'}
+      data-chapter={chapter.id}
+      onKeyDown={onKeyDown}
+    >
+      <h3>
+        <button
+          ref={header}
+          className="oplab-ChapterHeader"
+          aria-expanded={open}
+          aria-controls={open ? body : undefined}
+          aria-current={current ? 'true' : undefined}
+          onClick={() => onToggle(!open)}
+        >
+          <span className={`oplab-Symbol oplab-mod-${look.tone}`} aria-hidden="true">
+            {look.symbol}
+          </span>
+          <span className="oplab-Number">{numberOf(chapter)}</span>
+          <span className="oplab-Name">{chapter.title}</span>
+          <span className="oplab-hidden">{look.word}</span>
+          <span className="oplab-Points">
+            <span aria-hidden="true">
+              {chapter.passed}/{chapter.exercises.length}
+            </span>
+            <span className="oplab-hidden">{trans.__('%1 of %2 exercises', chapter.passed, chapter.exercises.length)}</span>
+          </span>
+        </button>
+      </h3>
+      {open && (
+        <div className="oplab-ChapterBody" id={body}>
+          <p className="oplab-ChapterFacts">
+            <button className="oplab-Link" disabled={!chapter.lesson} onClick={() => void actions.openLesson(chapter)}>
+              {trans.__('Open the lesson')}
+            </button>
+            <span
+              className="oplab-Quiet"
+              title={chapter.deeper_minutes ? trans.__('What goes deeper takes the minutes after the plus sign') : undefined}
+            >
+              {minutesOf(chapter, trans)} · {trans.__('%1/%2 points', chapter.reached, chapter.points)}
+            </span>
+          </p>
+          <Exercises chapter={chapter} actions={actions} />
+        </div>
+      )}
+    </li>
+  );
+}
+
+/** What is checked and how it ended, for those who hear the page: each once. */
+function Announcer({ actions }: { actions: Actions }): React.ReactElement {
+  const { model, trans } = actions;
+  const [text, setText] = React.useState('');
+  const running = model.state?.running.map(entry => model.exercise(entry.id)?.name ?? entry.id).join(', ') ?? '';
+  React.useEffect(() => {
+    if (running) {
+      setText(trans.__('Checking %1.', running));
+    }
+  }, [running]);
+  React.useEffect(() => {
+    const tell = (_: unknown, outcome: Outcome) => {
+      const name = model.exercise(outcome.id)?.name ?? outcome.id;
+      const first = outcome.status === 'passed' ? '' : (outcome.message.split('\n')[0] ?? '');
+      setText(
+        `${name}: ${lookOf(outcome.status, trans).word}, ${trans.__('%1 of %2 points', outcome.points, outcome.max_points)}. ${first}`
+      );
+    };
+    model.graded.connect(tell);
+    return () => void model.graded.disconnect(tell);
+  }, [model]);
+  return (
+    <div className="oplab-hidden oplab-Announcer" role="status" aria-live="polite">
+      {text}
+    </div>
+  );
+}
+
+function Panel({ actions }: { actions: Actions }): React.ReactElement {
+  useModel(actions);
+  const { model, trans } = actions;
+  const { state } = model;
+  const current = model.chapter?.stem ?? '';
+  const [chosen, setChosen] = React.useState(new Map<string, boolean>());
+  const list = React.useRef<HTMLUListElement>(null);
+  React.useEffect(() => {
+    // Another lesson is in front: it opens, and what was opened by hand for the last one closes.
+    setChosen(new Map());
+    const node = list.current?.querySelector('.oplab-mod-current');
+    node?.scrollIntoView({ block: 'nearest' });
+  }, [current]);
+
+  return (
+    <div className="oplab-PanelContent">
+      <header className="oplab-PanelHeader">
+        <h2>
+          <button className="oplab-Title" onClick={actions.openStart} title={trans.__('Open the start page')}>
+            <courseIcon.react tag="span" className="oplab-TitleIcon" />
+            {state?.title ?? trans.__('Operator Lab')}
+          </button>
+        </h2>
+        {state && (
+          <>
+            <p className="oplab-Quiet">{pointsLine(state, trans)}</p>
+            <progress
+              className="oplab-Progress"
+              max={state.max_points || 1}
+              value={state.points}
+              aria-label={trans.__('Points')}
+            />
+            <Continue actions={actions} />
+            <label className="oplab-Switch">
+              <input
+                type="checkbox"
+                checked={state.check_on_save}
+                disabled={model.connection !== 'connected'}
+                onChange={event => void actions.setCheckOnSave(event.target.checked)}
+              />
+              {trans.__('Check when I save')}
+            </label>
+          </>
+        )}
+      </header>
+      <Notices actions={actions} />
+      {state ? (
+        <ul className="oplab-Chapters" ref={list}>
+          {state.chapters.map(chapter => (
+            <ChapterItem
+              key={chapter.stem}
+              chapter={chapter}
+              actions={actions}
+              current={chapter.stem === current}
+              open={chosen.get(chapter.stem) ?? chapter.stem === current}
+              onToggle={open => setChosen(old => new Map(old).set(chapter.stem, open))}
+            />
+          ))}
+        </ul>
+      ) : (
+        model.connection === 'connecting' && <p className="oplab-Quiet oplab-Waiting">{trans.__('Loading the course …')}</p>
+      )}
+      <Announcer actions={actions} />
+    </div>
+  );
+}
+
+/** The panel in JupyterLab's left side bar. */
+export class CoursePanel extends ReactWidget {
+  constructor(private readonly _actions: Actions) {
+    super();
+    const { trans } = _actions;
+    this.id = 'oplab-panel';
+    this.title.icon = courseIcon;
+    this.title.caption = trans.__('Operator Lab');
+    this.addClass('oplab-Panel');
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', trans.__('Operator Lab'));
+  }
+
+  render(): React.ReactElement {
+    return <Panel actions={this._actions} />;
+  }
+
+  /** Shows an exercise, and puts the focus on it. */
+  reveal(id: string): void {
+    const { model } = this._actions;
+    const chapter = model.state?.chapters.find(entry => entry.exercises.some(exercise => exercise.id === id));
+    if (chapter) {
+      model.enter(chapter.stem);
+      requestAnimationFrame(() => {
+        const item = this.node.querySelector<HTMLElement>(`[data-exercise="${CSS.escape(id)}"]`);
+        const header = item?.querySelector<HTMLElement>('.oplab-ExerciseHeader');
+        if (header?.getAttribute('aria-expanded') === 'false') {
+          header.click();
+        }
+        item?.scrollIntoView({ block: 'nearest' });
+        header?.focus({ preventScroll: true });
+      });
+    }
+  }
+
+  protected onActivateRequest(_: Message): void {
+    const target = this.node.querySelector<HTMLElement>('.oplab-mod-current .oplab-ChapterHeader, .oplab-Title');
+    (target ?? this.node).focus();
+  }
+}
