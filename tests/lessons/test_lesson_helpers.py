@@ -37,6 +37,28 @@ def test_raises_shows_type_and_line(capsys):
     assert capsys.readouterr().out == "ValueError: second line\n"
 
 
+@pytest.mark.parametrize(
+    ("below", "shown"),
+    [
+        ("\n index: 2 Got: 200 Expected: 512\n index: 3 Got: 300 Expected: 512\n Please fix 1", [2, 3]),
+        ("\n ACTUAL: 230\n DESIRED: 229", ["ACTUAL: 230", "DESIRED: 229"]),
+        ("\n\nindex: 2 Got: 200", []),  # another paragraph
+        ("\nname:  OpType: Add\nindex: 2 Got: 200", []),  # no number, and then another subject
+        ("\nnumerical:tensor([[2., 0.],\n        [0., 2.]])", []),  # half of a matrix
+        ('\n  File "/tmp/ipykernel_17/3.py", line 12', []),
+        ("".join(f"\nindex: {number} Got: 1" for number in range(9)), [0, 1, 2, 3]),
+    ],
+)
+def test_raises_shows_the_numbers_below_the_line(below, shown, capsys):
+    with raises(ValueError, "wrong"):
+        raise ValueError(f"title: 1\nsize is wrong for the following indices{below}")
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first == "ValueError: size is wrong for the following indices"
+    assert len(rest) == len(shown)
+    for line, words in zip(rest, shown, strict=True):
+        assert line.startswith(f"    index: {words} " if isinstance(words, int) else f"    {words}")
+
+
 def test_raises_fails_when_nothing_is_raised():
     with pytest.raises(AssertionError, match="ValueError was expected; nothing was raised"), raises(ValueError):
         pass
