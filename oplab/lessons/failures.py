@@ -18,8 +18,8 @@ _MOST = 4  # lines below
 def raises(kind: type[BaseException] | tuple[type[BaseException], ...], words: str = "") -> Iterator[None]:
     """Show a failure that a lesson is about, and make sure that it happens.
 
-    Prints the exception's type and the line of its message that contains ``words``, and the lines right below it that give numbers
-    for it, as ``index: 1 Got: 3 Expected: 1`` does.
+    Prints the exception's type and the line of its message that contains ``words``. If that line ends without a full stop, the lines
+    right below it that give numbers, such as ``index: 1 Got: 3 Expected: 1``, are printed as well.
 
     Args:
         kind: the expected type or types.
@@ -40,11 +40,12 @@ def raises(kind: type[BaseException] | tuple[type[BaseException], ...], words: s
         lines = text.splitlines()
         at = next((number for number, line in enumerate(lines) if words in line and line.strip()), len(lines))
         line = "".join(lines[at : at + 1]).strip()
+        below = [] if line.endswith(".") else lines[at + 1 : at + 1 + _MOST]
         if len(line) > 240:
             start = max(0, line.find(words) - 80)
             line = ("… " if start else "") + line[start : start + 220] + " …"
         print(wrapped(f"{type(error).__name__}: {line}", later="    "))
-        for fact in takewhile(_NUMBERS.fullmatch, lines[at + 1 : at + 1 + _MOST]):
+        for fact in takewhile(_NUMBERS.fullmatch, below):
             print(wrapped(fact.strip(), "    "))
     except Exception as error:
         raise AssertionError(f"{names} was expected; {type(error).__name__} came: {error}") from error

@@ -59,6 +59,12 @@ def test_raises_shows_the_numbers_below_the_line(below, shown, capsys):
         assert line.startswith(f"    index: {words} " if isinstance(words, int) else f"    {words}")
 
 
+def test_raises_shows_nothing_below_a_line_that_is_a_whole_sentence(capsys):
+    with raises(ValueError, "type"):
+        raise ValueError("The type is wrong.\nPosition: 2\nValue: 3")
+    assert capsys.readouterr().out == "ValueError: The type is wrong.\n"
+
+
 def test_raises_fails_when_nothing_is_raised():
     with pytest.raises(AssertionError, match="ValueError was expected; nothing was raised"), raises(ValueError):
         pass
