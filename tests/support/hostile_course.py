@@ -224,7 +224,7 @@ class HostileCourse:
         found = {}
         for path in self.folder.rglob("*"):
             name = path.relative_to(self.folder).as_posix()
-            if path.is_file() and not name.startswith(("build/progress", "build/cache")):
+            if path.is_file() and not name.startswith(("build/progress", "build/outcomes", "build/cache")):
                 found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         return found
 
