@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import json
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -249,7 +250,7 @@ class Extension(ExtensionApp):
                 (url_path_join(place, "(.*)"), CallHandler, {"pages": self._pages}),
             ],
         )
-        atexit.register(self._home.close)
+        _before_exit(self._home.close)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
         self._pages.start(self._home)
@@ -258,6 +259,14 @@ class Extension(ExtensionApp):
     async def stop_extension(self) -> None:
         """End the grading with the server."""
         await self._pages.close()
+
+
+def _before_exit(function: Callable[[], object]) -> None:
+    """Have it called when Python ends without Jupyter's own clean-up, as Ctrl-C without a terminal does.
+
+    It has to be before Python waits for the threads of thread pools: they wait for exercises.
+    """
+    getattr(threading, "_register_atexit", atexit.register)(function)  # what concurrent.futures itself uses
 
 
 def _jupyter_server_extension_points() -> list[dict[str, Any]]:

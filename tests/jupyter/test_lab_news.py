@@ -1,0 +1,190 @@
+"""What a page is told, and when: saves, queues, other processes, other pages, and everything that ends before it should."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from oplab.grading import processes, progress, shared
+from tests.support.fixture_course import copy_course
+from tests.support.lab_calls import Lab, Page, exercise_of
+
+RIGHT, WRONG = "def passes(x):\n    return 2 * x\n", "def passes(x):\n    return 3 * x\n"
+SLOW = "import time\n\n\ndef passes(x):\n    time.sleep(40)\n    return 2 * x\n"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """A server whose root folder is the course."""
+    folder = tmp_path_factory.mktemp("news")
+    course = copy_course(folder / "course")
+    server = Lab(folder / "jupyter", course)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def file(lab):
+    path = lab.root / "exercises" / "c01_cases.py"
+    path.write_text(RIGHT)
+    return path
+
+
+@pytest.fixture
+def page(lab, file):
+    with Page(lab) as page:
+        lab.call("settings", {"check_on_save": False})
+        lab.call("cancel", {})
+        time.sleep(0.7)  # what the test before has written is seen by then
+        page.others()
+        yield page
+    lab.call("settings", {"check_on_save": False})
+    lab.call("cancel", {})
+
+
+def test_a_save_is_graded_if_that_is_wanted(lab, page, file):
+    lab.call("settings", {"check_on_save": True})
+    file.write_text(WRONG)
+    outcome = page.outcome("c01.passes")
+    assert outcome["status"] == "failed" and not outcome["stale"]
+    state = page.state(lambda state: exercise_of(state, "c01.passes")["status"] == "failed")
+    assert exercise_of(state, "c01.passes")["headline"].startswith("y: 12 of 12 elements differ")
+    file.write_text(RIGHT)
+    assert page.outcome("c01.passes")["status"] == "passed"
+    file.write_text(RIGHT + "\n\ndef helper(:\n")
+    outcome = page.outcome("c01.passes")
+    assert outcome["status"] == "error" and outcome["places"][0]["line"] == 5
+    lab.call("settings", {"check_on_save": False})
+    lab.call("cancel", {})  # the other exercises of the file that was not Python
+    time.sleep(0.5)
+    page.others()
+    file.write_text(WRONG)
+    time.sleep(1.5)
+    assert not [message for message in page.others() if message["type"] == "outcome"]
+    assert lab.call("outcome?id=c01.passes")[1]["stale"]
+
+
+def test_of_many_saves_the_last_one_counts(lab, page, file):
+    lab.call("settings", {"check_on_save": True})
+    for number in range(8):
+        file.write_text(RIGHT if number % 2 else WRONG.replace("3", "5"))
+        time.sleep(0.05)
+    file.write_text(WRONG)
+    page.wait(lambda message: "The result is 3 * x." in message.get("outcome", {}).get("message", ""))
+    time.sleep(1.5)
+    assert not [message for message in page.others() if message["type"] == "outcome"]
+
+
+def test_a_check_waits_for_the_one_that_runs(lab, page, file):
+    file.write_text(SLOW)
+    lab.call("check", {"ids": ["c01.passes"]})
+    state = page.state(lambda state: state["running"])
+    assert state["running"][0]["id"] == "c01.passes" and abs(state["running"][0]["since"] - time.time()) < 60
+    assert lab.call("check", {"ids": ["c03.typo"]})[1] == {"queued": ["c03.typo"]}
+    assert lab.call("check", {"ids": ["c01.passes"]})[1] == {"queued": []}, "its text is what is being graded"
+    state = page.state(lambda state: state["queued"])
+    assert state["queued"] == ["c03.typo"]
+    lab.call("cancel", {})
+    page.state(lambda state: not state["running"] and not state["queued"])
+    assert not [message for message in page.others() if message["type"] == "outcome"]
+    lab.call("check", {"ids": ["c03.typo"]})  # it works on
+    assert page.outcome("c03.typo")["status"] == "error"
+
+
+def test_a_save_ends_the_check_of_the_older_text(lab, page, file):
+    lab.call("settings", {"check_on_save": True})
+    file.write_text(SLOW)
+    page.state(lambda state: state["running"])
+    file.write_text(RIGHT)
+    assert page.outcome("c01.passes")["status"] == "passed"
+
+
+def test_two_pages_are_told_the_same(lab, page, file):
+    with Page(lab) as other:
+        lab.call("check", {"ids": ["c01.passes"]})
+        assert page.outcome("c01.passes") == other.outcome("c01.passes")
+    lab.call("check", {"ids": ["c01.passes"]})  # one of them has gone
+    assert page.outcome("c01.passes")["status"] == "passed"
+
+
+def test_progress_of_another_process_is_shown(lab, page):
+    with progress.update(lab.root / "build") as changed:
+        changed.exercises["c01.exits"] = progress.Entry("passed", 1, True, 0)
+    page.state(lambda state: exercise_of(state, "c01.exits")["status"] == "passed")
+    (lab.root / "build" / "progress.json").unlink()
+    page.state(lambda state: state["passed"] == 0)
+
+
+def test_a_grading_process_that_is_killed_is_started_again(lab, page, file):
+    lab.call("check", {"ids": ["c01.passes"]})
+    assert page.outcome("c01.passes")["status"] == "passed"
+    for pid in lab.grading_processes():
+        processes.kill(pid)
+    file.write_text(WRONG)
+    lab.call("check", {"ids": ["c01.passes"]})
+    assert page.outcome("c01.passes")["status"] == "failed"
+    assert lab.grading_processes()
+
+
+def test_a_broken_manifest_is_a_problem_and_no_end(lab, page, file):
+    manifest = lab.root / "course.toml"
+    text = manifest.read_text()
+    try:
+        manifest.write_text(text.replace('title = "One case each"', "title = 3"))
+        state = page.state(lambda state: state["problems"])
+        assert "course.toml, line" in state["problems"][0] and state["total"] == 21
+        manifest.write_text(text.replace('title = "One case each"', 'title = "Others"'))
+        state = page.state(lambda state: not state["problems"])
+        assert state["chapters"][0]["title"] == "Others"
+        lab.call("check", {"ids": ["c01.passes"]})  # by the course that was read now
+        assert page.outcome("c01.passes")["status"] == "passed"
+    finally:
+        manifest.write_text(text)
+    page.state(lambda state: state["chapters"][0]["title"] == "One case each")
+
+
+def test_folders_that_come_and_go(lab, page, file):
+    lab.call("settings", {"check_on_save": True})
+    away = lab.root / "elsewhere"
+    (lab.root / "exercises").rename(away)
+    assert lab.refused(409, "check", {"ids": ["c01.passes"]}).endswith("is missing.")
+    time.sleep(0.7)
+    away.rename(lab.root / "exercises")
+    time.sleep(0.7)
+    file.write_text(WRONG)
+    page.wait(lambda message: message.get("outcome", {}).get("status") == "failed")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_when_the_server_ends(tmp_path, how):
+    course = copy_course(tmp_path / "course")
+    (course / "exercises" / "c01_cases.py").write_text(SLOW)
+    lab = Lab(tmp_path / "jupyter", course, config={"ServerApp": {"answer_yes": True}})
+    lab.start()
+    with Page(lab) as page:
+        lab.call("check", {"ids": ["c01.passes"]})
+        page.state(lambda state: state["running"])
+        family = lab.grading_processes()
+        assert family
+        os.kill(lab.process.pid, how)
+        lab.process.wait(60)
+        assert page.closed.wait(60)
+    deadline = time.monotonic() + 60
+    while any(os.path.exists(f"/proc/{pid}") and not zombie(pid) for pid in family):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    if how != signal.SIGKILL:
+        assert not shared.address(course).exists()
+        assert "Traceback" not in lab.log.read_text()
+
+
+def zombie(pid):
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stream:
+            return stream.read().rpartition(b")")[2].split()[0] == b"Z"
+    except OSError:
+        return True
