@@ -1,11 +1,12 @@
 """What it costs to grade a class: `oplab class grade` on classes that are made up, by learners and jobs, and with kills.
 
-    python -m benchmarks.classes [--only one,stubs,growth,jobs,faults] [--learners 50,100,200] [--exercises c00,c04] [--jobs 2]
+    python -m benchmarks.classes [--only one,stubs,growth,jobs,faults,demo] [--learners 50,100,200] [--exercises c00,c04] [--jobs 2]
 
 one: the processor time of a full right submission whose C++ answers were never compiled. stubs: of 200 submissions of unchanged
 stubs. growth: classes of several sizes in which no two learners have the same answer, one after the other. jobs: the smallest of these
 classes with one job and with two. faults: the smallest again, while processes of the run are killed at random and the command is started
-again until it ends; the grades are compared with those of the undisturbed run. The whole course with 1 000 learners takes hours.
+again until it ends; the grades are compared with those of the undisturbed run. demo: classes of the same sizes as `oplab class demo`
+makes them, in which learners have answers in common: the whole course with 1 000 learners takes two hours, without them a day.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from pathlib import Path
 from . import document
 from .document import ROOT
 
-PARTS = ("one", "stubs", "growth", "jobs", "faults")
+PARTS = ("one", "stubs", "growth", "jobs", "faults", "demo")
+DEFAULT = "one,stubs"  # minutes; the others take hours, or as many minutes as there are learners
 STUBS = 200
 HEAD = ("what", "answers graded", "seconds", "processor seconds", "memory, MB")
 
@@ -73,13 +75,20 @@ class Class:
         self.submitted, self.tmp = folder / "submissions", folder.with_name(f"{folder.name}-tmp")
         self.tmp.mkdir()
 
-    def made(self, learners: int) -> Class:
-        """Make up the class; a line in each file that is not a stub makes every answer one of a kind."""
+    def drawn(self, learners: int) -> Class:
+        """Make up the class from the answers that the course knows: some learners have the same ones."""
         from oplab.classes import demo
         from oplab.course.manifest import load
 
+        demo.make(load(ROOT), self.folder, learners, self.seed, archives=False)
+        return self
+
+    def made(self, learners: int) -> Class:
+        """Make up the class; a line in each file that is not a stub makes every answer one of a kind."""
+        from oplab.course.manifest import load
+
         course = load(ROOT)
-        demo.make(course, self.folder, learners, self.seed, archives=False)
+        self.drawn(learners)
         stubs = {name: (ROOT / "exercises" / name).read_text() for name in {each.file for each in course.exercises}}
         for place in sorted(self.submitted.iterdir()):
             for name, stub in stubs.items():
@@ -132,7 +141,15 @@ class Class:
         process = self.start(out, jobs)
         peak = [0]
         said: list[str] = []
-        threading.Thread(target=lambda: said.append(process.stdout.read()), daemon=True).start()
+
+        def listen() -> None:
+            for line in process.stdout:
+                said.append(line)
+                if " answers · " in line:  # how far the command is, every ten seconds
+                    print(f"    {line.strip()}", file=sys.stderr, flush=True)
+
+        listener = threading.Thread(target=listen, daemon=True)
+        listener.start()
         done = threading.Event()
 
         def watch() -> None:
@@ -147,8 +164,9 @@ class Class:
         seconds = time.perf_counter() - started
         done.set()
         watcher.join()
+        listener.join(5)
         if process.returncode:
-            raise SystemExit(f"{what}: exit code {process.returncode}\n{(said or [''])[0][-2000:]}")
+            raise SystemExit(f"{what}: exit code {process.returncode}\n{''.join(said)[-2000:]}")
         last = json.loads((self.folder / out / "run.json").read_text())["runs"][-1]
         return Cost(what, last["graded"], seconds, usage.ru_utime + usage.ru_stime, peak[0])
 
@@ -243,6 +261,10 @@ def measure(
             note(Class(place / "one", exercises).of(1, "solutions").cost("a full right submission, one job", jobs=1))
         if "stubs" in parts:
             note(Class(place / "stubs", exercises).of(STUBS, "exercises").cost(f"{STUBS} submissions of stubs", jobs=1))
+        if "demo" in parts:
+            for size in learners:
+                group = Class(place / f"demo{size}", exercises).drawn(size)
+                note(group.cost(f"{size} learners with answers in common, {jobs} jobs", jobs=jobs))
         smallest = None
         for number, size in enumerate(learners):
             if "growth" not in parts and (number or not {"jobs", "faults"} & set(parts)):
@@ -266,7 +288,7 @@ def measure(
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.classes", description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default=",".join(PARTS), help=f"some of {', '.join(PARTS)}")
+    parser.add_argument("--only", default=DEFAULT, help=f"some of {', '.join(PARTS)} (default: {DEFAULT})")
     parser.add_argument("--learners", default="50,100,200", help="sizes of classes (default: 50,100,200)")
     parser.add_argument("--exercises", default="", help="chapters or exercises; all by default")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
