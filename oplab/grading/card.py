@@ -88,7 +88,7 @@ STYLE = (
     ".oplab-card .oplab-diff>span{display:inline-block;min-width:100%;box-sizing:border-box;padding:0 6px}"
     ".oplab-card .oplab-add{background:var(--oplab-add)}.oplab-card .oplab-del{background:var(--oplab-del)}"
     ".oplab-card .oplab-gap{color:var(--oplab-quiet)}"
-    ".oplab-card a{color:var(--oplab-link)!important;text-decoration:underline}"
+    ".oplab-card a{color:var(--oplab-link)!important;text-decoration:underline!important}"
     ".oplab-card a:focus-visible{outline:2px solid var(--oplab-link);outline-offset:2px}"
     + "".join(f".oplab-card pre .{name}{{color:var(--oplab-{name})}}" for name in "cktpsnf")
 )

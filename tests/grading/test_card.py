@@ -144,7 +144,10 @@ def test_places(text, expected):
 def test_places_of_an_outcome_are_those_of_its_failed_checks_and_message_once():
     told = "wrong (c04_x.py, line 3)"
     given = outcome(
-        told, ("runs", False, told), ("more", False, "bad (c04_x.py, line 9)"), ("ok", True, "(c04_x.py, line 1)")
+        f"{told} A note.",
+        ("runs", False, told),
+        ("more", False, "bad (c04_x.py, line 9)"),
+        ("ok", True, "(c04_x.py, line 1)"),
     )
     assert [(place.line, place.message) for place in of_outcome(given)] == [(3, "wrong"), (9, "bad")]
 
