@@ -47,8 +47,11 @@ def load(folder: Path, id: str) -> dict[str, Any] | None:
         id: an exercise of the course.
     """
     try:
-        entry = json.loads(_path(folder, id).read_text(encoding="utf-8"))
-        return entry if entry["id"] == id and to_outcome(entry).status in STATES else None
+        data = json.loads(_path(folder, id).read_text(encoding="utf-8"))
+        outcome, when = to_outcome(data), data["when"]
+        if outcome.id != id or outcome.status not in STATES or type(when) not in (int, float):
+            return None
+        return entry(outcome, when)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 

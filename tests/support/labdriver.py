@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,7 @@ class Jupyter:
         app: ``lab`` or ``notebook``.
         env: more environment variables, for the server and its kernels.
         config: more of ``jupyter_server_config.json``.
+        wrapper: a command that starts the server's command, which follows it.
     """
 
     def __init__(
@@ -69,8 +71,9 @@ class Jupyter:
         app: str = "lab",
         env: dict[str, str] | None = None,
         config: dict[str, Any] | None = None,
+        wrapper: Sequence[str] = (),
     ):
-        self.folder, self.base_url, self.app = folder, base_url, app
+        self.folder, self.base_url, self.app, self.wrapper = folder, base_url, app, wrapper
         self.token = secrets.token_hex(16) if token is None else token
         self.port = free_port()
         self.root = folder / "root"
@@ -108,6 +111,7 @@ class Jupyter:
     def start(self) -> None:
         module = {"lab": "jupyterlab", "notebook": "notebook"}[self.app]
         command = [
+            *self.wrapper,
             sys.executable,
             "-m",
             module,
