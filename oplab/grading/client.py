@@ -88,6 +88,7 @@ class Server:
         self._open: set[socket.socket] = set()
         self._idle: list[socket.socket] = []  # their supervisors wait for another job
         self._closed = False
+        self._cancels = 0  # how often everything was cancelled
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="oplab-server")
         self._log: Any = None
         self._folders = ExitStack()
@@ -129,11 +130,12 @@ class Server:
             OplabError: the server cannot start, or a message is malformed.
             RuntimeError: the server is closed.
         """
+        cancels = self._cancels
         self.start()
         server = self._process
-        answer = self._run(job)
+        answer = self._run(job, cancels)
         if answer.lost and not self._closed and self._ended(server):
-            answer = self._run(job)
+            answer = self._run(job, cancels)
         return answer
 
     def _ended(self, server: subprocess.Popen[bytes] | None) -> bool:
@@ -144,12 +146,15 @@ class Server:
             server.wait(0.2)  # its end may take a moment to be seen
         return server.poll() is not None
 
-    def _run(self, job: Job) -> Answer:
+    def _run(self, job: Job, cancels: int) -> Answer:
+        """Run a job, unless everything was cancelled since there were ``cancels``."""
         mine = self._connection()
         if mine is None:
             return LOST
         answer = LOST
         try:
+            if self._cancels != cancels:  # while the server started
+                return answer
             with contextlib.suppress(OSError):
                 mine.sendall(protocol.encode(job))
             answer = _answer(mine)
@@ -201,17 +206,24 @@ class Server:
         return self._control is not None and process is not None and process.poll() is None
 
     def cancel(self) -> None:
-        """End all running jobs: their sockets are shut down, and each supervisor then ends its worker."""
+        """End all running jobs, and those that wait for the server's start.
+
+        Their sockets are shut down, and each supervisor then ends its worker.
+        """
+        self._cancels += 1  # before the lock, which a start holds for seconds
         with self._lock:
             for conn in self._open:
                 with contextlib.suppress(OSError):
                     conn.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Cancel all jobs and end the server. It may be called again."""
+        """Cancel all jobs and end the server, also one that is starting. It may be called again."""
+        self._closed = True  # before the lock, which a start holds for seconds
+        starting = self._process
+        if starting is not None and self._control is None:
+            starting.kill()
         self.cancel()
         with self._lock:
-            self._closed = True
             self._stop()
             self._starter.shutdown(wait=False)
             self._folders.close()
@@ -239,6 +251,8 @@ class Server:
                 return self._launch()
             except _DidNotStart as error:
                 # One that something has killed is started once more; one that has ended by itself would do so again.
+                if self._closed:
+                    raise RuntimeError("the grading server is closed") from None
                 if attempt == 2 or not error.killed:
                     raise
 

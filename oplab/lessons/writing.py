@@ -97,8 +97,7 @@ def _parts(cell: str, name: str, file: str, taken: set[str]) -> list[tuple[tuple
                 f"The cell also defines {' and '.join(sorted(others))}, which is an exercise itself.",
                 "Write each exercise in its own cell.",
             )
-        found.pop(names, None)  # the last definition wins, as in Python
-        found[names] = names, code, node
+        found[names] = names, code, node  # the last definition wins, as in Python
     own = found.pop((name,), None)
     if own is None or not isinstance(own[2], _DEFINITIONS):
         raise OplabError(f"The cell does not define {name}.", f"Begin the function with `def {name}(`.")

@@ -125,3 +125,18 @@ def test_a_server_that_is_killed_while_it_starts_is_started_once_more(kills, sta
             with pytest.raises(client.OplabError, match=r"did not start \(killed with SIGKILL\)"):
                 server.start()
     assert log.read_text() == ".."
+
+
+def test_a_job_that_waits_for_the_servers_start_can_be_cancelled(tmp_path):
+    """Who interrupts a first check does not wait for the check as well."""
+    with Server() as server:
+        task = job(tmp_path)
+        answers: list = []
+        thread = threading.Thread(target=lambda: answers.append(server.run(task)))
+        thread.start()
+        while server._process is None:
+            time.sleep(0.01)
+        server.cancel()
+        thread.join(120)
+        assert answers[0].lost and not (task.scratch / "started").exists()
+        assert server.run(task).report is not None  # the server is as before
