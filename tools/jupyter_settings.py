@@ -20,6 +20,8 @@ SETTINGS = {
         "checkForUpdates": False,
         "doNotDisturbMode": False,
     },
+    # the glossary and the README, which lessons link, as pages; "Open With > Editor" shows their text
+    "@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"markdown": "Markdown Preview"}},
 }
 
 

@@ -1,70 +1,146 @@
-"""``make lab``: JupyterLab on the first lesson, with the project's own settings. ``--chapter=05`` first opens another one; all other
-arguments go to JupyterLab.
+"""``make lab``: JupyterLab where one was, or on the course's start page, with the project's own settings.
+
+``--chapter=05`` opens that chapter's lesson; all other arguments go to JupyterLab. Standard library only until the server starts:
+``setup_steps`` asks :func:`problem` before it installs anything.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FIRST = "notebooks/00_first_round_trip.ipynb"
+sys.path.insert(0, str(ROOT))  # for oplab, before it is installed
+
+from oplab.course import copies  # noqa: E402
+from oplab.course.manifest import Chapter, Course, load  # noqa: E402
+from oplab.errors import OplabError  # noqa: E402
+
+CHAPTER = "--chapter="
 
 
-def lesson_of(root: Path, chapter: str) -> str:
-    """The notebook of a chapter: of ``05``, ``5``, ``c05`` or ``05_writing_symbolic``.
+def chapter_of(course: Course, name: str) -> Chapter:
+    """The chapter that is meant by ``05``, ``5``, ``c05`` or ``05_writing_symbolic``.
 
     Raises:
-        LookupError: there is none. The message lists the chapters.
+        OplabError: there is none.
     """
-    found = sorted(path.stem for path in (root / "notebooks").glob("*.ipynb"))
-    number = chapter.removeprefix("c").partition("_")[0].upper().zfill(2)
-    for stem in found:
-        if stem.partition("_")[0] == number:
-            return f"notebooks/{stem}.ipynb"
-    raise LookupError(f"There is no chapter {chapter}. There are {', '.join(s.partition('_')[0] for s in found)}.")
+    number = name.removeprefix("c").partition("_")[0].upper().zfill(2)
+    for chapter in course.chapters:
+        if name and chapter.id == f"c{number}":
+            return chapter
+    numbers = ", ".join(chapter.id[1:] for chapter in course.chapters)
+    raise OplabError(f"There is no chapter {name}.", f"There are {numbers}: make lab CH={course.chapters[0].id[1:]}")
 
 
-def arguments(root: Path, uid: int, first: str = FIRST) -> list[str]:
-    """JupyterLab's arguments: the lesson in front, the course in the file browser, no tabs of other work."""
-    own = root / "build" / "jupyter"
-    lesson = f"/lab/tree/{first}" if (root / first).is_file() else "/lab"
+def problem(arguments: list[str]) -> str:
+    """What is wrong with the arguments, or an empty string."""
+    try:
+        course = load(ROOT)
+        for argument in arguments:
+            if argument.startswith(CHAPTER):
+                chapter_of(course, argument.removeprefix(CHAPTER))
+    except OplabError as error:
+        return str(error)
+    return ""
+
+
+def first_page(course: Course, chapter: Chapter | None, workspaces: Path) -> str:
+    """The address of what JupyterLab shows: the lesson that is asked for, else what was open, else the start page."""
+    if chapter is None:
+        has_start_page = (course.root / "oplab" / "jupyter" / "labextension" / "package.json").is_file()
+        if has_start_page or any(workspaces.glob("*")) or not course.chapters:
+            return "/lab"
+        chapter = course.chapters[0]
+    copy = copies.path(course, chapter)
+    shown = copy if copy.is_file() else course.root / chapter.notebook
+    return f"/lab/tree/{shown.relative_to(course.root).as_posix()}"
+
+
+def copy_lessons(course: Course) -> None:
+    """The learner's copies, up to date. What prevents it is a sentence: the lessons themselves can still be read."""
+    try:
+        copies.sync(course, lambda count: print(f"Copying {count} lesson{'s' * (count != 1)} to work/ …", flush=True))
+    except OplabError as error:
+        print(error, file=sys.stderr)
+
+
+def follow_copies(course: Course, workspaces: Path) -> None:
+    """In a session that was saved when the lessons themselves were opened, take their copies."""
+    for file in workspaces.glob("*"):
+        text = new = file.read_text(encoding="utf-8")
+        for chapter in course.chapters:
+            new = new.replace(chapter.notebook, copies.path(course, chapter).relative_to(course.root).as_posix())
+        if new != text:
+            file.write_text(new, encoding="utf-8")
+
+
+def own_folder(root: Path) -> Path:
+    """Where JupyterLab keeps what is open: ``build/jupyter``, or a folder that is empty each time if that cannot be written."""
+    folder = root / "build" / "jupyter"
+    try:
+        (folder / "workspaces").mkdir(parents=True, exist_ok=True)
+        if os.access(folder / "workspaces", os.W_OK):
+            return folder
+    except OSError:
+        pass
+    print(f"{folder} cannot be written: what you open now is not open the next time.", file=sys.stderr)
+    folder = Path(tempfile.mkdtemp(prefix="oplab-jupyter-"))
+    (folder / "workspaces").mkdir()
+    return folder
+
+
+def arguments(root: Path, own: Path, uid: int, page: str, more: list[str]) -> list[str]:
+    """JupyterLab's arguments: its first page, the course in the file browser, no tabs of other work, and what the user adds."""
     chosen = [
         f"--ServerApp.root_dir={root}",
-        f"--LabApp.default_url={lesson}",
-        # no tabs of an earlier session or of another project
+        f"--LabApp.default_url={page}",
+        "--ServerApp.contents_manager_class=lab_server.CourseFiles",
+        # no tabs of another project
         f"--LabApp.workspaces_dir={own / 'workspaces'}",
         # the course's notebooks are signed there (tools/jupyter_settings.py)
         f"--NotebookNotary.data_dir={own}",
+        # what Jupyter sets instead of its own default of 90 s, with a warning
+        "--ServerApp.websocket_ping_timeout=30000",
         # Ctrl-C stops it without a question
         "--ServerApp.answer_yes=True",
         "--LabApp.news_url=",
     ]
+    if not any("log" in argument.lower() or argument == "--debug" for argument in more):
+        chosen.append("--Application.log_level=WARN")  # not the list of extensions and of language servers
     if uid == 0:
         chosen.append("--allow-root")
-    return chosen
+    return [*chosen, *more]
+
+
+def last_lines(address: str) -> str:
+    """What is printed when JupyterLab listens."""
+    return f"Open {address}\nThe panel on the left has the exercises; Ctrl-C here ends JupyterLab."
 
 
 def main() -> int:
-    first, rest = FIRST, sys.argv[1:]
-    if rest and rest[0].startswith("--chapter="):
-        try:
-            first = lesson_of(ROOT, rest.pop(0).partition("=")[2])
-        except LookupError as error:
-            print(error.args[0], file=sys.stderr)
-            return 2
-    if not (ROOT / FIRST).is_file():
-        print(f"{FIRST} is missing; `make notebooks` makes it from notebooks/src.", file=sys.stderr)
+    given = sys.argv[1:]
+    if wrong := problem(given):
+        print(wrong, file=sys.stderr)
+        return 2
+    course = load(ROOT)
+    named = [argument.removeprefix(CHAPTER) for argument in given if argument.startswith(CHAPTER)]
+    more = [argument for argument in given if not argument.startswith(CHAPTER)]
     if os.getuid() == 0:
         print("You are root: JupyterLab runs with --allow-root.")
+    copy_lessons(course)
+    own = own_folder(ROOT)
+    follow_copies(course, own / "workspaces")
+    page = first_page(course, chapter_of(course, named[-1]) if named else None, own / "workspaces")
     os.chdir(ROOT)
-    (ROOT / "build" / "jupyter" / "workspaces").mkdir(parents=True, exist_ok=True)
     # the kernel of this environment, also where the user's home has one of the same name
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
-    command = [sys.executable, "-m", "jupyterlab", *arguments(ROOT, os.getuid(), first), *rest]
-    sys.stdout.flush()
-    os.execv(sys.executable, command)
+    from lab_server import serve
+
+    serve(arguments(ROOT, own, os.getuid(), page, more), last_lines)
+    return 0
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import lab
 import setup_packages as packages
 from setup_engine import (
     AGAIN,
@@ -304,11 +305,9 @@ class JupyterStep(Step):
         return self.context.build / "setup" / "jupyter.json"
 
     def inputs(self) -> str:
-        """The script, the environment, and which notebooks there are."""
-        # Not the notebooks' content: that changes each time a learner saves one.
-        sources = sorted((self.context.root / "notebooks" / "src").glob("*.py"))
-        names = sorted(path.name for path in (self.context.root / "notebooks").glob("*.ipynb"))
-        return digest(self.script, str(self.env.prefix), *names, *sources)
+        """The script, the environment, and the notebooks."""
+        lessons = sorted((self.context.root / "notebooks").glob("*.ipynb"))
+        return digest(self.script, str(self.env.prefix), *lessons)
 
     def intact(self, stamp: dict[str, Any]) -> bool:
         """True when the settings are in the environment."""
@@ -363,6 +362,9 @@ def main(arguments: list[str]) -> int:
         "then", nargs="*", metavar="ARGUMENT", help="run the environment's Python with these afterwards"
     )
     options = parser.parse_args(arguments)
+    if options.then[:1] == ["tools/lab.py"] and (wrong := lab.problem(options.then[1:])):  # before minutes of set-up
+        print(wrong, file=sys.stderr)
+        return 2
     console = Console()
     start = time.monotonic()
     try:

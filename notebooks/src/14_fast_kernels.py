@@ -520,7 +520,7 @@ lab.source("14_deform.cpp", "struct Vectorised")
 lab.source("14_deform.cpp", "struct Tile")
 
 # %% [markdown]
-# **Rung 6, parallel.** The tiles are independent of each other. The whole file is [cpp/14_deform.cpp](cpp/14_deform.cpp).
+# **Rung 6, parallel.** The tiles are independent of each other. The whole file is [cpp/14_deform.cpp](../notebooks/cpp/14_deform.cpp).
 
 # %%
 lab.source("14_deform.cpp", "struct Blocked")
@@ -674,7 +674,7 @@ lab.source("14_neighbours.cpp", "struct Voxels")
 
 # %% [markdown]
 # **Rung 5, parallel:** pieces of 256 queries. In rungs 4 and 5, the queries run in the order of the voxels, so that each query
-# finds in the cache what the previous query has read. The whole file is [cpp/14_neighbours.cpp](cpp/14_neighbours.cpp).
+# finds in the cache what the previous query has read. The whole file is [cpp/14_neighbours.cpp](../notebooks/cpp/14_neighbours.cpp).
 
 # %%
 lab.source("14_neighbours.cpp", "struct Grid")

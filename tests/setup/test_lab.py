@@ -1,28 +1,169 @@
-"""``make lab`` opens the lesson that it is asked for."""
+"""``make lab``: what it opens, what a learner sees of the course's folder, and what it prints. A real server, without a browser."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import signal
 import subprocess
 import sys
 
+import jupyter_settings
 import lab
+import lab_server
+import nbformat
 import pytest
+import setup_steps
+from nbformat.sign import NotebookNotary
+from tornado.web import HTTPError
 
+from oplab.course import copies
+from oplab.course.manifest import load
 from tests.support import ROOT
+from tests.support.labdriver import free_port
+from tests.support.learners_folder import LearnersFolder
+
+
+@pytest.fixture
+def folder(tmp_path) -> LearnersFolder:
+    return LearnersFolder(tmp_path / "course")
 
 
 @pytest.mark.parametrize("name", ["05", "5", "c05", "05_writing_symbolic"])
 def test_a_chapter_is_found_by_its_number(name):
-    assert lab.lesson_of(ROOT, name) == "notebooks/05_writing_symbolic.ipynb"
-    assert lab.lesson_of(ROOT, "a1") == "notebooks/A1_cpp_in_an_hour.ipynb"
+    assert lab.chapter_of(load(ROOT), name).stem == "05_writing_symbolic"
+    assert lab.chapter_of(load(ROOT), "a1").stem == "A1_cpp_in_an_hour"
 
 
-def test_the_lesson_is_what_jupyterlab_opens():
-    given = lab.arguments(ROOT, 1000, "notebooks/05_writing_symbolic.ipynb")
-    assert "--LabApp.default_url=/lab/tree/notebooks/05_writing_symbolic.ipynb" in given
-
-
-def test_a_chapter_that_does_not_exist_is_a_sentence():
-    done = subprocess.run([sys.executable, "tools/lab.py", "--chapter=77"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 2 and "There is no chapter 77. There are 00, 01" in done.stderr
+@pytest.mark.parametrize("name", ["77", "", "x", "05.my_add", "../05"])
+def test_a_chapter_that_does_not_exist_is_a_sentence(name):
+    done = subprocess.run(
+        [sys.executable, "tools/lab.py", f"--chapter={name}"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and f"There is no chapter {name}.\nThere are 00, 01" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_chapter_is_noticed_before_the_set_up(monkeypatch, capsys):
+    monkeypatch.setattr(setup_steps, "set_up", lambda context: pytest.fail("the set-up began"))
+    assert setup_steps.main(["--quiet", "--", "tools/lab.py", "--chapter=77"]) == 2
+    assert "There is no chapter 77." in capsys.readouterr().err
+
+
+def test_what_jupyterlab_shows_first(folder):
+    course, workspaces = load(folder.root), folder.root / "build" / "jupyter" / "workspaces"
+    workspaces.mkdir(parents=True)
+    page = folder.root / "oplab" / "jupyter" / "labextension" / "package.json"
+    page.parent.mkdir(parents=True)
+    page.write_text("{}")
+    assert lab.first_page(course, None, workspaces) == "/lab"  # the start page, or where one was
+    page.unlink()
+    assert lab.first_page(course, None, workspaces) == "/lab/tree/notebooks/00_first_round_trip.ipynb"  # no copy yet
+    copies.sync(course)
+    assert lab.first_page(course, None, workspaces) == "/lab/tree/work/00_first_round_trip.ipynb"
+    (workspaces / "default-37a8.jupyterlab-workspace").write_text("{}")
+    assert lab.first_page(course, None, workspaces) == "/lab"
+    assert lab.first_page(course, course.chapter("c05"), workspaces) == "/lab/tree/work/05_writing_symbolic.ipynb"
+
+
+def test_a_saved_session_with_lessons_follows_their_copies(folder):
+    file = folder.root / "default.jupyterlab-workspace"
+    file.write_text('{"notebook:notebooks/05_writing_symbolic.ipynb": "exercises/notebooks/x.ipynb"}')
+    lab.follow_copies(load(folder.root), folder.root.joinpath("nowhere"))
+    workspaces = folder.root / "workspaces"
+    workspaces.mkdir()
+    file = file.rename(workspaces / file.name)
+    lab.follow_copies(load(folder.root), workspaces)
+    assert json.loads(file.read_text()) == {"notebook:work/05_writing_symbolic.ipynb": "exercises/notebooks/x.ipynb"}
+
+
+def test_what_cannot_be_copied_is_a_sentence(folder, capsys):
+    (folder.root / "work").write_text("a file")
+    lab.copy_lessons(load(folder.root))
+    assert "Your copies of the lessons, in work/, cannot be written" in capsys.readouterr().err
+    (folder.root / "build").rmdir()
+    (folder.root / "build").write_text("a file")
+    own = lab.own_folder(folder.root)
+    assert (own / "workspaces").is_dir() and not own.is_relative_to(folder.root)
+    assert "what you open now is not open the next time" in capsys.readouterr().err
+
+
+def test_the_log_is_short_unless_more_is_asked_for(tmp_path):
+    def given(*more):
+        return lab.arguments(ROOT, tmp_path, 1000, "/lab", list(more))
+
+    assert "--Application.log_level=WARN" in given("--port", "9000") and given("--port", "9000")[-1] == "9000"
+    assert "--Application.log_level=WARN" not in given("--debug")
+    assert "--Application.log_level=WARN" not in given("--log-level=INFO")
+    assert "--allow-root" not in given() and "--allow-root" in lab.arguments(ROOT, tmp_path, 0, "/lab", [])
+
+
+def listed(folder, path=""):
+    files = lab_server.CourseFiles(root_dir=str(folder.root))
+    return {entry["name"] for entry in asyncio.run(files.get(path))["content"]}
+
+
+def test_the_file_browser_shows_what_is_the_learner_s(folder):
+    copies.sync(load(folder.root))
+    for name in ("conftest.py", "requirements.lock", "oplab.egg-info"):
+        (folder.root / name).write_text("")
+    for name in ("src", "tests", "mine/src", "mine/tests"):
+        (folder.root / name).mkdir(parents=True)
+    assert listed(folder) == {"README.md", "csrc", "docs", "exercises", "mine", "work"}
+    assert listed(folder, "mine") == {"src", "tests"}  # a project of the learner's has folders of the same names
+    assert "c04_aten_symbolic.py" in listed(folder, "solutions")  # out of sight, and still there for a link
+
+
+def test_a_lesson_is_read_only_and_its_copy_is_not(folder):
+    copies.sync(load(folder.root))
+    files = lab_server.CourseFiles(root_dir=str(folder.root))
+    name = "05_writing_symbolic.ipynb"
+    before = (folder.root / "notebooks" / name).read_bytes()
+    for path, writable in ((f"notebooks/{name}", False), (f"/work/{name}", True)):
+        model = asyncio.run(files.get(path))
+        assert model["writable"] == writable
+        model["content"]["cells"].clear()
+        if writable:
+            asyncio.run(files.save(model, path))
+        else:
+            with pytest.raises(HTTPError, match=rf"belongs to the course. Your copy is work/{name}"):
+                asyncio.run(files.save(model, path))
+    assert (folder.root / "notebooks" / name).read_bytes() == before
+    assert copies.states(load(folder.root))["05_writing_symbolic"] == "changed"
+
+
+def test_a_copy_has_the_trust_of_its_lesson(folder):
+    """Otherwise JupyterLab hides the saved graphs until each cell has been run."""
+    own = folder.root / "build" / "jupyter"
+    copies.sync(load(folder.root))
+    assert jupyter_settings.trust(folder.root / "notebooks", own) == len(load(folder.root).chapters)
+    notary = NotebookNotary(data_dir=str(own))
+    for chapter in load(folder.root).chapters:
+        path = copies.path(load(folder.root), chapter)
+        assert notary.check_signature(nbformat.read(path, as_version=4)), path.name
+
+
+def test_make_lab_ends_with_the_address_and_leaves_git_clean(folder, tmp_path):
+    """JupyterLab as a learner starts it, asked through its own interface; a lesson's copy is saved with new outputs."""
+    folder.commit()
+    port = free_port()
+    env = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
+    env |= {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    with folder.lab(port, env) as (address, process, log):
+        lines = [line for line in log.read_text().splitlines() if not line.startswith("You are root")]
+        base, token = address.split("/lab")[0], address.split("token=")[1]
+        name = "work/A1_cpp_in_an_hour.ipynb"
+        model = json.loads(folder.ask(base, token, f"api/contents/{name}"))
+        model["content"]["cells"][-1]["source"] += "\nMine."
+        folder.ask(base, token, f"api/contents/{name}", "PUT", model)
+        root = json.loads(folder.ask(base, token, "api/contents"))
+        assert {entry["name"] for entry in root["content"]} == {"README.md", "csrc", "docs", "exercises", "work"}
+        copying, address_line, *others, last = lines
+        assert copying == "Copying 21 lessons to work/ …"
+        assert address_line == f"Open {address}" and all(line.strip().startswith("http://") for line in others)
+        assert last == "The panel on the left has the exercises; Ctrl-C here ends JupyterLab."
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 0 and "Traceback" not in log.read_text()
+    assert copies.states(load(folder.root))["A1_cpp_in_an_hour"] == "changed"
+    assert folder.git("status", "--porcelain") == ""

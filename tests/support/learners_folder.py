@@ -1,0 +1,105 @@
+"""A course as a learner has it: a copy of what `make lab` and a lesson need, with the stubs of a fresh clone, in a folder of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from oplab.course.manifest import load
+from oplab.course.stubs import make_stub
+from tests.support import ROOT
+
+FILES = (".gitignore", "course.toml", "Makefile", "README.md")
+FOLDERS = ("csrc", "docs", "notebooks", "solutions", "tools")
+
+
+class LearnersFolder:
+    """The course in ``root``; what a test does there leaves no trace in the repository, nor in an author's own ``work/``."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        root.mkdir()
+        for name in FILES:
+            shutil.copy(ROOT / name, root / name)
+        for name in FOLDERS:
+            skipped = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
+            shutil.copytree(ROOT / name, root / name, ignore=skipped)
+        (root / "build").mkdir()
+        for exercise in load(ROOT).exercises:
+            file = root / "exercises" / exercise.file
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(make_stub((ROOT / "solutions" / exercise.file).read_text(), exercise.file))
+
+    def build(self) -> None:
+        """The operators and compiled pieces of this machine."""
+        for name in ("lib", "cache"):
+            (self.root / "build" / name).symlink_to(ROOT / "build" / name)
+
+    def git(self, *arguments: str) -> str:
+        """What git prints."""
+        line = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
+        return subprocess.run(line, cwd=self.root, check=True, capture_output=True, text=True).stdout
+
+    def commit(self) -> None:
+        """Make the folder a repository, as it is now."""
+        self.git("init", "-q")
+        self.git("add", "-A")
+        self.git("commit", "-qm", "all")
+
+    @contextlib.contextmanager
+    def lab(self, port: int, env: dict[str, str], *more: str) -> Iterator[tuple[str, subprocess.Popen, Path]]:
+        """JupyterLab as ``make lab`` starts it after the set-up: its address, its process and its log."""
+        log = Path(env["HOME"]) / "log.txt"
+        # A terminal, as a user has one: without it the server leaves SIGINT to Python, and its threads may then never end.
+        keyboard, terminal = pty.openpty()
+        command = [
+            sys.executable,
+            "tools/lab.py",
+            "--no-browser",
+            "--port",
+            str(port),
+            "--ServerApp.port_retries=0",
+            *more,
+        ]
+        with log.open("w") as stream:
+            process = subprocess.Popen(
+                command,
+                cwd=self.root,
+                env={**env, "PYTHONPATH": str(ROOT)},
+                stdin=terminal,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            deadline = time.monotonic() + 240
+            while not log.read_text().endswith("ends JupyterLab.\n"):
+                assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-2000:]
+                time.sleep(0.1)
+            yield re.search(r"http://localhost:\S+", log.read_text())[0], process, log
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(120)
+            os.close(keyboard)
+            os.close(terminal)
+
+    @staticmethod
+    def ask(base: str, token: str, path: str, method: str = "GET", body: Any = None) -> bytes:
+        """The server's own interface, logged in."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"{base}/{path}", data=data, method=method, headers={"Authorization": f"token {token}"}
+        )
+        with urllib.request.urlopen(request, timeout=240) as answer:
+            return answer.read()
