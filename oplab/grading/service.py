@@ -190,7 +190,7 @@ class Service:
                 ahead = {id: self._wishes[id] for id in added}
                 self._wishes = ahead | self._wishes
             if run is not None and run.cancelled.is_set():
-                self.server.cancel()
+                self._end_jobs()
             self._wake.notify_all()
         self.tell("running", None)
         return added
@@ -202,9 +202,14 @@ class Service:
             if self._run is not None:
                 self._run.dropped = True
                 self._run.cancelled.set()
-                self.server.cancel()
+                self._end_jobs()
             self._wake.notify_all()
         self.tell("running", None)
+
+    def _end_jobs(self) -> None:
+        """End what runs on the server; while it starts there is nothing, and it would have to be waited for."""
+        if not self._starting:
+            self.server.cancel()
 
     def warm(self) -> None:
         """Start the server in the background, so that the first check is as fast as later ones."""

@@ -130,9 +130,9 @@ class SharedServer(Server):
         return super().warm or bool(self._idle or self._open)
 
     def close(self) -> None:
-        """As :meth:`Server.close`; a host stops to be one first."""
+        """As :meth:`Server.close`; a host stops being one."""
+        super().close()
         with self._lock:
-            self._closed = True
             if self._listening is not None:
                 self._listening.close()
                 with contextlib.suppress(OSError):
@@ -140,7 +140,6 @@ class SharedServer(Server):
                 self._listening = None
             if self._claim is not None:
                 self._claim.release()
-        super().close()
 
     def _start(self) -> None:
         """A running server of its own, or the host's: then an idle supervisor of it is there."""

@@ -40,6 +40,7 @@ class Pages:
         self._changed = False
         self._sending = False
         self._last = ""
+        self._closed = False
 
     def start(self, home: Home) -> None:
         """Called once the loop runs."""
@@ -47,6 +48,8 @@ class Pages:
 
     async def run(self, call: Callable[..., Any], *args: Any) -> Any:
         """Run something slow in a thread."""
+        if self._closed:
+            raise web.HTTPError(503, "The server ends.")
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
 
     async def add(self, socket: EventsHandler) -> None:
@@ -83,7 +86,7 @@ class Pages:
         """Send the state until it has not changed while it was made: many changes at once are one message."""
         assert self.home is not None
         try:
-            while self._changed and self._sockets:
+            while self._changed and self._sockets and not self._closed:
                 self._changed = False
                 text = json.dumps({"type": "state", "state": await self.run(self.home.state)})
                 if text != self._last:
@@ -104,6 +107,7 @@ class Pages:
             socket.close(1001, "the server ends")
         if self.home is not None:
             await asyncio.get_running_loop().run_in_executor(None, self.home.close)
+        self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -299,3 +299,21 @@ def wait_for(true, seconds=60):
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_a_start_that_is_not_wanted_any_more_ends(small):
+    """Ctrl-C while the libraries are loaded."""
+    said = []
+    server = SharedServer(small, host=True)
+
+    def start():
+        with pytest.raises(RuntimeError, match="closed"):
+            server.start()
+        said.append("ended")
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    wait_for(lambda: server._process is not None)
+    server.close()
+    thread.join(60)
+    assert said == ["ended"] and not fork_servers(os.getpid())
