@@ -12,6 +12,7 @@ from pathlib import Path
 
 from oplab.course import stubs
 from oplab.course.manifest import Chapter, Course, Exercise
+from oplab.course.parsing import parse
 from oplab.errors import OplabError
 from oplab.files import write_atomically
 
@@ -118,7 +119,7 @@ def reference(course: Course, exercise: Exercise) -> str:
 def _definitions(text: str) -> dict[str, ast.stmt]:
     """The top-level names of a file, each with the statement that defines it last."""
     found: dict[str, ast.stmt] = {}
-    for node in ast.parse(text).body:
+    for node in parse(text).body:
         found.update(dict.fromkeys(stubs.names_of(node), node))
     return found
 

@@ -17,6 +17,7 @@ import re
 import sys
 
 from oplab.course.manifest import NUMBER
+from oplab.course.parsing import parse
 from oplab.errors import OplabError
 
 _ANSWER = re.compile(rf"^(?P<indent>\s*)(?P<mark>#|//) ANSWER (?P<id>c{NUMBER}\.[a-z0-9_]+)(?:: (?P<goal>.+))?$")
@@ -116,7 +117,7 @@ def function_spans(text: str) -> dict[str, tuple[int, int]]:
         SyntaxError: the text is not valid Python.
     """
     found = {}
-    for node in ast.parse(text).body:
+    for node in parse(text).body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             # The last definition wins, as in Python.
             found[node.name] = (first_line(node), node.end_lineno or node.lineno)

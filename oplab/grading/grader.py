@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import secrets
 import shutil
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from oplab.course import answers, stubs
 from oplab.course.manifest import Course, Exercise, preloads
+from oplab.course.parsing import parse
 from oplab.errors import OplabError
 from oplab.files import remove_tree
 from oplab.grading import integrity, outcomes, policy, submitted
@@ -232,7 +232,7 @@ class _Grader:
         if exercise.kind != "python":
             return todo(exercise) if stub is not None and stubs.is_untouched(text, stub, None) else None
         try:
-            ast.parse(text, str(file))
+            parse(text, str(file))
         except (SyntaxError, ValueError) as error:
             line = getattr(error, "lineno", None)
             quoted = f": {error.text.strip()}" if getattr(error, "text", None) else ""

@@ -10,6 +10,8 @@ import ast
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 
+from oplab.course.parsing import parse
+
 
 def reachable(roots: Iterable[str], sources: Mapping[str, str | bytes]) -> frozenset[str]:
     """The modules that can be imported from ``roots``, directly or through others, with ``roots``.
@@ -75,7 +77,7 @@ def _names(text: str | bytes) -> frozenset[str]:
 
 def _parse(text: str | bytes) -> ast.Module:
     try:
-        return ast.parse(text)
+        return parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module([], [])
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
 from oplab.course.manifest import Exercise
+from oplab.course.parsing import parse
 
 
 class NotAllowed(ImportError):
@@ -43,7 +44,7 @@ def imported(exercise: Exercise, text: str) -> str:
         text: the learner's file, which is valid Python.
     """
     if exercise.not_allowed:
-        for name in sorted(_used(ast.parse(text), exercise.name)):
+        for name in sorted(_used(parse(text), exercise.name)):
             if entry := _match(name, exercise.not_allowed):
                 return _sentence(exercise.id, entry, "used")
     return ""
