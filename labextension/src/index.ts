@@ -13,7 +13,7 @@ import { graphsTab } from './graphs';
 import { courseIcon } from './icon';
 import { CourseModel } from './model';
 import { followEditors } from './following';
-import { Opener } from './open';
+import { Opener, SMALL } from './open';
 import { CoursePanel } from './panel';
 import { startPage } from './start';
 
@@ -144,7 +144,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
 
     void Promise.all([shell.restored, app.restored]).then(async ([layout]) => {
       follow();
-      if (layout.fresh) {
+      if (layout.fresh && window.innerWidth >= SMALL) {
         // after the file browser, which shows itself in a new workspace
         requestAnimationFrame(() => shell.activateById(panel.id));
       }

@@ -9,6 +9,9 @@ import { Widget } from '@lumino/widgets';
 /** Below this width two documents beside each other are too narrow to read. */
 const NARROW = 760;
 
+/** A window of this width has no room for the panel and a document. */
+export const SMALL = 640;
+
 export class Opener {
   constructor(
     readonly documents: IDocumentManager,
@@ -21,11 +24,16 @@ export class Opener {
     return (widget && this.documents.contextForWidget(widget)?.path) || '';
   }
 
-  /** Opens a lesson, or shows it where it is open. */
+  /** Opens a lesson, or shows it where it is open: with the other lessons, not in the group of the answers. */
   async lesson(path: string): Promise<void> {
-    const open = this.documents.openOrReveal(path);
-    await open?.context.ready;
-    open?.content.node.focus();
+    const other = [...this.shell.widgets('main')].find(widget => !editorOf(widget));
+    const place = other ? ({ mode: 'tab-after', ref: other.id } as const) : {};
+    const open = this.documents.findWidget(path) ?? this.documents.open(path, 'default', undefined, place);
+    if (open) {
+      this.shell.activateById(open.id);
+      this._makeRoom();
+      await open.context.ready;
+    }
   }
 
   /**
@@ -41,6 +49,7 @@ export class Opener {
       return;
     }
     this.shell.activateById(widget.id);
+    this._makeRoom();
     await widget.context.ready;
     const editor = editorOf(widget);
     if (editor) {
@@ -67,6 +76,13 @@ export class Opener {
   /** Reads an open document again from its file. */
   async revert(path: string): Promise<void> {
     await this.documents.findWidget(path)?.context.revert();
+  }
+
+  /** On a small screen the panel covers what was opened. */
+  private _makeRoom(): void {
+    if (window.innerWidth < SMALL) {
+      this.shell.collapseLeft();
+    }
   }
 
   private _openBeside(path: string, lesson: string | null): IDocumentWidget | undefined {

@@ -116,15 +116,15 @@ function Exercises({ chapter, actions }: { chapter: Chapter; actions: Actions })
   const leading = here.length === 1 && here[0] ? here[0].id : next?.id;
 
   React.useEffect(() => {
-    // A save may grade several: those that need work open.
+    // A save may grade several: those that need work open, and the one that was worked on stays open.
     const show = (_: unknown, { id, status }: Outcome) => {
-      if (status !== 'passed' && status !== 'todo') {
-        setChosen(old => new Map(old).set(id, true));
+      if ((status !== 'passed' && status !== 'todo') || id === leading) {
+        setChosen(old => new Map(old).set(id, old.get(id) ?? true));
       }
     };
     model.graded.connect(show);
     return () => void model.graded.disconnect(show);
-  }, [model]);
+  }, [model, leading]);
 
   const list = (exercises: Exercise[]) => (
     <ul className="oplab-Exercises">

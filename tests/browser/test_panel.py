@@ -1,0 +1,223 @@
+"""The course beside the lesson: the panel, the start page and the marks in the editor, in JupyterLab behind a prefix."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import build_labextension
+import pytest
+
+from oplab.errors import OplabError
+from tests.support import ROOT
+from tests.support.labdriver import Jupyter, open_notebook
+from tests.support.learner_course import learner_course
+
+STUB = "exercises/c00_first_round_trip.py"
+ANSWERS = (ROOT / "solutions" / "c00_first_round_trip.py").read_text()
+LINE = "    raise ValueError('not yet')"
+THEMES = ("JupyterLab Light", "JupyterLab Dark")
+
+
+def shot(page: Any, name: str) -> None:
+    """Keep a picture of what was seen, in build/screenshots."""
+    folder = ROOT / "build" / "screenshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=str(folder / f"{name}.png"))
+
+
+@pytest.fixture(scope="module")
+def start_course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Jupyter]]:
+    """Start a server in a learner's course."""
+    started = []
+
+    def start(**options: Any) -> Jupyter:
+        folder = tmp_path_factory.mktemp("course")
+        server = Jupyter(folder, env={"OPLAB_ROOT": str(folder / "root"), "OPLAB_TRACK": ""}, **options)
+        started.append(server)
+        learner_course(server.root)
+        server.start()
+        return server
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def course(start_course) -> Jupyter:
+    return start_course(base_url="/user/ada/")
+
+
+@pytest.fixture
+def lab(course, new_page) -> Any:
+    """JupyterLab as somebody sees it who comes for the first time."""
+    page = new_page()
+    page.goto(course.url("lab?reset"))
+    page.locator(".oplab-Panel .oplab-Chapter").first.wait_for()
+    page.locator(".oplab-StartContent").wait_for()
+    return page
+
+
+def exercise(page: Any, id: str) -> Any:
+    return page.locator(f".oplab-Panel [data-exercise='{id}']")
+
+
+def write(page: Any, text: str) -> None:
+    """Type an answer into the open stub, without saving it."""
+    page.evaluate(
+        """([path, text]) => {
+            const found = [...window.jupyterapp.shell.widgets('main')].find((w) => w.context?.path === path);
+            const view = found.content.editor.editor;
+            view.dispatch({changes: {from: 0, to: view.state.doc.length, insert: text}});
+        }""",
+        [STUB, text],
+    )
+
+
+def press_until(page: Any, name: str, key: str = "Tab", most: int = 80) -> None:
+    """Press a key until the focus is on the control with this name."""
+    for _ in range(most):
+        page.keyboard.press(key)
+        found = page.evaluate(
+            """() => {
+                const now = document.activeElement;
+                return (now.getAttribute('aria-label') || now.labels?.[0]?.innerText || now.innerText || '').trim();
+            }"""
+        )
+        if re.search(name, found):
+            return
+    raise AssertionError(f"{key} does not reach {name!r}; the focus is on {found!r}")
+
+
+def test_from_the_start_page_through_a_failure_to_a_pass(course, lab):
+    assert lab.locator(".oplab-Start h1").inner_text() == "Operator Lab"
+    assert lab.locator(".oplab-MapPicture a").count() == len(lab.locator(".oplab-Panel .oplab-Chapter").all())
+    assert lab.locator("[id^=launcher]").count() == 0
+    lab.locator(".oplab-Start .oplab-Continue").click()  # opens the lesson, and the stub beside it
+    lab.locator(".jp-Notebook h1").first.wait_for()
+    editor = lab.locator(".jp-FileEditor .cm-content")
+    editor.wait_for()
+    lesson, stub = lab.locator(".jp-NotebookPanel").bounding_box(), lab.locator(".jp-FileEditor").bounding_box()
+    assert stub["x"] >= lesson["x"] + lesson["width"], "the stub is not beside the lesson"
+    lab.wait_for_function("() => document.activeElement.closest('.jp-FileEditor')")  # at its line, ready to be written
+    assert "Ln 1," not in lab.locator("#jp-main-statusbar").inner_text()
+
+    wrong = re.sub(r"    # ANSWER c00.one_file.*?# END\n", LINE + "\n", ANSWERS, flags=re.DOTALL)
+    number = wrong.splitlines().index(LINE) + 1
+    write(lab, wrong)
+    exercise(lab, "c00.one_file").locator(".oplab-ExerciseHeader").click()
+    exercise(lab, "c00.one_file").get_by_role("button", name="Check: one_file").click()  # saves, too
+    lab.locator(".oplab-Panel [data-exercise='c00.one_file'][data-status=error]").wait_for()
+    assert (course.root / STUB).read_text() == wrong
+    report = exercise(lab, "c00.one_file").locator(".oplab-Report")
+    report.get_by_text("ValueError: not yet").first.wait_for()
+    sign = lab.locator(".jp-FileEditor .oplab-Gutter .oplab-Sign")
+    sign.wait_for(state="attached")
+    assert lab.locator(".oplab-MarkedLine").inner_text().startswith(LINE)
+    assert "ValueError" in sign.get_attribute("title")
+    said = lab.locator(".oplab-Announcer")
+    lab.wait_for_function("() => /one_file: error/.test(document.querySelector('.oplab-Announcer').textContent)")
+    assert "ValueError: not yet" in said.inner_text()
+    shot(lab, "panel-error")
+    report.locator("a.oplab-place").first.click()  # to the line
+    lab.wait_for_function(f"() => document.querySelector('#jp-main-statusbar').innerText.includes('Ln {number},')")
+
+    write(lab, ANSWERS)
+    lab.keyboard.press("Control+s")  # saving is enough
+    passed = lab.locator(".oplab-Panel [data-exercise='c00.one_file'][data-status=passed]")
+    passed.wait_for()
+    lab.wait_for_function("() => !document.querySelector('.oplab-MarkedLine')")
+    passed.get_by_role("button", name="Reference: one_file").click()
+    passed.locator(".oplab-Extra pre").wait_for()
+    lab.keyboard.press("Escape")
+    passed.locator(".oplab-Extra").wait_for(state="detached")
+    shot(lab, "panel-passed")
+
+    # the other tab's progress, and no address but the server's own
+    assert "passed" in exercise(lab, "c00.one_file").locator(".oplab-State").inner_text()
+    assert lab.problems == []
+    here = (course.origin, course.origin.replace("http", "ws"), "data:", "blob:")
+    assert [address for address in lab.requests if not address.startswith(here)] == []
+
+
+def test_the_keyboard_alone(course, lab):
+    lab.keyboard.press("Control+Shift+O")
+    lab.wait_for_function("() => document.activeElement.closest('.oplab-Panel')")
+    press_until(lab, r"^Check when I save", "Shift+Tab")
+    lab.keyboard.press("Space")
+    lab.wait_for_function("() => !document.activeElement.checked")
+    lab.keyboard.press("Space")
+    lab.wait_for_function("() => document.activeElement.checked")
+    press_until(lab, r"^.*01\s+What is in an ONNX model")
+    lab.keyboard.press("Enter")
+    press_until(lab, r"^.*\bbuild\b")
+    if lab.evaluate("() => document.activeElement.getAttribute('aria-expanded')") == "false":
+        lab.keyboard.press("Enter")
+    press_until(lab, r"^Hint 1 of \d: build")
+    ring = lab.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
+    assert ring != "none"
+    lab.keyboard.press("Enter")
+    exercise(lab, "c01.build").locator(".oplab-Extra").wait_for()
+    press_until(lab, r"^Check: build", "Shift+Tab")
+    lab.keyboard.press("Enter")
+    lab.wait_for_function("() => /build: to do/.test(document.querySelector('.oplab-Announcer').textContent)")
+    press_until(lab, r"^Open: build", "Shift+Tab")
+    lab.keyboard.press("Enter")
+    lab.wait_for_function("() => document.activeElement.closest('.jp-FileEditor')")
+    assert "c01_onnx_model.py" in lab.locator("#jp-main-statusbar").inner_text()
+    lab.locator(".oplab-Chapter.oplab-mod-current[data-chapter=c01]").wait_for()  # it follows the document in front
+
+
+def test_two_tabs_and_a_file_that_changes_elsewhere(course, lab, new_page):
+    other = new_page(viewport={"width": 390, "height": 844})
+    other.goto(course.url("lab/workspaces/other?reset"))
+    other.locator(".oplab-MapList").wait_for()  # a list: the picture has no room
+    assert not other.locator(".oplab-MapPicture").is_visible()
+    shot(other, "start-390")
+    for page in (lab, other):
+        page.evaluate("() => { window.changes = []; }")
+    stub = course.root / "exercises" / "c03_dynamic_models.py"
+    stub.write_text(stub.read_text().replace("import", "import import", 1))  # in an editor outside, and wrong
+    for page in (lab, other):
+        page.wait_for_function("() => document.querySelector('.oplab-Panel [data-chapter=c03] .oplab-mod-odd')")
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """axe-core, among the packages that the extension is built with."""
+    try:
+        return build_labextension.axe(install=True).read_text()
+    except OplabError as error:
+        pytest.skip(f"axe-core is a package of npm: {error.message}")
+
+
+def test_axe_has_no_serious_finding(course, lab, axe):
+    lab.locator(".oplab-Panel [data-chapter=c02] .oplab-ChapterHeader").click()
+    lab.locator(".oplab-Panel [data-chapter=c02] .oplab-Exercise").first.wait_for()
+    lab.evaluate(axe)
+    for theme in THEMES:
+        lab.evaluate("(theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
+        lab.wait_for_function(f"() => document.body.dataset.jpThemeName === '{theme}'")
+        time.sleep(0.5)  # the style sheet of a theme comes after its name
+        found = lab.evaluate("async () => (await axe.run({include: ['.oplab-Panel', '.oplab-Start']})).violations")
+        serious = [
+            (one["id"], [node["html"][:200] for node in one["nodes"]])
+            for one in found
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == [], theme
+        shot(lab, f"start-{theme.split()[-1].lower()}")
+
+
+def test_notebook_7_has_no_panel_and_no_error(start_course, new_page):
+    server = start_course(app="notebook")
+    page = new_page()
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    open_notebook(page, server, "notebooks/00_first_round_trip.ipynb")
+    assert page.locator(".oplab-Panel").count() == 0
+    assert page.problems == []
+    assert [text for text in wrong if "oplab" in text] == []

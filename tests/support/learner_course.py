@@ -1,0 +1,23 @@
+"""The course as a learner has it after cloning: stubs, no progress. The library, the lessons' sources and the operators are ROOT's."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from oplab.course.manifest import load
+from oplab.course.stubs import make_stub
+from tests.support import ROOT
+
+
+def learner_course(folder: Path) -> Path:
+    """Fill a folder; what is not written to is a link."""
+    (folder / "build").mkdir(parents=True)
+    for part in ("course.toml", "oplab", "solutions", "csrc", "build/lib"):
+        (folder / part).symlink_to(ROOT / part)
+    shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns("src", ".*"))
+    for file in {exercise.file for exercise in load(ROOT).exercises}:
+        stub = folder / "exercises" / file
+        stub.parent.mkdir(parents=True, exist_ok=True)
+        stub.write_text(make_stub((ROOT / "solutions" / file).read_text(), file))
+    return folder
