@@ -41,9 +41,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         server = Jupyter(Path(folder), env={"OPLAB_TRACK": "solutions"})
         try:
-            (server.root / "notebooks").mkdir()
+            (server.root / "work").mkdir()
             for notebook in (ROOT / "notebooks").glob("*.ipynb"):
-                shutil.copy(notebook, server.root / "notebooks")
+                shutil.copy(notebook, server.root / "work")
             server.start()
             browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
             data = lesson(browser.new_page(viewport=SIZE), server)
@@ -58,7 +58,7 @@ def main() -> int:
 def lesson(page, server: Jupyter) -> bytes:
     """A screenshot of the lesson at its graph, after "Run all"."""
     page.set_default_timeout(240_000)
-    open_notebook(page, server, f"notebooks/{LESSON}.ipynb")
+    open_notebook(page, server, f"work/{LESSON}.ipynb")
     if errors := run_all(page, timeout=900):
         raise SystemExit(f"The lesson failed: {errors[0]['ename']}: {errors[0]['evalue']}")
     number = next(number for number, cell in enumerate(cells(page)) if CELL in cell["source"])

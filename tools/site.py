@@ -34,7 +34,7 @@ API = {
     "oplab.errors": "A user's mistake.",
 }
 DOCS = {
-    "For learners": ("learning", "setup", "glossary", "clinic", "viewer", "debug", "parity", "host"),
+    "For learners": ("learning", "jupyter", "setup", "glossary", "clinic", "viewer", "debug", "parity", "host"),
     "After the course": ("your_operator", "operators"),
     "For teachers": ("teaching", "class", "class_grades", "class_cluster", "grader", "reports"),
     "For authors": ("authoring", "architecture", "benchmarks", "coverage"),

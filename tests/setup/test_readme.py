@@ -51,7 +51,7 @@ def test_the_command_runs(command, tmp_path):
 
     course = tmp_path / "course"
     course.mkdir()
-    for part in ("course.toml", "oplab", "solutions", "csrc"):
+    for part in ("course.toml", "oplab", "solutions", "csrc", "notebooks"):
         (course / part).symlink_to(ROOT / part)
     (course / "build").mkdir()
     for part in ("lib", "cache"):
