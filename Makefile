@@ -14,7 +14,7 @@ help: ## list the targets
 	@echo "make TARGET, where TARGET is"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-lab: ## open JupyterLab on the first lesson, or CH=05 (LAB_ARGS="--no-browser --port 9000" goes to JupyterLab)
+lab: ## open JupyterLab where you were, or on a lesson: CH=05 (LAB_ARGS="--no-browser --port 9000" goes to JupyterLab)
 	$(RUN) --quiet -- tools/lab.py $(if $(CH),--chapter=$(CH)) $(LAB_ARGS)
 
 check: ## grade your exercises: all, or EX=c04, or EX=c04.asinh
@@ -74,6 +74,6 @@ lint: ## for authors: the code's style
 lock: ## for authors: write requirements.lock from pyproject.toml
 	@$(PYTHON) tools/lock.py
 
-clean: ## remove what was built; never your backups or your progress
+clean: ## remove what was built; never your backups, your progress or your copies of lessons in work/
 	@if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name backup ! -name 'progress.json*' -exec rm -rf {} +; fi
 	@echo "build/ is clean; .venv/ stays (remove it by hand to set up from the start)."

@@ -90,6 +90,14 @@ def test_links_lead_somewhere(page):
     assert {link: wrong for link in links(page) if (wrong := fault(page, link))} == {}
 
 
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.name)
+def test_links_of_a_lesson_hold_in_the_learner_s_copy(lesson):
+    """The copy is in work/, next to the copies of the other lessons and nothing else."""
+    others = {path.name for path in LESSONS}
+    beside = {link for link in links(lesson) if not urlsplit(link).scheme and not link.startswith(("../", "#"))}
+    assert {link for link in beside if urlsplit(link).path not in others} == set()
+
+
 @pytest.mark.parametrize(
     ("link", "wrong"),
     [
