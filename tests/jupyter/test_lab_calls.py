@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import urllib.error
 import urllib.request
 
 import pytest
-from tornado.httpclient import HTTPClientError, HTTPRequest
-from tornado.websocket import websocket_connect
 
 from tests.support.fixture_course import command, copy_course
-from tests.support.lab_calls import Lab, Page, exercise_of
+from tests.support.lab_calls import Lab, Page, exercise_of, socket_refused
 
 CASES = """import time
 
@@ -229,19 +226,6 @@ def test_another_sites_page_gets_nothing(lab):
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=60)
     assert refused.value.code in (403, 404)
-
-
-def socket_refused(lab, headers):
-    """The status with which the socket of the news is refused; None where it opens."""
-
-    async def connect():
-        request = HTTPRequest(f"ws{lab.url('oplab/lab/events', token=False)[4:]}", headers=headers)
-        try:
-            (await websocket_connect(request)).close()
-        except HTTPClientError as error:
-            return error.code
-
-    return asyncio.run(connect())
 
 
 def test_notebooks_and_terminals_use_the_server_that_is_warm(lab, course):

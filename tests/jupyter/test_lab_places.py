@@ -13,7 +13,7 @@ from oplab.errors import OplabError
 from oplab.jupyter.home import Home, find_course
 from oplab.jupyter.state import Paths
 from tests.support.fixture_course import copy_course
-from tests.support.lab_calls import Lab, Page, exercise_of
+from tests.support.lab_calls import Lab, Page, exercise_of, socket_refused
 
 
 @pytest.fixture
@@ -109,6 +109,36 @@ def test_a_broken_manifest_is_a_sentence_until_it_is_repaired(alone, home):
         shown._closed.wait(0.05)
     assert shown.state()["problems"] == [] and shown.state()["total"] == 21
     os.environ.pop("OPLAB_ROOT", None)
+
+
+AUTHORIZER = """
+from jupyter_server.auth import Authorizer
+
+
+class Closed(Authorizer):
+    def is_authorized(self, handler, user, action, resource):
+        return resource != "contents"
+"""
+
+
+def test_who_may_not_read_the_files_is_told_nothing(tmp_path):
+    """A server of several users: one is logged in, and may not read the files."""
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "closed.py").write_text(AUTHORIZER)
+    path = os.pathsep.join(filter(None, [str(tmp_path / "modules"), os.environ.get("PYTHONPATH", "")]))
+    lab = Lab(
+        tmp_path / "jupyter",
+        copy_course(tmp_path / "course"),
+        env={"PYTHONPATH": path},
+        config={"ServerApp": {"authorizer_class": "closed.Closed"}},
+    )
+    lab.start()
+    try:
+        assert socket_refused(lab, {"Authorization": f"token {lab.token}"}) == 403
+        for name, body in (("state", None), ("check", {"ids": []}), ("reset", {"id": "c01"})):
+            assert lab.refused(403, name, body) == "You are not logged in, or may not do this."
+    finally:
+        lab.stop()
 
 
 def test_importing_the_extension_is_cheap():

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tornado.httpclient import HTTPRequest
+from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
 from oplab.grading import processes
@@ -129,3 +129,17 @@ class Page:
 def exercise_of(state: Message, id: str) -> Message:
     """An exercise's part of a state."""
     return next(entry for chapter in state["chapters"] for entry in chapter["exercises"] if entry["id"] == id)
+
+
+def socket_refused(lab: Lab, headers: dict[str, str]) -> int | None:
+    """The status with which the socket of the news is refused; None where it opens."""
+
+    async def connect() -> int | None:
+        request = HTTPRequest(f"ws{lab.url('oplab/lab/events', token=False)[4:]}", headers=headers)
+        try:
+            (await websocket_connect(request)).close()
+        except HTTPClientError as error:
+            return error.code
+        return None
+
+    return asyncio.run(connect())
