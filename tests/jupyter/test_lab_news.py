@@ -93,6 +93,7 @@ def test_a_check_waits_for_the_one_that_runs(lab, page, file):
     assert not [message for message in page.others() if message["type"] == "outcome"]
     lab.call("check", {"ids": ["c03.typo"]})  # it works on
     assert page.outcome("c03.typo")["status"] == "error"
+    assert lab.call("outcome?id=c01.passes")[1].get("status") != "crashed", "what was cancelled says nothing"
 
 
 def test_a_save_ends_the_check_of_the_older_text(lab, page, file):
