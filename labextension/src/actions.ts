@@ -100,7 +100,7 @@ export class Actions {
     const answer = await showDialog({
       title: trans.__('Start %1 again?', exercise.name),
       body: trans.__(
-        'Your answer is replaced by the empty exercise. A copy of your file is kept in build/backup/. Points that you reached stay.'
+        'Your answer is replaced by the empty exercise. A copy of your file is kept in build/backup/.'
       ),
       buttons: [
         Dialog.cancelButton({ label: trans.__('Keep my answer') }),

@@ -144,7 +144,7 @@ function Buttons({ exercise, actions }: { exercise: Exercise; actions: Actions }
         className="oplab-Button oplab-mod-quiet"
         aria-label={named(trans.__('Reset'))}
         title={trans.__('Starts the exercise again; your file is kept')}
-        disabled={away || busy || !model.state?.writable || (exercise.status === 'todo' && !exercise.headline)}
+        disabled={away || busy || !model.state?.writable}
         onClick={() => void actions.reset(exercise)}
       >
         {trans.__('Reset')}

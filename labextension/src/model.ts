@@ -28,7 +28,7 @@ export interface Problem {
 }
 
 const SHORTEST_WAIT = 500;
-const LONGEST_WAIT = 15_000;
+const LONGEST_WAIT = 5_000;
 
 export class CourseModel implements IDisposable {
   constructor(readonly api: Api) {
@@ -274,7 +274,8 @@ export class CourseModel implements IDisposable {
       this._since.delete(id);
     }
     if (first) {
-      this._stem = this._stemOf(this.path) ?? this._stem;
+      // The chapter stays when its last exercise passes: what the learner looks at does not close.
+      this._stem = this._stemOf(this.path) ?? this.chapter?.stem ?? '';
     }
     // It was graded elsewhere: in a terminal, a notebook or another tab.
     for (const id of this._asked) {

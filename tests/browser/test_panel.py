@@ -217,7 +217,7 @@ def test_notebook_7_has_no_panel_and_no_error(start_course, new_page):
     page = new_page()
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(f"{error} {error.stack}"))  # Notebook 7.6 has one of its own
     open_notebook(page, server, "notebooks/00_first_round_trip.ipynb")
     assert page.locator(".oplab-Panel").count() == 0
-    assert page.problems == []
     assert [text for text in wrong if "oplab" in text] == []
