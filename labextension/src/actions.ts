@@ -28,20 +28,15 @@ export class Actions {
     }
   }
 
-  /** Opens an exercise's answer beside its lesson. */
-  async open(exercise: Exercise, line = exercise.line): Promise<void> {
-    if (exercise.file) {
-      await this.openPlace(exercise.file, line, exercise.id);
-    }
-  }
-
   /** Opens the lesson of an exercise, and its answer beside it. */
-  async resume(exercise: Exercise): Promise<void> {
+  async open(exercise: Exercise): Promise<void> {
     const chapter = this._chapterOf(exercise.id);
     if (chapter) {
       await this.openLesson(chapter);
     }
-    await this.open(exercise);
+    if (exercise.file) {
+      await this.openPlace(exercise.file, exercise.line, exercise.id);
+    }
   }
 
   /** Opens a line of a file, relative to Jupyter's root. */

@@ -62,6 +62,8 @@ export interface CourseMap {
 export interface State {
   version: number;
   extension: string;
+  /** The file that a page which is loaded now starts this extension from. */
+  build: string;
   title: string;
   inside: boolean;
   writable: boolean;

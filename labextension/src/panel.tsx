@@ -7,7 +7,7 @@ import { Actions } from './actions';
 import { Chapter, Exercise, Outcome, State } from './api';
 import { ExerciseItem } from './exercise';
 import { courseIcon } from './icon';
-import { VERSION } from './version';
+import { isOutdated } from './version';
 import { lookOf, lookOfChapter, minutesOf, numberOf } from './words';
 
 /** Renders again at each change of the model. */
@@ -40,10 +40,10 @@ export function Notices({ actions }: { actions: Actions }): React.ReactElement {
       trans.__('Not connected: the server does not answer. Your files are safe; this page tries again.')
     );
   }
-  if (state && state.extension !== VERSION) {
+  if (state && isOutdated(state)) {
     lines.push(
       <>
-        {trans.__('The course was updated. Reload this page to use version %1.', state.extension)}{' '}
+        {trans.__('The course was updated. Reload this page to use the new version.')}{' '}
         <button className="oplab-Button" onClick={() => window.location.reload()}>
           {trans.__('Reload this page')}
         </button>
@@ -96,7 +96,7 @@ export function Continue({ actions }: { actions: Actions }): React.ReactElement 
     ) : null;
   }
   return (
-    <button className="oplab-Button oplab-mod-main oplab-Continue" disabled={!next.file} onClick={() => void actions.resume(next)}>
+    <button className="oplab-Button oplab-mod-main oplab-Continue" disabled={!next.file} onClick={() => void actions.open(next)}>
       {trans.__('Continue: %1, %2 minutes', next.id, next.minutes)}
     </button>
   );

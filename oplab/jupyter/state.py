@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -115,6 +117,7 @@ def empty(check_on_save: bool, problems: Sequence[str] = ()) -> dict[str, Any]:
     return {
         "version": VERSION,
         "extension": importlib.metadata.version("oplab"),
+        "build": installed_build(),
         "title": "Operator Lab",
         "inside": False,
         "writable": False,
@@ -131,6 +134,15 @@ def empty(check_on_save: bool, problems: Sequence[str] = ()) -> dict[str, Any]:
         "chapters": [],
         "problems": list(problems),
     }
+
+
+def installed_build() -> str:
+    """The file that a page which is loaded now starts the panel from; its name has a digest. Empty where no panel is installed."""
+    package = Path(sys.prefix, "share", "jupyter", "labextensions", "oplab-lab", "package.json")
+    try:
+        return str(json.loads(package.read_text(encoding="utf-8"))["jupyterlab"]["_build"]["load"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def outcome_state(course: Course, where: Paths, entry: dict[str, Any]) -> dict[str, Any]:

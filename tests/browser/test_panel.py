@@ -65,7 +65,7 @@ def exercise(page: Any, id: str) -> Any:
     return page.locator(f".oplab-Panel [data-exercise='{id}']")
 
 
-def write(page: Any, text: str) -> None:
+def write(page: Any, text: str, path: str = STUB) -> None:
     """Type an answer into the open stub, without saving it."""
     page.evaluate(
         """([path, text]) => {
@@ -73,7 +73,7 @@ def write(page: Any, text: str) -> None:
             const view = found.content.editor.editor;
             view.dispatch({changes: {from: 0, to: view.state.doc.length, insert: text}});
         }""",
-        [STUB, text],
+        [path, text],
     )
 
 
@@ -96,6 +96,7 @@ def test_from_the_start_page_through_a_failure_to_a_pass(course, lab):
     assert lab.locator(".oplab-Start h1").inner_text() == "Operator Lab"
     assert lab.locator(".oplab-MapPicture a").count() == len(lab.locator(".oplab-Panel .oplab-Chapter").all())
     assert lab.locator("[id^=launcher]").count() == 0
+    assert lab.get_by_text("The course was updated.").count() == 0
     lab.locator(".oplab-Start .oplab-Continue").click()  # opens the lesson, and the stub beside it
     lab.locator(".jp-Notebook h1").first.wait_for()
     editor = lab.locator(".jp-FileEditor .cm-content")
@@ -168,6 +169,7 @@ def test_the_keyboard_alone(course, lab):
     lab.keyboard.press("Enter")
     lab.wait_for_function("() => document.activeElement.closest('.jp-FileEditor')")
     assert "c01_onnx_model.py" in lab.locator("#jp-main-statusbar").inner_text()
+    lab.locator(".jp-Notebook h1", has_text="What is in an ONNX model").wait_for()  # beside its lesson
     lab.locator(".oplab-Chapter.oplab-mod-current[data-chapter=c01]").wait_for()  # it follows the document in front
 
 
@@ -183,6 +185,45 @@ def test_two_tabs_and_a_file_that_changes_elsewhere(course, lab, new_page):
     stub.write_text(stub.read_text().replace("import", "import import", 1))  # in an editor outside, and wrong
     for page in (lab, other):
         page.wait_for_function("() => document.querySelector('.oplab-Panel [data-chapter=c03] .oplab-mod-odd')")
+
+
+def test_a_c_plus_plus_answer_that_does_not_compile_and_then_passes(course, lab):
+    """The mark in the editor opens what the last check said; the graphs and places of other exercises stay apart."""
+    lab.locator(".oplab-Panel [data-chapter=cA1] .oplab-ChapterHeader").click()
+    clamp = exercise(lab, "cA1.clamp")
+    if not clamp.get_by_role("button", name="Open: clamp").count():
+        clamp.locator(".oplab-ExerciseHeader").click()
+    clamp.get_by_role("button", name="Open: clamp").click()
+    lab.wait_for_function("() => document.activeElement.closest('.jp-FileEditor')")
+    file = "exercises/csrc/cA1_clamp.cpp"
+    answer = (ROOT / "solutions" / "csrc" / "cA1_clamp.cpp").read_text()
+    write(lab, answer.replace("return", "retrun", 1), file)
+    lab.keyboard.press("Control+s")
+    lab.locator(".oplab-Panel [data-exercise='cA1.clamp'][data-status=build_failed]").wait_for()
+    sign = lab.locator(".jp-FileEditor .oplab-Gutter .oplab-Sign")
+    sign.first.wait_for(state="attached")
+    assert "retrun" in lab.locator(".oplab-MarkedLine").first.inner_text()
+    clamp.locator("a.oplab-place").first.click()
+    number = next(n for n, line in enumerate(answer.splitlines(), start=1) if "return" in line)
+    lab.wait_for_function(f"() => document.querySelector('#jp-main-statusbar').innerText.includes('Ln {number},')")
+    write(lab, answer, file)
+    lab.keyboard.press("Control+s")
+    lab.locator(".oplab-Panel [data-exercise='cA1.clamp'][data-status=passed]").wait_for()
+    lab.wait_for_function("() => !document.querySelector('.oplab-MarkedLine')")
+    assert lab.problems == []
+
+
+def test_a_page_that_is_older_than_the_installed_panel_says_so(course, new_page):
+    def older(client: Any) -> None:
+        """The server's news, as of a server whose panel was built later."""
+        server = client.connect_to_server()
+        server.on_message(lambda text: client.send(re.sub(r"static/remoteEntry\.\w+\.js", "static/later.js", text)))
+
+    page = new_page()
+    page.route_web_socket(re.compile("oplab/lab/events"), older)
+    page.goto(course.url("lab?reset"))
+    page.get_by_text("The course was updated.").first.wait_for()
+    page.get_by_role("button", name="Reload").first.wait_for()
 
 
 @pytest.fixture(scope="module")
