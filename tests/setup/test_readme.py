@@ -89,7 +89,7 @@ def test_the_readme_has_two_screens_and_a_small_picture():
     assert len(README.splitlines()) <= 100
     picture = ROOT / "docs" / "pictures" / "lab.png"
     assert "](docs/pictures/lab.png)" in README
-    assert Image.open(picture).width == 1280 and picture.stat().st_size < 250_000
+    assert Image.open(picture).width == 1440 and picture.stat().st_size < 250_000
 
 
 def test_the_version_and_the_licence_are_the_same_everywhere():
