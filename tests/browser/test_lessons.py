@@ -14,10 +14,9 @@ import time
 import pytest
 from jupyter_settings import trust
 
-from oplab.course.manifest import load
-from oplab.course.stubs import make_stub
 from tests.support import ROOT
 from tests.support.labdriver import cells, free_port, open_notebook, run_all, scroll_to
+from tests.support.learner_course import learner_course
 from tests.support.learners_folder import LearnersFolder
 
 ALL_LESSONS = sorted(path.stem for path in (ROOT / "notebooks" / "src").glob("*.py"))
@@ -108,16 +107,7 @@ def test_run_all_ends_without_an_error(stem, solutions_server, new_page):
 
 def test_an_untouched_learner_sees_todo_and_no_error(jupyter_server, new_page, tmp_path):
     """The stubs of a fresh clone: the lesson runs to its end and says what is to be written."""
-    course = tmp_path / "course"
-    for part in ("course.toml", "oplab", "solutions", "csrc", "notebooks"):
-        (course / part).parent.mkdir(parents=True, exist_ok=True)
-        (course / part).symlink_to(ROOT / part)
-    (course / "build").mkdir()
-    (course / "build" / "lib").symlink_to(ROOT / "build" / "lib")
-    for exercise in load(ROOT).exercises:
-        file = course / "exercises" / exercise.file
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(make_stub((ROOT / "solutions" / exercise.file).read_text(), exercise.file))
+    course = learner_course(tmp_path / "course")
     server = jupyter_server(env={"OPLAB_ROOT": str(course), "OPLAB_TRACK": ""})
     shutil.copy(ROOT / "notebooks" / "00_first_round_trip.ipynb", server.root / "first.ipynb")
     page = new_page()
@@ -125,8 +115,10 @@ def test_an_untouched_learner_sees_todo_and_no_error(jupyter_server, new_page, t
     assert run_all(page, timeout=900) == []
     for cell in cells(page):
         if "lab.check(" in cell["source"]:
-            text = cell["outputs"][0]["text"]
-            assert "todo" in text and "Goal:" in text and "lab.hint(" in text
+            card = cell["outputs"][0]["data"]
+            for kind in ("text/plain", "text/html"):  # the same words in both
+                words = "".join(card[kind])
+                assert "todo" in words and "Goal:" in words and "lab.hint(" in words, kind
 
 
 @pytest.fixture

@@ -16,8 +16,13 @@ def learner_course(folder: Path) -> Path:
     for part in ("course.toml", "oplab", "solutions", "csrc", "build/lib"):
         (folder / part).symlink_to(ROOT / part)
     shutil.copytree(ROOT / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns("src", ".*"))
+    write_stubs(folder)
+    return folder
+
+
+def write_stubs(folder: Path) -> None:
+    """``exercises/`` in a folder, as a fresh clone has it."""
     for file in {exercise.file for exercise in load(ROOT).exercises}:
         stub = folder / "exercises" / file
         stub.parent.mkdir(parents=True, exist_ok=True)
         stub.write_text(make_stub((ROOT / "solutions" / file).read_text(), file))
-    return folder

@@ -16,9 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from oplab.course.manifest import load
-from oplab.course.stubs import make_stub
 from tests.support import ROOT
+from tests.support.learner_course import write_stubs
 
 FILES = (".gitignore", "course.toml", "Makefile", "README.md")
 FOLDERS = ("csrc", "docs", "notebooks", "solutions", "tools")
@@ -36,10 +35,7 @@ class LearnersFolder:
             skipped = shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints")
             shutil.copytree(ROOT / name, root / name, ignore=skipped)
         (root / "build").mkdir()
-        for exercise in load(ROOT).exercises:
-            file = root / "exercises" / exercise.file
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(make_stub((ROOT / "solutions" / exercise.file).read_text(), exercise.file))
+        write_stubs(root)
 
     def build(self) -> None:
         """The operators and compiled pieces of this machine."""
