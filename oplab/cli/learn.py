@@ -108,7 +108,7 @@ def check(
     jobs: Jobs = FEW_CORES,
     seed: Seed = None,
 ) -> None:
-    """Grade exercises: all, a chapter (c04) or one (c04.asinh, or asinh where one chapter has it)."""
+    """Grade exercises: all, a chapter (c04) or one (asinh)."""
     _one_folder(submission, track)
     course = load_course()
     exercises = course.select(split(ids))
