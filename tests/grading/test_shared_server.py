@@ -34,9 +34,19 @@ with SharedServer(load(Path(sys.argv[1])), host=True) as server:
 """
 
 
+_others: set[int] = set()
+
+
 @pytest.fixture
 def small(course):
     return load(course)
+
+
+@pytest.fixture(autouse=True)
+def others():
+    """Fork servers that tests of other modules have in this process."""
+    _others.clear()
+    _others.update(fork_servers(os.getpid()))
 
 
 @contextlib.contextmanager
@@ -78,9 +88,9 @@ def check(course, server, name="passes"):
 
 
 def fork_servers(pid):
-    """The process ids of the fork servers that ``pid`` has started."""
+    """The process ids of the fork servers that ``pid`` has started, without those of other modules' tests."""
     found = []
-    for child in processes.children(pid):
+    for child in set(processes.children(pid)) - _others:
         with contextlib.suppress(OSError), open(f"/proc/{child}/cmdline", "rb") as stream:
             if b"oplab.grading.fork_server" in stream.read():
                 found.append(child)

@@ -103,8 +103,8 @@ BREAKAGES = (
         "split",
         "the learner's process does not hold the judge's code",
         "grading/split_check.py",
-        "    tree = ast.parse(text)\n    wanted",
-        "    return text\n    tree = ast.parse(text)\n    wanted",
+        "    tree = parse(text)\n    wanted",
+        "    return text\n    tree = parse(text)\n    wanted",
         "array__finds_judge_in_memory",
     ),
     Breakage(

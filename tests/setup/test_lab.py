@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -20,7 +19,7 @@ from tornado.web import HTTPError
 
 from oplab.course import copies
 from oplab.course.manifest import load
-from tests.support import ROOT
+from tests.support import ROOT, run_async
 from tests.support.labdriver import free_port
 from tests.support.learners_folder import LearnersFolder
 
@@ -101,7 +100,7 @@ def test_the_log_is_short_unless_more_is_asked_for(tmp_path):
 
 def listed(folder, path=""):
     files = lab_server.CourseFiles(root_dir=str(folder.root))
-    return {entry["name"] for entry in asyncio.run(files.get(path))["content"]}
+    return {entry["name"] for entry in run_async(files.get(path))["content"]}
 
 
 def test_the_file_browser_shows_what_is_the_learner_s(folder):
@@ -121,14 +120,14 @@ def test_a_lesson_is_read_only_and_its_copy_is_not(folder):
     name = "05_writing_symbolic.ipynb"
     before = (folder.root / "notebooks" / name).read_bytes()
     for path, writable in ((f"notebooks/{name}", False), (f"/work/{name}", True)):
-        model = asyncio.run(files.get(path))
+        model = run_async(files.get(path))
         assert model["writable"] == writable
         model["content"]["cells"].clear()
         if writable:
-            asyncio.run(files.save(model, path))
+            run_async(files.save(model, path))
         else:
             with pytest.raises(HTTPError, match=rf"belongs to the course. Your copy is work/{name}"):
-                asyncio.run(files.save(model, path))
+                run_async(files.save(model, path))
     assert (folder.root / "notebooks" / name).read_bytes() == before
     assert copies.states(load(folder.root))["05_writing_symbolic"] == "changed"
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,3 +25,9 @@ def run_python(
     """Runs Python code in a process of its own, in the repository's root: this package and ``benchmarks`` can be imported."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout, cwd=ROOT)
+
+
+def run_async(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine returns. It runs in a thread: the browser of other tests leaves a running event loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()

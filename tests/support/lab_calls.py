@@ -18,6 +18,7 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
 
 from oplab.grading import processes
+from tests.support import run_async
 from tests.support.labdriver import Jupyter
 
 Message = dict[str, Any]
@@ -142,4 +143,4 @@ def socket_refused(lab: Lab, headers: dict[str, str]) -> int | None:
             return error.code
         return None
 
-    return asyncio.run(connect())
+    return run_async(connect())
