@@ -20,6 +20,7 @@ from typing import Any
 
 from . import document
 from .document import ROOT
+from .kernels.processor import describe
 
 HEAD = ("what", "median", "worst", "target")
 STATUS = "([id, status]) => document.querySelector(`.oplab-Panel [data-exercise='${id}']`)?.dataset.status === status"
@@ -35,6 +36,19 @@ def row(what: str, values: Sequence[float], target: str, unit: str = "s") -> tup
     return what, f"{statistics.median(values):.2f} {unit}", f"{max(values):.2f} {unit}", target
 
 
+# In the page itself, at each frame: a test driver notices either later than it is there.
+MARKS = """(() => {
+    const marks = window.marks = {};
+    const seen = (selector) => document.querySelector(selector)?.getBoundingClientRect().height > 0;
+    const look = () => {
+        marks.shell ??= seen('#jp-main-dock-panel') ? performance.now() : undefined;
+        marks.panel ??= seen('.oplab-Panel .oplab-Chapter') ? performance.now() : undefined;
+        if (!marks.shell || !marks.panel) requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+})()"""
+
+
 class Panel:
     """JupyterLab with the panel in a learner's course, and a page on it."""
 
@@ -42,12 +56,11 @@ class Panel:
         self.page, self.server = page, server
 
     def start(self) -> float:
-        """Seconds from JupyterLab's own shell to the panel's chapters."""
+        """Seconds from JupyterLab's own shell to the panel's chapters, both as they are seen."""
         self.page.goto(self.server.url("lab?reset"))
-        self.page.locator("#jp-main-dock-panel").wait_for()
-        began = time.perf_counter()
-        self.page.locator(".oplab-Panel .oplab-Chapter").first.wait_for()
-        return time.perf_counter() - began
+        self.page.wait_for_function("() => window.marks.shell && window.marks.panel")
+        marks = self.page.evaluate("() => window.marks")
+        return (marks["panel"] - marks["shell"]) / 1000
 
     def until(self, id: str, status: str, file: Path, text: str) -> float:
         """Write a file, and wait until the panel shows this state of an exercise; seconds."""
@@ -64,15 +77,15 @@ class Panel:
             header.click()
 
     def saves(self, id: str, file: str, repeat: int) -> list[float]:
-        """Seconds from saving a right answer to its pass on the screen; wrong ones are saved between them."""
+        """Seconds from saving a right answer to its pass on the screen; the stub is saved between two of them."""
         path, mark = self.server.root / "exercises" / file, "//" if file.endswith(".cpp") else "#"
         stub, solution = path.read_text(), (ROOT / "solutions" / file).read_text()
         self.open(id.partition(".")[0])
         found = []
-        for number in range(repeat + 1):
+        for number in range(repeat):
             found.append(self.until(id, "passed", path, f"{solution}{mark} {number} {time.time()}\n"))
             self.until(id, "todo", path, stub)
-        return found[1:]  # the first one has started the grading server
+        return found
 
     def elsewhere(self, repeat: int) -> list[float]:
         """Milliseconds from a progress that another process has written to the screen."""
@@ -112,20 +125,25 @@ def measure(repeat: int) -> list[tuple[str, ...]]:
                 browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
                 page = browser.new_page(viewport={"width": 1280, "height": 900})
                 page.set_default_timeout(120_000)
+                page.add_init_script(MARKS)
                 requests: list[str] = []
                 page.on("request", lambda request, requests=requests: requests.append(request.url))
+                page.on("websocket", lambda socket, requests=requests: requests.append(socket.url))
                 panel = Panel(page, server)
                 if enabled:
                     starts = [panel.start() for _ in range(repeat)]
                     rows.append(row("panel, after JupyterLab's own shell", starts, "1 s"))
                     time.sleep(3)
                     sizes["with a page open"] = memory(server.process.pid)
-                    for what, id, file, target in (
-                        ("save to outcome, Python", "c04.asinh", "c04_aten_symbolic.py", "1 s"),
-                        ("save to outcome, C++", "c12.my_add", "csrc/c12_my_add.cpp", "4 s"),
-                    ):
-                        rows.append(row(what, panel.saves(id, file, repeat), target))
-                        print(f"  {' | '.join(rows[-1])}", file=sys.stderr, flush=True)
+                    panel.saves("c05.my_add", "c05_writing_symbolic.py", 1)  # starts the grading server
+                    rows.append(
+                        row("save to outcome, Python", panel.saves("c04.asinh", "c04_aten_symbolic.py", repeat), "1 s")
+                    )
+                    # The first two of a kind of kernel take longer: the second has its header precompiled.
+                    first, second, *later = panel.saves("c12.my_add", "csrc/c12_my_add.cpp", repeat + 2)
+                    rows.append(row("save to outcome, C++, the first", [first], "4 s"))
+                    rows.append(row("save to outcome, C++, the second", [second], "4 s"))
+                    rows.append(row("save to outcome, C++, later ones", later, "4 s"))
                     rows.append(row("a state on disk to the screen", panel.elsewhere(repeat), "500 ms", "ms"))
                     sizes["after these gradings"] = memory(server.process.pid)
                     own = (server.origin, server.origin.replace("http", "ws"), "data:", "blob:")
@@ -151,7 +169,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.lab", description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="how often each time is taken (default: 5)")
     options = parser.parse_args()
-    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", file=sys.stderr, flush=True)
+    print(f"{describe()}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", file=sys.stderr, flush=True)
     print(document.markdown(measure(max(1, options.repeat)), HEAD))
 
 
