@@ -1,4 +1,4 @@
-"""Files that several processes share: atomic writes and locks; and folders that are removed whatever is in them.
+"""Files that several processes share: atomic writes, locks, and whether one has changed; and folders that are removed whatever is in them.
 
 Standard library only: ``tools/setup_*.py`` use it before anything is installed.
 """
@@ -13,6 +13,15 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+
+def file_state(path: Path) -> tuple[int, ...] | None:
+    """Inode, size and times of a file, which change with its content; None without one."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 @contextlib.contextmanager

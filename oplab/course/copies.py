@@ -22,13 +22,13 @@ from typing import Any
 from oplab.course.answers import backup_of
 from oplab.course.manifest import Chapter, Course
 from oplab.errors import OplabError
-from oplab.files import lock, write_atomically
+from oplab.files import file_state, lock, write_atomically
 
 FOLDER = "work"
 RECORD = ".lessons.json"
 VERSION = 1
 _NAMED = re.compile(rf"(?:\./)?(?:notebooks|{FOLDER})/(?P<name>[^/]+?)(?:\.ipynb)?")
-# What JupyterLab writes of its own accord when it saves a notebook that nobody changed, or that was only unfolded.
+# What JupyterLab adds when it saves a notebook without a change of the learner, or with one that was only unfolded.
 _TRIVIAL = {"kernelspec", "language_info", "trusted", "collapsed", "scrolled", "jp-MarkdownHeadingCollapsed"}
 
 
@@ -219,15 +219,15 @@ def _recorded(course: Course) -> dict[str, str]:
 
 def _digest_of(file: Path) -> str | None:
     """A file's digest; None if it cannot be read. A file that has not changed is not read again."""
+    state = file_state(file)
     try:
-        found = file.stat()
-        return _read_digest(file, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return _read_digest(file, state) if state is not None else None
     except OSError:
         return None
 
 
 @functools.lru_cache(maxsize=256)
-def _read_digest(file: Path, *_: int) -> str:
+def _read_digest(file: Path, state: tuple[int, ...]) -> str:
     return _digest(file.read_bytes())
 
 
@@ -238,7 +238,7 @@ def _digest(text: bytes) -> str:
 
 
 def _plain(notebook: Any) -> Any:
-    """A notebook without what JupyterLab writes of its own accord: texts as one string, and the metadata that people write."""
+    """A notebook without what JupyterLab adds to it: texts as one string, and the metadata that people write."""
     if isinstance(notebook, dict):
         plain = {key: _plain(value) for key, value in notebook.items() if key not in _TRIVIAL}
         return {key: value for key, value in plain.items() if value not in ({}, None) and key != "nbformat_minor"}

@@ -113,6 +113,11 @@ class Exercise:
             return f"c{self.chapter}.py"
         return f"csrc/c{self.chapter[:2]}_{self.name}.cpp"
 
+    @property
+    def language(self) -> str:
+        """What it is written in: ``python`` or ``cpp``."""
+        return "python" if self.kind == "python" else "cpp"
+
 
 @dataclass(frozen=True)
 class Chapter:
@@ -199,10 +204,16 @@ class Course:
         Raises:
             OplabError: there is none; the message suggests similar names.
         """
-        for chapter in self.chapters:
-            if name in (chapter.stem, chapter.id, chapter.module):
-                return chapter
+        if chapter := self._chapter(name):
+            return chapter
         raise OplabError(*_unknown("chapter", name, [chapter.stem for chapter in self.chapters]))
+
+    def _chapter(self, name: str) -> Chapter | None:
+        return next((each for each in self.chapters if name in (each.stem, each.id, each.module)), None)
+
+    def in_file(self, file: str) -> tuple[Exercise, ...]:
+        """The exercises that are written in one file, which is named as :attr:`Exercise.file` does."""
+        return tuple(exercise for exercise in self.exercises if exercise.file == file)
 
     def exercise(self, id: str, chapter: Chapter | None = None) -> Exercise:
         """The exercise with this id (``c04.asinh``), or with this name (``asinh``) where one chapter has it.
@@ -239,9 +250,8 @@ class Course:
             SeveralExercises: several chapters have an exercise of that name.
             OplabError: there is no such exercise or chapter.
         """
-        for chapter in self.chapters:
-            if id in (chapter.stem, chapter.id, chapter.module):
-                return chapter
+        if chapter := self._chapter(id):
+            return chapter
         if "." not in id and re.match(rf"c?{NUMBER}", id):
             return self.chapter(id)
         return self.exercise(id)

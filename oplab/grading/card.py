@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 
-from oplab.course.manifest import Exercise
 from oplab.grading.places import places
 from oplab.grading.results import Outcome
-from oplab.grading.text import Line, lines, next_note
+from oplab.grading.text import Line, lines
 
 Href = Callable[[str, int], str | None]
 """The address of a line (counted from 1) of a file (relative to the course), or None for no link."""
@@ -94,25 +93,15 @@ STYLE = (
 )
 
 
-def card_html(
-    outcome: Outcome,
-    *,
-    href: Href,
-    following: Exercise | None = None,
-    line: int | None = None,
-    notes: Sequence[str] = (),
-) -> str:
+def card_html(outcome: Outcome, *, href: Href, notes: Sequence[str] = ()) -> str:
     """The card of an outcome.
 
     Args:
         outcome: what grading found.
         href: the address of a place.
-        following: the exercise to offer next.
-        line: where that is written in its file.
         notes: sentences below the outcome; the places and the `code` in them are found.
     """
-    more = [*notes, next_note(following, line)] if following else notes
-    head, *rest = lines(outcome, notes=more)
+    head, *rest = lines(outcome, notes=notes)
     mark, name = head.text.split("  ")[0].split(" ", 1)
     state, score = head.text.split("  ")[1:]
     title = (

@@ -85,8 +85,9 @@ def grade(
             raise ValueError("an isolated run needs its own server")
         work = server.prepare()
         scratch = stack.enter_context(scratch_folder(work))
-        grader = _Grader(course, submission, scratch, server, seed, sanitize, listener, exercises, find_crashes)
-        grader.cancelled = cancelled
+        grader = _Grader(
+            course, submission, scratch, server, seed, sanitize, listener, exercises, find_crashes, cancelled
+        )
         pool = ThreadPoolExecutor(max(1, jobs))
         futures = [pool.submit(grader.one, exercise) for exercise in exercises]
         try:
@@ -125,10 +126,11 @@ class _Grader:
         listener: Listener | None,
         exercises: Sequence[Exercise],
         find_crashes: bool,
+        cancelled: threading.Event | None,
     ):
         self.find_crashes = find_crashes and not sanitize
         self._sanitizing: set[Server] = set()
-        self.cancelled: threading.Event | None = None
+        self._cancelled = cancelled
         self.course, self.submission, self.scratch, self.server = course, submission.resolve(), scratch, server
         self.seed, self.sanitize, self.listener = seed, sanitize, listener
         # Everything is read before any learner's code runs: what that writes to the files then changes no outcome of this run.
@@ -137,7 +139,7 @@ class _Grader:
         self._checks = {exercise.chapter: _read(course.checks_file(exercise)) for exercise in exercises}
         python = (text for file, text in self._texts.items() if file.endswith(".py") and isinstance(text, str))
         self._files = integrity.CourseFiles(course.root, {exercise.chapter for exercise in exercises}, python)
-        self._digests = self._answers(course, exercises)
+        self._digests = self._digested()
         mine = [self.submission / exercise.file for exercise in course.exercises]
         self._watch = integrity.Watch([*self._files.paths, *mine, *integrity.repository_files(course.root)])
         self._lock = threading.Lock()
@@ -153,7 +155,7 @@ class _Grader:
             outcome, others = self._waiting.pop(exercise.id)
             if not others & self._greedy:
                 return self._done(exercise, outcome)
-        if self.cancelled is not None and self.cancelled.is_set():
+        if self._cancelled is not None and self._cancelled.is_set():
             raise Cancelled
         if self.listener and not alone:
             self.listener(exercise, None)
@@ -254,14 +256,12 @@ class _Grader:
         except (OSError, UnicodeDecodeError, submitted.NotReadable) as error:
             return error
 
-    def _answers(self, course: Course, exercises: Sequence[Exercise]) -> dict[str, str]:
+    def _digested(self) -> dict[str, str]:
         """A digest of each answer, as far as it can be read."""
         found: dict[str, str] = {}
         for file, text in self._texts.items():
             if isinstance(text, str):
-                chapters = {exercise.chapter for exercise in exercises if exercise.file == file}
-                inside = [other for other in course.exercises if other.file == file and other.chapter in chapters]
-                found.update(answers.digests(text, inside))
+                found.update(answers.digests(text, self.course.in_file(file)))
         return found
 
     def _stub(self, exercise: Exercise) -> str | None:

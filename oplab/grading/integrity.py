@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from oplab.course.manifest import NUMBER
+from oplab.files import file_state
 from oplab.grading.imports import reachable
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -59,14 +60,14 @@ class Watch:
 
     def __init__(self, paths: Iterable[Path]):
         self._lock = threading.Lock()
-        self._seen = {path: _state(path) for path in dict.fromkeys(paths)}
+        self._seen = {path: file_state(path) for path in dict.fromkeys(paths)}
 
     def changes(self) -> dict[Path, str]:
         """``changed``, ``deleted`` or ``created`` for each file that is not as it was at the last call."""
         found = {}
         with self._lock:
             for path, before in self._seen.items():
-                now = _state(path)
+                now = file_state(path)
                 if now != before:
                     found[path] = "deleted" if now is None else "created" if before is None else "changed"
                     self._seen[path] = now
@@ -150,7 +151,7 @@ def _remembered(paths: Iterable[Path]) -> dict[Path, bytes]:
     for path in paths:
         if path.suffix == ".py":
             with contextlib.suppress(OSError):
-                found[path] = _text(path, _state(path))
+                found[path] = _text(path, file_state(path))
     return found
 
 
@@ -173,11 +174,3 @@ def _shared_texts() -> dict[str, bytes]:
 @functools.lru_cache(maxsize=1024)
 def _module(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
-
-
-def _state(path: Path) -> tuple[int, ...] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

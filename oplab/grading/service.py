@@ -6,72 +6,25 @@ It imports no torch, onnx or NumPy: they are in the grading server.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from oplab.course import answers
 from oplab.course.manifest import Course, Exercise
 from oplab.errors import OplabError
+from oplab.files import file_state
 from oplab.grading import last
 from oplab.grading import progress as progressing
 from oplab.grading.client import Server
 from oplab.grading.grader import Cancelled, grade
 from oplab.grading.results import Outcome, Results
 from oplab.grading.shared import Claim, address
+from oplab.grading.texts import Texts
 
 Draw = Callable[[Results, Path], Results]
 _INTERVAL = 500  # ms between two looks at all files, for those that no event has told of
-
-
-class Texts:
-    """The last texts of the learner's files, and which exercises a change touches."""
-
-    def __init__(self, course: Course):
-        self._folder = course.root / "exercises"
-        self._files: dict[str, list[Exercise]] = {}
-        for exercise in course.exercises:
-            self._files.setdefault(exercise.file, []).append(exercise)
-        self._states: dict[str, tuple[int, ...] | None] = {}
-        self._seen: dict[str, str] = {}
-        self._lock = threading.Lock()
-        self.touched()
-
-    def touched(self) -> list[Exercise]:
-        """The exercises whose own text, or whose file outside of all exercises, has changed since the last call."""
-        found = []
-        with self._lock:
-            for file, exercises in self._files.items():
-                state = file_state(self._folder / file)
-                if file in self._states and state == self._states[file]:
-                    continue
-                self._states[file] = state
-                now = self._look(file, exercises)
-                found += [exercise for exercise in exercises if now[exercise.id] != self._seen.get(exercise.id)]
-                self._seen.update(now)
-        return found
-
-    def digest(self, exercise: Exercise) -> str:
-        """What :func:`oplab.course.answers.digests` was of the exercise's text at the last call of :meth:`touched`."""
-        return self._seen[exercise.id]
-
-    def half_written(self) -> bool:
-        """Whether a file is missing or empty that was neither: an editor renames or truncates it when it saves."""
-        for file, state in self._states.items():
-            if state is not None and state[1]:
-                now = file_state(self._folder / file)
-                if now is None or now[1] == 0:
-                    return True
-        return False
-
-    def _look(self, file: str, exercises: Sequence[Exercise]) -> dict[str, str]:
-        try:
-            return answers.digests((self._folder / file).read_text(encoding="utf-8"), exercises)
-        except (OSError, UnicodeDecodeError) as error:
-            return {exercise.id: type(error).__name__ for exercise in exercises}
 
 
 class Service:
@@ -136,9 +89,8 @@ class Service:
     def start(self) -> None:
         """Start to watch and to grade."""
         self.started = True
-        for folder in (self._build / last.FOLDER,):
-            with contextlib.suppress(OSError):
-                folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):
+            (self._build / last.FOLDER).mkdir(parents=True, exist_ok=True)
         self._when = {id: entry["when"] for id, entry in self._entries(self._noted)}
         for task in (self._watch, self._grade):
             threading.Thread(target=task, name=f"oplab{task.__name__}", daemon=True).start()
@@ -432,12 +384,3 @@ class _Run:
     def left(self) -> list[Exercise]:
         """The exercises without an outcome."""
         return list(self.open.values())
-
-
-def file_state(path: Path) -> tuple[int, ...] | None:
-    """Inode, size and times of a file, which change with its content; None without one."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -2,8 +2,8 @@
 
 The process that lives longest is the *host*: JupyterLab's server, or ``oplab watch``. It has the fork server, and listens on a
 Unix socket that only its user can open. A client asks there, and gets over the socket the end of a connection to a supervisor of
-its own; from then on it works as with a server of its own. Where there is no host, or the host has gone, or its sources are other
-ones, the client starts its own server. Only the learner's own checks use this. What has to be separate (``--isolate``, ``--sanitize``,
+its own; from then on it works as with its own server. Without a host, and where the host has ended or has other sources, the client starts
+its own server. Only the learner's own checks use this. What has to be separate (``--isolate``, ``--sanitize``,
 other people's submissions) does not.
 """
 
@@ -142,7 +142,7 @@ class SharedServer(Server):
                 self._claim.release()
 
     def _start(self) -> None:
-        """A running server of its own, or the host's: then an idle supervisor of it is there."""
+        """Have a running server, its own or the host's; of the host's, an idle supervisor."""
         hosting = not self._closed and self._listen()
         if self._closed or hosting or super().warm:
             return super()._start()
@@ -299,7 +299,7 @@ def _received(conn: socket.socket) -> tuple[dict[str, Any], list[int]]:
 def _is_learners_code(conn: socket.socket) -> bool:
     """Whether a fork server is among the ancestors of the process at the other end.
 
-    What it started is a learner's code: that has limits and may not write to the course, and a supervisor of its own would lift both.
+    What it started is a learner's code: that has limits and may not write to the course, and its own supervisor would lift both.
     Linux only; elsewhere workers are not kept from writing, either.
     """
     if not processes.LINUX:

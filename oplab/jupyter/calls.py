@@ -82,8 +82,7 @@ def reference(home: Home, id: Any) -> dict[str, Any]:
     """The reference answer, after a pass."""
     course, exercise = _passed(home, id)
     text = answers.reference(course, exercise)
-    language = "python" if exercise.kind == "python" else "cpp"
-    html = card.reference_html(f"{exercise.id}: the reference", text, language)
+    html = card.reference_html(f"{exercise.id}: the reference", text, exercise.language)
     return {"id": exercise.id, "file": f"solutions/{exercise.file}", "text": text, "html": html}
 
 

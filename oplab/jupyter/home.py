@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from oplab import paths
 from oplab.errors import OplabError
+from oplab.files import file_state
 
 if TYPE_CHECKING:
     from oplab.course.manifest import Course
@@ -65,9 +66,8 @@ class Home:
         self._problem = ""  # with the manifest
         self._fault = ""  # of the last grading
         self._copying = ""  # what went wrong with the copies of the lessons
-        self._entries: dict[
-            str, dict[str, Any]
-        ] = {}  # the outcomes of this session: a read-only folder has no other ones
+        # The outcomes of this session: a read-only folder has no other ones.
+        self._entries: dict[str, dict[str, Any]] = {}
         self._files: Any = None
         self._open = False
 
@@ -169,7 +169,6 @@ class Home:
     def _load(self) -> None:
         """Read the manifest if it has changed. What is wrong with it is a problem to show; an older course stays."""
         from oplab.course.manifest import load
-        from oplab.grading.service import file_state
 
         if self._closed.is_set():
             return

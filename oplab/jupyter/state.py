@@ -13,10 +13,11 @@ from urllib.parse import quote
 
 from oplab.course import answers, copies, stubs
 from oplab.course.manifest import Course, Exercise
+from oplab.files import file_state
 from oplab.grading import card, last, places
 from oplab.grading import progress as progressing
 from oplab.grading.overview import overview
-from oplab.grading.service import Service, file_state
+from oplab.grading.service import Service
 from oplab.jupyter.map import chapter_map
 
 VERSION = 1
@@ -196,9 +197,8 @@ def _headline(build: Path, exercise: Exercise, files: Files) -> str:
 
 
 def _digest(course: Course, exercise: Exercise) -> str:
-    inside = [other for other in course.exercises if other.file == exercise.file]
     try:
         text = (course.root / "exercises" / exercise.file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
-    return answers.digests(text, inside)[exercise.id]
+    return answers.digests(text, course.in_file(exercise.file))[exercise.id]

@@ -1,11 +1,10 @@
 """What a notebook of the course uses: its chapter's exercises, the grader, hints and graphs."""
 
-from oplab.grading.hints import hint_lines
 from oplab.lessons.chapter import Interrupted, Lesson
 from oplab.lessons.failures import raises
 from oplab.lessons.saved import Answers
 
-__all__ = ["Answers", "Interrupted", "Lesson", "hint_lines", "lesson", "raises"]
+__all__ = ["Answers", "Interrupted", "Lesson", "lesson", "raises"]
 
 
 def lesson(stem: str) -> Lesson:

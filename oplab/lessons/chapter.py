@@ -17,7 +17,7 @@ from oplab.errors import OplabError
 from oplab.figures import listing, palette
 from oplab.figures import picture as pictures
 from oplab.grading import progress as progressing
-from oplab.grading.card import card_html, difference_html, hints_html, reference_html
+from oplab.grading.card import card_html, hints_html, reference_html
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
 from oplab.grading.hints import SAME, one_more
@@ -27,7 +27,7 @@ from oplab.grading.shared import SharedServer
 from oplab.grading.text import lines, next_note, outcome_lines
 from oplab.lessons.lines import wrapped
 from oplab.lessons.saved import Answers
-from oplab.lessons.shown import Card, Live, show
+from oplab.lessons.shown import Card, Live, difference_card, show
 
 _VERSIONS = ("torch", "onnx", "onnxruntime", "onnxscript")
 _servers: dict[tuple[object, ...], Server] = {}
@@ -122,11 +122,10 @@ class Lesson:
         """
         exercise = self.find(name)
         if not self._passed_once(exercise):
-            return _sentence(_not_yet(exercise, name))
+            return difference_card(_not_yet(exercise, name))
         code = answers.reference(self.course, exercise)
         title = f"The reference for {exercise.id}, from solutions/{exercise.file}"
-        language = "python" if exercise.kind == "python" else "cpp"
-        return Card(reference_html(title, code, language), f"{title}\n\n{code}")
+        return Card(reference_html(title, code, exercise.language), f"{title}\n\n{code}")
 
     def show(self, *models: Any, **options: Any) -> Any:
         """The graph of a model, see :func:`oplab.viewer.show`."""
@@ -164,7 +163,7 @@ class Lesson:
             return listing.diff(self.cpp(before), self.cpp(after))
         exercise = self.find(before)
         if not self._passed_once(exercise):
-            return _sentence(_not_yet(exercise, before))
+            return difference_card(_not_yet(exercise, before))
         return _difference(exercise, answers.diff(self.course, exercise))
 
     def quiz(self) -> quiz.Quiz:
@@ -205,20 +204,19 @@ class Lesson:
         return _servers[key]
 
     def _card(self, exercise: Exercise, outcome: Outcome) -> Card:
-        following, line, notes = None, None, []
+        notes = []
         if outcome.passed:
             progress = progressing.load(paths.build_dir())
-            following = next_exercise(self.course, progress, after=exercise)
-            line = self._line(following) if following else None
+            if following := next_exercise(self.course, progress, after=exercise):
+                notes.append(next_note(following, self._line(following)))
         elif outcome.status == "todo":
             where = self._line(exercise)
             notes.append(f"Write it in exercises/{exercise.file}{f', line {where}' if where else ''}.")
         if outcome.status not in ("passed", "grader_error"):
             mine = exercise.chapter == self.chapter.stem
             notes.append(f'Stuck? lab.hint("{exercise.name if mine else exercise.id}")')
-        html = card_html(outcome, href=_href, following=following, line=line, notes=notes)
-        told = [*notes, next_note(following, line)] if following else notes
-        return Card(html, "\n".join(entry.text for entry in lines(outcome, notes=told)))
+        html = card_html(outcome, href=_href, notes=notes)
+        return Card(html, "\n".join(entry.text for entry in lines(outcome, notes=notes)))
 
     def _line(self, exercise: Exercise) -> int | None:
         """Where the exercise is written in the learner's file."""
@@ -243,14 +241,9 @@ def _not_yet(exercise: Exercise, name: str) -> str:
     )
 
 
-def _sentence(text: str) -> Card:
-    return Card(difference_html(text, []), text)
-
-
 def _difference(exercise: Exercise, difference: Sequence[str]) -> Card:
     title = f"Your answer for {exercise.id} (−) and the reference (+)"
-    notes = [] if difference else [SAME]
-    return Card(difference_html(title, difference, notes=notes), "\n".join([title, *difference, *notes]))
+    return difference_card(title, difference, [] if difference else [SAME])
 
 
 def _version(name: str) -> str:

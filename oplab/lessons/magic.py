@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from typing import TYPE_CHECKING
 
 from oplab import paths
 from oplab.course import answers, stubs
 from oplab.course.manifest import Exercise
 from oplab.errors import OplabError
-from oplab.grading.card import difference_html
 from oplab.lessons import writing
-from oplab.lessons.shown import Card, show
+from oplab.lessons.shown import Card, difference_card, ipython, show
 
 if TYPE_CHECKING:
     from oplab.lessons.chapter import Lesson
@@ -20,9 +18,7 @@ if TYPE_CHECKING:
 
 def register(lesson: Lesson) -> None:
     """Make ``%%exercise`` known to IPython, for this lesson; without IPython nothing happens."""
-    module = sys.modules.get("IPython")
-    shell = module.get_ipython() if module is not None else None
-    if shell is not None:
+    if (shell := ipython()) is not None:
         writer = Writer(lesson)
 
         def exercise(line: str, cell: str) -> None:
@@ -79,13 +75,12 @@ class Writer:
         path, name = course.root / "exercises" / exercise.file, f"exercises/{exercise.file}"
         data, text = writing.read(path, name)
         self._not_changed(exercise, text, name)
-        others = [entry.name for entry in course.chapter(exercise.chapter).exercises if entry.file == exercise.file]
-        taken = set(others) - {exercise.name}
+        taken = {entry.name for entry in course.in_file(exercise.file)} - {exercise.name}
         new = writing.merged(text.replace("\r\n", "\n"), cell, exercise.name, name, taken)
         if "\r\n" in text:
             new = new.replace("\n", "\r\n")
         if new == text:
-            return _card(f"{name} holds this already.", [], [])
+            return difference_card(f"{name} holds this already.")
         try:
             backup = answers.backup_of(course, path, exercise.file)
         except OSError as error:
@@ -97,7 +92,7 @@ class Writer:
         self._left[exercise.id] = stubs.function_text(new, exercise.name)
         difference = difflib.unified_diff(text.splitlines(), new.splitlines(), "before", "now", lineterm="", n=2)
         note = f"The file as it was is kept as {backup.relative_to(course.root)}."
-        return _card(f"What changed in {name}", list(difference), [note])
+        return difference_card(f"What changed in {name}", list(difference), [note])
 
     def _not_changed(self, exercise: Exercise, text: str, name: str) -> None:
         """Refuse, once, to replace a function that somebody has changed since this notebook wrote it."""
@@ -130,7 +125,3 @@ class Writer:
                 f'Write it there, then run lab.check("{words[0]}").',
             )
         return exercise
-
-
-def _card(title: str, difference: list[str], notes: list[str]) -> Card:
-    return Card(difference_html(title, difference, notes=notes), "\n".join([title, *difference, *notes]))

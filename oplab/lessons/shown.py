@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextvars
+import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oplab.grading.card import live_html
+from oplab.grading.card import difference_html, live_html
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,20 @@ class Card:
         return {"text/html": self.html, "text/plain": self.text}
 
 
+def difference_card(title: str, difference: Sequence[str] = (), notes: Sequence[str] = ()) -> Card:
+    """A title, the lines of a unified diff and sentences below it, see :func:`oplab.grading.card.difference_html`."""
+    return Card(difference_html(title, difference, notes=notes), "\n".join([title, *difference, *notes]))
+
+
+def ipython() -> Any:
+    """IPython's shell, or None where this process has none."""
+    module = sys.modules.get("IPython")
+    return module.get_ipython() if module is not None else None
+
+
 def kernel() -> bool:
     """Whether this process is a notebook's kernel, in which a card can be shown and replaced."""
-    import sys
-
-    shell = sys.modules.get("IPython")
-    found = shell.get_ipython() if shell is not None else None
-    return getattr(found, "kernel", None) is not None
+    return getattr(ipython(), "kernel", None) is not None
 
 
 def show(card: Card) -> None:
@@ -73,7 +82,7 @@ class Live:
 
             self._began = time.monotonic()
             self._handle = display(self._line(), display_id=True)
-            # A thread has no cell of its own: in a copy of this context the updates belong to the cell that runs.
+            # A thread belongs to no cell: in a copy of this context the updates belong to the cell that runs.
             context = contextvars.copy_context()
             self._ticking = threading.Thread(target=context.run, args=(self._tick,), daemon=True)
             self._ticking.start()

@@ -13,8 +13,9 @@ from oplab.errors import OplabError
 from oplab.grading import last, progress
 from oplab.grading.client import Server
 from oplab.grading.results import Graph
-from oplab.grading.service import Service, Texts
+from oplab.grading.service import Service
 from oplab.grading.shared import SharedKeeper
+from oplab.grading.texts import Texts
 from tests.support.fixture_course import command, copy_course
 
 RIGHT, WRONG = "def passes(x):\n    return 2 * x\n", "def passes(x):\n    return 3 * x\n"

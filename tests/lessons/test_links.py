@@ -94,8 +94,8 @@ def test_links_lead_somewhere(page):
 def test_links_of_a_lesson_hold_in_the_learner_s_copy(lesson):
     """The copy is in work/, next to the copies of the other lessons and nothing else."""
     others = {path.name for path in LESSONS}
-    beside = {link for link in links(lesson) if not urlsplit(link).scheme and not link.startswith(("../", "#"))}
-    assert {link for link in beside if urlsplit(link).path not in others} == set()
+    local = {link for link in links(lesson) if not urlsplit(link).scheme and not link.startswith(("../", "#"))}
+    assert {link for link in local if urlsplit(link).path not in others} == set()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ HINTS = load(ROOT).exercise("c04.sinc").hints
 
 
 class Kernel:
-    """A notebook's kernel on a course of its own. An output is what a notebook would have in the end."""
+    """A notebook's kernel on its own course. An output is what a notebook would have in the end."""
 
     def __init__(self, root, track: str):
         self.manager = KernelManager(kernel_name="python3")
@@ -187,12 +187,12 @@ def test_the_magic_has_its_help(kernel):
 
 
 def test_an_interrupted_check_ends_with_a_sentence_and_the_kernel_goes_on(kernel, root):
-    endless = 'def per_opset() -> None:\n    import time\n\n    open("begun", "w").close()\n    time.sleep(900)\n'
+    hangs = 'def per_opset() -> None:\n    import time\n\n    open("begun", "w").close()\n    time.sleep(900)\n'
     file = root / "exercises" / FILE
     start = file.read_text()
     head, _, tail = start.partition("def per_opset(")
     rest = tail[tail.index("\n\n\n") :]
-    file.write_text(head + endless.rstrip("\n") + rest)
+    file.write_text(head + hangs.rstrip("\n") + rest)
     before = (root / "build" / "progress.json").read_text()
     seen: list[str] = []
 
