@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def lesson(page, server: Jupyter) -> bytes:
-    """A screenshot of a lesson with its exercise beside it, after some chapters and a check that failed."""
+    """A screenshot of a lesson next to its exercise, after some chapters and a check that failed."""
     page.set_default_timeout(240_000)
     page.goto(server.url("lab"))
     for number in DONE:

@@ -24,11 +24,11 @@ export class Actions {
     this.model.enter(chapter.stem);
     if (chapter.lesson) {
       const { lesson } = chapter;
-      await this.model.attempt('', () => this.opener.lesson(lesson));
+      await this.model.attempt('', () => this.opener.page(lesson));
     }
   }
 
-  /** Opens the lesson of an exercise, and its answer beside it. */
+  /** Opens the lesson of an exercise, and its answer next to it. */
   async open(exercise: Exercise): Promise<void> {
     const chapter = this._chapterOf(exercise.id);
     if (chapter) {

@@ -87,7 +87,7 @@ function Buttons({ exercise, actions }: { exercise: Exercise; actions: Actions }
       <button
         className="oplab-Button"
         aria-label={named(trans.__('Open'))}
-        title={trans.__('Opens %1 beside the lesson', exercise.file ?? '')}
+        title={trans.__('Opens %1 next to the lesson', exercise.file ?? '')}
         disabled={!exercise.file}
         onClick={() => void actions.open(exercise)}
       >

@@ -1,4 +1,4 @@
-/** An outcome's graphs in a tab of their own, where they have room. */
+/** An outcome's graphs in their own tab, where they have room. */
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import * as React from 'react';

@@ -1,4 +1,4 @@
-/** Opens lessons and answers where they belong: an answer beside its lesson, at its line. */
+/** Opens lessons and answers where they belong: an answer next to its lesson, at its line. */
 import { ILabShell } from '@jupyterlab/application';
 import { CodeMirrorEditor } from '@jupyterlab/codemirror';
 import { IDocumentManager } from '@jupyterlab/docmanager';
@@ -6,7 +6,7 @@ import { IDocumentWidget } from '@jupyterlab/docregistry';
 import { EditorView } from '@codemirror/view';
 import { Widget } from '@lumino/widgets';
 
-/** Below this width two documents beside each other are too narrow to read. */
+/** Below this width two documents next to each other are too narrow to read. */
 const NARROW = 760;
 
 /** A window of this width has no room for the panel and a document. */
@@ -24,8 +24,8 @@ export class Opener {
     return (widget && this.documents.contextForWidget(widget)?.path) || '';
   }
 
-  /** Opens a lesson, or shows it where it is open: with the other lessons, not in the group of the answers. */
-  async lesson(path: string): Promise<void> {
+  /** Opens a lesson or a report, or shows it where it is open: with the other lessons, not in the group of the answers. */
+  async page(path: string): Promise<void> {
     const other = [...this.shell.widgets('main')].find(widget => !editorOf(widget));
     const place = other ? ({ mode: 'tab-after', ref: other.id } as const) : {};
     const open = this.documents.findWidget(path) ?? this.documents.open(path, 'default', undefined, place);
@@ -37,14 +37,14 @@ export class Opener {
   }
 
   /**
-   * Opens an answer beside the lesson, and goes to a line.
+   * Opens an answer next to the lesson, and goes to a line.
    *
    * @param path - relative to Jupyter's root
    * @param line - counted from 1
    * @param lesson - the lesson that it belongs to, if it is open
    */
   async answer(path: string, line: number, lesson: string | null = null): Promise<void> {
-    const widget = this.documents.findWidget(path) ?? this._openBeside(path, lesson);
+    const widget = this.documents.findWidget(path) ?? this._openNextTo(path, lesson);
     if (!widget) {
       return;
     }
@@ -85,24 +85,24 @@ export class Opener {
     }
   }
 
-  private _openBeside(path: string, lesson: string | null): IDocumentWidget | undefined {
-    const beside = lesson ? this.documents.findWidget(lesson) : undefined;
-    const other = this._answers(beside);
+  private _openNextTo(path: string, lesson: string | null): IDocumentWidget | undefined {
+    const near = lesson ? this.documents.findWidget(lesson) : undefined;
+    const other = this._answers(near);
     if (other) {
       return this.documents.open(path, 'default', undefined, { mode: 'tab-after', ref: other.id });
     }
-    const ref = beside ?? this.shell.currentWidget;
+    const ref = near ?? this.shell.currentWidget;
     const wide = (ref?.node.offsetWidth ?? 0) >= NARROW;
     return this.documents.open(path, 'default', undefined, { mode: wide ? 'split-right' : 'tab-after', ref: ref?.id ?? null });
   }
 
-  /** A text editor that is open beside the lesson: the next answer becomes a tab of its group. */
+  /** A text editor that is open next to the lesson: the next answer becomes a tab of its group. */
   private _answers(lesson: Widget | undefined): Widget | undefined {
     const left = lesson?.node.getBoundingClientRect();
     for (const widget of this.shell.widgets('main')) {
       if (widget !== lesson && this.documents.contextForWidget(widget) && editorOf(widget)) {
         const box = widget.parent?.node && widget.node.isConnected ? widget.node.getBoundingClientRect() : null;
-        // hidden tabs have no place of their own; a group's other tab has
+        // a hidden tab has no place; the one of its group that is shown has
         if (!left || !lesson?.isVisible || !box || box.width === 0 || box.left >= left.right) {
           return widget;
         }

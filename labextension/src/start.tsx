@@ -35,7 +35,7 @@ function Report({ actions, contents }: { actions: Actions; contents: Contents.IM
     }
   }, [done, folder]);
   return done && path ? (
-    <button className="oplab-Button" onClick={() => void model.attempt('', () => actions.opener.lesson(path))}>
+    <button className="oplab-Button" onClick={() => void model.attempt('', () => actions.opener.page(path))}>
       {trans.__('Open your capstone report')}
     </button>
   ) : null;

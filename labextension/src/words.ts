@@ -51,12 +51,12 @@ export function minutesOf(chapter: Chapter, trans: TranslationBundle): string {
     : trans.__('%1 min', chapter.minutes);
 }
 
-/** The number in front of a chapter's title: `05` of `c05`. */
+/** The number before a chapter's title: `05` of `c05`. */
 export function numberOf(chapter: { id: string }): string {
   return chapter.id.replace(/^c/, '');
 }
 
-/** What opens with an exercise, in the words of its button and for a reader of the screen. */
+/** The points of an exercise in words, for those who hear the page. */
 export function pointsOf(exercise: Exercise, trans: TranslationBundle): string {
   return trans.__('%1 of %2 points', exercise.reached, exercise.points);
 }

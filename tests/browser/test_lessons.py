@@ -123,7 +123,7 @@ def test_an_untouched_learner_sees_todo_and_no_error(jupyter_server, new_page, t
 
 @pytest.fixture
 def make_lab(tmp_path):
-    """JupyterLab as ``make lab`` starts it, for a user whose home is empty, in a course of its own."""
+    """JupyterLab as ``make lab`` starts it, for a user whose home is empty, in its own course."""
     folder = LearnersFolder(tmp_path / "course")
     trust(folder.root / "notebooks", folder.root / "build" / "jupyter")
     env = {**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}

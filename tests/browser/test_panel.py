@@ -1,4 +1,4 @@
-"""The course beside the lesson: the panel, the start page and the marks in the editor, in JupyterLab behind a prefix."""
+"""The course next to the lesson: the panel, the start page and the marks in the editor, in JupyterLab behind a prefix."""
 
 from __future__ import annotations
 
@@ -97,12 +97,12 @@ def test_from_the_start_page_through_a_failure_to_a_pass(course, lab):
     assert lab.locator(".oplab-MapPicture a").count() == len(lab.locator(".oplab-Panel .oplab-Chapter").all())
     assert lab.locator("[id^=launcher]").count() == 0
     assert lab.get_by_text("The course was updated.").count() == 0
-    lab.locator(".oplab-Start .oplab-Continue").click()  # opens the lesson, and the stub beside it
+    lab.locator(".oplab-Start .oplab-Continue").click()  # opens the lesson, and the stub next to it
     lab.locator(".jp-Notebook h1").first.wait_for()
     editor = lab.locator(".jp-FileEditor .cm-content")
     editor.wait_for()
     lesson, stub = lab.locator(".jp-NotebookPanel").bounding_box(), lab.locator(".jp-FileEditor").bounding_box()
-    assert stub["x"] >= lesson["x"] + lesson["width"], "the stub is not beside the lesson"
+    assert stub["x"] >= lesson["x"] + lesson["width"], "the stub is not next to the lesson"
     lab.wait_for_function("() => document.activeElement.closest('.jp-FileEditor')")  # at its line, ready to be written
     assert "Ln 1," not in lab.locator("#jp-main-statusbar").inner_text()
 
@@ -175,7 +175,7 @@ def test_the_keyboard_alone(course, lab):
     lab.keyboard.press("Enter")
     lab.wait_for_function("() => document.activeElement.closest('.jp-FileEditor')")
     assert "c01_onnx_model.py" in lab.locator("#jp-main-statusbar").inner_text()
-    lab.locator(".jp-Notebook h1", has_text="What is in an ONNX model").wait_for()  # beside its lesson
+    lab.locator(".jp-Notebook h1", has_text="What is in an ONNX model").wait_for()  # next to its lesson
     lab.locator(".oplab-Chapter.oplab-mod-current[data-chapter=c01]").wait_for()  # it follows the document in front
 
 
@@ -264,7 +264,7 @@ def test_notebook_7_has_no_panel_and_no_error(start_course, new_page):
     page = new_page()
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: wrong.append(f"{error} {error.stack}"))  # Notebook 7.6 has one of its own
+    page.on("pageerror", lambda error: wrong.append(f"{error} {error.stack}"))  # Notebook 7.6 itself has one
     open_notebook(page, server, "notebooks/00_first_round_trip.ipynb")
     assert page.locator(".oplab-Panel").count() == 0
     assert [text for text in wrong if "oplab" in text] == []

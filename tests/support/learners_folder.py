@@ -1,4 +1,4 @@
-"""A course as a learner has it: a copy of what `make lab` and a lesson need, with the stubs of a fresh clone, in a folder of its own."""
+"""A whole copy of the course, on which `make lab` runs; :mod:`tests.support.learner_course` has links to the repository instead."""
 
 from __future__ import annotations
 
