@@ -118,6 +118,14 @@ class Page:
         """The next outcome of an exercise."""
         return self.wait(lambda message: message["type"] == "outcome" and message["outcome"]["id"] == id)["outcome"]
 
+    def outcomes(self, *ids: str) -> dict[str, Message]:
+        """The next outcome of each of some exercises, in whatever order they end."""
+        found: dict[str, Message] = {}
+        while missing := set(ids) - set(found):
+            next_one = self.wait(lambda message: message["type"] == "outcome" and message["outcome"]["id"] in missing)
+            found[next_one["outcome"]["id"]] = next_one["outcome"]
+        return found
+
     def others(self) -> list[Message]:
         """The messages that have come and were not waited for."""
         found = []
