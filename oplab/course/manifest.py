@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from oplab.course import renaming
 from oplab.errors import OplabError
 
 KINDS = ("python", "cpp", "ort", "torch", "openvino", "host")
@@ -178,11 +179,13 @@ class Course:
         root: the folder of ``course.toml``.
         title: for people.
         chapters: in the order of their numbers.
+        renamed: the ids of exercises that had other ones, as {old: new}.
     """
 
     root: Path
     title: str
     chapters: tuple[Chapter, ...]
+    renamed: dict[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def exercises(self) -> tuple[Exercise, ...]:
@@ -322,7 +325,7 @@ class _Reader:
         self.lines = text.splitlines()
 
     def course(self, data: dict[str, Any]) -> Course:
-        self._keys(data, {"title", "limits", "chapter"}, "the course", (None, None))
+        self._keys(data, {"title", "limits", "renamed", "chapter"}, "the course", (None, None))
         defaults = self._limits(data.get("limits", {}), Limits(), (None, None))
         chapters = []
         for number, item in enumerate(self._list(data, "chapter", (None, None))):
@@ -332,7 +335,11 @@ class _Reader:
             self._fail("the chapters have to be in the order of their numbers, each number once", (None, None))
         for number, chapter in enumerate(chapters):
             self._builds_on(chapter, chapters, number)
-        return Course(self.path.parent, self._get(data, "title", str, (None, None)), tuple(chapters))
+        course = Course(self.path.parent, self._get(data, "title", str, (None, None)), tuple(chapters))
+        renamed = self._get(data, "renamed", dict, (None, None)) if "renamed" in data else {}
+        if wrong := renaming.problem(renamed, [exercise.id for exercise in course.exercises]):
+            self._fail(f"renamed: {wrong[1]}", (None, None), wrong[0])
+        return replace(course, renamed=renamed)
 
     def _chapter(self, item: dict[str, Any], defaults: Limits, number: int) -> Chapter:
         where = (number, None)
