@@ -140,7 +140,7 @@ def definitions(text: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.
 
 
 def _split(text: str) -> list[str]:
-    return text.replace("\r\n", "\n").split("\n")
+    return text.replace("\r\n", "\n").split("\n") if text else []
 
 
 def _with_ends(merge: Merge, crlf: bool) -> Merge:

@@ -1,0 +1,513 @@
+"""``oplab update`` in a folder that ``oplab init`` has made: what is replaced, merged, kept and named, and what a kill leaves."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from oplab import paths
+from oplab.course import conflicts, delivery, journal, updates
+from oplab.course.manifest import load
+from oplab.errors import OplabError
+from tests.support import ROOT
+from tests.support.updated_course import CPP, LESSON, MANIFEST, Release, deliver, everything, release, visible
+
+PY = "exercises/c05_symbolic.py"
+
+
+@pytest.fixture(autouse=True)
+def no_power_failure(monkeypatch):
+    """Nothing waits for the disk: on a busy machine that takes most of the time."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    """A folder with release 0.2.0."""
+    return deliver(tmp_path / "course", release())
+
+
+def update(root: Path, new: Release, number: str = "0.3.0", **options) -> updates.Report:
+    return updates.update_folder(root, number, new, **options)
+
+
+def edit(root: Path, path: str, old: str, new: str) -> bytes:
+    text = (root / path).read_text()
+    assert old in text
+    (root / path).write_text(text.replace(old, new))
+    return (root / path).read_bytes()
+
+
+def answer(root: Path) -> bytes:
+    """The learner writes c05.clip."""
+    return edit(root, PY, '    # TODO c05.clip: write clip\n    raise todo("c05.clip")', "    return min(x, 6)")
+
+
+def backups(root: Path) -> dict[str, bytes]:
+    folder = root / "build" / "backup"
+    return {
+        "/".join(path.relative_to(folder).parts[1:]): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def test_nothing_new(root):
+    before = everything(root)
+    assert update(root, release(), "0.2.0").lines == ["Everything is up to date (0.2.0)."]
+    after = everything(root)
+    assert {path: text for path, text in after.items() if not path.startswith(("work/", updates.LOCK))} == before
+
+
+def test_what_is_as_delivered_is_replaced(root):
+    new = release(clip="Clip x, faithfully.", lesson="second edition") | {
+        "exercises/csrc/c05_new.cpp": CPP.replace(b"shift", b"new"),
+        "docs/more.md": b"# More\n",
+    }
+    del new["docs/page.md"]
+    report = update(root, new)
+    assert report.lines == [
+        "1 stub and 1 other file are new; 1 lesson and 1 stub have changed; 1 file removed",
+    ]
+    assert visible(root) == new
+    assert (root / "work/05_symbolic.ipynb").read_bytes() == new["notebooks/05_symbolic.ipynb"]
+    assert backups(root) == {} and not (root / journal.FOLDER).exists()
+    assert json.loads((root / paths.DELIVERED).read_text())["release"] == "0.3.0"
+    assert (root / delivery.STUBS / "csrc/c05_new.cpp").exists()
+    assert update(root, new).lines == ["Everything is up to date (0.3.0)."]
+
+
+def test_an_edited_stub_that_did_not_change_is_untouched(root):
+    mine = answer(root)
+    state = (root / PY).stat()
+    report = update(root, release(lesson="second edition"))
+    assert report.lines == ["1 lesson has changed"]
+    assert (root / PY).read_bytes() == mine and (root / PY).stat() == state
+    assert backups(root) == {}
+
+
+def test_an_edited_stub_that_changed_is_merged(root):
+    mine = answer(root)
+    report = update(root, release(log="The natural logarithm."))
+    assert report.lines == ["1 stub merged with your changes"] and report.conflicts == []
+    assert (root / PY).read_bytes() == mine.replace(b"The logarithm.", b"The natural logarithm.")
+    assert backups(root) == {PY: mine}
+    # the next merge begins from this stub
+    update(root, release(log="The natural logarithm of x."), "0.4.0")
+    assert (root / PY).read_bytes() == mine.replace(b"The logarithm.", b"The natural logarithm of x.")
+
+
+def test_in_a_conflict_the_learner_s_lines_stay_until_it_is_settled(root):
+    edit(root, PY, "Clip x.", "Clip x, my words.")
+    mine = answer(root)
+    report = update(root, release(clip="Clip x, faithfully.", log="Other."))
+    line = (root / PY).read_text().splitlines().index('    """Clip x, my words."""') + 1
+    assert report.lines == [f"1 stub merged with your changes; 1 conflict: {PY}, line {line} (c05.clip)"]
+    assert (root / PY).read_bytes() == mine.replace(b"The logarithm.", b"Other.")
+    (conflict,) = conflicts.load(root)
+    assert conflict.new == ('    """Clip x, faithfully."""',) and conflict.mine == ('    """Clip x, my words."""',)
+    assert conflict.stub[0] == "def clip(x):" and conflict.exercise == "c05.clip"
+    (sentence,) = updates.problems(load(root))
+    assert f"c05.clip in lines that you had changed, too: {PY}, line {line}." in sentence
+    edit(root, PY, "def clip", "\n\ndef clip")
+    assert f"line {line + 2}." in updates.problems(load(root))[0]
+    assert update(root, release(clip="Clip x, faithfully.", log="Other.")).lines == [
+        "Everything is up to date (0.3.0)."
+    ]
+    with pytest.raises(OplabError, match=r"c05\.log has no conflict") as caught:
+        conflicts.settle(root, "c05.log")
+    assert caught.value.fix == "Open conflicts: c05.clip."
+    assert conflicts.settle(root, "c05.clip") == [conflict]
+    assert updates.problems(load(root)) == []
+
+
+def test_a_reset_settles(root):
+    edit(root, PY, "Clip x.", "My words.")
+    update(root, release(clip="Clip x, faithfully."))
+    assert len(conflicts.load(root)) == 1
+    edit(root, PY, "My words.", "Clip x, faithfully.")
+    assert conflicts.load(root) == [] and updates.problems(load(root)) == []
+
+
+def test_conflicts_of_cpp_and_outside_of_functions(root):
+    edit(root, "exercises/csrc/c05_shift.cpp", "int shift", "long shift")
+    edit(root, PY, "LIMIT = 6", "LIMIT = 7")
+    new = release()
+    new[PY] = new[PY].replace(b"LIMIT = 6", b"LIMIT = 8")
+    new["exercises/csrc/c05_shift.cpp"] = CPP.replace(b"int shift", b"float shift")
+    found = {(one.exercise, one.file, one.name) for one in update(root, new).conflicts}
+    assert found == {("c05", PY, None), ("c05.shift", "exercises/csrc/c05_shift.cpp", None)}
+    assert [one.exercise for one in conflicts.settle(root, "c05")] == ["c05", "c05.shift"]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"version": 1}', '{"version": 1, "conflicts": [{}]}', "[" * 100_000])
+def test_a_broken_list_of_conflicts_is_none(text, root):
+    (root / "build").mkdir()
+    (root / conflicts.FILE).write_text(text)
+    assert updates.problems(load(root)) == []
+
+
+def test_a_deleted_stub_stays_deleted(root):
+    (root / PY).unlink()
+    report = update(root, release(clip="Clip x, faithfully."))
+    assert report.lines == ["Everything is up to date (0.3.0)."]
+    report = update(root, release(clip="Other.", lesson="second edition"), "0.4.0")
+    assert report.lines[1:] == [f"{PY} stays deleted; `oplab reset c05.clip` brings it back."]
+    assert not (root / PY).exists()
+
+
+def test_a_deleted_function_stays_deleted(root):
+    text = (root / PY).read_text()
+    (root / PY).write_text(text[: text.index("\n\ndef log")])
+    report = update(root, release(clip="Other.", log="Other."))
+    assert report.lines[1:] == [f"c05.log is not in {PY}, where it has changed; `oplab reset c05.log` brings it back."]
+    assert "def log" not in (root / PY).read_text()
+
+
+def test_a_stub_that_the_course_has_dropped(root):
+    new = release()
+    del new["exercises/csrc/c05_shift.cpp"]
+    other = root.with_name("other")
+    shutil.copytree(root, other)
+    mine = edit(other, "exercises/csrc/c05_shift.cpp", "int", "long")
+    assert update(root, new).lines == ["1 file removed"]
+    assert backups(root) == {}
+    (numbers, note) = update(other, new).lines
+    assert note.startswith("The course no longer has exercises/csrc/c05_shift.cpp; yours is kept as build/backup/")
+    assert backups(other) == {"exercises/csrc/c05_shift.cpp": mine}
+    for folder in (root, other):
+        assert visible(folder) == new and not (folder / "exercises/csrc").exists()
+
+
+def test_the_course_s_own_files_are_restored(root):
+    mine = edit(root, "docs/page.md", "page", "my page")
+    (root / "docs" / "mine.md").write_text("mine")
+    (root / "course.toml").unlink()
+    (_, note) = update(root, release(), "0.2.0").lines
+    assert note.startswith("docs/page.md is the course's again; yours is kept as build/backup/")
+    assert backups(root) == {"docs/page.md": mine}
+    assert visible(root) == release() | {"docs/mine.md": b"mine"}
+
+
+def test_a_stub_of_the_learner_s_own_with_the_name_of_a_new_one(root):
+    name = "exercises/csrc/c05_new.cpp"
+    (root / name).write_text("int mine;\n")
+    report = update(root, release() | {name: CPP.replace(b"shift", b"new")})
+    assert [one.exercise for one in report.conflicts] == ["c05.new"]
+    assert (root / name).read_text() == "int mine;\n"
+
+
+def renamed_release(
+    table: str = '"c05.clip" = "c05.limit"\n"c05.limit" = "c05.bound"\n"c05.shift" = "c05.move"\n',
+) -> Release:
+    new = release()
+    new["course.toml"] = f"[renamed]\n{table}\n".encode() + MANIFEST.replace(b'"clip"', b'"bound"').replace(
+        b'"shift"', b'"move"'
+    )
+    new["course.toml"] = (
+        new["course.toml"].replace(b"[renamed]", b'title = "T"\n[renamed]').replace(b'title = "T"\n[[', b"[[")
+    )
+    new[PY] = new[PY].replace(b"def clip", b"def bound").replace(b"c05.clip", b"c05.bound")
+    new["exercises/csrc/c05_move.cpp"] = new.pop("exercises/csrc/c05_shift.cpp").replace(b"c05.shift", b"c05.move")
+    return new
+
+
+def test_renamed_exercises(root):
+    mine = answer(root)
+    cpp = edit(root, "exercises/csrc/c05_shift.cpp", "int", "long")
+    names = []
+    report = update(root, renamed_release(), renaming=names.append)
+    assert names == [{"c05.clip": "c05.bound", "c05.limit": "c05.bound", "c05.shift": "c05.move"}]
+    assert report.conflicts == [] and "exercises/csrc/c05_shift.cpp is now exercises/csrc/c05_move.cpp." in report.lines
+    assert (root / PY).read_bytes() == mine.replace(b"def clip", b"def bound")
+    assert (root / "exercises/csrc/c05_move.cpp").read_bytes() == cpp.replace(b"c05.shift", b"c05.move")
+    assert backups(root) == {PY: mine, "exercises/csrc/c05_shift.cpp": cpp}
+    assert load(root).renamed["c05.clip"] == "c05.limit"
+
+
+def test_a_chapter_s_file_with_a_new_name(root):
+    mine = answer(root)
+    new = release()
+    new["exercises/c05_custom.py"] = new.pop(PY)
+    report = update(root, new)
+    assert report.lines == [f"{PY} is now exercises/c05_custom.py."]
+    assert (root / "exercises/c05_custom.py").read_bytes() == mine and not (root / PY).exists()
+
+
+def test_an_exercise_that_moved_to_another_chapter(root):
+    answer(root)
+    new = release()
+    text = new[PY].decode()
+    at, end = text.index("def clip"), text.index("def log")
+    new[PY] = (text[:at] + text[end:]).encode()
+    new["exercises/c06_more.py"] = (text[:at] + text[at:end].rstrip()).replace("c05.clip", "c06.clip").encode() + b"\n"
+    new["course.toml"] = b'title = "T"\n[renamed]\n"c05.clip" = "c06.clip"\n'
+    update(root, new)
+    assert "return min(x, 6)" in (root / "exercises/c06_more.py").read_text()
+    assert "def clip" not in (root / PY).read_text()
+
+
+def test_an_older_release_is_refused(root):
+    before = everything(root)
+    with pytest.raises(OplabError, match=r"of Operator Lab 0\.2\.0, and 0\.1\.9 is installed, which is older"):
+        update(root, release(clip="x"), "0.1.9")
+    assert {path: text for path, text in everything(root).items() if path != updates.LOCK} == before
+    with pytest.raises(OplabError):
+        update(root, release(clip="x"), "0.2.0rc1")
+    update(root, release(clip="x"), "0.10.0")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"version": 1, "release": "0.2.0", "files": []}',
+        b'{"version": 1, "release": "x", "files": {}}',
+    ]
+    + [b'{"version": 1, "release": "0.2.0", "files": {"../../x": "a"}}', b"\xff", b"[" * 100_000],
+)
+def test_a_broken_record_loses_nothing(text, root):
+    mine = answer(root)
+    page = edit(root, "docs/page.md", "page", "my page")
+    (root / paths.DELIVERED).write_bytes(text)
+    report = update(root, release(log="Other."))
+    assert any(line.startswith(".oplab/delivered.json cannot be read.") for line in report.lines)
+    assert (root / PY).read_bytes() == mine.replace(b"The logarithm.", b"Other.")
+    assert backups(root) == {PY: mine, "docs/page.md": page, paths.DELIVERED: text}
+    assert update(root, release(log="Other.")).lines == ["Everything is up to date (0.3.0)."]
+
+
+def test_a_record_of_a_newer_version_is_refused(root):
+    (root / paths.DELIVERED).write_text('{"version": 2}')
+    with pytest.raises(OplabError, match="A newer Operator Lab"):
+        update(root, release())
+
+
+def test_without_the_stubs_as_they_were(root):
+    """What differs in a function is then a conflict, and what is as delivered is still known by its digest."""
+    mine = answer(root)
+    shutil.rmtree(root / delivery.STUBS)
+    new = release(log="Other.") | {"exercises/csrc/c05_shift.cpp": CPP + b"// more\n"}
+    report = update(root, new)
+    assert {one.exercise for one in report.conflicts} == {"c05.clip", "c05.log"}
+    assert (root / PY).read_bytes() == mine
+    assert (root / "exercises/csrc/c05_shift.cpp").read_bytes() == CPP + b"// more\n"
+
+
+def test_a_folder_in_the_place_of_a_file(root):
+    (root / "docs/more.md").mkdir()
+    before = visible(root)
+    with pytest.raises(OplabError, match=r"docs/more\.md is a folder"):
+        update(root, release() | {"docs/more.md": b"x"})
+    assert visible(root) == before
+
+
+def test_links(root, tmp_path):
+    """A file that the learner has linked is updated where it is."""
+    elsewhere = tmp_path / "elsewhere.py"
+    answer(root)
+    (root / PY).rename(elsewhere)
+    (root / PY).symlink_to(elsewhere)
+    update(root, release(log="Other."))
+    assert (root / PY).is_symlink() and '"""Other."""' in elsewhere.read_text() and "min(x, 6)" in elsewhere.read_text()
+
+
+def test_a_copy_of_a_lesson_that_was_edited_stays(root):
+    update(root, release(), "0.2.0")
+    mine = edit(root, "work/05_symbolic.ipynb", "first edition", "my notes")
+    report = update(root, release(lesson="second edition"))
+    assert report.lines[1:] == [
+        "work/05_symbolic.ipynb has your changes and stays; `oplab reset notebooks/05` gets the new one."
+    ]
+    assert (root / "work/05_symbolic.ipynb").read_bytes() == mine
+
+
+def test_a_dry_run_writes_nothing(root):
+    edit(root, PY, "Clip x.", "My words.")
+    before, new = everything(root), release(clip="Other.", lesson="second edition")
+    report = update(root, new, dry_run=True)
+    assert everything(root) == before
+    assert report.lines == update(root, new).lines and len(report.conflicts) == 1
+
+
+@pytest.mark.parametrize("where", ["build", "exercises"])
+def test_a_folder_that_cannot_be_written(where, root, monkeypatch):
+    if where == "build":
+        (root / "build").symlink_to("/sys/kernel")  # not even root writes there
+    else:
+        real = os.access
+        monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != where and real(path, mode))
+    before = visible(root)
+    with pytest.raises(OplabError, match="cannot be written"):
+        update(root, release(clip="Other."))
+    assert visible(root) == before
+    if where == "build":
+        (root / "build").unlink()
+
+
+def test_a_full_disk_while_staging_changes_nothing(root, monkeypatch):
+    edit(root, PY, "The logarithm.", "My words.")
+    before, real = everything(root), journal.write_atomically
+    for after in range(4):
+        count = 0
+
+        def full(path, content, after=after, **options):
+            nonlocal count
+            count += 1
+            if count > after:
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            real(path, content, **options)
+
+        monkeypatch.setattr(journal, "write_atomically", full)
+        with pytest.raises(OplabError, match="nothing has changed: No space left on device") as caught:
+            update(root, release(clip="Other.", lesson="second edition"))
+        assert caught.value.fix == "Free some disk space, and try again."
+        assert {path: text for path, text in everything(root).items() if path != updates.LOCK} == before
+
+
+def test_what_is_saved_while_an_update_runs_is_merged(root, monkeypatch):
+    answer(root)
+    real = journal.begin
+
+    def save(*arguments):
+        real(*arguments)
+        edit(root, PY, "return min(x, 6)", "return min(x, 7)")
+        edit(root, "docs/page.md", "page", "my page")
+
+    monkeypatch.setattr(journal, "begin", save)
+    report = update(root, release(log="Other.") | {"docs/page.md": b"new"})
+    text = (root / PY).read_text()
+    assert "min(x, 7)" in text and '"""Other."""' in text
+    assert f"{PY} was saved while the update ran, and is merged." in report.lines
+    assert (root / "docs/page.md").read_bytes() == b"new" and b"# my page\n" in backups(root).values()
+
+
+def test_the_second_update_waits(root):
+    """The lock is another process's; it ends when this one has seen that it is waited for."""
+    (root / "build").mkdir()
+    holder = os.open(root / updates.LOCK, os.O_RDWR | os.O_CREAT)
+    os.write(holder, b"4711\n")
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    owners = []
+
+    def waiting(owner: str) -> None:
+        owners.append(owner)
+        os.close(holder)
+
+    update(root, release(lesson="second edition"), waiting=waiting)
+    assert owners == ["4711"]
+
+
+CHANGES = ("replace", "rename", "unlink")
+
+
+def killed_after(count: int, action: Callable[[], object]) -> bool:
+    """Run in a child process that dies, as by kill -9, after so many changes of the disk. Whether it died."""
+    child = os.fork()
+    if child == 0:
+        done = 0
+
+        def counted(function):
+            def call(*arguments, **options):
+                nonlocal done
+                result = function(*arguments, **options)
+                done += 1
+                if done == count:
+                    os._exit(9)
+                return result
+
+            return call
+
+        for name in CHANGES:
+            setattr(os, name, counted(getattr(os, name)))
+        try:
+            action()
+        finally:
+            os._exit(0 if sys.exc_info()[0] is None else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, 9)
+    return code == 9
+
+
+def test_a_run_that_is_killed_anywhere_is_finished_by_the_next(root, tmp_path):
+    """After each single change of the disk; the learner's text is in the folder at each of these moments."""
+    edit(root, PY, "Clip x.", "My words.")
+    mine = answer(root)
+    cpp = edit(root, "exercises/csrc/c05_shift.cpp", "int", "long")
+    page = edit(root, "docs/page.md", "page", "my page")
+    new = renamed_release() | {"docs/page.md": b"# new\n"}
+    new[PY] = new[PY].replace(b"Clip x.", b"Other.")
+    whole = tmp_path / "whole"
+    shutil.copytree(root, whole)
+    expected = update(whole, new)
+    assert len(expected.conflicts) == 1
+    for count in range(1, 1000):
+        folder = tmp_path / f"killed-{count}"
+        shutil.copytree(root, folder)
+        killed = killed_after(count, lambda folder=folder: update(folder, new))
+        contents = set(everything(folder).values())
+        assert {mine, cpp, page} <= contents, count
+        names: list = []
+        report = update(folder, new, renaming=names.append)
+        assert names, count
+        assert visible(folder) == visible(whole), count
+        assert [one.exercise for one in conflicts.load(folder)] == ["c05.bound"], count
+        assert {mine, cpp, page} <= set(backups(folder).values()), count
+        assert not (folder / journal.FOLDER).exists(), count
+        assert report.lines[-1] == "Everything is up to date (0.3.0)." or report.conflicts == expected.conflicts
+        if not killed:
+            break
+    assert 20 < count < 999
+
+
+def test_a_real_kill(root):
+    """SIGKILL while the journal's files are moved."""
+    mine = answer(root)
+    code = (
+        "import os, signal, sys; from pathlib import Path; from oplab.course import updates, journal\n"
+        "from tests.support.updated_course import release\n"
+        "put = journal._put\n"
+        "def die(*a):\n    put(*a)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "journal._put = die\n"
+        f"updates.update_folder(Path({str(root)!r}), '0.3.0', release(log='Other.', lesson='second edition'))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == -9
+    assert updates.problems(load(root)) == ["An update was interrupted. `oplab update` finishes it."]
+    assert update(root, release(), dry_run=True).lines[0] == "An update was interrupted, and would be finished first."
+    report = update(root, release(log="Other.", lesson="second edition"))
+    assert report.lines[0] == "An update that was interrupted is finished."
+    assert (root / PY).read_bytes() == mine.replace(b"The logarithm.", b"Other.") and updates.problems(load(root)) == []
+
+
+@pytest.mark.parametrize("text", ["{", '{"version": 9}', "[]"])
+def test_a_broken_journal_is_a_sentence(text, root):
+    (root / journal.FOLDER).mkdir(parents=True)
+    (root / journal.FOLDER / "journal.json").write_text(text)
+    with pytest.raises(OplabError, match="the interrupted update cannot be finished"):
+        update(root, release())
+
+
+def test_a_folder_that_is_no_course(tmp_path):
+    with pytest.raises(OplabError, match="neither a git clone of the course nor a folder that `oplab init` has made"):
+        updates.update(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_backups_of_two_updates_in_one_second(root, monkeypatch):
+    monkeypatch.setattr(time, "strftime", lambda form: "now")
+    mine = answer(root)
+    update(root, release(log="One."))
+    update(root, release(log="Two."), "0.4.0")
+    assert (root / "build/backup/now" / PY).read_bytes() == mine
+    assert b"One." in (root / "build/backup/now-2" / PY).read_bytes()
+    assert LESSON

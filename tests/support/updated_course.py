@@ -1,0 +1,115 @@
+"""A small course in several releases, and a folder to which one was delivered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from oplab import paths
+from oplab.course import delivery
+
+Release = dict[str, bytes]
+MANIFEST = b"""title = "T"
+[[chapter]]
+stem = "05_symbolic"
+title = "Symbolic"
+minutes = 5
+[[chapter.exercise]]
+name = "clip"
+goal = "write clip"
+points = 1
+difficulty = 1
+minutes = 1
+hints = ["a", "b"]
+[[chapter.exercise]]
+name = "log"
+goal = "write log"
+points = 1
+difficulty = 1
+minutes = 1
+hints = ["a", "b"]
+[[chapter.exercise]]
+name = "shift"
+kind = "cpp"
+goal = "write shift"
+points = 1
+difficulty = 1
+minutes = 1
+hints = ["a", "b"]
+"""
+CPP = b'int shift(int);\n\n// TODO c05.shift: write shift\n#error "c05.shift is not written yet"\n'
+STUB = '''"""Chapter 05."""
+
+from oplab import todo
+
+LIMIT = 6
+
+
+def clip(x):
+    """{clip}"""
+
+    # TODO c05.clip: write clip
+    raise todo("c05.clip")
+
+
+def log(x):
+    """{log}"""
+
+    # TODO c05.log: write log
+    raise todo("c05.log")
+'''
+
+
+def notebook(text: str) -> bytes:
+    """A lesson."""
+    cells = [{"cell_type": "markdown", "id": "a", "metadata": {}, "source": [text]}]
+    return (json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n").encode()
+
+
+LESSON = notebook("first edition")
+
+
+def release(clip: str = "Clip x.", log: str = "The logarithm.", lesson: str = "first edition") -> Release:
+    """The files of a release, which differs in a docstring or in the lesson."""
+    return {
+        "course.toml": MANIFEST,
+        "docs/page.md": b"# page\n",
+        "exercises/c05_symbolic.py": STUB.format(clip=clip, log=log).encode(),
+        "exercises/csrc/c05_shift.cpp": CPP,
+        "notebooks/05_symbolic.ipynb": notebook(lesson),
+    }
+
+
+def write(root: Path, files: Release) -> None:
+    """Write files below a folder."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(text)
+
+
+def deliver(root: Path, files: Release, number: str = "0.2.0") -> Path:
+    """A folder as ``oplab init`` makes it."""
+    write(root, files)
+    stubs = {
+        f"{delivery.STUBS}/{name.removeprefix('exercises/')}": text
+        for name, text in files.items()
+        if name.startswith("exercises/")
+    }
+    write(root, stubs | {paths.DELIVERED: delivery.record(number, files).encode()})
+    return root
+
+
+def everything(root: Path) -> Release:
+    """All files below a folder, links as their targets."""
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and ".git" not in path.relative_to(root).parts
+    }
+
+
+def visible(root: Path) -> Release:
+    """The files of the course and of the learner: without build/, work/ and .oplab/."""
+    return {
+        name: text for name, text in everything(root).items() if not name.startswith(("build/", "work/", ".oplab/"))
+    }
