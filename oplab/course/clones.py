@@ -218,13 +218,14 @@ class Clone:
     def _expect_free(self, files: list[_File], dirty: set[str]) -> None:
         """Raises OplabError if the learner has changed a file outside of exercises/ that the update changes, too."""
         tracked = self._names("ls-files", "-z")
+        leaving = {file.path for file in files if file.status == "D"}
         for file in files:
             if file.path.startswith(EXERCISES):
                 continue
-            expect_file(self.root, file.path)
+            expect_file(self.root, file.path, leaving)
             path = self.root / file.path
             mine = file.path in dirty
-            if not mine and file.path not in tracked and os.path.lexists(path):
+            if not mine and file.path not in tracked and os.path.lexists(path) and not path.is_dir():
                 mine = self._ask("hash-object", "--path", file.path, "--", str(path)) != file.blob
             if mine:
                 raise OplabError(

@@ -91,10 +91,12 @@ def plan_folder(
             f"{paths.DELIVERED} cannot be read. It is kept as {plan.backup}/{paths.DELIVERED}; "
             "files that are not the new ones count as yours."
         )
-    for path in [path for path in before.files if path not in files and not path.startswith(EXERCISES)]:
+    dropped = [path for path in before.files if path not in files and not path.startswith(EXERCISES)]
+    for path in dropped:
         _plan_dropped(plan, root, path, before.files[path])
     for path, text in files.items():
         if not path.startswith(EXERCISES):
+            expect_file(root, path, dropped)
             _plan_file(plan, root, path, text, before.files.get(path))
     new = {path.removeprefix(EXERCISES): text for path, text in files.items() if path.startswith(EXERCISES)}
     base = _stubs(root, before)
@@ -130,7 +132,6 @@ def _stubs(root: Path, before: Delivered) -> dict[str, bytes | None]:
 
 def _plan_file(plan: Plan, root: Path, path: str, text: bytes, known: str | None) -> None:
     """A file of the course's own: it is replaced where it differs, and backed up before if the learner has changed it."""
-    expect_file(root, path)
     now = digest_of(root / path)
     if now == digest(text):
         return
@@ -141,7 +142,6 @@ def _plan_file(plan: Plan, root: Path, path: str, text: bytes, known: str | None
 
 
 def _plan_dropped(plan: Plan, root: Path, path: str, known: str) -> None:
-    expect_file(root, path)
     now = digest_of(root / path)
     if now is None:
         return

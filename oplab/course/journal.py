@@ -43,7 +43,7 @@ class Change:
 
 
 def digest_of(path: Path) -> str | None:
-    """The SHA-256 of a file's content, or of the link's target; None if there is no file.
+    """The SHA-256 of a file's content, or of the target of a link to nothing; None if there is no file.
 
     Raises:
         OSError: it cannot be read.
@@ -52,7 +52,7 @@ def digest_of(path: Path) -> str | None:
         if path.is_symlink() and not path.is_file():
             return hashlib.sha256(b"link\0" + os.readlink(path).encode()).hexdigest()
         return digest(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
 
 

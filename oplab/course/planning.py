@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,13 +85,22 @@ def _and(parts: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
-def expect_file(root: Path, path: str) -> None:
+def expect_file(root: Path, path: str, leaving: Collection[str] = ()) -> None:
     """Check that a path is free, or that of a file.
+
+    Args:
+        root: the course's folder.
+        path: relative to it.
+        leaving: files that are removed before. A folder with no others is removed with them.
 
     Raises:
         OplabError: a folder is there.
     """
-    if (root / path).is_dir():
+    folder = root / path
+    if not folder.is_dir():
+        return
+    inside = [inner for inner in folder.rglob("*") if inner.is_symlink() or not inner.is_dir()]
+    if not inside or not {inner.relative_to(root).as_posix() for inner in inside}.issubset(leaving):
         raise OplabError(f"{path} is a folder, and the course has a file of this name.", "Move it to another place.")
 
 

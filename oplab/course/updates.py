@@ -242,7 +242,7 @@ def _renamed(manifest: bytes) -> dict[str, str]:
 def _expect_writable(root: Path, plan: Plan) -> None:
     """Raises OplabError if a file cannot be renamed where the plan has one."""
     for folder in dict.fromkeys((root / change.path).parent for change in plan.changes):
-        while not folder.exists():
+        while not folder.is_dir():  # it is created, or a file makes way for it
             folder = folder.parent
         if not os.access(folder, os.W_OK | os.X_OK):
             raise OplabError(

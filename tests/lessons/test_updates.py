@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,8 @@ from oplab.course import conflicts, delivery, journal, updates
 from oplab.course.manifest import load
 from oplab.errors import OplabError
 from tests.support import ROOT
-from tests.support.updated_course import CPP, LESSON, MANIFEST, Release, deliver, everything, release, visible
+from tests.support.killing import killed_after
+from tests.support.updated_course import CPP, MANIFEST, Release, deliver, everything, release, visible
 
 PY = "exercises/c05_symbolic.py"
 
@@ -408,37 +408,6 @@ def test_the_second_update_waits(root):
     assert owners == ["4711"]
 
 
-CHANGES = ("replace", "rename", "unlink")
-
-
-def killed_after(count: int, action: Callable[[], object]) -> bool:
-    """Run in a child process that dies, as by kill -9, after so many changes of the disk. Whether it died."""
-    child = os.fork()
-    if child == 0:
-        done = 0
-
-        def counted(function):
-            def call(*arguments, **options):
-                nonlocal done
-                result = function(*arguments, **options)
-                done += 1
-                if done == count:
-                    os._exit(9)
-                return result
-
-            return call
-
-        for name in CHANGES:
-            setattr(os, name, counted(getattr(os, name)))
-        try:
-            action()
-        finally:
-            os._exit(0 if sys.exc_info()[0] is None else 1)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, 9)
-    return code == 9
-
-
 def test_a_run_that_is_killed_anywhere_is_finished_by_the_next(root, tmp_path):
     """After each single change of the disk; the learner's text is in the folder at each of these moments."""
     edit(root, PY, "Clip x.", "My words.")
@@ -510,4 +479,3 @@ def test_the_backups_of_two_updates_in_one_second(root, monkeypatch):
     update(root, release(log="Two."), "0.4.0")
     assert (root / "build/backup/now" / PY).read_bytes() == mine
     assert b"One." in (root / "build/backup/now-2" / PY).read_bytes()
-    assert LESSON
