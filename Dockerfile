@@ -1,0 +1,71 @@
+# Operator Lab with PyTorch's CPU build. docs/images.md explains how to build and run it.
+#
+#   docker build --build-arg TORCH_INDEX=ADDRESS --tag operator-lab .
+#   docker run --rm --publish 127.0.0.1:8888:8888 --volume operator-lab:/home/learner/lab operator-lab
+#
+# ADDRESS is PyTorch's index of packages without CUDA: its "Get started" page shows it (Pip, Linux, CPU).
+
+# A Debian or Ubuntu image with a Python that the course supports.
+ARG BASE=python:3.12-slim-bookworm
+
+# The wheel of the course, from the files of this folder.
+FROM ${BASE} AS wheel
+WORKDIR /source
+COPY . .
+# hadolint ignore=DL3013
+RUN python3 -m venv /tools \
+    && /tools/bin/pip install --no-cache-dir hatchling \
+    && /tools/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
+
+FROM ${BASE} AS tools
+# Learners compile: the compiler stays. `--isolate` uses bubblewrap where the container may create namespaces.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends bubblewrap ca-certificates g++ make \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --create-home --uid 1000 --shell /bin/bash learner \
+    && install --directory --owner learner --group learner /opt/oplab /home/learner/lab
+
+# For the dev container (.devcontainer/devcontainer.json), which sets up the clone that is mounted.
+FROM tools AS dev
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends git openssh-client \
+    && rm -rf /var/lib/apt/lists/*
+USER 1000:1000
+
+FROM tools
+USER 1000:1000
+WORKDIR /home/learner
+ENV HOME=/home/learner PATH=/opt/oplab/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# PyTorch first: the largest layer, which changes least often.
+ARG TORCH_INDEX
+COPY --chown=1000:1000 requirements.lock /opt/oplab/
+RUN if [ -z "$TORCH_INDEX" ]; then \
+        echo "TORCH_INDEX is not set. Add --build-arg TORCH_INDEX=ADDRESS with PyTorch's index of packages for the CPU, or" \
+             "TORCH_INDEX=default for your usual index, whose packages may bring 4 GiB of CUDA libraries." >&2; exit 2; \
+    fi \
+    && sed -n -E 's/^(torch|torchvision)(==[^ ;]+).*/\1\2/p' /opt/oplab/requirements.lock > /opt/oplab/torch.txt \
+    && python3 -m venv /opt/oplab \
+    && if [ "$TORCH_INDEX" = default ]; then set --; else set -- --index-url "$TORCH_INDEX"; fi \
+    && pip install --no-cache-dir "$@" --requirement /opt/oplab/torch.txt
+
+# More packages in this environment, such as jupyterhub for a hub.
+ARG EXTRA_PACKAGES
+COPY --from=wheel --chown=1000:1000 /wheels /opt/oplab/wheels
+RUN pip install --no-cache-dir --constraint /opt/oplab/requirements.lock /opt/oplab/wheels/*.whl $EXTRA_PACKAGES \
+    && rm -r /opt/oplab/wheels
+
+# The operators, compiled in the folder where they are used. That folder is a volume: docker/start puts them there.
+RUN oplab init /home/learner/lab/course \
+    && mv /home/learner/lab/course/build /opt/oplab/build \
+    && rm -r /home/learner/lab/course
+COPY docker/start /usr/local/bin/oplab-start
+
+VOLUME /home/learner/lab
+EXPOSE 8888
+# Jupyter answers this without a token.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s CMD ["python3", "-c", "import os, urllib.request as u; \
+u.urlopen('http://127.0.0.1:8888' + os.environ.get('JUPYTERHUB_SERVICE_PREFIX', '/') + 'api', timeout=5)"]
+ENTRYPOINT ["oplab-start"]
