@@ -203,11 +203,15 @@ def test_what_a_failed_exercise_and_one_without_a_result_say(tmp_path):
 def test_a_reason_is_one_short_line():
     signature = "/onnxruntime_src/onnxruntime/core/a.h:46 void f(const std::map<int, int>&, int) "
     assert matrix.first_line(f"\x1b[31m---\n\nFAIL : {signature}Opset 26 is …") == "FAIL : Opset 26 is …"
+    assert matrix.first_line("no file [/a/combinations/py3.11_b/course/build/x]") == "no file [build/x]"
     assert len(matrix.first_line("x" * 999)) == matrix.WIDTH
 
 
 DIFFERS = (
     "Notebook cell execution failed\nCell 1: Cell outputs differ\n\nTraceback:\n mismatch 'stdout'\n  - 2\n  + 1\n"
+)
+VERSIONS = DIFFERS.replace("- 2", "- torch 2.13.0  onnx 1.23.2  onnxruntime 1").replace(
+    "+ 1", "+ torch 2.15.0  onnx 1.23.2  onnxruntime 1"
 )
 RAISES = "Notebook cell execution failed\nCell 3: Cell execution caused an exception\n\nZeroDivisionError: division by zero\n"
 
@@ -216,10 +220,11 @@ RAISES = "Notebook cell execution failed\nCell 3: Cell execution caused an excep
     ("cells", "status", "why"),
     [
         (["", ""], "passed", ""),
+        ([VERSIONS], "passed", ""),
         (["", DIFFERS], "differs", "cell 1: prints something else (- 2; + 1)"),
         ([DIFFERS, RAISES], "failed", "cell 1: ZeroDivisionError: division by zero, and 1 more cells"),
     ],
-    ids=["passed", "differs", "raises"],
+    ids=["passed", "versions", "differs", "raises"],
 )
 def test_what_a_lesson_says(tmp_path, cells, status, why):
     inside = "".join(
