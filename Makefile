@@ -8,7 +8,7 @@ RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check list next watch test bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch lab-extension clean
+.PHONY: help setup lab check list next watch test bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch matrix image lab-extension clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is"
@@ -49,6 +49,12 @@ cuda: ## MyAdd and KNNQuery for GPUs: installs NVIDIA's compiler in build/ (115 
 
 executorch: ## a network with MyAdd in ExecuTorch (chapter 18): installs it in build/ (19 MB), compiles a kernel, exports and runs
 	$(RUN) --quiet -- tools/run_executorch.py
+
+matrix: ## the reference answers with several versions of PyTorch and ONNX Runtime (MATRIX_ARGS="c04 --only torch=2.13 --lessons")
+	$(RUN) --quiet -- tools/matrix.py $(MATRIX_ARGS)
+
+image: ## a container image with the course (TORCH_INDEX=ADDRESS of PyTorch's packages for the CPU; docs/images.md)
+	docker build --build-arg TORCH_INDEX=$(TORCH_INDEX) --tag operator-lab .
 
 test: ## everything that CI runs
 	$(RUN) --quiet -- tools/run_tests.py $(TEST_ARGS)
