@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,6 @@ from oplab.course import conflicts as recorded
 from oplab.course import updates
 from oplab.course.conflicts import Conflict
 from oplab.errors import OplabError, clean
-from oplab.files import write_atomically
 from oplab.grading import last
 from oplab.grading import progress as progressing
 
@@ -76,19 +75,10 @@ def move_progress(build: Path, names: Mapping[str, str]) -> None:
             known.passed_once |= entry.passed_once
             known.hints = max(known.hints, entry.hints)
     for id in old:
-        _move_outcome(build / last.FOLDER, id, names[id])
-
-
-def _move_outcome(folder: Path, old: str, new: str) -> None:
-    """Moves what the last check said. Where that cannot be done, it is forgotten, as :mod:`oplab.grading.last` promises."""
-    source, target = folder / f"{old}.json", folder / f"{new}.json"
-    try:
-        if not target.exists():
-            data = json.loads(source.read_text(encoding="utf-8"))
-            write_atomically(target, json.dumps({**data, "id": new}, indent=1) + "\n")
-        source.unlink()
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        warn(f"What the last check of {old} said cannot be moved to {new} ({error}).")
+        outcome = last.load(build, id)
+        if outcome is not None and last.load(build, names[id]) is None:
+            last.save(build, replace(last.to_outcome(outcome), id=names[id]), outcome["when"])
+    last.remove(build, old)
 
 
 def _show(root: Path, found: list[Conflict]) -> int:
