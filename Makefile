@@ -15,7 +15,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 lab: ## open JupyterLab where you were, or on a lesson: CH=05 (LAB_ARGS="--no-browser --port 9000" goes to JupyterLab)
-	$(RUN) --quiet -- tools/lab.py $(if $(CH),--chapter=$(CH)) $(LAB_ARGS)
+	$(RUN) --quiet -- -m oplab.jupyter.start $(if $(CH),--chapter=$(CH)) $(LAB_ARGS)
 
 check: ## grade your exercises: all, or EX=c04, or EX=c04.asinh
 	$(RUN) --quiet -- -m oplab.cli check $(EX)

@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import lab
 import setup_packages as packages
 from setup_engine import (
     AGAIN,
@@ -28,10 +27,11 @@ from setup_engine import (
     run_steps,
     stop_on_signals,
 )
-from setup_environment import Context, Environment
+from setup_environment import ROOT, Context, Environment
 from setup_pip import PackagesStep, failure_of
 
 from oplab.errors import OplabError
+from oplab.jupyter import start as lab
 from oplab.toolchain import compiler
 
 
@@ -169,7 +169,7 @@ class OplabStep(Step):
 
     def intact(self, stamp: dict[str, Any]) -> bool:
         """True when pip knows the library."""
-        return any(True for site in self.env.sites() for _ in site.glob("oplab-*.dist-info/RECORD"))
+        return any(True for site in self.env.sites() for _ in site.glob("operator_lab-*.dist-info/RECORD"))
 
     def run(self) -> dict[str, Any]:
         """Installs the library with pip.
@@ -177,10 +177,13 @@ class OplabStep(Step):
         Raises:
             SetupError: it failed; the message is the reason.
         """
-        packages.repair(self.env.sites(), ["oplab"])
+        packages.repair(self.env.sites(), ["operator-lab"])
         env = self.env.variables()
         env.update(PIP_USER="0", PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_ROOT_USER_ACTION="ignore")
-        command = [self.env.python, "-I", "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-input"]
+        pip = [self.env.python, "-I", "-m", "pip"]
+        if "oplab" in packages.installed(self.env.sites()):  # what it was called until 0.1: both own the same files
+            self.context.child([*pip, "uninstall", "--yes", "oplab"], env=env)
+        command = [*pip, "install", "--no-deps", "--no-build-isolation", "--no-input"]
         ended = self.context.child([*command, "-e", self.context.root], env=env)
         if ended.code != 0:
             raise failure_of(ended.output, "the course's library could not be installed")
@@ -298,7 +301,7 @@ class JupyterStep(Step):
     def __init__(self, context: Context):
         self.context = context
         self.env = context.env
-        self.script = context.root / "tools" / "jupyter_settings.py"
+        self.script = context.root / "oplab" / "jupyter" / "settings.py"
 
     def stamp(self) -> Path:
         """``build/setup/jupyter.json``."""
@@ -319,7 +322,7 @@ class JupyterStep(Step):
         Raises:
             SetupError: it failed; the message is the reason.
         """
-        ended = self.context.child([self.env.python, self.script])
+        ended = self.context.child([self.env.python, "-m", "oplab.jupyter.settings"])
         if ended.code != 0:
             raise failure_of(ended.output, "JupyterLab's settings could not be written")
         return {}
@@ -362,7 +365,8 @@ def main(arguments: list[str]) -> int:
         "then", nargs="*", metavar="ARGUMENT", help="run the environment's Python with these afterwards"
     )
     options = parser.parse_args(arguments)
-    if options.then[:1] == ["tools/lab.py"] and (wrong := lab.problem(options.then[1:])):  # before minutes of set-up
+    opens = options.then[:2] == ["-m", lab.__name__]
+    if opens and (wrong := lab.problem(ROOT, options.then[2:])):  # before minutes of set-up
         print(wrong, file=sys.stderr)
         return 2
     console = Console()

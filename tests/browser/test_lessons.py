@@ -12,8 +12,8 @@ import sys
 import time
 
 import pytest
-from jupyter_settings import trust
 
+from oplab.jupyter.settings import trust
 from tests.support import ROOT
 from tests.support.labdriver import cells, free_port, open_notebook, run_all, scroll_to
 from tests.support.learner_course import learner_course

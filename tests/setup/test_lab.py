@@ -8,9 +8,6 @@ import signal
 import subprocess
 import sys
 
-import jupyter_settings
-import lab
-import lab_server
 import nbformat
 import pytest
 import setup_steps
@@ -19,6 +16,7 @@ from tornado.web import HTTPError
 
 from oplab.course import copies
 from oplab.course.manifest import load
+from oplab.jupyter import listing, settings, start
 from tests.support import ROOT, run_async
 from tests.support.labdriver import free_port
 from tests.support.learners_folder import LearnersFolder
@@ -31,14 +29,14 @@ def folder(tmp_path) -> LearnersFolder:
 
 @pytest.mark.parametrize("name", ["05", "5", "c05", "05_writing_symbolic"])
 def test_a_chapter_is_found_by_its_number(name):
-    assert lab.chapter_of(load(ROOT), name).stem == "05_writing_symbolic"
-    assert lab.chapter_of(load(ROOT), "a1").stem == "A1_cpp_in_an_hour"
+    assert start.chapter_of(load(ROOT), name).stem == "05_writing_symbolic"
+    assert start.chapter_of(load(ROOT), "a1").stem == "A1_cpp_in_an_hour"
 
 
 @pytest.mark.parametrize("name", ["77", "", "x", "05.my_add", "../05"])
 def test_a_chapter_that_does_not_exist_is_a_sentence(name):
     done = subprocess.run(
-        [sys.executable, "tools/lab.py", f"--chapter={name}"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "oplab.jupyter.start", f"--chapter={name}"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 2 and f"There is no chapter {name}.\nThere are 00, 01" in done.stderr
     assert "Traceback" not in done.stderr
@@ -46,7 +44,7 @@ def test_a_chapter_that_does_not_exist_is_a_sentence(name):
 
 def test_a_wrong_chapter_is_noticed_before_the_set_up(monkeypatch, capsys):
     monkeypatch.setattr(setup_steps, "set_up", lambda context: pytest.fail("the set-up began"))
-    assert setup_steps.main(["--quiet", "--", "tools/lab.py", "--chapter=77"]) == 2
+    assert setup_steps.main(["--quiet", "--", "-m", "oplab.jupyter.start", "--chapter=77"]) == 2
     assert "There is no chapter 77." in capsys.readouterr().err
 
 
@@ -56,50 +54,50 @@ def test_what_jupyterlab_shows_first(folder):
     page = folder.root / "oplab" / "jupyter" / "labextension" / "package.json"
     page.parent.mkdir(parents=True)
     page.write_text("{}")
-    assert lab.first_page(course, None, workspaces) == "/lab"  # the start page, or where one was
+    assert start.first_page(course, None, workspaces) == "/lab"  # the start page, or where one was
     page.unlink()
-    assert lab.first_page(course, None, workspaces) == "/lab/tree/notebooks/00_first_round_trip.ipynb"  # no copy yet
+    assert start.first_page(course, None, workspaces) == "/lab/tree/notebooks/00_first_round_trip.ipynb"  # no copy yet
     copies.sync(course)
-    assert lab.first_page(course, None, workspaces) == "/lab/tree/work/00_first_round_trip.ipynb"
+    assert start.first_page(course, None, workspaces) == "/lab/tree/work/00_first_round_trip.ipynb"
     (workspaces / "default-37a8.jupyterlab-workspace").write_text("{}")
-    assert lab.first_page(course, None, workspaces) == "/lab"
-    assert lab.first_page(course, course.chapter("c05"), workspaces) == "/lab/tree/work/05_writing_symbolic.ipynb"
+    assert start.first_page(course, None, workspaces) == "/lab"
+    assert start.first_page(course, course.chapter("c05"), workspaces) == "/lab/tree/work/05_writing_symbolic.ipynb"
 
 
 def test_a_saved_session_with_lessons_follows_their_copies(folder):
     file = folder.root / "default.jupyterlab-workspace"
     file.write_text('{"notebook:notebooks/05_writing_symbolic.ipynb": "exercises/notebooks/x.ipynb"}')
-    lab.follow_copies(load(folder.root), folder.root.joinpath("nowhere"))
+    start.follow_copies(load(folder.root), folder.root.joinpath("nowhere"))
     workspaces = folder.root / "workspaces"
     workspaces.mkdir()
     file = file.rename(workspaces / file.name)
-    lab.follow_copies(load(folder.root), workspaces)
+    start.follow_copies(load(folder.root), workspaces)
     assert json.loads(file.read_text()) == {"notebook:work/05_writing_symbolic.ipynb": "exercises/notebooks/x.ipynb"}
 
 
 def test_what_cannot_be_copied_is_a_sentence(folder, capsys):
     (folder.root / "work").write_text("a file")
-    lab.copy_lessons(load(folder.root))
+    start.copy_lessons(load(folder.root))
     assert "Your copies of the lessons, in work/, cannot be written" in capsys.readouterr().err
     (folder.root / "build").rmdir()
     (folder.root / "build").write_text("a file")
-    own = lab.own_folder(folder.root)
+    own = start.own_folder(folder.root)
     assert (own / "workspaces").is_dir() and not own.is_relative_to(folder.root)
     assert "what you open now is not open the next time" in capsys.readouterr().err
 
 
 def test_the_log_is_short_unless_more_is_asked_for(tmp_path):
     def given(*more):
-        return lab.arguments(ROOT, tmp_path, 1000, "/lab", list(more))
+        return start.arguments(ROOT, tmp_path, 1000, "/lab", list(more))
 
     assert "--Application.log_level=WARN" in given("--port", "9000") and given("--port", "9000")[-1] == "9000"
     assert "--Application.log_level=WARN" not in given("--debug")
     assert "--Application.log_level=WARN" not in given("--log-level=INFO")
-    assert "--allow-root" not in given() and "--allow-root" in lab.arguments(ROOT, tmp_path, 0, "/lab", [])
+    assert "--allow-root" not in given() and "--allow-root" in start.arguments(ROOT, tmp_path, 0, "/lab", [])
 
 
 def listed(folder, path=""):
-    files = lab_server.CourseFiles(root_dir=str(folder.root))
+    files = listing.CourseFiles(root_dir=str(folder.root))
     return {entry["name"] for entry in run_async(files.get(path))["content"]}
 
 
@@ -116,7 +114,7 @@ def test_the_file_browser_shows_what_is_the_learner_s(folder):
 
 def test_a_lesson_is_read_only_and_its_copy_is_not(folder):
     copies.sync(load(folder.root))
-    files = lab_server.CourseFiles(root_dir=str(folder.root))
+    files = listing.CourseFiles(root_dir=str(folder.root))
     name = "05_writing_symbolic.ipynb"
     before = (folder.root / "notebooks" / name).read_bytes()
     for path, writable in ((f"notebooks/{name}", False), (f"/work/{name}", True)):
@@ -136,7 +134,7 @@ def test_a_copy_has_the_trust_of_its_lesson(folder):
     """Otherwise JupyterLab hides the saved graphs until each cell has been run."""
     own = folder.root / "build" / "jupyter"
     copies.sync(load(folder.root))
-    assert jupyter_settings.trust(folder.root / "notebooks", own) == len(load(folder.root).chapters)
+    assert settings.trust(folder.root / "notebooks", own) == len(load(folder.root).chapters)
     notary = NotebookNotary(data_dir=str(own))
     for chapter in load(folder.root).chapters:
         path = copies.path(load(folder.root), chapter)

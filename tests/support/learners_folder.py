@@ -61,7 +61,7 @@ class LearnersFolder:
         keyboard, terminal = pty.openpty()
         command = [
             sys.executable,
-            "tools/lab.py",
+            *("-m", "oplab.jupyter.start"),
             "--no-browser",
             "--port",
             str(port),

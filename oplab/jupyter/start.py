@@ -1,7 +1,7 @@
-"""``make lab``: JupyterLab where one was, or on the course's start page, with the project's own settings.
+"""``make lab`` and ``oplab lab``: JupyterLab where one was, or on the course's start page, with the course's own settings.
 
 ``--chapter=05`` opens that chapter's lesson; all other arguments go to JupyterLab. Standard library only until the server starts:
-``setup_steps`` asks :func:`problem` before it installs anything.
+``tools/setup_steps.py`` asks :func:`problem` before it installs anything.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # for oplab, before it is installed
-
-from oplab.course import copies  # noqa: E402
-from oplab.course.manifest import Chapter, Course, load  # noqa: E402
-from oplab.errors import OplabError  # noqa: E402
+from oplab import paths
+from oplab.course import copies
+from oplab.course.manifest import Chapter, Course, load
+from oplab.errors import OplabError
 
 CHAPTER = "--chapter="
 
@@ -35,10 +33,10 @@ def chapter_of(course: Course, name: str) -> Chapter:
     raise OplabError(f"There is no chapter {name}.", f"There are {numbers}: make lab CH={course.chapters[0].id[1:]}")
 
 
-def problem(arguments: list[str]) -> str:
-    """What is wrong with the arguments, or an empty string."""
+def problem(root: Path, arguments: list[str]) -> str:
+    """What is wrong with the arguments for the course in ``root``, or an empty string."""
     try:
-        course = load(ROOT)
+        course = load(root)
         for argument in arguments:
             if argument.startswith(CHAPTER):
                 chapter_of(course, argument.removeprefix(CHAPTER))
@@ -50,7 +48,7 @@ def problem(arguments: list[str]) -> str:
 def first_page(course: Course, chapter: Chapter | None, workspaces: Path) -> str:
     """The address of what JupyterLab shows: the lesson that is asked for, else what was open, else the start page."""
     if chapter is None:
-        has_start_page = (course.root / "oplab" / "jupyter" / "labextension" / "package.json").is_file()
+        has_start_page = paths.part(course.root, "oplab/jupyter/labextension/package.json").is_file()
         if has_start_page or any(workspaces.glob("*")) or not course.chapters:
             return "/lab"
         chapter = course.chapters[0]
@@ -97,10 +95,10 @@ def arguments(root: Path, own: Path, uid: int, page: str, more: list[str]) -> li
     chosen = [
         f"--ServerApp.root_dir={root}",
         f"--LabApp.default_url={page}",
-        "--ServerApp.contents_manager_class=lab_server.CourseFiles",
+        "--ServerApp.contents_manager_class=oplab.jupyter.listing.CourseFiles",
         # no tabs of another project
         f"--LabApp.workspaces_dir={own / 'workspaces'}",
-        # the course's notebooks are signed there (tools/jupyter_settings.py)
+        # the course's notebooks are signed there (oplab.jupyter.settings)
         f"--NotebookNotary.data_dir={own}",
         # what Jupyter sets instead of its own default of 90 s, with a warning
         "--ServerApp.websocket_ping_timeout=30000",
@@ -120,28 +118,28 @@ def last_lines(address: str) -> str:
     return f"Open {address}\nThe panel on the left has the exercises; Ctrl-C here ends JupyterLab."
 
 
-def main() -> int:
-    given = sys.argv[1:]
-    if wrong := problem(given):
+def run(root: Path, given: list[str]) -> int:
+    """Open JupyterLab on the course in ``root``, until Ctrl-C. Returns the exit status: 0, or 2 for a chapter that does not exist."""
+    if wrong := problem(root, given):
         print(wrong, file=sys.stderr)
         return 2
-    course = load(ROOT)
+    course = load(root)
     named = [argument.removeprefix(CHAPTER) for argument in given if argument.startswith(CHAPTER)]
     more = [argument for argument in given if not argument.startswith(CHAPTER)]
     if os.getuid() == 0:
         print("You are root: JupyterLab runs with --allow-root.")
     copy_lessons(course)
-    own = own_folder(ROOT)
+    own = own_folder(root)
     follow_copies(course, own / "workspaces")
     page = first_page(course, chapter_of(course, named[-1]) if named else None, own / "workspaces")
-    os.chdir(ROOT)
+    os.chdir(root)
     # the kernel of this environment, also where the user's home has one of the same name
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
-    from lab_server import serve
+    from oplab.jupyter.listing import serve
 
-    serve(arguments(ROOT, own, os.getuid(), page, more), last_lines)
+    serve(arguments(root, own, os.getuid(), page, more), last_lines)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(paths.root(), sys.argv[1:]))

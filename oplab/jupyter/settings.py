@@ -1,7 +1,7 @@
 """Writes the project's JupyterLab settings into this Python's environment and marks the course's notebooks as trusted.
 
 The settings go to the environment, never to the user's home; the signatures go to ``build/jupyter``, which only
-``make lab`` uses. Without a signature JupyterLab hides a saved notebook's graphs until each cell has been run.
+``make lab`` and ``oplab lab`` use. Without a signature JupyterLab hides a saved notebook's graphs until each cell has been run.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import json
 import sys
 from pathlib import Path
 
+from oplab import paths
 from oplab.files import write_atomically
 
-ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = {
     # no question about Jupyter's news, no request for them, no look for updates
     "@jupyterlab/apputils-extension:notification": {
@@ -55,8 +55,9 @@ def trust(folder: Path, data_dir: Path) -> int:
 
 
 def main() -> int:
+    """Both, for the course that is found from here. Returns the exit status 0."""
     write_overrides(Path(sys.prefix))
-    trust(ROOT / "notebooks", ROOT / "build" / "jupyter")
+    trust(paths.root() / "notebooks", paths.build_dir() / "jupyter")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What ``make lab`` changes in Jupyter's server: which files its file browser lists, what it saves, and what it prints at its start."""
+"""What ``make lab`` and ``oplab lab`` change in Jupyter's server: which files it lists, what it saves, and what it prints at its start."""
 
 from __future__ import annotations
 
