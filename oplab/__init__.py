@@ -10,7 +10,7 @@ from typing import Any
 
 from oplab.errors import OplabError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "lesson": "oplab.lessons",

@@ -118,7 +118,7 @@ def ask(question: Question, root: Path | None = None) -> Answer:
     Raises:
         OplabError: the case's file is missing, or needs a package that is not installed.
     """
-    root = root or paths.root()
+    root = paths.part(root or paths.root(), "tests/clinic").parents[1]
     if not (root / question.case).is_file():
         raise OplabError(f"There is no file {root / question.case}.", "Restore it with git, or update the course.")
     if str(root) not in sys.path:

@@ -128,7 +128,7 @@ def _packages() -> list[Component]:
 def _pins() -> dict[str, str]:
     """name -> version of requirements.lock; empty when it cannot be read."""
     try:
-        text = (paths.root() / "requirements.lock").read_text(encoding="utf-8")
+        text = paths.part(paths.root(), "requirements.lock").read_text(encoding="utf-8")
     except (OSError, OplabError):
         return {}
     return dict(re.findall(r"^([a-z0-9-]+)==([^\s;]+)", text, flags=re.MULTILINE))

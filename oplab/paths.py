@@ -8,6 +8,10 @@ from pathlib import Path
 from oplab.errors import OplabError
 
 TRACKS = ("exercises", "solutions")
+PACKAGE = Path(__file__).resolve().parent
+# The course's files in an installed wheel, where pyproject.toml puts them. In a clone they are in the folders that are theirs.
+SHIPPED = PACKAGE / "shipped"
+DELIVERED = ".oplab/delivered.json"  # in a learner's folder: what `oplab init` and `oplab update` put there
 
 
 def root() -> Path:
@@ -29,13 +33,25 @@ def root() -> Path:
             "Set OPLAB_ROOT to the folder of the course, or unset it.",
         )
     here = Path.cwd().resolve()
-    for folder in (here, *here.parents, Path(__file__).resolve().parent.parent):
+    for folder in (here, *here.parents, PACKAGE.parent):
         if (folder / "course.toml").is_file():
             return folder
     raise OplabError(
         f"No course was found: neither {here} nor a folder above it holds course.toml.",
-        "Change to the folder of the course, or set OPLAB_ROOT to it.",
+        "Change to the folder of the course or set OPLAB_ROOT to it; `oplab init course` makes one.",
     )
+
+
+def part(root: Path, name: str) -> Path:
+    """A file or folder of the course, such as ``solutions``, which in a folder that ``oplab init`` made is the package's.
+
+    Args:
+        root: the course's folder.
+        name: relative to it.
+    """
+    if (root / name).exists() or not (root / DELIVERED).is_file():
+        return root / name
+    return (SHIPPED if SHIPPED.is_dir() and not name.startswith("oplab/") else PACKAGE.parent) / name
 
 
 def build_dir() -> Path:

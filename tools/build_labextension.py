@@ -134,8 +134,8 @@ def publish(output: Path) -> None:
         shutil.rmtree(BUILT)
     shutil.copytree(output, BUILT)
     (BUILT / "install.json").write_text(
-        '{\n  "packageManager": "python",\n  "packageName": "oplab",\n'
-        '  "uninstallInstructions": "Use pip to uninstall the package oplab"\n}\n'
+        '{\n  "packageManager": "python",\n  "packageName": "operator-lab",\n'
+        '  "uninstallInstructions": "Use pip to uninstall the package operator-lab"\n}\n'
     )
 
 

@@ -4,7 +4,7 @@ import { PageConfig } from '@jupyterlab/coreutils';
 import { State } from './api';
 
 /** The version of the course that this page was built with: that of package.json. */
-export const VERSION = '0.1.0';
+export const VERSION = '0.2.0';
 
 /** The file that this page has started the extension from, or '' where JupyterLab does not tell. Its name has a digest. */
 function ownBuild(): string {

@@ -98,7 +98,7 @@ def crash(project: Project) -> str | None:
 
 def _track_folder() -> Path:
     """The folder of the answers in use: exercises or solutions."""
-    return paths.root() / paths.track()
+    return paths.part(paths.root(), paths.track())
 
 
 def report(folder: Path | None = None) -> Kept | None:

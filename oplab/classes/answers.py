@@ -194,7 +194,7 @@ def _parsed(text: str) -> ast.Module | None:
 def _stub(course: Course, exercise: Exercise) -> str | None:
     """The stub of the exercise's file; None where the course has no solutions to make it from."""
     try:
-        solution = (course.root / "solutions" / exercise.file).read_text(encoding="utf-8")
+        solution = course.reference_file(exercise).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
     return stubs.make_stub(solution, exercise.file)

@@ -14,6 +14,7 @@ from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise
 from oplab.errors import OplabError
 from oplab.files import write_atomically
+from oplab.paths import part
 
 _FIRST = (
     "Ada",
@@ -117,7 +118,7 @@ class _Known:
         self.course = course
         self._solutions = {}
         for name in dict.fromkeys(exercise.file for exercise in course.exercises):
-            path = course.root / "solutions" / name
+            path = part(course.root, "solutions") / name
             self._solutions[name] = path.read_text(encoding="utf-8") if path.is_file() else None
         self._read: dict[tuple[str, str], list[KnownAnswer]] = {}
 

@@ -113,7 +113,7 @@ def check(
     course = load_course()
     exercises = course.select(split(ids))
     used = track or paths.track()
-    folder = submission if submission is not None else course.root / used
+    folder = submission if submission is not None else paths.part(course.root, used)
     targets = _targets(json=json_file, junit=junit, html=html, gradescope=gradescope, markdown=markdown)
     from oplab import reports
     from oplab.grading.grader import grade

@@ -15,7 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from oplab.cli import author, classes, learn, models, project
+from oplab.cli import author, classes, learn, models, project, start
 from oplab.cli.class_similar import similar
 from oplab.cli.clinic import clinic
 from oplab.cli.new_operator import new_operator
@@ -29,6 +29,10 @@ _SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
+_PASSED_ON = {
+    "allow_extra_args": True,
+    "ignore_unknown_options": True,
+}  # what the command does not know is JupyterLab's
 # The commands in the order of the help, which is that of a learner's way. A dict is a group of commands.
 _DEBUG = {"bisect": models.bisect, "tap": models.tap, "extract": models.extract}
 _CLASS = {
@@ -59,7 +63,7 @@ _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., Non
         "clinic": clinic,
     },
     "Your own operator": {"new-operator": new_operator, "build": project.build, "test": project.test},
-    "Set-up": {"doctor": learn.doctor},
+    "Set-up": {"init": start.init, "lab": start.lab, "setup": start.setup, "doctor": learn.doctor},
     "For teachers": {"class": _CLASS},
     "For authors": {"new-exercise": author.new_exercise, "lint-course": author.lint_course},
 }
@@ -115,7 +119,7 @@ for _commands in _SECTIONS.values():
                 _group.command(_inner)(_function)
             app.add_typer(_group, name=_name)
         else:
-            app.command(_name)(_command)
+            app.command(_name, context_settings=_PASSED_ON if _command is start.lab else None)(_command)
 
 
 def _stop(number: int, frame: object) -> None:

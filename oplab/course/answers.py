@@ -32,7 +32,7 @@ def reference_text(course: Course, exercise: Exercise) -> str:
     Raises:
         OplabError: it cannot be read.
     """
-    return _read(course.root / "solutions" / exercise.file)
+    return _read(course.reference_file(exercise))
 
 
 def reset(course: Course, target: Exercise | Chapter) -> list[tuple[Path, Path | None]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from oplab import paths
 from oplab.course import renaming
 from oplab.errors import OplabError
 
@@ -280,7 +281,11 @@ class Course:
 
     def checks_file(self, exercise: Exercise) -> Path:
         """The file with the checks of the exercise's chapter."""
-        return self.root / "oplab" / "checks" / f"c{exercise.chapter}.py"
+        return paths.part(self.root, "oplab/checks") / f"c{exercise.chapter}.py"
+
+    def reference_file(self, exercise: Exercise) -> Path:
+        """The file with the reference answer: in ``solutions/``, or in the installed package."""
+        return paths.part(self.root, "solutions") / exercise.file
 
 
 def preloads(exercises: Iterable[Exercise]) -> tuple[str, ...]:

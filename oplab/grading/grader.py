@@ -266,7 +266,7 @@ class _Grader:
 
     def _stub(self, exercise: Exercise) -> str | None:
         """The stub of the exercise's file; None where the course has no solutions to make it from."""
-        solution = _read(self.course.root / "solutions" / exercise.file)
+        solution = _read(self.course.reference_file(exercise))
         if isinstance(solution, Exception):
             return None
         return stubs.make_stub(solution, exercise.file)

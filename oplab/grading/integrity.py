@@ -16,8 +16,8 @@ from typing import Any
 from oplab.course.manifest import NUMBER
 from oplab.files import file_state
 from oplab.grading.imports import reachable
+from oplab.paths import PACKAGE, SHIPPED, part
 
-PACKAGE = Path(__file__).resolve().parents[1]
 # What a run executes, besides the chapters' checks and the answers.
 _ROOTS = ("oplab.grading.fork_server", "oplab.grading.grader")
 _CHAPTER = re.compile(rf"c{NUMBER}_")
@@ -88,10 +88,8 @@ class CourseFiles:
 
     def __init__(self, root: Path, chapters: Iterable[str], answers: Iterable[str] = ()):
         names = tuple(f"c{stem[:2]}_" for stem in chapters)
-        checks = list(
-            (root / "oplab" / "checks").glob("c??_*.py")
-        )  # of this course: the package may be installed elsewhere
-        solutions = [path for path in (root / "solutions").rglob("*.*") if path.suffix in (".py", ".cpp")]
+        checks = list(part(root, "oplab/checks").glob("c??_*.py"))
+        solutions = [path for path in part(root, "solutions").rglob("*.*") if path.suffix in (".py", ".cpp")]
         graded = [path for path in [*checks, *solutions] if path.name.startswith(names)]
         # Not every file of build/lib: a set-up at the same time touches its lock and its stamps, which does no harm.
         libraries = [path for path in (root / "build" / "lib").glob("*") if path.suffix in (".so", ".dylib")]
@@ -128,8 +126,9 @@ def repository_files(root: Path) -> list[Path]:
 
 @functools.lru_cache(maxsize=1)
 def _package_files() -> tuple[Path, ...]:
-    """The package's modules and data."""
-    return tuple(sorted(path for path in PACKAGE.rglob("*.*") if "__pycache__" not in path.parts and path.is_file()))
+    """The package's modules and data, without the course that an installed wheel brings."""
+    found = (path for path in PACKAGE.rglob("*.*") if "__pycache__" not in path.parts and path.is_file())
+    return tuple(sorted(path for path in found if not path.is_relative_to(SHIPPED)))
 
 
 def _texts(paths: Iterable[Path]) -> dict[Path, bytes]:

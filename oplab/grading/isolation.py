@@ -26,6 +26,7 @@ from typing import Any
 
 from oplab.course.manifest import NUMBER
 from oplab.grading import namespaces, seccomp
+from oplab.paths import PACKAGE, SHIPPED
 from oplab.toolchain import landlock
 
 LINUX = sys.platform.startswith("linux")
@@ -109,7 +110,7 @@ class Isolation:
         """How each worker has to confine itself, beyond the namespaces that it starts in."""
         return Confinement(
             landlock=self.landlock,
-            read=("/",) if self.bubblewrap else (*_SYSTEM, *self.shown),
+            read=("/",) if self.bubblewrap else _readable(self.roots, self.shown),
             write=("/dev", "/tmp") if self.bubblewrap else landlock.DEVICES,
             namespaces=self.namespaces,
         )
@@ -194,11 +195,10 @@ def can_signal_outside() -> bool:
 
 def _layout(course: Path, submission: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Folders to hide, and what has to stay visible: the package without the chapters' checks, Python, the submission."""
-    package = Path(__file__).resolve().parents[1]
-    roots = {course}
-    if (package.parent / "course.toml").is_file():  # an editable install: the package is part of a course
-        roots.add(package.parent)
-    shown = {submission, *_parts(package)}
+    # An editable install is part of a course. Of a package among others, the checks and the reference answers are hidden.
+    inside = (PACKAGE.parent / "course.toml").is_file()
+    roots = {course, PACKAGE.parent if inside else PACKAGE}
+    shown = {submission, *_parts(PACKAGE)}
     for root in roots:
         for part in ("course.toml", "csrc", "build/lib", "build/cache/ort-headers"):
             shown.update((root / part, (root / part).resolve()))
@@ -206,13 +206,20 @@ def _layout(course: Path, submission: Path) -> tuple[tuple[str, ...], tuple[str,
         for part in entry.split(os.pathsep):
             if part and os.path.isdir(part) and Path(part).resolve() not in roots and part != str(Path.home()):
                 shown.update((Path(part).absolute(), Path(part).resolve()))
-    # Not a folder that would bring a hidden one back: a bind of /home would show /home/ada/course again.
-    kept = {path for path in shown if not any(root.is_relative_to(path) for root in roots) or path == submission}
+    # Not a folder that would bring a hidden course back: a bind of /home would show /home/ada/course again.
+    courses = roots - {PACKAGE}
+    kept = {path for path in shown if not any(root.is_relative_to(path) for root in courses) or path == submission}
     return tuple(sorted(map(str, roots))), tuple(sorted(str(path) for path in kept if path.exists()))
 
 
+@functools.lru_cache(maxsize=16)
+def _readable(roots: tuple[str, ...], shown: tuple[str, ...]) -> tuple[str, ...]:
+    """What Landlock lets a worker read: the system and ``shown``, without what else is in ``roots``."""
+    return tuple(kept for place in (*_SYSTEM, *shown) for kept in landlock.around(place, roots))
+
+
 def _parts(package: Path) -> list[Path]:
-    parts = [path for path in package.iterdir() if path.name != "checks"]
+    parts = [path for path in package.iterdir() if path.name not in ("checks", SHIPPED.name)]
     parts += [path for path in (package / "checks").glob("*.py") if not _CHAPTER.match(path.name)]
     parts += (package / "checks").glob("*.cpp")  # compiled while a check runs
     return parts

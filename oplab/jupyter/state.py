@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from oplab.course import answers, copies, stubs
+from oplab.course import answers, copies, delivery, stubs, updates
 from oplab.course.manifest import Course, Exercise
 from oplab.files import file_state
 from oplab.grading import card, last, places
@@ -96,7 +95,7 @@ def course_state(
             entry["line"] = _line(course, exercise, files)
             entry["headline"] = _headline(build, exercise, files)
     writable = is_writable(course)
-    found = [*problems, *told]
+    found = [*problems, *told, *updates.problems(course)]
     if not writable:
         found.append(f"The folder {course.root} cannot be written, so progress and answers are not saved.")
     return {
@@ -117,7 +116,7 @@ def empty(check_on_save: bool, problems: Sequence[str] = ()) -> dict[str, Any]:
     """The state where there is no course to show."""
     return {
         "version": VERSION,
-        "extension": importlib.metadata.version("oplab"),
+        "extension": delivery.release(),
         "build": installed_build(),
         "title": "Operator Lab",
         "inside": False,

@@ -53,7 +53,7 @@ class Lesson:
         self._root = paths.root()
         self.course: Course = load(self._root)
         self.chapter: Chapter = self.course.chapter(stem)
-        self.exercises = Answers(self._root / paths.track() / f"{self.chapter.module}.py")
+        self.exercises = Answers(paths.part(self._root, paths.track()) / f"{self.chapter.module}.py")
         self.build = paths.build_dir() / "notebooks" / self.chapter.stem
         self.build.mkdir(parents=True, exist_ok=True)
         palette.use()

@@ -131,13 +131,14 @@ def _products() -> list[_Product]:
     return made
 
 
-def build_all(*, say: Callable[[str], object] = print) -> bool:
+def build_all(*, say: Callable[[str], object] = print, again: bool = False) -> bool:
     """Compiles ``csrc/torch_ops``, ``csrc/ort_ops``, ``csrc/host`` and, where OpenVINO is installed, ``csrc/openvino_ops``.
 
     The products are in ``build/lib``; what is up to date is left alone.
 
     Args:
         say: called with each line of progress.
+        again: compile what is up to date, too.
 
     Returns:
         True if something was compiled.
@@ -154,7 +155,7 @@ def build_all(*, say: Callable[[str], object] = print) -> bool:
         stale = []
         for product in _products():
             key = cache.key(compiler, product.how, product.watched, sanitize=False)
-            if not _is_current(product.file, key) or (product.archive and not product.archive.is_file()):
+            if again or not _is_current(product.file, key) or (product.archive and not product.archive.is_file()):
                 stale.append((product, key))
         if not stale:
             say("The operators in build/lib are up to date.")

@@ -67,6 +67,25 @@ def restrict(handled: int, rules: Iterable[tuple[Iterable[str], int]], *, net: i
         os.close(ruleset)
 
 
+def around(place: str, hidden: Sequence[str]) -> list[str]:
+    """``place``, or what is in it where it holds one of the folders ``hidden``: rules can only add to what is allowed.
+
+    Args:
+        hidden: absolute paths without links.
+    """
+    real = os.path.realpath(place)
+    if not any(within(folder, [real]) for folder in hidden):
+        return [place]
+    if real in hidden or not os.path.isdir(real):
+        return []
+    return [kept for entry in sorted(os.listdir(real)) for kept in around(os.path.join(real, entry), hidden)]
+
+
+def within(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of these folders, or in one."""
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
 def command(read: Sequence[str], write: Sequence[str], words: Sequence[str]) -> list[str]:
     """The command line that runs ``words`` with nothing to read but ``read`` and ``write``, and nothing to write but ``write``."""
     return [sys.executable, "-I", "-S", __file__, *read, "--", *write, "--", *words]

@@ -218,8 +218,8 @@ def _keep(
     """Put a library and its record into the cache."""
     ours = [str((paths.root() / "csrc").resolve()), str(source.resolve().parent)]
     found = {os.path.realpath(name) for name in names}
-    found = {name for name in found if not _within(name, [os.path.realpath(scratch)])}
-    read = {Path(name) for name in found if _within(name, ours)}
+    found = {name for name in found if not landlock.within(name, [os.path.realpath(scratch)])}
+    read = {Path(name) for name in found if landlock.within(name, ours)}
     digests = {_name(file, source): _digest(file) for file in sorted(read)}
     parts = sorted({part for name in found for part in Path(name).parts})
     library = record.parent / f"{source.stem}-{caches.digest(key, *map(str, digests.items()))}{suffix}"
@@ -278,12 +278,8 @@ def _expect_inside(names: Iterable[str], allowed: Sequence[str], source: Path) -
     """
     allowed = [os.path.realpath(place) for place in allowed]
     for name in names:
-        if name.startswith("/") and not _within(os.path.realpath(name), allowed):
+        if name.startswith("/") and not landlock.within(os.path.realpath(name), allowed):
             raise BuildFailed(f"{shown(source)}: error: {name} {NOT_INCLUDED}", source, None, "", "")
-
-
-def _within(path: str, folders: Iterable[str]) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def _readable(compiler: Compiler, how: Recipe, headers: Path | None) -> list[str]:
@@ -294,8 +290,8 @@ def _readable(compiler: Compiler, how: Recipe, headers: Path | None) -> list[str
     programs = _programs(compiler.command)
     root = paths.root().resolve()
     places = [*_SYSTEM, *programs, *named, *searched, str(headers or root / "csrc")]
-    hidden = [str(root / part) for part in _HIDDEN]
-    return [kept for place in dict.fromkeys(places) for kept in _without(place, hidden)]
+    hidden = [*(str(root / part) for part in _HIDDEN), str(paths.PACKAGE)]
+    return [kept for place in dict.fromkeys(places) for kept in landlock.around(place, hidden)]
 
 
 @functools.cache
@@ -305,13 +301,3 @@ def _programs(command: tuple[str, ...]) -> tuple[str, ...]:
         Path(place).parent for word in command if os.path.isabs(word) for place in (word, os.path.realpath(word))
     ]
     return tuple(str(folder.parent if folder.name == "bin" else folder) for folder in folders)
-
-
-def _without(place: str, hidden: Sequence[str]) -> list[str]:
-    """``place``, or what is in it where it holds one of the folders ``hidden``."""
-    real = os.path.realpath(place)
-    if not any(_within(folder, [real]) for folder in hidden):
-        return [place]
-    if real in hidden or not os.path.isdir(real):
-        return []
-    return [kept for entry in sorted(os.listdir(real)) for kept in _without(os.path.join(real, entry), hidden)]

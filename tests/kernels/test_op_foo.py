@@ -8,8 +8,9 @@ import torch
 from onnx import TensorProto
 
 from oplab import ops
+from tests.support.dtypes import DTYPES
 from tests.support.foo import EXPONENTS, make_model, pair, reference
-from tests.support.models import DTYPES, sizes
+from tests.support.models import sizes
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 SHAPES = [(), (1,), (7,), (2, 3), (2, 0, 3), (0,), (3, 1, 4, 1, 5), (100_003,)]

@@ -14,7 +14,8 @@ from onnx import TensorProto, helper
 
 from oplab import ops
 from oplab.toolchain import build
-from tests.support.models import DTYPES, sizes
+from tests.support.dtypes import DTYPES
+from tests.support.models import sizes
 
 LIBRARY = """\
 #include "oplab_kernel.h"

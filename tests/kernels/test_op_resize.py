@@ -11,7 +11,8 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from oplab import ops
-from tests.support.models import DTYPES, retyped, rewired, sizes
+from tests.support.dtypes import DTYPES
+from tests.support.models import retyped, rewired, sizes
 from tests.support.resize import SIZES, images, make_model, matrix, reference
 
 pytestmark = pytest.mark.usefixtures("compiled")

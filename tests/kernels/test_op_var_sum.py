@@ -10,7 +10,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from oplab import ops
-from tests.support.models import DTYPES, model_of
+from tests.support.dtypes import DTYPES
+from tests.support.models import model_of
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

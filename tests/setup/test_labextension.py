@@ -48,7 +48,7 @@ def test_it_is_built_for_use():
     package = json.loads((BUILT / "package.json").read_text())
     entry = BUILT / package["jupyterlab"]["_build"]["load"]
     assert entry.is_file()
-    assert json.loads((BUILT / "install.json").read_text())["packageName"] == "oplab"
+    assert json.loads((BUILT / "install.json").read_text())["packageName"] == "operator-lab"
     assert not list(BUILT.rglob("*.map"))
     for name, data in files(BUILT).items():
         for path in (str(ROOT), "/home/", "/tmp/", "/root/", "/Users/"):
@@ -58,6 +58,8 @@ def test_it_is_built_for_use():
 def test_versions_agree():
     version = json.loads((SOURCE / "package.json").read_text())["version"]
     assert version == oplab.__version__
+    assert f'\nversion = "{version}"\n' in (ROOT / "pyproject.toml").read_text()
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"'{version}'" in (SOURCE / "src" / "version.ts").read_text()
 
 

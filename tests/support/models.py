@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from oplab.ops.reference import OPERATORS
-
-DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda dtype: dtype.__name__)
 
 
 def info(name: str, kind: Any, shape: list | None = None) -> onnx.ValueInfoProto:

@@ -1,0 +1,102 @@
+"""Commands that begin the course where it was installed as a package: init, setup and lab."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from oplab import paths
+from oplab.cli.shared import leave, warn
+from oplab.errors import OplabError
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a folder that does not exist yet")] = Path("course"),
+    setup: Annotated[
+        bool,
+        typer.Option("--setup/--no-setup", help="compile the operators at once (half a minute), or when you open it"),
+    ] = True,
+) -> None:
+    """Make your folder of the course."""
+    from oplab.course import delivery
+
+    count = delivery.init(folder)
+    print(f"{folder}/ has the course, release {delivery.release()} ({count} files).", flush=True)
+    if setup:
+        _set_up(folder.resolve())
+    elsewhere = folder.resolve() != Path.cwd()
+    print(f"Next: oplab lab{f' {folder}' if elsewhere else ''}")
+
+
+def setup(
+    again: Annotated[bool, typer.Option("--again", help="compile everything anew")] = False,
+) -> None:
+    """Compile the operators, and set JupyterLab up."""
+    _set_up(paths.root(), again)
+
+
+def lab(
+    context: typer.Context,
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="[DIR]", help="your folder of the course; else the current one, or one above it"),
+    ] = None,
+    chapter: Annotated[str | None, typer.Option("--chapter", metavar="NN", help="open this chapter's lesson")] = None,
+) -> None:
+    """Open JupyterLab where you were, or on the start page. Other arguments are JupyterLab's: --no-browser --port 9000."""
+    from oplab.jupyter import start
+
+    more = list(context.args)
+    if folder is not None and folder.startswith("-"):
+        more.insert(0, folder)
+        folder = None
+    root = paths.root() if folder is None else _course_in(Path(folder))
+    given = [*([f"{start.CHAPTER}{chapter}"] if chapter is not None else []), *more]
+    if wrong := start.problem(root, given):
+        warn(wrong)
+        leave(2)
+    _set_up(root, only_missing=True)
+    os.environ["OPLAB_ROOT"] = str(root)
+    leave(start.run(root, given))
+
+
+def _course_in(folder: Path) -> Path:
+    root = folder.expanduser().resolve()
+    if (root / "course.toml").is_file():
+        return root
+    if not root.exists() or (root.is_dir() and not any(root.iterdir())):
+        raise OplabError(f"There is no course in {folder} yet.", f"Make it: oplab init {folder}")
+    raise OplabError(f"{folder} is not a course: it has no course.toml.", "Name the folder that `oplab init` made.")
+
+
+def _set_up(root: Path, again: bool = False, only_missing: bool = False) -> None:
+    """What a clone's ``make setup`` does after the packages: the operators, and JupyterLab's settings.
+
+    Args:
+        again: compile what is up to date as well.
+        only_missing: print nothing where there is nothing to do.
+    """
+    os.environ["OPLAB_ROOT"] = str(root)
+    from oplab.jupyter import settings
+    from oplab.toolchain import build
+
+    def say(line: str) -> None:
+        if not (only_missing and line.endswith("are up to date.")):
+            print(f"  {line}", flush=True)
+
+    began = time.monotonic()
+    compiled = build.build_all(say=say, again=again)
+    try:
+        settings.write_overrides(Path(sys.prefix))
+    except OSError as error:
+        warn(
+            f"JupyterLab's settings in {sys.prefix} cannot be written ({error.strerror}): the course works without them."
+        )
+    settings.trust(root / "notebooks", paths.build_dir() / "jupyter")
+    if compiled:
+        print(f"The operators are compiled ({time.monotonic() - began:.0f} s).", flush=True)
