@@ -22,6 +22,7 @@ from pathlib import Path
 from oplab.authoring import lesson_rules, mutants, words
 from oplab.course import stubs
 from oplab.course.manifest import NUMBER, Course, Exercise, preloads
+from oplab.course.parsing import parse
 from oplab.errors import OplabError
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
@@ -241,7 +242,7 @@ def checks_have_both_halves(course: Course) -> Iterator[Finding]:
         path = course.checks_file(exercise)
         try:
             text = _read(path)
-            ast.parse(text)
+            parse(text)
         except (OSError, SyntaxError, UnicodeDecodeError) as error:
             yield Finding(exercise.id, f"{_short(course, path)} cannot be read: {error}.")
             continue
@@ -426,7 +427,7 @@ def _known_answers(
 def _bound(text: str) -> set[str]:
     """The names that a file's top level binds."""
     names = set()
-    for node in ast.parse(text).body:
+    for node in parse(text).body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.Delete, ast.Import, ast.ImportFrom)):

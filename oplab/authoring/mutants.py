@@ -34,6 +34,7 @@ from typing import Any
 
 from oplab.course import stubs
 from oplab.course.manifest import NUMBER, Course, Exercise
+from oplab.course.parsing import parse
 from oplab.grading.results import STATES
 
 REJECTED = tuple(state for state in STATES if state not in ("passed", "todo", "grader_error"))
@@ -280,7 +281,7 @@ def _essence(exercise: Exercise, text: str) -> Any:
     if exercise.kind != "python":
         return tuple(found[0] for found in _CPP_TOKEN.finditer(text) if not found["comment"])
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except SyntaxError:
         return text
     lines = text.splitlines()
@@ -299,7 +300,7 @@ def _essence(exercise: Exercise, text: str) -> Any:
 @cache  # the answers of a chapter share most of their statements
 def _statement(source: str) -> tuple[str, str]:
     """A top-level statement: the name that it defines, if it is a function or a class, and what it does."""
-    node = ast.parse(source).body[0]
+    node = parse(source).body[0]
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return node.name, ast.dump(_bare(node))
     return "", ast.dump(node)

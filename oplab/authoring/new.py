@@ -6,7 +6,6 @@ The solution of the skeleton passes its check and its stub is `todo`; what the a
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import json
 import re
@@ -18,6 +17,7 @@ from string import Template
 
 from oplab.course import quiz, stubs
 from oplab.course.manifest import KINDS, NUMBER, Chapter, Course, load
+from oplab.course.parsing import parse
 from oplab.errors import OplabError
 from oplab.files import write_atomically
 
@@ -232,7 +232,7 @@ def _validate(course: Course, plan: Plan, texts: dict[Path, str]) -> None:
     for path, text in texts.items():
         if path.suffix == ".py":
             try:
-                ast.parse(text)
+                parse(text)
             except SyntaxError as error:
                 raise OplabError(
                     f"{path.relative_to(course.root).as_posix()}, line {error.lineno}: {error.msg}.", "Fix that first."

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from oplab.authoring import prose
+from oplab.course.parsing import parse
 
 WORDS = {
     r"mend(?:s|ed|ing)?": "fix",
@@ -70,7 +71,7 @@ def messages(root: Path) -> Iterator[tuple[str, int, str]]:
     for path in sorted((root / "oplab").rglob("*.py")):
         if path.name == Path(__file__).name:
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parse(path.read_text(encoding="utf-8"))
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             if (

@@ -18,6 +18,7 @@ from pathlib import Path
 from oplab.classes.records import sha256
 from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise
+from oplab.course.parsing import parse
 from oplab.grading import outcomes
 from oplab.grading.results import Outcome
 
@@ -185,7 +186,7 @@ def _mentioned(statements: Iterable[ast.stmt]) -> set[str]:
 def _parsed(text: str) -> ast.Module | None:
     """The syntax tree; None for a text that is not Python."""
     try:
-        return ast.parse(text)
+        return parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -228,4 +229,4 @@ def _asked_for(course: Course, exercise: Exercise) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=32)
 def _checks(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    return parse(path.read_text(encoding="utf-8"))

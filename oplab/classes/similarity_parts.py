@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from oplab.course.manifest import Exercise
+from oplab.course.parsing import parse
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -18,7 +19,7 @@ def own_part(text: str, exercise: Exercise) -> str:
     if exercise.kind != "python":
         return text
     try:
-        body = ast.parse(text).body
+        body = parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return text
     lines = text.split("\n")

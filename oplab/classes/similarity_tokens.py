@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from oplab.course.parsing import parse
+
 NAME, NUMBER, STRING = "name", "number", "string"  # what takes the place of each
 LANGUAGES = ("python", "cpp")
 _OPERATOR = re.compile(r"[A-Z]\w*|\w+(?:::\w+)+")
@@ -146,7 +148,7 @@ def _python_name(text: str, place: int, before: str, scope: _Scope | None) -> st
 
 def _scope(source: str) -> _Scope:
     """Raises SyntaxError, ValueError (a null byte) or RecursionError where the text cannot be parsed."""
-    tree, scope = ast.parse(source), _Scope()
+    tree, scope = parse(source), _Scope()
     place = _places(source)
     for node in ast.walk(tree):
         match node:

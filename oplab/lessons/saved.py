@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from oplab.course.parsing import parse
 from oplab.errors import OplabError
 
 
@@ -46,7 +46,7 @@ class Answers:
         stamp = (seen.st_mtime_ns, seen.st_size)
         if stamp != self._stamp:
             try:
-                ast.parse(text)
+                parse(text)
             except SyntaxError as error:
                 raise OplabError(
                     f"{self._file.name}, line {error.lineno}: {error.msg}.", "Fix that line and save the file."

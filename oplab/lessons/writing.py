@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from oplab.course import stubs
+from oplab.course.parsing import parse
 from oplab.errors import OplabError
 from oplab.files import replacing
 
@@ -170,7 +171,7 @@ def _inserted(text: str, code: str, before: str | None) -> str:
 
 def _parsed(text: str, what: str, fix: str) -> ast.Module:
     try:
-        return ast.parse(text)
+        return parse(text)
     except SyntaxError as error:
         raise OplabError(f"{what} is not valid Python: line {error.lineno}, {error.msg}.", fix) from None
     except (ValueError, RecursionError, MemoryError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -33,3 +34,19 @@ def test_two_threads_parse_at_a_time(turns):
     with ThreadPoolExecutor(2) as threads:
         trees = list(threads.map(parse, texts))
     assert [len(tree.body) > 0 for tree in trees] == [True] * len(texts)
+
+
+def test_a_finaliser_parses_meanwhile(turns):
+    """As the traceback of an exception does that nobody has retrieved, when the garbage collector finds it."""
+    left, outer = [2], (ROOT / "oplab" / "paths.py").read_text()
+
+    def nested(phase, info):
+        if left[0]:
+            left[0] -= 1
+            ast.parse(("(" * 60) + ")" * 60)
+
+    gc.callbacks.append(nested)
+    try:
+        assert len(parse(outer).body) > 5 and left == [0]
+    finally:
+        gc.callbacks.remove(nested)
