@@ -59,7 +59,7 @@ def expect_newer(before: Delivered, release: str) -> None:
     with contextlib.suppress(InvalidVersion):
         if before.release and Version(release) < Version(before.release):
             raise OplabError(
-                f"This folder is of Operator Lab {before.release}, and {release} is installed, which is older.",
+                f"This folder has Operator Lab {before.release}, and the version that is installed is older: {release}.",
                 "Install the newer one: pip install --upgrade operator-lab",
             )
 
@@ -138,7 +138,7 @@ def _plan_file(plan: Plan, root: Path, path: str, text: bytes, known: str | None
     plan.changes.append(Change(path, text, now))
     (plan.added if now is None and known is None else plan.changed)[kind_of(path)] += 1
     if now is not None and now != known:
-        _keep(plan, root, path, f"{path} is the course's again; yours is kept as {plan.backup}/{path}.")
+        _keep(plan, root, path, f"{path} is replaced by the course's; yours is kept as {plan.backup}/{path}.")
 
 
 def _plan_dropped(plan: Plan, root: Path, path: str, known: str) -> None:

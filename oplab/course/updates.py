@@ -188,7 +188,9 @@ def _unfinished(root: Path, dry_run: bool, renaming: Renaming) -> Report:
     if data["kind"] == "clone" and Clone(root).state(data) == "moved":
         journal.clear(root)
         return Report(
-            [f"An interrupted update is given up: the branch has moved. Your files are in {data['backup']}/."]
+            [
+                f"An interrupted update is cancelled, because the branch has moved. Copies of your files are in {data['backup']}/."
+            ]
         )
     lines = _finish(root, data, renaming)
     found = conflicts.from_json(data["conflicts"])

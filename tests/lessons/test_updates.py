@@ -86,7 +86,9 @@ def test_what_is_as_delivered_is_replaced(root):
 
 
 def test_an_edited_stub_that_did_not_change_is_untouched(root):
-    mine = answer(root)
+    answer(root)
+    mine = edit(root, PY, "LIMIT = 6\n", "LIMIT = 6   \n\n\n\n") + b"\n\n\n"  # a merge would tidy this
+    (root / PY).write_bytes(mine)
     state = (root / PY).stat()
     report = update(root, release(lesson="second edition"))
     assert report.lines == ["1 lesson has changed"]
@@ -192,9 +194,18 @@ def test_the_course_s_own_files_are_restored(root):
     (root / "docs" / "mine.md").write_text("mine")
     (root / "course.toml").unlink()
     (_, note) = update(root, release(), "0.2.0").lines
-    assert note.startswith("docs/page.md is the course's again; yours is kept as build/backup/")
+    assert note.startswith("docs/page.md is replaced by the course's; yours is kept as build/backup/")
     assert backups(root) == {"docs/page.md": mine}
     assert visible(root) == release() | {"docs/mine.md": b"mine"}
+
+
+def test_a_page_that_the_course_has_dropped(root):
+    mine = edit(root, "docs/page.md", "page", "my page")
+    new = release()
+    del new["docs/page.md"]
+    (_, note) = update(root, new).lines
+    assert note.startswith("The course no longer has docs/page.md; yours is kept as build/backup/")
+    assert backups(root) == {"docs/page.md": mine} and visible(root) == new
 
 
 def test_a_stub_of_the_learner_s_own_with_the_name_of_a_new_one(root):
@@ -257,7 +268,9 @@ def test_an_exercise_that_moved_to_another_chapter(root):
 
 def test_an_older_release_is_refused(root):
     before = everything(root)
-    with pytest.raises(OplabError, match=r"of Operator Lab 0\.2\.0, and 0\.1\.9 is installed, which is older"):
+    with pytest.raises(
+        OplabError, match=r"has Operator Lab 0\.2\.0, and the version that is installed is older: 0\.1\.9"
+    ):
         update(root, release(clip="x"), "0.1.9")
     assert {path: text for path, text in everything(root).items() if path != updates.LOCK} == before
     with pytest.raises(OplabError):
@@ -302,6 +315,14 @@ def test_without_the_stubs_as_they_were(root):
     assert {one.exercise for one in report.conflicts} == {"c05.clip", "c05.log"}
     assert (root / PY).read_bytes() == mine
     assert (root / "exercises/csrc/c05_shift.cpp").read_bytes() == CPP + b"// more\n"
+
+
+def test_a_stub_as_it_was_that_somebody_has_edited(root):
+    """It is no base for a merge: what the learner has would count as the course's."""
+    mine = answer(root)
+    (root / delivery.STUBS / "c05_symbolic.py").write_bytes(mine)
+    assert [one.exercise for one in update(root, release(clip="Other.")).conflicts] == ["c05.clip"]
+    assert (root / PY).read_bytes() == mine
 
 
 def test_a_folder_in_the_place_of_a_file(root):
