@@ -92,9 +92,13 @@ def test_chapters():
         matrix.chapters_of(course, ["77"])
 
 
-def test_a_python_that_is_not_there():
-    with pytest.raises(OplabError, match="There is no python3.99 on this machine"):
-        matrix.find_python("3.99")
+def test_a_python_that_is_not_there(monkeypatch, tmp_path):
+    (tmp_path / "python3.98").write_text("#!/bin/sh\necho 3.11\n")
+    (tmp_path / "python3.98").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for version in ("3.99", "3.98"):
+        with pytest.raises(OplabError, match=f"There is no python{version} on this machine"):
+            matrix.find_python(version)
     assert matrix.find_python(None)[1] == sys.executable
 
 
@@ -223,8 +227,9 @@ RAISES = "Notebook cell execution failed\nCell 3: Cell execution caused an excep
         ([VERSIONS], "passed", ""),
         (["", DIFFERS], "differs", "cell 1: prints something else (- 2; + 1)"),
         ([DIFFERS, RAISES], "failed", "cell 1: ZeroDivisionError: division by zero, and 1 more cells"),
+        ([RAISES, DIFFERS], "failed", "cell 0: ZeroDivisionError: division by zero, and 1 more cells"),
     ],
-    ids=["passed", "versions", "differs", "raises"],
+    ids=["passed", "versions", "differs", "raises", "raises first"],
 )
 def test_what_a_lesson_says(tmp_path, cells, status, why):
     inside = "".join(
