@@ -8,7 +8,7 @@ RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check list next watch test bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch matrix image lab-extension clean
+.PHONY: help setup lab check list next watch test bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch matrix image lab-extension wheel clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is"
@@ -73,6 +73,9 @@ lab-extension: ## for authors: labextension/ to the panel of JupyterLab in oplab
 
 site: ## the course as a website in build/site, to be read without installing anything
 	$(RUN) --quiet -- tools/site.py
+
+wheel: ## for authors: the package in build/dist, as a wheel and as a source distribution
+	$(RUN) --quiet -- -m hatchling build -d build/dist
 
 lint: ## for authors: the code's style
 	$(RUN) --quiet -- tools/run_tests.py lint

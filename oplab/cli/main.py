@@ -19,6 +19,7 @@ from oplab.cli import author, classes, learn, models, project, start
 from oplab.cli.class_similar import similar
 from oplab.cli.clinic import clinic
 from oplab.cli.new_operator import new_operator
+from oplab.cli.update import update
 from oplab.course.manifest import SeveralExercises
 from oplab.errors import OplabError
 
@@ -63,7 +64,7 @@ _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., Non
         "clinic": clinic,
     },
     "Your own operator": {"new-operator": new_operator, "build": project.build, "test": project.test},
-    "Set-up": {"init": start.init, "lab": start.lab, "setup": start.setup, "doctor": learn.doctor},
+    "Set-up": {"init": start.init, "lab": start.lab, "update": update, "setup": start.setup, "doctor": learn.doctor},
     "For teachers": {"class": _CLASS},
     "For authors": {"new-exercise": author.new_exercise, "lint-course": author.lint_course},
 }
