@@ -44,7 +44,7 @@ VERSIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "torch": {"2.13.0": ("torchvision==0.28.0",), "2.15.0": ("torchvision==0.29.2",)},
     "onnxruntime": {"1.24.4": (), "1.31.1": ()},
 }
-SIZES = {"torch": "0.7 GB on disk (4 GB more if it has CUDA libraries)", "onnxruntime": "70 MB on disk"}
+SIZES = {"torch": "0.7 GB on disk (4 GB more if it has CUDA libraries)", "onnxruntime": "50 MB on disk"}
 REPORTED = ("torch", "torchvision", "onnx", "onnxruntime", "onnxscript", "onnxruntime-extensions", "numpy")
 COPIED = ("course.toml", "oplab", "solutions", "exercises", "csrc", "notebooks", "docs")
 NEEDED = 8 << 30  # bytes for the packages of another Python
