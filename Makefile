@@ -84,5 +84,5 @@ lock: ## for authors: write requirements.lock from pyproject.toml
 	@$(PYTHON) tools/lock.py
 
 clean: ## remove what was built; never your backups, your progress or your copies of lessons in work/
-	@if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name backup ! -name 'progress.json*' -exec rm -rf {} +; fi
+	@if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name backup ! -name 'progress.json*' ! -name 'update*' -exec rm -rf {} +; fi
 	@echo "build/ is clean; .venv/ stays (remove it by hand to set up from the start)."

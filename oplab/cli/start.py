@@ -23,7 +23,7 @@ def init(
     ] = True,
 ) -> None:
     """Make your folder of the course."""
-    from oplab.course import delivery
+    from oplab.updates import delivery
 
     count = delivery.init(folder)
     print(f"{folder}/ has the course, release {delivery.release()} ({count} files).", flush=True)

@@ -13,12 +13,12 @@ import typer
 
 from oplab import paths
 from oplab.cli.shared import leave, warn
-from oplab.course import conflicts as recorded
-from oplab.course import updates
-from oplab.course.conflicts import Conflict
 from oplab.errors import OplabError, clean
 from oplab.grading import last
 from oplab.grading import progress as progressing
+from oplab.updates import conflicts as recorded
+from oplab.updates import update as updates
+from oplab.updates.conflicts import Conflict
 
 
 def update(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from oplab.course import answers, copies, delivery, stubs, updates
+from oplab.course import answers, copies, stubs
 from oplab.course.manifest import Course, Exercise
 from oplab.files import file_state
 from oplab.grading import card, last, places
@@ -18,6 +18,8 @@ from oplab.grading import progress as progressing
 from oplab.grading.overview import overview
 from oplab.grading.service import Service
 from oplab.jupyter.map import chapter_map
+from oplab.updates import delivery
+from oplab.updates import update as updates
 
 VERSION = 1
 T = TypeVar("T")

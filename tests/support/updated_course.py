@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 from oplab import paths
-from oplab.course import delivery
+from oplab.updates import delivery
+from oplab.updates import update as updates
 
 Release = dict[str, bytes]
+PY = "exercises/c05_symbolic.py"
 MANIFEST = b"""title = "T"
 [[chapter]]
 stem = "05_symbolic"
@@ -113,3 +115,41 @@ def visible(root: Path) -> Release:
     return {
         name: text for name, text in everything(root).items() if not name.startswith(("build/", "work/", ".oplab/"))
     }
+
+
+def update(root: Path, new: Release, number: str = "0.3.0", **options) -> updates.Report:
+    return updates.update_folder(root, number, new, **options)
+
+
+def edit(root: Path, path: str, old: str, new: str) -> bytes:
+    text = (root / path).read_text()
+    assert old in text
+    (root / path).write_text(text.replace(old, new))
+    return (root / path).read_bytes()
+
+
+def answer(root: Path) -> bytes:
+    """The learner writes c05.clip."""
+    return edit(root, PY, '    # TODO c05.clip: write clip\n    raise todo("c05.clip")', "    return min(x, 6)")
+
+
+def backups(root: Path) -> dict[str, bytes]:
+    folder = root / "build" / "backup"
+    return {
+        "/".join(path.relative_to(folder).parts[1:]): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def renamed_release(
+    table: str = '"c05.clip" = "c05.limit"\n"c05.limit" = "c05.bound"\n"c05.shift" = "c05.move"\n',
+) -> Release:
+    new = release()
+    new["course.toml"] = f"[renamed]\n{table}\n".encode() + MANIFEST.replace(b'"clip"', b'"bound"').replace(
+        b'"shift"', b'"move"'
+    )
+    new["course.toml"] = (
+        new["course.toml"].replace(b"[renamed]", b'title = "T"\n[renamed]').replace(b'title = "T"\n[[', b"[[")
+    )
+    new[PY] = new[PY].replace(b"def clip", b"def bound").replace(b"c05.clip", b"c05.bound")
+    new["exercises/csrc/c05_move.cpp"] = new.pop("exercises/csrc/c05_shift.cpp").replace(b"c05.shift", b"c05.move")
+    return new

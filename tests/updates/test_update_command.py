@@ -11,12 +11,13 @@ from typer.testing import CliRunner
 
 from oplab.cli.update import move_progress
 from oplab.cli.update import update as command
-from oplab.course import conflicts, delivery, updates
 from oplab.course.manifest import load
 from oplab.errors import OplabError
 from oplab.grading import last
 from oplab.grading import progress as progressing
 from oplab.grading.results import Outcome
+from oplab.updates import conflicts, delivery
+from oplab.updates import update as updates
 from tests.support.updated_course import Release, deliver, everything, release
 
 PY = "exercises/c05_symbolic.py"

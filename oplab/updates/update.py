@@ -1,7 +1,7 @@
 """``oplab update``: new lessons and stubs in a folder that a learner works in. Nothing of the learner's is lost.
 
 A folder made by ``oplab init`` gets its files from the installed package, a git clone from its repository. What the learner has not
-changed is replaced; stubs that both have changed are merged (:mod:`oplab.course.merging`); everything else is backed up first.
+changed is replaced; stubs that both have changed are merged (:mod:`oplab.updates.merging`); everything else is backed up first.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from oplab.course import conflicts, copies, delivery, journal, manifest, renaming
-from oplab.course.clones import Clone
-from oplab.course.conflicts import Conflict
-from oplab.course.folders import delivered, expect_newer, plan_folder
-from oplab.course.journal import digest, digest_of
+from oplab.course import copies, manifest, renaming
 from oplab.course.manifest import Course
-from oplab.course.planning import Plan
 from oplab.errors import OplabError
 from oplab.files import lock
+from oplab.updates import conflicts, delivery, journal
+from oplab.updates.clones import Clone
+from oplab.updates.conflicts import Conflict
+from oplab.updates.folders import delivered, expect_newer, plan_folder
+from oplab.updates.journal import digest, digest_of
+from oplab.updates.planning import Plan
 
 LOCK = "build/update.lock"
 Renaming = Callable[[Mapping[str, str]], object]

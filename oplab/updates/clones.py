@@ -1,6 +1,6 @@
 """Updates of a git clone: what ``git pull --ff-only`` does, in steps that a killed process can repeat, with the learner's stubs merged.
 
-Git fetches, and says what has changed. The files are then staged and renamed as in any other folder (:mod:`oplab.course.journal`), and
+Git fetches, and says what has changed. The files are then staged and renamed as in any other folder (:mod:`oplab.updates.journal`), and
 at the end the index and the branch are set. So there is no moment at which the learner's changes are only in a stash.
 """
 
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oplab.course import journal
-from oplab.course.planning import EXERCISES, Plan, expect_file, kind_of, plan_stubs
 from oplab.course.renaming import read as read_renamed
 from oplab.errors import OplabError
+from oplab.updates import journal
+from oplab.updates.planning import EXERCISES, Plan, expect_file, kind_of, plan_stubs
 
 _BUSY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "index.lock")
 

@@ -2,62 +2,31 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from oplab import paths
-from oplab.course import conflicts, delivery, journal, updates
 from oplab.course.manifest import load
 from oplab.errors import OplabError
-from tests.support import ROOT
-from tests.support.killing import killed_after
-from tests.support.updated_course import CPP, MANIFEST, Release, deliver, everything, release, visible
-
-PY = "exercises/c05_symbolic.py"
-
-
-@pytest.fixture(autouse=True)
-def no_power_failure(monkeypatch):
-    """Nothing waits for the disk: on a busy machine that takes most of the time."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
-@pytest.fixture
-def root(tmp_path) -> Path:
-    """A folder with release 0.2.0."""
-    return deliver(tmp_path / "course", release())
-
-
-def update(root: Path, new: Release, number: str = "0.3.0", **options) -> updates.Report:
-    return updates.update_folder(root, number, new, **options)
-
-
-def edit(root: Path, path: str, old: str, new: str) -> bytes:
-    text = (root / path).read_text()
-    assert old in text
-    (root / path).write_text(text.replace(old, new))
-    return (root / path).read_bytes()
-
-
-def answer(root: Path) -> bytes:
-    """The learner writes c05.clip."""
-    return edit(root, PY, '    # TODO c05.clip: write clip\n    raise todo("c05.clip")', "    return min(x, 6)")
-
-
-def backups(root: Path) -> dict[str, bytes]:
-    folder = root / "build" / "backup"
-    return {
-        "/".join(path.relative_to(folder).parts[1:]): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
+from oplab.updates import conflicts, delivery, journal
+from oplab.updates import update as updates
+from tests.support.updated_course import (
+    CPP,
+    PY,
+    answer,
+    backups,
+    edit,
+    everything,
+    release,
+    renamed_release,
+    update,
+    visible,
+)
 
 
 def test_nothing_new(root):
@@ -216,21 +185,6 @@ def test_a_stub_of_the_learner_s_own_with_the_name_of_a_new_one(root):
     assert (root / name).read_text() == "int mine;\n"
 
 
-def renamed_release(
-    table: str = '"c05.clip" = "c05.limit"\n"c05.limit" = "c05.bound"\n"c05.shift" = "c05.move"\n',
-) -> Release:
-    new = release()
-    new["course.toml"] = f"[renamed]\n{table}\n".encode() + MANIFEST.replace(b'"clip"', b'"bound"').replace(
-        b'"shift"', b'"move"'
-    )
-    new["course.toml"] = (
-        new["course.toml"].replace(b"[renamed]", b'title = "T"\n[renamed]').replace(b'title = "T"\n[[', b"[[")
-    )
-    new[PY] = new[PY].replace(b"def clip", b"def bound").replace(b"c05.clip", b"c05.bound")
-    new["exercises/csrc/c05_move.cpp"] = new.pop("exercises/csrc/c05_shift.cpp").replace(b"c05.shift", b"c05.move")
-    return new
-
-
 def test_renamed_exercises(root):
     mine = answer(root)
     cpp = edit(root, "exercises/csrc/c05_shift.cpp", "int", "long")
@@ -374,117 +328,6 @@ def test_a_folder_that_cannot_be_written(where, root, monkeypatch):
     assert visible(root) == before
     if where == "build":
         (root / "build").unlink()
-
-
-def test_a_full_disk_while_staging_changes_nothing(root, monkeypatch):
-    edit(root, PY, "The logarithm.", "My words.")
-    before, real = everything(root), journal.write_atomically
-    for after in range(4):
-        count = 0
-
-        def full(path, content, after=after, **options):
-            nonlocal count
-            count += 1
-            if count > after:
-                raise OSError(errno.ENOSPC, "No space left on device", str(path))
-            real(path, content, **options)
-
-        monkeypatch.setattr(journal, "write_atomically", full)
-        with pytest.raises(OplabError, match="nothing has changed: No space left on device") as caught:
-            update(root, release(clip="Other.", lesson="second edition"))
-        assert caught.value.fix == "Free some disk space, and try again."
-        assert {path: text for path, text in everything(root).items() if path != updates.LOCK} == before
-
-
-def test_what_is_saved_while_an_update_runs_is_merged(root, monkeypatch):
-    answer(root)
-    real = journal.begin
-
-    def save(*arguments):
-        real(*arguments)
-        edit(root, PY, "return min(x, 6)", "return min(x, 7)")
-        edit(root, "docs/page.md", "page", "my page")
-
-    monkeypatch.setattr(journal, "begin", save)
-    report = update(root, release(log="Other.") | {"docs/page.md": b"new"})
-    text = (root / PY).read_text()
-    assert "min(x, 7)" in text and '"""Other."""' in text
-    assert f"{PY} was saved while the update ran, and is merged." in report.lines
-    assert (root / "docs/page.md").read_bytes() == b"new" and b"# my page\n" in backups(root).values()
-
-
-def test_the_second_update_waits(root):
-    """The lock is another process's; it ends when this one has seen that it is waited for."""
-    (root / "build").mkdir()
-    holder = os.open(root / updates.LOCK, os.O_RDWR | os.O_CREAT)
-    os.write(holder, b"4711\n")
-    fcntl.flock(holder, fcntl.LOCK_EX)
-    owners = []
-
-    def waiting(owner: str) -> None:
-        owners.append(owner)
-        os.close(holder)
-
-    update(root, release(lesson="second edition"), waiting=waiting)
-    assert owners == ["4711"]
-
-
-def test_a_run_that_is_killed_anywhere_is_finished_by_the_next(root, tmp_path):
-    """After each single change of the disk; the learner's text is in the folder at each of these moments."""
-    edit(root, PY, "Clip x.", "My words.")
-    mine = answer(root)
-    cpp = edit(root, "exercises/csrc/c05_shift.cpp", "int", "long")
-    page = edit(root, "docs/page.md", "page", "my page")
-    new = renamed_release() | {"docs/page.md": b"# new\n"}
-    new[PY] = new[PY].replace(b"Clip x.", b"Other.")
-    whole = tmp_path / "whole"
-    shutil.copytree(root, whole)
-    expected = update(whole, new)
-    assert len(expected.conflicts) == 1
-    for count in range(1, 1000):
-        folder = tmp_path / f"killed-{count}"
-        shutil.copytree(root, folder)
-        killed = killed_after(count, lambda folder=folder: update(folder, new))
-        contents = set(everything(folder).values())
-        assert {mine, cpp, page} <= contents, count
-        names: list = []
-        report = update(folder, new, renaming=names.append)
-        assert names, count
-        assert visible(folder) == visible(whole), count
-        assert [one.exercise for one in conflicts.load(folder)] == ["c05.bound"], count
-        assert {mine, cpp, page} <= set(backups(folder).values()), count
-        assert not (folder / journal.FOLDER).exists(), count
-        assert report.lines[-1] == "Everything is up to date (0.3.0)." or report.conflicts == expected.conflicts
-        if not killed:
-            break
-    assert 20 < count < 999
-
-
-def test_a_real_kill(root):
-    """SIGKILL while the journal's files are moved."""
-    mine = answer(root)
-    code = (
-        "import os, signal, sys; from pathlib import Path; from oplab.course import updates, journal\n"
-        "from tests.support.updated_course import release\n"
-        "put = journal._put\n"
-        "def die(*a):\n    put(*a)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "journal._put = die\n"
-        f"updates.update_folder(Path({str(root)!r}), '0.3.0', release(log='Other.', lesson='second edition'))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == -9
-    assert updates.problems(load(root)) == ["An update was interrupted. `oplab update` finishes it."]
-    assert update(root, release(), dry_run=True).lines[0] == "An update was interrupted, and would be finished first."
-    report = update(root, release(log="Other.", lesson="second edition"))
-    assert report.lines[0] == "An update that was interrupted is finished."
-    assert (root / PY).read_bytes() == mine.replace(b"The logarithm.", b"Other.") and updates.problems(load(root)) == []
-
-
-@pytest.mark.parametrize("text", ["{", '{"version": 9}', "[]"])
-def test_a_broken_journal_is_a_sentence(text, root):
-    (root / journal.FOLDER).mkdir(parents=True)
-    (root / journal.FOLDER / "journal.json").write_text(text)
-    with pytest.raises(OplabError, match="the interrupted update cannot be finished"):
-        update(root, release())
 
 
 def test_a_folder_that_is_no_course(tmp_path):

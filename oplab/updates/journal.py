@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from oplab.course.merging import merge_python, merge_text
 from oplab.errors import OplabError
 from oplab.files import remove_tree, write_atomically
+from oplab.updates.merging import merge_python, merge_text
 
 FOLDER = "build/update"
 VERSION = 1

@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from oplab.course.merging import Merge, cut, merge_python, merge_text, rename
+from oplab.updates.merging import Merge, cut, merge_python, merge_text, rename
 from tests.support import ROOT
 
 STUB = '''"""Chapter 05."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from packaging.version import InvalidVersion, Version
 
 from oplab import paths
-from oplab.course import delivery
-from oplab.course.journal import Change, digest, digest_of
-from oplab.course.planning import EXERCISES, Plan, expect_file, kind_of, plan_stubs
 from oplab.errors import OplabError
+from oplab.updates import delivery
+from oplab.updates.journal import Change, digest, digest_of
+from oplab.updates.planning import EXERCISES, Plan, expect_file, kind_of, plan_stubs
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from oplab.course import conflicts, journal, updates
 from oplab.course.manifest import load
 from oplab.errors import OplabError
+from oplab.updates import conflicts, journal
+from oplab.updates import update as updates
 from tests.support.killing import killed_after
 from tests.support.updated_course import CPP, Release, everything, release, visible, write
 

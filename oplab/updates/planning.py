@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oplab.course import merging
-from oplab.course.conflicts import Conflict
-from oplab.course.journal import Change, digest, digest_of
 from oplab.course.stubs import function_text
 from oplab.errors import OplabError
+from oplab.updates import merging
+from oplab.updates.conflicts import Conflict
+from oplab.updates.journal import Change, digest, digest_of
 
 EXERCISES = "exercises/"
 _ID = re.compile(r"TODO (c(?:\d\d|A\d)\.[a-z][a-z0-9_]*):")
