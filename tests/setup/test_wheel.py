@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from oplab import paths
-from oplab.course import delivery
 from oplab.course.manifest import load
 from oplab.errors import OplabError
 from oplab.grading.isolation import detect
+from oplab.updates import delivery
 from tests.support import ROOT
 from tests.support.labdriver import free_port
 
