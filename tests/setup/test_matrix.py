@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import matrix
+import matrix_results
 import pytest
 
 from oplab.course.manifest import load
@@ -199,16 +200,16 @@ def test_what_a_failed_exercise_and_one_without_a_result_say(tmp_path):
     checks = [{"name": "runs", "passed": False, "message": "the output:\n3 differ"}]
     failed = {"id": "c00.a", "status": "failed", "message": "", "checks": checks}
     out.write_text(json.dumps({"exercises": [failed]}))
-    found = matrix.collect(out, ["c00.a", "c00.b"], "Traceback …\nImportError: no torch\n")
+    found = matrix_results.collect(out, ["c00.a", "c00.b"], "Traceback …\nImportError: no torch\n")
     assert found["c00.a"] == {"status": "failed", "why": "the output:"}
     assert found["c00.b"] == {"status": "not graded", "why": "ImportError: no torch"}
 
 
 def test_a_reason_is_one_short_line():
     signature = "/onnxruntime_src/onnxruntime/core/a.h:46 void f(const std::map<int, int>&, int) "
-    assert matrix.first_line(f"\x1b[31m---\n\nFAIL : {signature}Opset 26 is …") == "FAIL : Opset 26 is …"
-    assert matrix.first_line("no file [/a/combinations/py3.11_b/course/build/x]") == "no file [build/x]"
-    assert len(matrix.first_line("x" * 999)) == matrix.WIDTH
+    assert matrix_results.first_line(f"\x1b[31m---\n\nFAIL : {signature}Opset 26 is …") == "FAIL : Opset 26 is …"
+    assert matrix_results.first_line("no file [/a/combinations/py3.11_b/course/build/x]") == "no file [build/x]"
+    assert len(matrix_results.first_line("x" * 999)) == matrix_results.WIDTH
 
 
 DIFFERS = (
@@ -237,11 +238,11 @@ def test_what_a_lesson_says(tmp_path, cells, status, why):
         for number, text in enumerate(cells)
     )
     (tmp_path / "junit.xml").write_text(f"<testsuites><testsuite>{inside}</testsuite></testsuites>")
-    assert matrix.lesson_outcome(tmp_path / "junit.xml", "") == {"status": status, "why": why}
+    assert matrix_results.lesson_outcome(tmp_path / "junit.xml", "") == {"status": status, "why": why}
 
 
 def test_a_lesson_that_did_not_run(tmp_path):
-    found = matrix.lesson_outcome(tmp_path / "none.xml", "ImportError: no nbval\n")
+    found = matrix_results.lesson_outcome(tmp_path / "none.xml", "ImportError: no nbval\n")
     assert found == {"status": "failed", "why": "it did not run: ImportError: no nbval"}
 
 
@@ -255,7 +256,7 @@ def test_the_table(runs, elsewhere):
     assert "| c00.a | failed | passed |" in text and "| c01.a | – | passed |" in text
     assert "| c00 (lesson) | failed | – |" in text
     assert f"- `c00.a, failed: {WRONG['why']}` (torch 2.13.0, ORT 1.24.4)" in text
-    shown = matrix.table(matrix.all_results())
+    shown = matrix_results.table(matrix.all_results())
     assert (
         shown.startswith("0 of 3 exercises and lessons pass in all 2") and "2 cells of the table have not run" in shown
     )
