@@ -21,7 +21,7 @@ def alone(tmp_path, monkeypatch):
     """No course by the environment, by the current folder, or next to the package."""
     monkeypatch.delenv("OPLAB_ROOT", raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("oplab.paths.__file__", str(tmp_path / "site" / "oplab" / "paths.py"))
+    monkeypatch.setattr("oplab.paths.PACKAGE", tmp_path / "site" / "oplab")
     return tmp_path
 
 
