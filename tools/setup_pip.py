@@ -50,6 +50,23 @@ class PackagesStep(Step):
         """The lock, the version of Python and torch's index."""
         return digest(self.lock, self.env.version, self.index())
 
+    def wheelhouse(self) -> Path | None:
+        """The folder that OPLAB_WHEELHOUSE names, from which everything is installed then; `oplab wheelhouse` fills one.
+
+        Raises:
+            SetupError: it is no folder, or has no wheels.
+        """
+        named = os.environ.get("OPLAB_WHEELHOUSE", "")
+        if not named:
+            return None
+        folder = Path(named).expanduser().absolute()
+        if not any(folder.glob("*.whl")):
+            raise SetupError(
+                f"OPLAB_WHEELHOUSE is {named}, where there are no wheels.",
+                "fill it on a machine with a network (oplab wheelhouse DIR), or unset OPLAB_WHEELHOUSE.",
+            )
+        return folder
+
     def intact(self, stamp: dict[str, Any]) -> bool:
         """True when every pinned version is installed."""
         pins = stamp.get("pins")
@@ -92,7 +109,9 @@ class PackagesStep(Step):
         except (ValueError, IndexError):
             raise failure_of(asked.output, "pip in the environment does not work") from None
         pins = {name: version for (name, version, _), yes in zip(lines, holds, strict=True) if yes}
-        if self.index():
+        house = self.wheelhouse()
+        without_cuda = bool(self.index()) if house is None else not any(house.glob("nvidia_*.whl"))
+        if without_cuda:
             pins = {name: version for name, version in pins.items() if not packages.TORCH_ONLY.match(name)}
         return pins
 
@@ -119,7 +138,7 @@ class PackagesStep(Step):
         absent = packages.missing(pins, have)
         self.check_room(absent)
         write_stamp(self.env.stamps() / "torch_index.json", {"index": self.index()})
-        elsewhere = packages.TORCH if self.index() else ()
+        elsewhere = packages.TORCH if self.index() and self.wheelhouse() is None else ()
         watch = PipWatch(self.context.console, tmp, sites, absent)
         for batch in packages.batches([name for name in absent if name not in elsewhere]):
             self.install(["--no-deps", *(f"{name}=={absent[name]}" for name in batch)], watch)
@@ -131,6 +150,7 @@ class PackagesStep(Step):
             # With dependencies: a CUDA build from another index brings its own CUDA packages.
             self.install(["--index-url", self.index(), "--constraint", str(held), *pair], watch)
         shutil.rmtree(tmp, ignore_errors=True)
+        self.compile()
         left = packages.missing(pins, packages.installed(sites))
         unsound = packages.repair(sites, pins)
         if left or unsound:
@@ -139,6 +159,13 @@ class PackagesStep(Step):
                 "run the same command again; if it happens twice, remove the folder .venv first.",
             )
         return {"pins": pins, "index": self.index()}
+
+    def compile(self) -> None:
+        """Compiles the packages' Python files on all processors: pip would do it on one. What cannot be compiled is no error."""
+        self.context.console.progress.update("compiling Python files")
+        sites = [site for site in self.env.sites() if site.is_dir()]
+        # not what is no module: templates, and tests of syntax errors
+        self.context.child([self.env.python, "-I", "-m", "compileall", "-qq", "-j", "0", *sites])
 
     def check_room(self, absent: dict[str, str]) -> None:
         """Checks before the download of torch that the disk has room for it.
@@ -163,7 +190,10 @@ class PackagesStep(Step):
         Raises:
             SetupError: it failed; the message is the reason.
         """
-        self.pip(["install", "--no-warn-script-location", "--no-input", *arguments], watch)
+        house = self.wheelhouse()
+        source = ["--no-index", "--find-links", str(house)] if house is not None else []
+        options = ["--no-warn-script-location", "--no-input", "--no-compile", *source]
+        self.pip(["install", *options, *arguments], watch)
 
     def pip(self, arguments: list[str], watch: PipWatch) -> None:
         """Runs pip with progress.

@@ -64,7 +64,14 @@ _SECTIONS: dict[str, dict[str, Callable[..., None] | dict[str, Callable[..., Non
         "clinic": clinic,
     },
     "Your own operator": {"new-operator": new_operator, "build": project.build, "test": project.test},
-    "Set-up": {"init": start.init, "lab": start.lab, "update": update, "setup": start.setup, "doctor": learn.doctor},
+    "Set-up": {
+        "init": start.init,
+        "lab": start.lab,
+        "update": update,
+        "setup": start.setup,
+        "wheelhouse": start.wheelhouse,
+        "doctor": learn.doctor,
+    },
     "For teachers": {"class": _CLASS},
     "For authors": {"new-exercise": author.new_exercise, "lint-course": author.lint_course},
 }

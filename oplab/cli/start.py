@@ -40,6 +40,18 @@ def setup(
     _set_up(paths.root(), again)
 
 
+def wheelhouse(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="a folder for the packages: 3 GB, or 0.8 GB without CUDA")
+    ],
+) -> None:
+    """Fetch all packages, for machines without a network."""
+    from oplab.updates import wheelhouse as house
+
+    count = house.make(folder, lambda line: print(line, flush=True))
+    print(f"{folder}/ is complete: {count} packages are new. {folder / 'README.txt'} tells how to install from it.")
+
+
 def lab(
     context: typer.Context,
     folder: Annotated[

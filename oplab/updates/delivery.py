@@ -34,23 +34,28 @@ def release() -> str:
     return oplab.__version__
 
 
+def source() -> Path:
+    """The folder with the files of this version: in the installed package, or the clone that the package is part of."""
+    return paths.SHIPPED if paths.SHIPPED.is_dir() else paths.PACKAGE.parent
+
+
 def files() -> dict[str, bytes]:
     """What a learner's folder gets from this release: the content of each file, by its path there. The stubs are made anew.
 
     Raises:
         OplabError: a file is missing or cannot be read.
     """
-    source = paths.SHIPPED if paths.SHIPPED.is_dir() else paths.PACKAGE.parent
-    course = manifest.load(source)
+    origin = source()
+    course = manifest.load(origin)
     names = [*_FILES]
     for folder in _FOLDERS:
-        found = (path.relative_to(source).as_posix() for path in (source / folder).rglob("*") if path.is_file())
+        found = (path.relative_to(origin).as_posix() for path in (origin / folder).rglob("*") if path.is_file())
         names += [name for name in found if not name.startswith(_NOT_DELIVERED) and not _is_left_over(name)]
     try:
-        texts = {name: (source / name).read_bytes() for name in names}
+        texts = {name: (origin / name).read_bytes() for name in names}
         texts |= {path.name: path.read_bytes() for path in sorted(_OWN.iterdir())}
         for name in dict.fromkeys(exercise.file for exercise in course.exercises):
-            solution = (source / "solutions" / name).read_text(encoding="utf-8")
+            solution = (origin / "solutions" / name).read_text(encoding="utf-8")
             texts[f"exercises/{name}"] = stubs.make_stub(solution, name).encode()
     except OSError as error:
         raise OplabError(

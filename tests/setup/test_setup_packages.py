@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import io
 import shutil
 import sys
 import venv
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,8 @@ import setup_engine as engine
 import setup_packages as packages
 import setup_pip as pip
 import setup_steps as setup
+
+from tests.support.wheels import make_wheel
 
 LOCK = """\
 # a small lock
@@ -26,28 +25,6 @@ torchvision==0.29.2
 nvidia-cublas==13.0 ; sys_platform == 'linux' or sys_platform == 'darwin'
 elsewhere==9.0 ; sys_platform == 'win32'
 """
-
-
-def make_wheel(folder: Path, name: str, version: str) -> None:
-    """A wheel with one module, as any package has it."""
-    stem = f"{name.replace('-', '_')}-{version}"
-    files = {
-        f"{name.replace('-', '_')}.py": f"__version__ = {version!r}\n",
-        f"{stem}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
-        f"{stem}.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = ""
-    for path, text in files.items():
-        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-        record += f"{path},sha256={digest},{len(text.encode())}\n"
-    files[f"{stem}.dist-info/RECORD"] = record + f"{stem}.dist-info/RECORD,,\n"
-    home = folder / name
-    home.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(home / f"{stem}-py3-none-any.whl", "w") as wheel:
-        for path, text in files.items():
-            wheel.writestr(path, text)
-    links = "".join(f'<a href="{file.name}">{file.name}</a>' for file in sorted(home.glob("*.whl")))
-    (home / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +54,14 @@ def cpu_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def step(tmp_path: Path, empty_venv: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> setup.PackagesStep:
     """A course's folder with a small lock and a fresh environment."""
-    for name in ("OPLAB_PYTHON", "CONDA_PREFIX", "TORCH_INDEX", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"):
+    for name in (
+        "OPLAB_PYTHON",
+        "CONDA_PREFIX",
+        "TORCH_INDEX",
+        "PIP_EXTRA_INDEX_URL",
+        "PIP_FIND_LINKS",
+        "OPLAB_WHEELHOUSE",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_INDEX_URL", index.as_uri())
@@ -244,3 +228,37 @@ def test_another_build_of_the_pinned_torch_needs_no_cuda() -> None:
     assert packages.missing(pins, {"torch": "2.15.0+cpu"}) == {"alpha": "1.0"}
     assert packages.missing(pins, {"torch": "2.14.0+cpu"}) == pins
     assert packages.missing(pins, {"torch": "2.15.0"}) == {name: pins[name] for name in pins if name != "torch"}
+
+
+def test_everything_comes_from_a_wheelhouse(step, index, tmp_path, monkeypatch) -> None:
+    house = tmp_path / "house"
+    house.mkdir()
+    for wheel in index.rglob("*.whl"):
+        shutil.copy(wheel, house)
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "no network").as_uri())
+    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(house))
+    run(step)
+    assert have(step)["nvidia-cublas"] == "13.0" and len(have(step)) == 5
+
+
+def test_a_wheelhouse_without_cuda(step, index, cpu_index, tmp_path, monkeypatch) -> None:
+    house = tmp_path / "house"
+    house.mkdir()
+    for wheel in [*cpu_index.rglob("*.whl"), *index.glob("alpha/*.whl"), *index.glob("beta-two/*.whl")]:
+        shutil.copy(wheel, house)
+    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(house))
+    run(step)
+    assert have(step) == {"alpha": "1.0", "beta-two": "2.0", "torch": "2.15.0+cpu", "torchvision": "0.29.2+cpu"}
+    assert again(step.context.root).done()
+
+
+def test_a_wheelhouse_that_is_none_is_a_sentence(step, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(tmp_path / "nothing"))
+    with pytest.raises(engine.SetupError, match="where there are no wheels"):
+        run(step)
+
+
+def test_python_files_are_compiled(step) -> None:
+    run(step)
+    site = step.env.sites()[0]
+    assert list(site.glob("__pycache__/alpha.*.pyc")) and list(site.glob("__pycache__/torch.*.pyc"))
