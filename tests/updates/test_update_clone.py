@@ -14,7 +14,7 @@ from oplab.errors import OplabError
 from oplab.updates import conflicts, journal
 from oplab.updates import update as updates
 from tests.support.killing import killed_after
-from tests.support.updated_course import CPP, Release, answer, edit, everything, release, visible, write
+from tests.support.updated_course import CPP, PY, Release, answer, edit, everything, release, visible, write
 
 FIRST = release() | {".gitignore": b"/build/\n/work/\n", "oplab/code.py": b"VERSION = 1\n", "tools/run": b"#!/bin/sh\n"}
 SETTINGS = (
