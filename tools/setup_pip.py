@@ -80,6 +80,8 @@ class PackagesStep(Step):
         if "torch" in absent:
             size = "about 6 GB on disk, one to ten minutes" if self._cuda(absent) else "about 2 GB on disk"
             text += f" ({size})"
+            if self._cuda(absent) and not has_nvidia_driver():
+                text += ".\n      No NVIDIA GPU was found, so 4 of these 6 GB have no use here: docs/setup.md, CPU-only, tells how to leave them out"
         return text
 
     def _cuda(self, absent: dict[str, str]) -> bool:
@@ -214,6 +216,11 @@ class PackagesStep(Step):
         ended = self.context.child(command, env=env, log=log, on_line=watch.line, on_tick=watch.show)
         if ended.code != 0:
             raise failure_of(ended.output, "pip could not install the packages", log)
+
+
+def has_nvidia_driver() -> bool:
+    """Whether this machine has what CUDA needs besides PyTorch's packages."""
+    return shutil.which("nvidia-smi") is not None or Path("/proc/driver/nvidia/version").exists()
 
 
 class PipWatch:

@@ -252,6 +252,15 @@ def test_a_wheelhouse_without_cuda(step, index, cpu_index, tmp_path, monkeypatch
     assert again(step.context.root).done()
 
 
+def test_without_a_gpu_the_cost_of_cuda_is_said(step, cpu_index, monkeypatch) -> None:
+    monkeypatch.setattr(pip, "has_nvidia_driver", lambda: True)
+    assert "have no use" not in step.about()
+    monkeypatch.setattr(pip, "has_nvidia_driver", lambda: False)
+    assert "4 of these 6 GB have no use here" in step.about()
+    monkeypatch.setenv("TORCH_INDEX", cpu_index.as_uri())
+    assert "have no use" not in again(step.context.root).about()
+
+
 def test_a_wheelhouse_that_is_none_is_a_sentence(step, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("OPLAB_WHEELHOUSE", str(tmp_path / "nothing"))
     with pytest.raises(engine.SetupError, match="where there are no wheels"):
