@@ -81,7 +81,8 @@ class PackagesStep(Step):
             size = "about 6 GB on disk, one to ten minutes" if self._cuda(absent) else "about 2 GB on disk"
             text += f" ({size})"
             if self._cuda(absent) and not has_nvidia_driver():
-                text += ".\n      No NVIDIA GPU was found, so 4 of these 6 GB have no use here: docs/setup.md, CPU-only, tells how to leave them out"
+                text += ".\n      No NVIDIA GPU was found, so 4 of these 6 GB have no use here. "
+                text += "docs/setup.md, CPU-only, tells how to leave them out"
         return text
 
     def _cuda(self, absent: dict[str, str]) -> bool:
