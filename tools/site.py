@@ -34,10 +34,21 @@ API = {
     "oplab.errors": "A user's mistake.",
 }
 DOCS = {
-    "For learners": ("learning", "jupyter", "setup", "glossary", "clinic", "viewer", "debug", "parity", "host"),
+    "For learners": (
+        "learning",
+        "jupyter",
+        "setup",
+        "updating",
+        "glossary",
+        "clinic",
+        "viewer",
+        "debug",
+        "parity",
+        "host",
+    ),
     "After the course": ("your_operator", "operators"),
-    "For teachers": ("teaching", "class", "class_grades", "class_cluster", "grader", "reports"),
-    "For authors": ("authoring", "architecture", "benchmarks", "coverage"),
+    "For teachers": ("teaching", "class", "class_grades", "class_cluster", "images", "grader", "reports"),
+    "For authors": ("authoring", "architecture", "matrix", "benchmarks", "coverage"),
 }
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _LINE = re.compile(r"(?:\.\./)*exercises/([\w./]+)#line=(\d+)")
