@@ -177,7 +177,7 @@ def test_targets_of_the_makefile_work(answered, installed):
         assert target == "update" or f"\n{target}: " in clone, f"{target} is not a target in a clone"
 
 
-@pytest.mark.skipif(not detect(ROOT, ROOT / "exercises").offered, reason="neither bubblewrap nor Landlock")
+@pytest.mark.skipif(not detect(ROOT, ROOT / "exercises").offered, reason="this machine offers neither bubblewrap nor Landlock")
 def test_an_isolated_answer_reads_neither_checks_nor_solutions(learner, installed, tmp_path):
     (tmp_path / "c00_first_round_trip.py").write_text(READS)
     command = ("oplab", "check", "c00.export", "--submission", tmp_path)
