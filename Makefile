@@ -8,7 +8,7 @@ RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check list next watch test bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch matrix image lab-extension wheel clean
+.PHONY: help setup lab check list next watch update test bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch matrix image lab-extension wheel clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is"
@@ -28,6 +28,9 @@ next: ## the next exercise
 
 watch: ## grade again whenever you save an exercise
 	$(RUN) --quiet -- -m oplab.cli watch
+
+update: ## new lessons and stubs; what you wrote is kept
+	$(RUN) --quiet -- -m oplab.cli update
 
 setup: ## only the set-up: environment, packages, headers, operators
 	$(RUN)

@@ -60,6 +60,12 @@ def is_hidden(name: str) -> bool:
     return any(fnmatch.fnmatch(name, pattern) for pattern in HIDDEN)
 
 
+def shown_address(server: ServerApp) -> str:
+    """What a user opens. Of a server on all interfaces, as in a container, Jupyter's own first address is the machine's name inside."""
+    everywhere = server.ip in ("", "0.0.0.0", "::", "*") and not server.custom_display_url
+    return server.local_url if everywhere else server.connect_url
+
+
 def serve(arguments: list[str], last_lines: Callable[[str], str]) -> None:
     """Run JupyterLab until Ctrl-C.
 
@@ -79,7 +85,7 @@ def serve(arguments: list[str], last_lines: Callable[[str], str]) -> None:
             self.log.addFilter(own)
             super().start_app()
             self.log.removeFilter(own)
-            print(last_lines(address), flush=True)
+            print(last_lines(shown_address(self)), flush=True)
 
     LabApp.serverapp_class = Server
     LabApp.launch_instance(arguments)

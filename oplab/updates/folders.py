@@ -37,7 +37,7 @@ def delivered(root: Path) -> Delivered:
         if data["version"] > delivery.VERSION:
             raise OplabError(
                 f"A newer Operator Lab has written {paths.DELIVERED}, which this one cannot read.",
-                "Install the newer one: pip install --upgrade operator-lab",
+                "Install the newer version's wheel, and run the command again.",
             )
         Version(data["release"])
         files = {str(path): str(found) for path, found in data["files"].items()}
@@ -60,7 +60,7 @@ def expect_newer(before: Delivered, release: str) -> None:
         if before.release and Version(release) < Version(before.release):
             raise OplabError(
                 f"This folder has Operator Lab {before.release}, and the version that is installed is older: {release}.",
-                "Install the newer one: pip install --upgrade operator-lab",
+                "Install the newer version's wheel, and run the command again.",
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import sys
 import nbformat
 import pytest
 import setup_steps
+from jupyter_server.auth.identity import PasswordIdentityProvider
+from jupyter_server.serverapp import ServerApp
 from nbformat.sign import NotebookNotary
 from tornado.web import HTTPError
 
@@ -168,3 +171,16 @@ def test_make_lab_ends_with_the_address_and_leaves_git_clean(folder, tmp_path):
         assert process.wait(120) == 0 and "Traceback" not in log.read_text()
     assert copies.states(load(folder.root))["A1_cpp_in_an_hour"] == "changed"
     assert folder.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("ip", ["0.0.0.0", "::", ""])
+def test_of_a_server_on_all_interfaces_the_address_that_works_is_shown(ip):
+    """As in a container, whose name for itself nobody else knows."""
+
+    def shown(ip: str) -> str:
+        server = ServerApp(ip=ip, port=8888)
+        server.identity_provider = PasswordIdentityProvider(parent=server)
+        return listing.shown_address(server)
+
+    assert re.fullmatch(r"http://(127\.0\.0\.1|\[::1\]):8888/\S*", shown(ip))
+    assert shown("localhost").startswith("http://localhost:8888/")
