@@ -10,6 +10,7 @@ import sys
 import time
 
 LINUX = sys.platform.startswith("linux")
+_LOOKS = 10  # at a process whose threads end while they are looked at
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -33,14 +34,28 @@ def die_with_parent(parent: int) -> None:
 
 def children(pid: int) -> list[int]:
     """Process ids of the children of all threads of ``pid``; empty when it has ended, and where there is no ``/proc``."""
+    for _ in range(_LOOKS):
+        found, ended = _children(pid)
+        if not ended:
+            break
+    return found
+
+
+def _children(pid: int) -> tuple[list[int], bool]:
+    """One look at each thread, and whether one has ended meanwhile. Its children are then those of another, which was perhaps seen before."""
     found: list[int] = []
+    ended = False
     try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return [], False
+    for thread in threads:
+        try:
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as stream:
                 found.extend(map(int, stream.read().split()))
-    except (OSError, ValueError):
-        pass
-    return found
+        except (OSError, ValueError):
+            ended = True
+    return found, ended
 
 
 def descendants(pid: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -33,3 +34,21 @@ assert processes.children(os.getpid()) == [], "zombies are left"
 def test_what_was_ended_is_collected_too():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not processes.LINUX, reason="there is no /proc")
+def test_children_are_found_while_threads_end(monkeypatch):
+    """A thread that had ended between two looks hid the children of all threads after it."""
+    real, lists = os.listdir, []
+
+    def with_an_ended_thread(folder):
+        lists.append(folder)
+        return ["4194305", *real(folder)] if len(lists) < 3 else real(folder)  # no thread has such a number
+
+    child = subprocess.Popen(["sleep", "60"])
+    monkeypatch.setattr(os, "listdir", with_an_ended_thread)
+    try:
+        assert child.pid in processes.children(os.getpid()) and len(lists) == 3
+    finally:
+        child.kill()
+        child.wait()

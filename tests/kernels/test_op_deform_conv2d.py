@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from oplab import ops
 from tests.support.deform_conv2d import CASES, INPUTS, close, make_feed, make_model, ours, reference, standard
-from tests.support.models import DTYPES
+from tests.support.dtypes import DTYPES
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

@@ -11,8 +11,9 @@ import torch
 from onnx import TensorProto
 
 from oplab import ops
+from tests.support.dtypes import DTYPES
 from tests.support.grid import CORNERS, cloud, in_ort, in_torch, make_model, reference
-from tests.support.models import DTYPES, retyped, rewired, sizes
+from tests.support.models import retyped, rewired, sizes
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

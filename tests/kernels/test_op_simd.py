@@ -16,7 +16,7 @@ from oplab.toolchain import build
 from oplab.toolchain.sanitizer import sanitizer_env
 from tests.support import deform_conv2d as deform
 from tests.support import grid, run_python
-from tests.support.models import DTYPES
+from tests.support.dtypes import DTYPES
 
 SETS = ("plain", "neon") if platform.machine() in ("aarch64", "arm64") else ("plain", "avx2", "avx512")
 

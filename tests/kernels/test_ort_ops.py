@@ -19,7 +19,7 @@ from oplab.ops import sessions
 from oplab.toolchain import build
 from oplab.toolchain.sanitizer import sanitizer_env
 from tests.support import my_add, run_python
-from tests.support.models import DTYPES
+from tests.support.dtypes import DTYPES
 from tests.support.my_add import model, pair, run
 
 pytestmark = pytest.mark.usefixtures("compiled")
