@@ -42,7 +42,7 @@ def children(pid: int) -> list[int]:
 
 
 def _children(pid: int) -> tuple[list[int], bool]:
-    """One look at each thread, and whether one has ended meanwhile. Its children are then those of another, which was perhaps seen before."""
+    """One look at each thread, and whether one has ended meanwhile. Its children are then those of another, perhaps seen before."""
     found: list[int] = []
     ended = False
     try:
