@@ -155,7 +155,7 @@ def torch_index() -> list[str]:
 
 
 def base(python: str, version: str, say: Say) -> list[Path]:
-    """The folders with the course's packages: this environment's, or for another Python an environment of its own.
+    """The folders with the course's packages: this environment's, or for another Python its own environment.
 
     Raises:
         OplabError: the packages could not be installed.

@@ -54,7 +54,7 @@ class PackagesStep(Step):
         """The folder that OPLAB_WHEELHOUSE names, from which everything is installed then; `oplab wheelhouse` fills one.
 
         Raises:
-            SetupError: it is no folder, or has no wheels.
+            SetupError: it is not a folder, or has no wheels.
         """
         named = os.environ.get("OPLAB_WHEELHOUSE", "")
         if not named:
@@ -112,8 +112,8 @@ class PackagesStep(Step):
         except (ValueError, IndexError):
             raise failure_of(asked.output, "pip in the environment does not work") from None
         pins = {name: version for (name, version, _), yes in zip(lines, holds, strict=True) if yes}
-        house = self.wheelhouse()
-        without_cuda = bool(self.index()) if house is None else not any(house.glob("nvidia_*.whl"))
+        wheels = self.wheelhouse()
+        without_cuda = bool(self.index()) if wheels is None else not any(wheels.glob("nvidia_*.whl"))
         if without_cuda:
             pins = {name: version for name, version in pins.items() if not packages.TORCH_ONLY.match(name)}
         return pins
@@ -193,8 +193,8 @@ class PackagesStep(Step):
         Raises:
             SetupError: it failed; the message is the reason.
         """
-        house = self.wheelhouse()
-        source = ["--no-index", "--find-links", str(house)] if house is not None else []
+        wheels = self.wheelhouse()
+        source = ["--no-index", "--find-links", str(wheels)] if wheels is not None else []
         options = ["--no-warn-script-location", "--no-input", "--no-compile", *source]
         self.pip(["install", *options, *arguments], watch)
 

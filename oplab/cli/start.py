@@ -19,7 +19,7 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="a folder that does not exist yet")] = Path("course"),
     setup: Annotated[
         bool,
-        typer.Option("--setup/--no-setup", help="compile the operators at once (half a minute), or when you open it"),
+        typer.Option("--setup/--no-setup", help="compile the operators now, or at the first `oplab lab`"),
     ] = True,
 ) -> None:
     """Make your folder of the course."""
@@ -46,9 +46,9 @@ def wheelhouse(
     ],
 ) -> None:
     """Fetch all packages, for machines without a network."""
-    from oplab.updates import wheelhouse as house
+    from oplab.updates.wheelhouse import make
 
-    count = house.make(folder, lambda line: print(line, flush=True))
+    count = make(folder, lambda line: print(line, flush=True))
     print(f"{folder}/ is complete: {count} packages are new. {folder / 'README.txt'} tells how to install from it.")
 
 

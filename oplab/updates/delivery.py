@@ -72,7 +72,7 @@ def record(release: str, texts: Mapping[str, bytes]) -> str:
 
 
 def init(folder: Path) -> int:
-    """Make a learner's folder. It appears at once and whole: a run that is killed leaves at most a hidden folder beside it.
+    """Make a learner's folder. It appears at once and whole: a run that is killed leaves at most a hidden folder next to it.
 
     Args:
         folder: it does not exist yet, or it is empty.
@@ -111,7 +111,7 @@ def init(folder: Path) -> int:
 
 
 def _expect_room(folder: Path) -> None:
-    """Raises OplabError for a folder that has something in it, or that is no folder."""
+    """Raises OplabError for a folder that has something in it, or that is not a folder."""
     if not os.path.lexists(folder):
         return
     if not folder.is_dir():

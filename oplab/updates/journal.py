@@ -32,7 +32,7 @@ class Change:
     Attributes:
         path: relative to the course.
         text: its new content; a path for a file that is moved there; None if it is removed.
-        was: the digest of what it replaces (:func:`digest_of`); None if there is no file.
+        was: the digest of the file that it replaces (:func:`digest_of`), or None without one.
         learner: whether learners edit it: what is saved while an update runs is merged, too.
     """
 
@@ -43,7 +43,7 @@ class Change:
 
 
 def digest_of(path: Path) -> str | None:
-    """The SHA-256 of a file's content, or of the target of a link to nothing; None if there is no file.
+    """The SHA-256 of a file's content, or of the target of a broken link; None without a file.
 
     Raises:
         OSError: it cannot be read.
@@ -120,7 +120,7 @@ def begin(root: Path, changes: Iterable[Change], backups: Mapping[str, Path | by
 
 
 def pending(root: Path) -> dict[str, Any] | None:
-    """The journal of an update that has not ended; None if there is none.
+    """The journal of an update that has not ended, or None.
 
     Raises:
         OplabError: it is broken, or a newer version has written it.

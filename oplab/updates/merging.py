@@ -221,7 +221,7 @@ def _blocks(text: str) -> dict[tuple[str, _Key], _Block]:
 
     Raises:
         SyntaxError: the text is not valid Python.
-        ValueError: it has characters that Python does not read, or line ends of its own.
+        ValueError: it has characters that Python does not read, or a single carriage return as a line end.
     """
     if "\r" in text:
         raise ValueError("a line end that is not Python's")

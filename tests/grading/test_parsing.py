@@ -37,7 +37,7 @@ def test_two_threads_parse_at_a_time(turns):
 
 
 def test_a_finaliser_parses_meanwhile(turns):
-    """As the traceback of an exception does that nobody has retrieved, when the garbage collector finds it."""
+    """The traceback of an exception that was not retrieved parses lines when the garbage collector finds it."""
     left, outer = [2], (ROOT / "oplab" / "paths.py").read_text()
 
     def nested(phase, info):

@@ -175,7 +175,7 @@ def test_make_lab_ends_with_the_address_and_leaves_git_clean(folder, tmp_path):
 
 @pytest.mark.parametrize("ip", ["0.0.0.0", "::", ""])
 def test_of_a_server_on_all_interfaces_the_address_that_works_is_shown(ip):
-    """As in a container, whose name for itself nobody else knows."""
+    """In a container, Jupyter's first address has the container's own name, which other machines do not know."""
 
     def shown(ip: str) -> str:
         server = ServerApp(ip=ip, port=8888)

@@ -182,7 +182,7 @@ def test_a_version_that_the_course_has_needs_no_layer(elsewhere):
     assert matrix.layer("onnxruntime", "1.31.1", sys.executable, "3.11", sites, lambda line: None) == []
 
 
-# --- what comes out --------------------------------------------------------------------------------------------
+# --- the results -----------------------------------------------------------------------------------------------
 
 
 def test_a_real_exercise_is_graded_and_collected(tmp_path):

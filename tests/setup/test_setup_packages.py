@@ -231,22 +231,22 @@ def test_another_build_of_the_pinned_torch_needs_no_cuda() -> None:
 
 
 def test_everything_comes_from_a_wheelhouse(step, index, tmp_path, monkeypatch) -> None:
-    house = tmp_path / "house"
-    house.mkdir()
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
     for wheel in index.rglob("*.whl"):
-        shutil.copy(wheel, house)
+        shutil.copy(wheel, wheels)
     monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "no network").as_uri())
-    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(house))
+    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheels))
     run(step)
     assert have(step)["nvidia-cublas"] == "13.0" and len(have(step)) == 5
 
 
 def test_a_wheelhouse_without_cuda(step, index, cpu_index, tmp_path, monkeypatch) -> None:
-    house = tmp_path / "house"
-    house.mkdir()
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
     for wheel in [*cpu_index.rglob("*.whl"), *index.glob("alpha/*.whl"), *index.glob("beta-two/*.whl")]:
-        shutil.copy(wheel, house)
-    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(house))
+        shutil.copy(wheel, wheels)
+    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheels))
     run(step)
     assert have(step) == {"alpha": "1.0", "beta-two": "2.0", "torch": "2.15.0+cpu", "torchvision": "0.29.2+cpu"}
     assert again(step.context.root).done()

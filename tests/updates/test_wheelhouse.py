@@ -41,51 +41,51 @@ def index(tmp_path, monkeypatch) -> Path:
     return folder
 
 
-def fill(house: Path) -> tuple[int, list[str], set[str]]:
+def fill(wheels: Path) -> tuple[int, list[str], set[str]]:
     """How many wheels came, what was said, and the packages that are there."""
     said: list[str] = []
-    count = wheelhouse.make(house, said.append)
-    return count, said, {file.name.split("-")[0] for file in house.glob("*.whl")}
+    count = wheelhouse.make(wheels, said.append)
+    return count, said, {file.name.split("-")[0] for file in wheels.glob("*.whl")}
 
 
 def test_it_is_filled_once(index, tmp_path):
-    house = tmp_path / "a house"
-    count, said, there = fill(house)
+    wheels = tmp_path / "all wheels"
+    count, said, there = fill(wheels)
     assert count == 4 and there == {"alpha", "beta_two", "torch", "nvidia_cublas"}
     assert said == ["0 of 4 packages are there; fetching alpha, beta-two, torch, …"]
-    assert (house / "requirements.lock").read_text().splitlines() == [
+    assert (wheels / "requirements.lock").read_text().splitlines() == [
         "alpha==1.0",
         "beta-two==2.0",
         "torch==2.15.0",
         "nvidia-cublas==13.0",
     ]
-    assert f"OPLAB_WHEELHOUSE={house} make lab" in (house / "README.txt").read_text()
-    (house / "beta_two-2.0-py3-none-any.whl").unlink()
-    assert fill(house)[:2] == (1, ["3 of 4 packages are there; fetching beta-two"])
+    assert f"OPLAB_WHEELHOUSE={wheels} make lab" in (wheels / "README.txt").read_text()
+    (wheels / "beta_two-2.0-py3-none-any.whl").unlink()
+    assert fill(wheels)[:2] == (1, ["3 of 4 packages are there; fetching beta-two"])
 
 
 def test_pytorch_from_another_index_brings_no_cuda(index, tmp_path, monkeypatch):
     make_wheel(tmp_path / "cpu", "torch", "2.15.0+cpu")
     monkeypatch.setenv("TORCH_INDEX", (tmp_path / "cpu").as_uri())
-    assert fill(tmp_path / "house")[2] == {"alpha", "beta_two", "torch"}
-    assert [file.name for file in (tmp_path / "house").glob("torch*")] == ["torch-2.15.0+cpu-py3-none-any.whl"]
-    assert fill(tmp_path / "house")[0] == 0
+    assert fill(tmp_path / "wheels")[2] == {"alpha", "beta_two", "torch"}
+    assert [file.name for file in (tmp_path / "wheels").glob("torch*")] == ["torch-2.15.0+cpu-py3-none-any.whl"]
+    assert fill(tmp_path / "wheels")[0] == 0
 
 
 def test_what_cannot_be_fetched_is_a_sentence_and_loses_nothing(index, tmp_path, monkeypatch):
     monkeypatch.setattr(wheelhouse, "_TOGETHER", 1)
     shutil.rmtree(index / "torch")
     with pytest.raises(OplabError, match="No index has a wheel of torch==2.15.0") as caught:
-        fill(tmp_path / "house")
+        fill(tmp_path / "wheels")
     assert "what has come stays" in caught.value.fix
     make_wheel(index, "torch", "2.15.0")
-    assert fill(tmp_path / "house")[0] == 2
+    assert fill(tmp_path / "wheels")[0] == 2
 
 
 def test_a_folder_that_cannot_be_made(index, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OplabError, match="cannot be created: Not a directory"):
-        fill(tmp_path / "file" / "house")
+        fill(tmp_path / "file" / "wheels")
 
 
 def test_the_courses_own_wheel_is_among_them(tmp_path):
