@@ -69,7 +69,7 @@ class Grader:
         for _ in range(ATTEMPTS):
             try:
                 answer = self._ask(task)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, subprocess.TimeoutExpired) as error:
                 why = f"The process that grades was ended from outside ({error})."
                 self._stop()
                 continue
@@ -94,8 +94,10 @@ class Grader:
     def _ask(self, task: Plain) -> Mapping[str, object]:
         process = self._started()
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps(dict(task)).encode() + b"\n")
-        process.stdin.flush()
+        # A process that has ended by now closed both pipes; which of the two shows it first is chance. Its exit code says why.
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(dict(task)).encode() + b"\n")
+            process.stdin.flush()
         line = process.stdout.readline()
         if not line.endswith(b"\n"):
             if self._closed:

@@ -156,10 +156,21 @@ def test_a_task_is_graded_in_a_process_of_its_own(place, monkeypatch):
     assert not Path(f"/proc/{child}").exists()
 
 
-def test_a_machine_that_cannot_grade_says_why(monkeypatch, place):
+@pytest.mark.parametrize("ends", ["before the task is written", "while it is read"])
+def test_a_machine_that_cannot_grade_says_why(monkeypatch, place, ends):
     monkeypatch.setenv("OPLAB_ROOT", str(place / "course"))
-    monkeypatch.setattr(local, "_MAIN", "raise SystemExit('no such thing')  # {package!r}")
+    first = "" if ends.startswith("before") else "import sys; sys.stdin.readline(); "
+    monkeypatch.setattr(local, "_MAIN", first + "raise SystemExit('no such thing')  # {package!r}")
     grader = local.Grader()
+    if ends.startswith("before"):
+        start = grader._started
+
+        def ended():
+            process = start()
+            process.wait(30)
+            return process
+
+        monkeypatch.setattr(grader, "_started", ended)
     try:
         found = grader.grade(
             {"exercise": "c01.passes", "key": "k", "answer": "", "text": "", "seed": 1, "versions": {}}
