@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -114,7 +115,8 @@ def setup(repeat: int) -> tuple[str, Found]:
     if done.returncode:
         raise SystemExit(f"The set-up of a fresh clone failed:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
     steps = {name: 60 * int(minutes or 0) + float(rest) for name, minutes, rest in STEP.findall(done.stdout)}
-    words = f"Once more, where all is done: {again:.1f} s."
+    installer = "uv" if shutil.which("uv") else "pip"
+    words = f"The packages were installed with {installer}. Once more, where all is done: {again:.1f} s."
     return f"{longest(steps, ('step in a fresh clone', 'seconds'))}\n\n{words}", {"steps": steps, "again": again}
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from setup_ahead import Ahead
 from setup_engine import Console, Finished, run_child
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -89,6 +90,7 @@ class Context:
         build: its folder ``build``.
         env: the Python environment.
         lock_handle: the descriptor of the set-up's lock while it is held; each child process inherits it.
+        ahead: what compiles the operators while packages are installed.
     """
 
     def __init__(self, root: Path = ROOT, console: Console | None = None):
@@ -97,6 +99,23 @@ class Context:
         self.console = console or Console()
         self.env = Environment(root)
         self.lock_handle: int | None = None
+        self.ahead = Ahead()
+
+    def compile_ahead(self) -> None:
+        """Starts to compile the operators in the background, unless that was done."""
+        keep = [self.lock_handle] if self.lock_handle is not None else []
+        self.ahead.start(
+            [str(part) for part in self.compiles],
+            self.build / "setup" / "operators.log",
+            env=self.env.variables(),
+            cwd=self.root,
+            pass_fds=keep,
+        )
+
+    @property
+    def compiles(self) -> list[str | Path]:
+        """The command that compiles the operators; what is up to date is left alone."""
+        return [self.env.python, "-u", "-m", "oplab.toolchain.build"]
 
     def child(self, command: list[str | Path], **kwargs: Any) -> Finished:
         """Runs a command in the course's folder with the environment's variables, as :func:`run_child` does."""

@@ -13,6 +13,7 @@ TORCH = ("torch", "torchvision")
 TORCH_ONLY = re.compile(r"^(nvidia-.*|cuda-.*|triton)$")
 
 LARGE = {"torch", "playwright", "scipy", "cmake", "onnxruntime"}  # tens of megabytes and more
+COMPILED_WITH = ("cmake", "onnxruntime", "torch")  # what compiling csrc needs: they are installed first
 
 
 def normalize(name: str) -> str:
@@ -77,12 +78,12 @@ def missing(pins: Mapping[str, str], have: Mapping[str, str]) -> dict[str, str]:
 
 
 def batches(names: Iterable[str], size: int = 30) -> list[list[str]]:
-    """The packages in the order in which pip gets them: the large ones one by one, the rest in groups.
+    """The packages in the order in which pip gets them: the large ones one by one, :data:`COMPILED_WITH` first, the rest in groups.
 
     What an ended pip has installed stays when the next one is interrupted, and a wheel's file is gone before the next
     is fetched, which keeps the disk that is needed small.
     """
-    names = list(names)
+    names = sorted(names, key=lambda name: name not in COMPILED_WITH)
     large = [name for name in names if name in LARGE or TORCH_ONLY.match(name)]
     rest = [name for name in names if name not in large]
     return [[name] for name in large] + [rest[start : start + size] for start in range(0, len(rest), size)]

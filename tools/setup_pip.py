@@ -1,4 +1,4 @@
-"""The step that installs the pinned packages, and what it makes of pip's output. Standard library only."""
+"""The step that installs the pinned packages, and what it makes of the output of pip or uv. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import re
 import shlex
 import shutil
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import setup_packages as packages
-from setup_engine import AGAIN, GIB, Console, SetupError, Step, digest, read_stamp, write_stamp
+import setup_uv as uv
+from setup_engine import AGAIN, GIB, Console, Finished, SetupError, Step, digest, read_stamp, write_stamp
 from setup_environment import Context
 
 # What a full installation takes, measured (6.3 and 2.2 GiB), with room for the wheel that is being unpacked.
@@ -22,7 +24,7 @@ ROOM_PLAIN = int(3.0 * GIB)
 
 
 class PackagesStep(Step):
-    """The pinned packages of requirements.lock, installed by pip."""
+    """The pinned packages of requirements.lock, installed by uv where it is on the PATH, else by pip."""
 
     name = "Packages"
 
@@ -31,6 +33,7 @@ class PackagesStep(Step):
         self.env = context.env
         self.lock = context.root / "requirements.lock"
         self._pins: dict[str, str] = {}
+        self._uv = uv.find(self.env.variables()["PATH"])
 
     def stamp(self) -> Path:
         """``packages.json`` in the environment."""
@@ -143,15 +146,17 @@ class PackagesStep(Step):
         write_stamp(self.env.stamps() / "torch_index.json", {"index": self.index()})
         elsewhere = packages.TORCH if self.index() and self.wheelhouse() is None else ()
         watch = PipWatch(self.context.console, tmp, sites, absent)
-        for batch in packages.batches([name for name in absent if name not in elsewhere]):
-            self.install(["--no-deps", *(f"{name}=={absent[name]}" for name in batch)], watch)
+        self.install_pins({name: version for name, version in absent.items() if name not in elsewhere}, watch)
         if any(name in absent for name in elsewhere):
             pair = [f"{name}=={pins[name]}" for name in elsewhere]
             others = [f"{name}=={version}\n" for name, version in pins.items() if name not in elsewhere]
             held = self.context.build / "setup" / "constraints.txt"
             held.write_text("".join(others), encoding="utf-8")
             # With dependencies: a CUDA build from another index brings its own CUDA packages.
-            self.install(["--index-url", self.index(), "--constraint", str(held), *pair], watch)
+            chosen = ["--constraint", str(held), *pair]
+            if not self.with_uv(["--default-index", self.index(), *chosen], watch):
+                self.install(["--index-url", self.index(), *chosen], watch)
+            self.compile_ahead()
         shutil.rmtree(tmp, ignore_errors=True)
         self.compile()
         left = packages.missing(pins, packages.installed(sites))
@@ -167,8 +172,9 @@ class PackagesStep(Step):
         """Compiles the packages' Python files on all processors: pip would do it on one. What cannot be compiled is no error."""
         self.context.console.progress.update("compiling Python files")
         sites = [site for site in self.env.sites() if site.is_dir()]
-        # not what is no module: templates, and tests of syntax errors
-        self.context.child([self.env.python, "-I", "-m", "compileall", "-qq", "-j", "0", *sites])
+        # Quiet about what is no module: templates, for example. Packages' own tests are a sixth of it, and nothing imports them.
+        tests = r"site-packages/.*/tests?/"
+        self.context.child([self.env.python, "-I", "-m", "compileall", "-qq", "-j", "0", "-x", tests, *sites])
 
     def check_room(self, absent: dict[str, str]) -> None:
         """Checks before the download of torch that the disk has room for it.
@@ -187,16 +193,59 @@ class PackagesStep(Step):
                 "free some space, or take torch without CUDA (docs/setup.md, CPU-only): TORCH_INDEX=URL make lab.",
             )
 
+    def install_pins(self, pins: dict[str, str], watch: PipWatch) -> None:
+        """Installs these versions, those first that the operators are compiled with.
+
+        Raises:
+            SetupError: it failed; the message is the reason.
+        """
+
+        def wanted(names: Iterable[str]) -> list[str]:
+            return ["--no-deps", *(f"{name}=={pins[name]}" for name in names)]
+
+        first = [name for name in pins if name in packages.COMPILED_WITH]
+        for group in (first, [name for name in pins if name not in first]):
+            if group and self.with_uv(wanted(group), watch):
+                self.compile_ahead()
+        for batch in packages.batches(packages.missing(pins, packages.installed(self.env.sites()))):
+            self.install(wanted(batch), watch)
+            self.compile_ahead()
+
+    def compile_ahead(self) -> None:
+        """Starts to compile the operators, as soon as what that needs is installed."""
+        have = packages.installed(self.env.sites(), finished=True)
+        if all(
+            packages.agrees(self._pins[name], have.get(name)) for name in packages.COMPILED_WITH if name in self._pins
+        ):
+            self.context.compile_ahead()
+
+    def with_uv(self, arguments: list[str], watch: PipWatch) -> bool:
+        """Runs ``uv pip install`` with progress; False where there is no uv, or where it failed: then pip does it."""
+        if self._uv is None:
+            return False
+        env = self.env.variables()
+        listed = self.context.child([self.env.python, "-I", "-m", "pip", "config", "list"], env=env)
+        env.update(uv.variables(uv.pip_settings(listed.output), env))
+        ended = self.logged([*uv.command(self._uv, str(self.env.python)), *self.source(), *arguments], env, watch)
+        if ended.code != 0:
+            last = next((line.strip() for line in reversed(ended.output.splitlines()) if line.strip()), "no message")
+            self.context.console.say(f"      uv could not install them ({last}); pip is used.")
+            self._uv = None
+        return ended.code == 0
+
     def install(self, arguments: list[str], watch: PipWatch) -> None:
         """Runs ``pip install`` with progress.
 
         Raises:
             SetupError: it failed; the message is the reason.
         """
-        wheels = self.wheelhouse()
-        source = ["--no-index", "--find-links", str(wheels)] if wheels is not None else []
-        options = ["--no-warn-script-location", "--no-input", "--no-compile", *source]
+        options = ["--no-warn-script-location", "--no-input", "--no-compile", *self.source()]
         self.pip(["install", *options, *arguments], watch)
+
+    def source(self) -> list[str]:
+        """The options, for pip and uv alike, that name the wheelhouse, if there is one."""
+        wheels = self.wheelhouse()
+        return ["--no-index", "--find-links", str(wheels)] if wheels is not None else []
 
     def pip(self, arguments: list[str], watch: PipWatch) -> None:
         """Runs pip with progress.
@@ -210,13 +259,20 @@ class PackagesStep(Step):
         env.update(
             TMPDIR=str(watch.tmp), PIP_USER="0", PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_ROOT_USER_ACTION="ignore"
         )
-        log = self.context.build / "setup" / "pip.log"
-        command = [self.env.python, "-I", "-m", "pip", *arguments]
-        with open(log, "a", encoding="utf-8") as file:
-            file.write(f"\n{time.strftime('%Y-%m-%d %H:%M:%S')} {shlex.join(map(str, command))}\n")
-        ended = self.context.child(command, env=env, log=log, on_line=watch.line, on_tick=watch.show)
+        ended = self.logged([self.env.python, "-I", "-m", "pip", *arguments], env, watch)
         if ended.code != 0:
-            raise failure_of(ended.output, "pip could not install the packages", log)
+            raise failure_of(ended.output, "pip could not install the packages", self.log)
+
+    def logged(self, command: list[str | Path], env: dict[str, str], watch: PipWatch) -> Finished:
+        """Runs pip or uv with progress, and keeps what it prints."""
+        with open(self.log, "a", encoding="utf-8") as file:
+            file.write(f"\n{time.strftime('%Y-%m-%d %H:%M:%S')} {shlex.join(map(str, command))}\n")
+        return self.context.child(command, env=env, log=self.log, on_line=watch.line, on_tick=watch.show)
+
+    @property
+    def log(self) -> Path:
+        """What pip and uv have printed."""
+        return self.context.build / "setup" / "pip.log"
 
 
 def has_nvidia_driver() -> bool:
@@ -236,6 +292,8 @@ class PipWatch:
         text = line.strip()
         if match := re.match(r"Collecting ([\w.-]+)", text):
             self.package, self.file = match[1].split("==")[0], ""
+        elif match := re.match(r"Downloading ([\w.-]+) \([\d.]+[KMG]iB\)", text):  # uv's, which gets several at a time
+            self.package, self.file = match[1], ""
         elif match := re.match(r"Downloading \S+ \(([\d.]+) (MB|GB)\)", text):
             self.file, self.size = self.package, float(match[1]) * (1000 if match[2] == "GB" else 1)
         elif text.startswith("Installing collected packages: "):

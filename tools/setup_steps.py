@@ -281,9 +281,9 @@ class OperatorsStep(Step):
             SetupError: it failed; the message is the reason.
         """
         say = self.context.console.say
-        ended = self.context.child(
-            [self.env.python, "-u", "-m", "oplab.toolchain.build"], on_line=lambda line: say(f"      {line}")
-        )
+        if self.context.ahead.wait():
+            say("      Compiled while the packages were installed.")
+        ended = self.context.child(self.context.compiles, on_line=lambda line: say(f"      {line}"))
         if ended.code != 0:
             if re.search(r"No space left on device", ended.output):
                 raise failure_of(ended.output, "")
@@ -347,7 +347,10 @@ def set_up(context: Context) -> int:
     check_compiler(context.env)
     with only_one(context.build / "setup" / "lock", context.console) as handle:
         context.lock_handle = handle
-        return run_steps(steps, context.console)
+        try:
+            return run_steps(steps, context.console)
+        finally:
+            context.ahead.stop()
 
 
 def main(arguments: list[str]) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
+import subprocess
 import sys
 import venv
 from pathlib import Path
@@ -13,8 +15,14 @@ import setup_engine as engine
 import setup_packages as packages
 import setup_pip as pip
 import setup_steps as setup
+import setup_uv as uv
+from setup_ahead import Ahead
 
+from oplab import files
+from tests.support import ROOT
 from tests.support.wheels import make_wheel
+
+UV = "0.13.9"  # what the tests get where the machine has none
 
 LOCK = """\
 # a small lock
@@ -65,12 +73,45 @@ def step(tmp_path: Path, empty_venv: Path, index: Path, monkeypatch: pytest.Monk
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_INDEX_URL", index.as_uri())
+    monkeypatch.setattr(uv, "find", lambda path: None)
+    monkeypatch.setattr(setup.Context, "compile_ahead", lambda context: None)  # there is no course in this folder
     monkeypatch.setattr(pip, "ROOM_CUDA", 1 << 20)
     monkeypatch.setattr(pip, "ROOM_PLAIN", 1 << 20)
     (tmp_path / "requirements.lock").write_text(LOCK)
     (tmp_path / "build" / "setup").mkdir(parents=True)
     shutil.copytree(empty_venv, tmp_path / ".venv", symlinks=True)
     return again(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def uv_program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The program uv: the machine's own, or one that pip gets into build/ once."""
+    if found := shutil.which("uv"):
+        return found
+    folder = ROOT / "build" / "cache" / f"uv-{UV}"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with files.lock(folder.with_suffix(".lock"), lambda owner: None):
+        if not (folder / "bin" / "uv").exists():
+            get = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), f"uv=={UV}"]
+            if subprocess.run(get, capture_output=True).returncode != 0:
+                pytest.skip("uv is not on the PATH and could not be downloaded")
+    return str(folder / "bin" / "uv")
+
+
+@pytest.fixture
+def uv_step(step: setup.PackagesStep, uv_program: str, tmp_path: Path, monkeypatch) -> setup.PackagesStep:
+    """As ``step``, on a machine that has uv, with an empty cache."""
+    monkeypatch.setattr(uv, "find", lambda path: uv_program)
+    for name in list(os.environ):
+        if name.startswith("UV_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv-cache"))
+    return again(step.context.root)
+
+
+def installer(step: setup.PackagesStep, name: str) -> str:
+    (file,) = step.env.sites()[0].glob(f"{name}-*.dist-info/INSTALLER")
+    return file.read_text().strip()
 
 
 def again(root: Path) -> setup.PackagesStep:
@@ -213,13 +254,10 @@ def test_a_half_made_environment_is_made_anew(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_batches_put_large_packages_first_and_alone() -> None:
-    names = [f"small{number}" for number in range(70)] + ["torch", "nvidia-cublas", "triton"]
+    names = [f"small{number}" for number in range(70)] + ["nvidia-cublas", "torch", "triton"]
     groups = packages.batches(names)
-    assert [["torch"], ["nvidia-cublas"], ["triton"]] == groups[:3] and [len(group) for group in groups[3:]] == [
-        30,
-        30,
-        10,
-    ]
+    assert groups[:3] == [["torch"], ["nvidia-cublas"], ["triton"]]  # torch before what only runs with it
+    assert [len(group) for group in groups[3:]] == [30, 30, 10]
     assert sorted(sum(groups, [])) == sorted(names)
 
 
@@ -271,3 +309,91 @@ def test_python_files_are_compiled(step) -> None:
     run(step)
     site = step.env.sites()[0]
     assert list(site.glob("__pycache__/alpha.*.pyc")) and list(site.glob("__pycache__/torch.*.pyc"))
+
+
+def test_uv_installs_where_it_is_there(uv_step) -> None:
+    run(uv_step)
+    assert len(have(uv_step)) == 5 and have(uv_step)["torch"] == "2.15.0"
+    assert installer(uv_step, "alpha") == installer(uv_step, "torch") == "uv"
+    assert again(uv_step.context.root).done()
+
+
+def test_uv_takes_torch_from_another_index(uv_step, cpu_index, monkeypatch) -> None:
+    monkeypatch.setenv("TORCH_INDEX", cpu_index.as_uri())
+    step = again(uv_step.context.root)
+    run(step)
+    assert have(step) == {"alpha": "1.0", "beta-two": "2.0", "torch": "2.15.0+cpu", "torchvision": "0.29.2+cpu"}
+    assert installer(step, "torch") == "uv"
+
+
+def test_uv_installs_from_a_wheelhouse(uv_step, index, tmp_path, monkeypatch) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    for wheel in index.rglob("*.whl"):
+        shutil.copy(wheel, wheels)
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "no network").as_uri())
+    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheels))
+    run(uv_step)
+    assert len(have(uv_step)) == 5 and installer(uv_step, "alpha") == "uv"
+
+
+def test_where_uv_fails_pip_does_it(uv_step, monkeypatch) -> None:
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")  # the user's own word for uv, which is wrong
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    said = run(uv_step)
+    assert said.count("uv could not install them") == 1 and "pip is used" in said
+    assert len(have(uv_step)) == 5 and installer(uv_step, "alpha") == "pip"
+
+
+def test_what_neither_uv_nor_pip_finds_is_named(uv_step) -> None:
+    (uv_step.context.root / "requirements.lock").write_text("gamma==3.0\n")
+    with pytest.raises(engine.SetupError, match="the package index has no gamma==3.0 for this Python"):
+        run(uv_step)
+
+
+def test_uv_gets_pip_s_settings(tmp_path) -> None:
+    listed = f"""\
+:env:.default-timeout='180'
+:env:.extra-index-url='file://{tmp_path}'
+global.cert='/etc/ca.pem'
+global.extra-index-url='file:///nowhere'
+global.index-url='https://one.example/simple'
+install.index-url='https://two.example/simple'
+global.find-links='/nowhere {tmp_path}'
+global.proxy='http://proxy.example:3128'
+freeze.timeout='1'
+"""
+    settings = uv.pip_settings(listed)
+    assert uv.variables(settings, {}) == {
+        "UV_DEFAULT_INDEX": "https://two.example/simple",
+        "UV_INDEX": f"file://{tmp_path}",
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "UV_FIND_LINKS": str(tmp_path),
+        "SSL_CERT_FILE": "/etc/ca.pem",
+        "ALL_PROXY": "http://proxy.example:3128",
+    }
+    own = {"UV_INDEX_URL": "https://mine.example/simple", "UV_INDEX": "https://more.example", "SSL_CERT_FILE": "/mine"}
+    assert set(uv.variables(settings, own)) == {"UV_FIND_LINKS", "ALL_PROXY"}
+
+
+def test_compiling_begins_before_the_last_package(step, monkeypatch) -> None:
+    found = []
+    monkeypatch.setattr(setup.Context, "compile_ahead", lambda context: found.append(have(step)))
+    run(step)
+    assert set(found[0]) == {"torch"} and set(found[-1]) == set(have(step))
+
+
+def test_what_compiles_ahead_is_started_once_and_can_be_stopped(tmp_path) -> None:
+    log, other = tmp_path / "log", tmp_path / "other"
+    ahead = Ahead()
+    assert not ahead.wait()
+    ahead.start([sys.executable, "-c", "print('hello')"], log)
+    ahead.start([sys.executable, "-c", "print('again')"], other)
+    assert ahead.wait() and log.read_text() == "hello\n" and not other.exists()
+    failing = Ahead()
+    failing.start([sys.executable, "-c", "raise SystemExit(2)"], log)
+    assert not failing.wait()
+    endless = Ahead()
+    endless.start([sys.executable, "-c", "import time; time.sleep(600)"], log)
+    endless.stop()
+    assert not endless.wait()
