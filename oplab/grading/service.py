@@ -348,7 +348,9 @@ class Service:
     def _files(self) -> dict[Path, tuple[int, ...] | None]:
         """The state of each file besides the answers that the service tells of."""
         root = self.course.root
-        files = [root / "course.toml", self._build / "progress.json"]
+        # The last two: what an update could not merge, and one that was interrupted (oplab.updates).
+        own = ("progress.json", "updates.json", "update/journal.json")
+        files = [root / "course.toml", *(self._build / name for name in own)]
         for folder, ending in ((self._build / last.FOLDER, "*.json"), (root / "work", "*.ipynb")):
             files += [path for path in folder.glob(ending) if not path.name.startswith(".")]
         return {path: file_state(path) for path in files}

@@ -91,7 +91,8 @@ class Pages:
                 text = json.dumps({"type": "state", "state": await self.run(self.home.state)})
                 if text != self._last:
                     self._last = text
-                    self._send(text)
+                    # Not by this task: it would keep a Ctrl-C that comes meanwhile, and Python would print its traceback.
+                    asyncio.get_running_loop().call_soon(self._send, text)
         except Exception:  # a barrier: the next change tries again
             self._log.exception("oplab: the state could not be made")
         finally:

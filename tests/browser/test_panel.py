@@ -209,6 +209,10 @@ def test_a_c_plus_plus_answer_that_does_not_compile_and_then_passes(course, lab)
     sign = lab.locator(".jp-FileEditor .oplab-Gutter .oplab-Sign")
     sign.first.wait_for(state="attached")
     assert "retrun" in lab.locator(".oplab-MarkedLine").first.inner_text()
+    clamp.locator(".oplab-ExerciseHeader").click()  # closed
+    lab.evaluate("() => window.jupyterapp.shell.activateById('filebrowser')")
+    sign.first.click()  # shows the panel, and what the last check said
+    clamp.locator(".oplab-Report").wait_for()
     clamp.locator("a.oplab-place").first.click()
     number = next(n for n, line in enumerate(answer.splitlines(), start=1) if "return" in line)
     lab.wait_for_function(f"() => document.querySelector('#jp-main-statusbar').innerText.includes('Ln {number},')")
@@ -217,6 +221,42 @@ def test_a_c_plus_plus_answer_that_does_not_compile_and_then_passes(course, lab)
     lab.locator(".oplab-Panel [data-exercise='cA1.clamp'][data-status=passed]").wait_for()
     lab.wait_for_function("() => !document.querySelector('.oplab-MarkedLine')")
     assert lab.problems == []
+
+
+def test_the_graphs_have_a_tab(lab):
+    lab.locator(".oplab-Panel [data-chapter=c04] .oplab-ChapterHeader").click()
+    asinh = exercise(lab, "c04.asinh")
+    if not asinh.get_by_role("button", name="Open: asinh").count():
+        asinh.locator(".oplab-ExerciseHeader").click()
+    asinh.get_by_role("button", name="Open: asinh").click()
+    lab.wait_for_function("() => document.activeElement.closest('.jp-FileEditor')")
+    answers = (ROOT / "solutions" / "c04_aten_symbolic.py").read_text()
+    assert answers.count('"Asinh"') == 1
+    write(lab, answers.replace('"Asinh"', '"Sinh"'), "exercises/c04_aten_symbolic.py")
+    lab.keyboard.press("Control+s")
+    lab.locator(".oplab-Panel [data-exercise='c04.asinh'][data-status=failed]").wait_for()
+    asinh.locator("button.oplab-Graph").first.click()
+    lab.locator(".oplab-Large img").first.wait_for()
+    shot(lab, "graphs")
+
+
+def test_a_newer_lesson_replaces_a_changed_copy_if_that_is_wanted(course, lab):
+    lab.locator(".oplab-Panel [data-chapter=c05] .oplab-ChapterHeader").click()
+    lab.locator(".oplab-Panel [data-chapter=c05]").get_by_role("button", name=re.compile("[Ll]esson")).click()
+    lab.locator(".jp-Notebook h1", has_text="Writing symbolic functions").wait_for()
+    (mine,) = (course.root / "work").glob("05_*.ipynb")
+    lesson = course.root / "notebooks" / mine.name
+    mine.write_text(mine.read_text().replace("After this chapter you can", "My own words"))
+    lesson.write_text(lesson.read_text().replace("After this chapter you can", "After a newer chapter you can"))
+    lab.locator(".oplab-Panel").get_by_role("button", name="Take the new lesson").click()
+    lab.locator(".jp-Dialog").get_by_role("button", name="Keep my copy").click()
+    assert "My own words" in mine.read_text()
+    lab.locator(".oplab-Panel").get_by_role("button", name="Take the new lesson").click()
+    lab.locator(".jp-Dialog").get_by_role("button", name="Take the new one").click()
+    lab.locator(".jp-Notebook p", has_text="After a newer chapter you can").wait_for()
+    lab.get_by_role("button", name="Take the new lesson").first.wait_for(state="detached")
+    (kept,) = (course.root / "build" / "backup").rglob(mine.name)
+    assert "My own words" in kept.read_text()
 
 
 def test_a_page_that_is_older_than_the_installed_panel_says_so(course, new_page):

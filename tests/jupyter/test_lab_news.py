@@ -9,6 +9,8 @@ import time
 import pytest
 
 from oplab.grading import processes, progress, shared
+from oplab.updates import conflicts, journal
+from oplab.updates.conflicts import Conflict
 from tests.support.fixture_course import copy_course
 from tests.support.lab_calls import Lab, Page, exercise_of
 
@@ -118,6 +120,25 @@ def test_progress_of_another_process_is_shown(lab, page):
     page.state(lambda state: exercise_of(state, "c01.exits")["status"] == "passed")
     (lab.root / "build" / "progress.json").unlink()
     page.state(lambda state: state["passed"] == 0)
+
+
+def test_what_an_update_leaves_open_is_shown_and_goes(lab, page):
+    """From a terminal: the command writes nothing but these two files when it ends."""
+    mine = Conflict(
+        "c01.passes", "exercises/c01_cases.py", 2, "passes", ("    return 2 * x",), ("    return x",), ("def",)
+    )
+    conflicts.add(lab.root, [mine])
+    state = page.state(lambda state: state["problems"])
+    assert "c01.passes in lines that you had changed" in state["problems"][0]
+    conflicts.settle(lab.root, "c01.passes")
+    page.state(lambda state: not state["problems"])
+    interrupted = lab.root / journal.FOLDER / "journal.json"
+    interrupted.parent.mkdir()
+    interrupted.write_text("{}")
+    state = page.state(lambda state: state["problems"])
+    assert state["problems"] == ["An update was interrupted. `oplab update` finishes it."]
+    interrupted.unlink()
+    page.state(lambda state: not state["problems"])
 
 
 def test_a_grading_process_that_is_killed_is_started_again(lab, page, file):
