@@ -204,10 +204,11 @@ def layer(library: str, version: str, python: str, python_version: str, sites: S
     say(f"      installing {', '.join(wanted)}: {SIZES[library]} ...")
     made.parent.mkdir(parents=True, exist_ok=True)
     with cache.scratch(made.parent) as scratch:
-        target = ["install", "--no-deps", "--no-compile", "--only-binary=:all:", "--target", str(scratch / "new")]
+        target = ["install", "--no-compile", "--only-binary=:all:", "--target", str(scratch / "new")]
         index = torch_index() if library == "torch" else []
-        pip(python, [*target, *index, *wanted], f"{library} {version}", SIZES[library])
+        pip(python, [*target, "--no-deps", *index, *wanted], f"{library} {version}", SIZES[library])
         if cuda := cuda_of(scratch / "new"):
+            # With dependencies: cuda-toolkit is a package without files, whose extras name the libraries.
             pip(python, [*target, *cuda], f"the CUDA libraries of {library} {version}", "4 GB on disk")
         (scratch / "new" / stamp.name).write_text(json.dumps(wanted), encoding="utf-8")
         shutil.rmtree(made, ignore_errors=True)
