@@ -261,12 +261,28 @@ class Service:
             if fresh:
                 order = {exercise.id: number for number, exercise in enumerate(run.exercises)}
                 self.tell("graded", tuple(sorted(fresh, key=lambda outcome: order[outcome.id])))
+        self._precompile([exercise for exercise in run.exercises if exercise.kind != "python"])
         self._pictures(Results(tuple(outcome for outcome in results.exercises if outcome in fresh), results.seed))
 
     def _record(self, outcome: Outcome) -> None:
         when = time.time()
         self._when[outcome.id] = when
         progressing.record(self._build, Results((outcome,), 0), lambda _: None, when=when)
+
+    def _precompile(self, exercises: list[Exercise]) -> None:
+        """Have the headers of answers in C++ precompiled, in a thread: the next save of one takes half the time."""
+
+        def prepare() -> None:
+            from oplab.toolchain.precompiled import prepare
+            from oplab.toolchain.recipes import recipe
+
+            for exercise in exercises:
+                with contextlib.suppress(OSError, OplabError):
+                    text = (self.course.root / "exercises" / exercise.file).read_bytes()
+                    prepare(recipe(exercise.kind), text)
+
+        if exercises:
+            threading.Thread(target=prepare, name="oplab-precompile", daemon=True).start()
 
     def _pictures(self, results: Results) -> None:
         """Draw the models that did not pass, in a thread: the next run does not wait for it."""

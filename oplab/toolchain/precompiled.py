@@ -4,7 +4,8 @@ GCC looks for ``name.h.gch`` in each folder of its search path before it looks f
 comments comes before the ``#include``. So a folder of such files at the front of the path changes nothing but the time: a header that
 does not begin the file, or a neighbour of the same name, is read as ever.
 
-A precompiled header costs as much as three compilations and 60 to 120 MB. It is made when a header is asked for the second time.
+A precompiled header costs as much as three compilations and 60 to 120 MB. It is made when a header is asked for the second time; who
+knows that this will come can have it made before (:func:`prepare`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from oplab import paths
 from oplab.errors import OplabError
 from oplab.toolchain import cache as caches
 from oplab.toolchain.compile import files_read
-from oplab.toolchain.compiler import Compiler, run
+from oplab.toolchain.compiler import Compiler, find_compiler, run
 from oplab.toolchain.recipes import Recipe, Sanitizer, chosen
 
 HEADERS = (
@@ -48,7 +49,7 @@ class Precompiled:
 
 
 def precompiled(
-    compiler: Compiler, how: Recipe, text: bytes, *, sanitize: bool | Sanitizer = False
+    compiler: Compiler, how: Recipe, text: bytes, *, sanitize: bool | Sanitizer = False, again: bool = True
 ) -> Precompiled | None:
     """The precompiled form of the header that a source begins with.
 
@@ -57,10 +58,11 @@ def precompiled(
         how: the recipe of the source.
         text: the source.
         sanitize: as the source is compiled.
+        again: whether this counts as asking for it; if not, and nobody has asked before, nothing happens.
 
     Returns:
         None where there is none: another compiler, a source that begins with something else, the first time that the header is asked
-        for, or a header that could not be precompiled (a full disk). The source compiles without it.
+        for, a header that is being made just now, or that could not be precompiled (a full disk). The source compiles without it.
     """
     begins = _FIRST.match(text.removeprefix(b"\xef\xbb\xbf"))
     name = begins[1].decode(errors="replace") if begins else ""
@@ -76,18 +78,34 @@ def precompiled(
         if found := _kept(place / key):
             return found
         if not (asked := place / f"{key}.asked").exists():
+            if not again:
+                return None
             for old in place.iterdir():
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
             asked.touch()
         elif not asked.read_text():
-            with caches.one_build(place.with_suffix(".lock")):  # several processes want it at once: one makes it
+            # Several want it at once: one makes it, which takes longer than what the others need without it.
+            with caches.one_build(place.with_suffix(".lock"), _busy):
                 return _kept(place / key) or _make(place / key, asked, name, header, compiler, how, sanitize)
     return None
+
+
+def prepare(how: Recipe, text: bytes) -> None:
+    """Make the precompiled form of the header that a source begins with, if it has been asked for once: it will be again.
+
+    Raises:
+        OplabError: there is no compiler.
+    """
+    precompiled(find_compiler(), how, text, again=False)
 
 
 def headers_folder() -> Path:
     """The folder of all precompiled headers: ``build/cache/precompiled``."""
     return paths.build_dir() / "cache" / "precompiled"
+
+
+def _busy(line: str) -> None:
+    raise OplabError("It is being made.")
 
 
 def _make(

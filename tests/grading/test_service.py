@@ -5,6 +5,8 @@ from __future__ import annotations
 import queue
 import subprocess
 import time
+import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +18,7 @@ from oplab.grading.results import Graph
 from oplab.grading.service import Service
 from oplab.grading.shared import SharedKeeper
 from oplab.grading.texts import Texts
+from oplab.toolchain import precompiled
 from tests.support.fixture_course import command, copy_course
 
 RIGHT, WRONG = "def passes(x):\n    return 2 * x\n", "def passes(x):\n    return 3 * x\n"
@@ -199,3 +202,23 @@ def test_texts_tell_which_exercises_a_change_touches(course):
     assert texts.half_written()
     file.unlink()
     assert texts.half_written()
+
+
+def test_after_an_answer_in_cpp_its_header_is_precompiled(told, warm, tmp_path, monkeypatch):
+    """For the next save: by then there is time, and after it there is not."""
+    course, _ = warm
+    exercise = replace(course.exercise("c01.compiles"), kind="ort")
+    file = course.root / "exercises" / exercise.file
+    text = file.read_text()
+    monkeypatch.setattr(precompiled, "headers_folder", lambda: tmp_path)
+    one = told(saves=False)
+    try:
+        file.write_text(f"#include <onnxruntime_cxx_api.h>\n// {uuid.uuid4()}: in no cache\n{text}")
+        one.service.wish([exercise])
+        one.outcome("c01.compiles")
+        deadline = time.monotonic() + 240
+        while not list(tmp_path.glob("*/*/onnxruntime_cxx_api.h.gch")):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    finally:
+        file.write_text(text)

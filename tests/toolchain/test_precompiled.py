@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from oplab import files
 from oplab.toolchain import precompiled as module
 from oplab.toolchain.compiler import find_compiler
 from oplab.toolchain.diagnostics import BuildFailed
 from oplab.toolchain.one_file import Compiled, compiled
-from oplab.toolchain.precompiled import Precompiled, precompiled
+from oplab.toolchain.precompiled import Precompiled, precompiled, prepare
 from oplab.toolchain.recipes import recipe
 from tests.support import ROOT
 
@@ -52,6 +53,22 @@ def test_it_is_made_when_it_is_asked_for_the_second_time():
     assert [file.name for file in made.folder.rglob("*.gch")] == ["onnxruntime_lite_custom_op.h.gch"]
     assert any(name.endswith("/onnxruntime_cxx_api.h") for name in made.read)
     assert not [name for name in made.read if "precompiled" in name]
+
+
+def test_it_is_made_before_the_second_time_if_that_will_come(own_folder: Path):
+    prepare(HOW, FIRST.encode())
+    assert not list(own_folder.rglob("*.gch")) and asked(FIRST) is None  # nobody had asked: this was the first time
+    prepare(HOW, FIRST.encode())
+    assert len(list(own_folder.rglob("*.gch"))) == 1
+    assert asked(FIRST) is not None
+
+
+def test_nobody_waits_for_one_that_is_being_made(own_folder: Path):
+    asked(FIRST)
+    (place,) = (path for path in own_folder.iterdir() if path.is_dir())
+    with files.lock(place.with_suffix(".lock")):  # as another process has it
+        assert asked(FIRST) is None
+    assert asked(FIRST) is not None
 
 
 @pytest.mark.parametrize(
