@@ -127,7 +127,7 @@ class PackagesStep(Step):
         Raises:
             SetupError: it failed; the message is the reason.
         """
-        pins = self._pins or self.pins()
+        pins = self._pins = self._pins or self.pins()
         sites = self.env.sites()
         tmp = self.context.build / "tmp"
         shutil.rmtree(tmp, ignore_errors=True)  # half a download of a killed run may be gigabytes
