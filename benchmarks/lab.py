@@ -139,7 +139,7 @@ def measure(repeat: int) -> list[tuple[str, ...]]:
                     rows.append(
                         row("save to outcome, Python", panel.saves("c04.asinh", "c04_aten_symbolic.py", repeat), "1 s")
                     )
-                    # The first two of a kind of kernel take longer: the second has its header precompiled.
+                    # The first of a kind of kernel has no precompiled header; the second comes while that is being made.
                     first, second, *later = panel.saves("c12.my_add", "csrc/c12_my_add.cpp", repeat + 2)
                     rows.append(row("save to outcome, C++, the first", [first], "4 s"))
                     rows.append(row("save to outcome, C++, the second", [second], "4 s"))

@@ -129,7 +129,8 @@ def markdown(results: Sequence[dict[str, Any]]) -> str:
         have = ", ".join(f"{name} {version}" for name, version in each["versions"].items())
         runs = [run for kind in ("chapters", "lessons") for run in each[kind].values()]
         dates = sorted({f"{run['date']} ({run['source']})" if run["source"] else run["date"] for run in runs})
-        lines.append(f"| {head}, Python {each['python']} | {have} | {', '.join(dates)} |")
+        python = f", Python {each['python']}"
+        lines.append(f"| {head.removesuffix(python)}{python} | {have} | {', '.join(dates)} |")
     return "\n".join(lines) + "\n"
 
 
