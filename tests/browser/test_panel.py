@@ -65,6 +65,18 @@ def exercise(page: Any, id: str) -> Any:
     return page.locator(f".oplab-Panel [data-exercise='{id}']")
 
 
+def open_answer(page: Any, id: str) -> Any:
+    """Open the stub of an exercise from the panel; returns the exercise there."""
+    chapter, name = id.split(".")
+    page.locator(f".oplab-Panel [data-chapter={chapter}] .oplab-ChapterHeader").click()
+    found = exercise(page, id)
+    if not found.get_by_role("button", name=f"Open: {name}").count():
+        found.locator(".oplab-ExerciseHeader").click()
+    found.get_by_role("button", name=f"Open: {name}").click()
+    page.wait_for_function("() => document.activeElement.closest('.jp-FileEditor')")
+    return found
+
+
 def write(page: Any, text: str, path: str = STUB) -> None:
     """Type an answer into the open stub, without saving it."""
     page.evaluate(
@@ -195,12 +207,7 @@ def test_two_tabs_and_a_file_that_changes_elsewhere(course, lab, new_page):
 
 def test_a_c_plus_plus_answer_that_does_not_compile_and_then_passes(course, lab):
     """The mark in the editor opens what the last check said; the graphs and places of other exercises stay apart."""
-    lab.locator(".oplab-Panel [data-chapter=cA1] .oplab-ChapterHeader").click()
-    clamp = exercise(lab, "cA1.clamp")
-    if not clamp.get_by_role("button", name="Open: clamp").count():
-        clamp.locator(".oplab-ExerciseHeader").click()
-    clamp.get_by_role("button", name="Open: clamp").click()
-    lab.wait_for_function("() => document.activeElement.closest('.jp-FileEditor')")
+    clamp = open_answer(lab, "cA1.clamp")
     file = "exercises/csrc/cA1_clamp.cpp"
     answer = (ROOT / "solutions" / "csrc" / "cA1_clamp.cpp").read_text()
     write(lab, answer.replace("return", "retrun", 1), file)
@@ -224,12 +231,7 @@ def test_a_c_plus_plus_answer_that_does_not_compile_and_then_passes(course, lab)
 
 
 def test_the_graphs_have_a_tab(lab):
-    lab.locator(".oplab-Panel [data-chapter=c04] .oplab-ChapterHeader").click()
-    asinh = exercise(lab, "c04.asinh")
-    if not asinh.get_by_role("button", name="Open: asinh").count():
-        asinh.locator(".oplab-ExerciseHeader").click()
-    asinh.get_by_role("button", name="Open: asinh").click()
-    lab.wait_for_function("() => document.activeElement.closest('.jp-FileEditor')")
+    asinh = open_answer(lab, "c04.asinh")
     answers = (ROOT / "solutions" / "c04_aten_symbolic.py").read_text()
     assert answers.count('"Asinh"') == 1
     write(lab, answers.replace('"Asinh"', '"Sinh"'), "exercises/c04_aten_symbolic.py")

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -268,23 +269,25 @@ def test_another_build_of_the_pinned_torch_needs_no_cuda() -> None:
     assert packages.missing(pins, {"torch": "2.15.0"}) == {name: pins[name] for name in pins if name != "torch"}
 
 
+def wheelhouse(folder: Path, wheels: Iterable[Path]) -> Path:
+    """A folder with copies of these wheels and nothing else."""
+    made = folder / "wheels"
+    made.mkdir()
+    for wheel in wheels:
+        shutil.copy(wheel, made)
+    return made
+
+
 def test_everything_comes_from_a_wheelhouse(step, index, tmp_path, monkeypatch) -> None:
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
-    for wheel in index.rglob("*.whl"):
-        shutil.copy(wheel, wheels)
     monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "no network").as_uri())
-    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheels))
+    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheelhouse(tmp_path, index.rglob("*.whl"))))
     run(step)
     assert have(step)["nvidia-cublas"] == "13.0" and len(have(step)) == 5
 
 
 def test_a_wheelhouse_without_cuda(step, index, cpu_index, tmp_path, monkeypatch) -> None:
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
-    for wheel in [*cpu_index.rglob("*.whl"), *index.glob("alpha/*.whl"), *index.glob("beta-two/*.whl")]:
-        shutil.copy(wheel, wheels)
-    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheels))
+    wheels = [*cpu_index.rglob("*.whl"), *index.glob("alpha/*.whl"), *index.glob("beta-two/*.whl")]
+    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheelhouse(tmp_path, wheels)))
     run(step)
     assert have(step) == {"alpha": "1.0", "beta-two": "2.0", "torch": "2.15.0+cpu", "torchvision": "0.29.2+cpu"}
     assert again(step.context.root).done()
@@ -327,12 +330,8 @@ def test_uv_takes_torch_from_another_index(uv_step, cpu_index, monkeypatch) -> N
 
 
 def test_uv_installs_from_a_wheelhouse(uv_step, index, tmp_path, monkeypatch) -> None:
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
-    for wheel in index.rglob("*.whl"):
-        shutil.copy(wheel, wheels)
     monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "no network").as_uri())
-    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheels))
+    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheelhouse(tmp_path, index.rglob("*.whl"))))
     run(uv_step)
     assert len(have(uv_step)) == 5 and installer(uv_step, "alpha") == "uv"
 
