@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -223,15 +224,20 @@ class PackagesStep(Step):
         """Runs ``uv pip install`` with progress; False where there is no uv, or where it failed: then pip does it."""
         if self._uv is None:
             return False
-        env = self.env.variables()
-        listed = self.context.child([self.env.python, "-I", "-m", "pip", "config", "list"], env=env)
-        env.update(uv.variables(uv.pip_settings(listed.output), env))
+        env = {**self.env.variables(), **self.uv_variables}
         ended = self.logged([*uv.command(self._uv, str(self.env.python)), *self.source(), *arguments], env, watch)
         if ended.code != 0:
             last = next((line.strip() for line in reversed(ended.output.splitlines()) if line.strip()), "no message")
             self.context.console.say(f"      uv could not install them ({last}); pip is used.")
             self._uv = None
         return ended.code == 0
+
+    @functools.cached_property
+    def uv_variables(self) -> dict[str, str]:
+        """What uv is told of pip's settings."""
+        env = self.env.variables()
+        listed = self.context.child([self.env.python, "-I", "-m", "pip", "config", "list"], env=env)
+        return uv.variables(uv.pip_settings(listed.output), env)
 
     def install(self, arguments: list[str], watch: PipWatch) -> None:
         """Runs ``pip install`` with progress.

@@ -281,6 +281,7 @@ class OperatorsStep(Step):
             SetupError: it failed; the message is the reason.
         """
         say = self.context.console.say
+        self.context.console.progress.update("compiling since the packages were installed")
         if self.context.ahead.wait():
             say("      Compiled while the packages were installed.")
         ended = self.context.child(self.context.compiles, on_line=lambda line: say(f"      {line}"))

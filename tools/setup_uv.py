@@ -1,7 +1,7 @@
 """uv in place of pip, where it is installed: the same packages from the same places, in seconds. Standard library only.
 
 uv does not read pip's settings, and a set-up that works with pip must not fail because of that: they are handed on here. What has no
-counterpart is left out, and where uv fails, pip does the work (:meth:`setup_pip.PackagesStep.install`).
+counterpart is left out, and where uv fails, pip does the work (:meth:`setup_pip.PackagesStep.install_pins`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 # pip's setting and the variables of uv that mean the same. The first that the user has set already stays as it is.
 _SAME = {
@@ -75,9 +77,9 @@ def variables(settings: Mapping[str, str], environ: Mapping[str, str]) -> dict[s
 
 
 def _is_there(index: str) -> bool:
-    return not index.startswith("file://") or os.path.isdir(index.removeprefix("file://"))
+    return not index.startswith("file://") or os.path.isdir(url2pathname(urlsplit(index).path))
 
 
 def command(uv: str, python: str) -> list[str]:
-    """``uv pip install`` into the environment of that Python, without a question and without packages' dependencies."""
+    """``uv pip install`` into the environment of that Python, without a question."""
     return [uv, "pip", "install", "--python", python, "--no-progress", "--no-python-downloads"]
