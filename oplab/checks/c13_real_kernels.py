@@ -510,7 +510,7 @@ def judge_knn_query(v: Judge) -> None:
 def expect_neighbours(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray]) -> None:
     idx, _ = neighbours(feeds, cloud.nsample)
     if got.dtype == idx.dtype and np.array_equal(got, idx):
-        return  # what may be wrong is computed, too, and takes longer
+        return  # the likely causes below take longer to compute than this
     likely = {
         "Ties go to the lower index; here they went to the higher one.": neighbours(feeds, cloud.nsample, ties=-1)[0],
         "The batches are mixed up: a point has neighbours in its own batch only.": neighbours(

@@ -272,7 +272,7 @@ class Service:
     def _precompile(self, exercises: list[Exercise]) -> None:
         """Have the headers of answers in C++ precompiled, in a thread: the next save of one takes half the time."""
 
-        def prepare() -> None:
+        def headers() -> None:
             from oplab.toolchain.precompiled import prepare
             from oplab.toolchain.recipes import recipe
 
@@ -282,7 +282,7 @@ class Service:
                     prepare(recipe(exercise.kind), text)
 
         if exercises:
-            threading.Thread(target=prepare, name="oplab-precompile", daemon=True).start()
+            threading.Thread(target=headers, name="oplab-precompile", daemon=True).start()
 
     def _pictures(self, results: Results) -> None:
         """Draw the models that did not pass, in a thread: the next run does not wait for it."""

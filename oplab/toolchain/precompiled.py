@@ -49,7 +49,7 @@ class Precompiled:
 
 
 def precompiled(
-    compiler: Compiler, how: Recipe, text: bytes, *, sanitize: bool | Sanitizer = False, again: bool = True
+    compiler: Compiler, how: Recipe, text: bytes, *, sanitize: bool | Sanitizer = False, asking: bool = True
 ) -> Precompiled | None:
     """The precompiled form of the header that a source begins with.
 
@@ -58,7 +58,7 @@ def precompiled(
         how: the recipe of the source.
         text: the source.
         sanitize: as the source is compiled.
-        again: whether this counts as asking for it; if not, and nobody has asked before, nothing happens.
+        asking: if False, this does not count as a time that the header was asked for; it is made if there was one before.
 
     Returns:
         None where there is none: another compiler, a source that begins with something else, the first time that the header is asked
@@ -78,7 +78,7 @@ def precompiled(
         if found := _kept(place / key):
             return found
         if not (asked := place / f"{key}.asked").exists():
-            if not again:
+            if not asking:
                 return None
             for old in place.iterdir():
                 shutil.rmtree(old) if old.is_dir() else old.unlink()
@@ -96,7 +96,7 @@ def prepare(how: Recipe, text: bytes) -> None:
     Raises:
         OplabError: there is no compiler.
     """
-    precompiled(find_compiler(), how, text, again=False)
+    precompiled(find_compiler(), how, text, asking=False)
 
 
 def headers_folder() -> Path:

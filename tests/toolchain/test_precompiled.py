@@ -57,13 +57,13 @@ def test_it_is_made_when_it_is_asked_for_the_second_time():
 
 def test_it_is_made_before_the_second_time_if_that_will_come(own_folder: Path):
     prepare(HOW, FIRST.encode())
-    assert not list(own_folder.rglob("*.gch")) and asked(FIRST) is None  # nobody had asked: this was the first time
+    assert not list(own_folder.rglob("*.gch")) and asked(FIRST) is None  # this was the first time
     prepare(HOW, FIRST.encode())
     assert len(list(own_folder.rglob("*.gch"))) == 1
     assert asked(FIRST) is not None
 
 
-def test_nobody_waits_for_one_that_is_being_made(own_folder: Path):
+def test_one_that_is_being_made_is_not_waited_for(own_folder: Path):
     asked(FIRST)
     (place,) = (path for path in own_folder.iterdir() if path.is_dir())
     with files.lock(place.with_suffix(".lock")):  # as another process has it
