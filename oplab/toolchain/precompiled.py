@@ -29,6 +29,7 @@ HEADERS = (
     "onnxruntime_lite_custom_op.h",
     "onnxruntime_cxx_api.h",
     "oplab_kernel.h",
+    "openvino/frontend/onnx/extension/conversion.hpp",
 )
 # Blank lines, comments, and the include that comes after them.
 _FIRST = re.compile(rb'(?:\s|//[^\n]*\n|/\*.*?\*/)*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.DOTALL)

@@ -92,6 +92,20 @@ def test_other_compilers_have_none(own_folder: Path):
     assert not own_folder.exists()
 
 
+@pytest.mark.parametrize("stub", sorted((ROOT / "exercises" / "csrc").glob("c*.cpp")), ids=lambda stub: stub.stem)
+def test_what_each_stub_begins_with_is_precompiled(stub: Path):
+    """Or it is a header of the standard library, which costs little."""
+    name = module._FIRST.match(stub.read_bytes())[1].decode()
+    assert name in module.HEADERS or name.startswith("c") and "." not in name
+
+
+def test_openvino_s_header_is_found():
+    pytest.importorskip("openvino", reason="OpenVINO is not installed; `make deps-engines` does it")
+    how = recipe("openvino")
+    text = b"#include <openvino/frontend/onnx/extension/conversion.hpp>\n"
+    assert [bool(precompiled(GCC, how, text)) for _ in range(2)] == [False, True]
+
+
 def test_the_library_is_the_same(tmp_path: Path):
     text = SOURCE.read_text()
     without = built(tmp_path, text, "first")
