@@ -84,6 +84,7 @@ class Server:
         self._package: dict[str, str] | None = None
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._starting: subprocess.Popen[bytes] | None = None  # the process, until it is warm
         self._control: socket.socket | None = None
         self._open: set[socket.socket] = set()
         self._idle: list[socket.socket] = []  # their supervisors wait for another job
@@ -219,8 +220,7 @@ class Server:
     def close(self) -> None:
         """Cancel all jobs and end the server, also one that is starting. It may be called again."""
         self._closed = True  # before the lock, which a start holds for seconds
-        starting = self._process
-        if starting is not None and self._control is None:
+        if (starting := self._starting) is not None:
             starting.kill()
         self.cancel()
         with self._lock:
@@ -287,7 +287,7 @@ class Server:
         if self.isolation is not None and self.work is not None:
             command = self.isolation.wrap(command, self.work)
         # bubblewrap ends when the thread ends that started it, and the caller's may end before this object is closed.
-        self._process = self._starter.submit(
+        self._process = self._starting = self._starter.submit(
             subprocess.Popen,
             command,
             pass_fds=[theirs.fileno()],
@@ -305,6 +305,7 @@ class Server:
             ready = mine.recv(1)
         except TimeoutError:
             ready = b""
+        self._starting = None
         if not ready:
             self._log.seek(0)
             log = self._log.read().decode("utf-8", "replace").strip().splitlines()

@@ -143,3 +143,22 @@ def test_a_job_that_waits_for_the_servers_start_can_be_cancelled(tmp_path):
         assert server.run(task).lost and not (task.scratch / "started").exists()
         (task.evidence / "again").touch()
         assert not server.run(task).lost  # the server is as before
+
+
+def test_a_server_that_ends_is_not_killed_by_a_second_close():
+    """It ends its workers first, and waits for them: else their processor time counts nowhere."""
+    server = Server()
+    server.start()
+    process = server._process
+    os.kill(process.pid, signal.SIGSTOP)  # it takes a while to end
+    first = threading.Thread(target=server.close)
+    first.start()
+    while server._control is not None:
+        time.sleep(0.01)
+    second = threading.Thread(target=server.close)
+    second.start()
+    time.sleep(0.3)
+    os.kill(process.pid, signal.SIGCONT)
+    first.join(60)
+    second.join(60)
+    assert process.returncode == 0
