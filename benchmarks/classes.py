@@ -264,7 +264,10 @@ def measure(
         if "demo" in parts:
             for size in learners:
                 group = Class(place / f"demo{size}", exercises).drawn(size)
-                note(group.cost(f"{size} learners with answers in common, {jobs} jobs", jobs=jobs))
+                what = f"{size} learners with answers in common"
+                drawn = note(group.cost(f"{what}, {jobs} jobs", jobs=jobs))
+                seconds, processor = drawn.seconds / drawn.graded, drawn.processor / drawn.graded
+                lines.append(f"- {what}: {seconds:.2f} s and {processor:.2f} processor seconds for each answer.")
         smallest = None
         for number, size in enumerate(learners):
             if "growth" not in parts and (number or not {"jobs", "faults"} & set(parts)):
