@@ -162,3 +162,24 @@ def test_a_server_that_ends_is_not_killed_by_a_second_close():
     first.join(60)
     second.join(60)
     assert process.returncode == 0
+
+
+def test_a_server_that_starts_is_not_waited_for_when_it_is_closed():
+    server = Server()
+    failures = []
+
+    def start() -> None:
+        try:
+            server.start()
+        except RuntimeError as error:
+            failures.append(str(error))
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    while server._process is None:
+        time.sleep(0.01)
+    process = server._process
+    server.close()
+    thread.join(60)
+    assert failures == ["the grading server is closed"]
+    assert process.returncode == -signal.SIGKILL
