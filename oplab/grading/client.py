@@ -25,6 +25,7 @@ from oplab.grading.protocol import LOST, Answer, Job
 from oplab.grading.scratch import scratch_folder
 
 START_LIMIT = 120.0
+ATTEMPTS = 3  # to run a job that something kills
 _PASSED_ON = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_\w+|TZ|TERM|COLUMNS|TMPDIR|VIRTUAL_ENV|LD_LIBRARY_PATH|DYLD_\w+"
     r"|(?:PYTHON|OPLAB_|OMP_|MKL_|KMP_|OPENBLAS_|ATEN_|ONEDNN_|NPY_|TORCH|GLIBC_)\w*|CXX"
@@ -125,27 +126,24 @@ class Server:
     def run(self, job: Job) -> Answer:
         """Run one job and wait for its answer; ``answer.lost`` means that the job's supervisor was killed.
 
-        Where the whole server was killed, as by a system that is out of memory, the job runs once more on a new one.
+        Where something has killed the worker, its supervisor or the whole server, as a system does that is out of memory, the job runs
+        again, up to :data:`ATTEMPTS` times in all: a right answer passes then, and one that kills them does so each time.
 
         Raises:
             OplabError: the server cannot start, or a message is malformed.
             RuntimeError: the server is closed.
         """
         cancels = self._cancels
-        self.start()
-        server = self._process
-        answer = self._run(job, cancels)
-        if answer.lost and not self._closed and self._ended(server):
+        for _ in range(ATTEMPTS):
+            self.start()
+            server = self._process
             answer = self._run(job, cancels)
+            if self._cancels != cancels or self._closed or not protocol.killed_from_outside(answer, job.limits):
+                break
+            if answer.lost and server is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    server.wait(0.2)  # it may have ended, too, and that takes a moment to be seen
         return answer
-
-    def _ended(self, server: subprocess.Popen[bytes] | None) -> bool:
-        """Whether ``server``, on which a job was lost, has ended, too."""
-        if server is None:
-            return False
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(0.2)  # its end may take a moment to be seen
-        return server.poll() is not None
 
     def _run(self, job: Job, cancels: int) -> Answer:
         """Run a job, unless everything was cancelled since there were ``cancels``."""

@@ -11,6 +11,11 @@ from oplab.grading.protocol import Answer, Report
 from oplab.grading.results import Check, Outcome
 from oplab.toolchain.findings import last_case, python_finding, sanitizer_finding, thrown
 
+_HINTS = {
+    "SIGFPE": " An integer was divided by zero: a size may be 0.",
+    "SIGKILL": " It was killed in each attempt: by the code itself, or by a system that is out of memory.",
+}
+
 
 def without_points(exercise: Exercise, status: str, message: str, checks: tuple[Check, ...] = ()) -> Outcome:
     """An outcome with no points yet.
@@ -93,7 +98,7 @@ def from_collect(exercise: Exercise, answer: Answer, file: Path, sanitize: bool)
             return without_points(exercise, "crashed", f"The process crashed with {signal}{during}. {found}")
         case = last_case(output)
         during += f" in this case: {case}" if case else ""
-        hint = " An integer was divided by zero: a size may be 0." if signal == "SIGFPE" else ""
+        hint = _HINTS.get(signal, "")
         if exception := thrown(output):
             hint += f" A C++ exception ({exception}) tried to leave a function that C calls: catch it inside, and return a status."
         if exercise.kind != "python" and not sanitize:

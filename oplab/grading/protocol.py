@@ -138,6 +138,13 @@ class Answer:
 LOST = Answer(lost=True)
 
 
+def killed_from_outside(answer: Answer, limits: Limits) -> bool:
+    """Whether the worker or its supervisor was killed, and not for a limit. The learner's code may have done it, or the system."""
+    if answer.killed:
+        return False
+    return answer.lost or (answer.signal == "SIGKILL" and answer.cpu_seconds < limits.cpu)
+
+
 def encode(message: Job | Report | Answer) -> bytes:
     """The message as one line of JSON in ASCII, with its line end."""
     return json.dumps(asdict(message), default=str).encode("ascii") + b"\n"  # the only other type is Path

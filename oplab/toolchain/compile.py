@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -33,6 +34,12 @@ from oplab.toolchain.recipes import (
     source_folder,
 )
 from oplab.toolchain.sanitizer import sanitizer_env
+
+# What GCC's driver, its linker's and clang's say of a program that they have started, at the beginning of a line.
+_KILLED = re.compile(
+    r"^[\w+.-]+: (?:fatal )?error: (?:Killed signal terminated program|ld terminated with signal 9|unable to execute command: Killed)",
+    re.MULTILINE,
+)
 
 
 def compile_sanitized(kind: Kind, sanitizer: Sanitizer = "address") -> Path:
@@ -270,7 +277,7 @@ def must_succeed(done: Outcome, source: Path, timeout: float) -> None:
 
     Raises:
         BuildFailed: it failed, or was ended at its time limit.
-        OplabError: the disk is full.
+        OplabError: the disk is full, or something has killed the compiler.
     """
     if done.returncode is None:
         raise BuildFailed(
@@ -284,6 +291,11 @@ def must_succeed(done: Outcome, source: Path, timeout: float) -> None:
         if "No space left on device" in done.log:
             raise OplabError(
                 "The compiler could not write its output: No space left on device.", "Free some space and try again."
+            )
+        if done.returncode == -signal.SIGKILL or _KILLED.search(done.log):
+            raise OplabError(
+                "The compiler was killed from outside, as by a system that is out of memory.",
+                "Close what else needs memory, and try again.",
             )
         raise build_failed(done.log, source)
 

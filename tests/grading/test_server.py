@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,20 @@ def kill_server_when(there: Path, server: Server, times: int = 1) -> threading.T
     return thread
 
 
+def kill_noted(there: Path, times: int) -> threading.Thread:
+    """Kill the process that a job's last line in ``there`` names, at each of so many of its starts."""
+
+    def watch() -> None:
+        for number in range(times):
+            while not there.exists() or there.read_text().count("\n") <= number:
+                time.sleep(0.01)
+            os.kill(int(there.read_text().splitlines()[-1]), signal.SIGKILL)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    return thread
+
+
 def test_a_job_whose_server_is_killed_runs_once_more_on_a_new_one(tmp_path):
     with Server() as server:
         server.start()
@@ -103,10 +118,28 @@ def test_a_job_that_kills_each_server_is_given_up(tmp_path):
     with Server() as server:
         server.start()
         task = job(tmp_path)
-        thread = kill_server_when(task.scratch / "started", server, times=2)
+        thread = kill_server_when(task.scratch / "started", server, times=client.ATTEMPTS)
         answer = server.run(task)
         thread.join(60)
-    assert answer.lost and (task.scratch / "started").read_text().count("\n") == 2
+    assert answer.lost and (task.scratch / "started").read_text().count("\n") == client.ATTEMPTS
+
+
+@pytest.mark.parametrize("victim", ["os.getpid()", "os.getppid()"], ids=["worker", "supervisor"])
+@pytest.mark.parametrize("times", [1, client.ATTEMPTS])
+def test_a_job_that_is_killed_from_outside_runs_again(victim, times, tmp_path):
+    """As a system does that is out of memory: an answer that is right passes then, and one that kills itself does so each time."""
+    task = job(tmp_path)
+    note = "    open('victims', 'a').write(f'{" + victim + "}\\n')\n"
+    task = replace(task, source=task.source.replace("    time.sleep", note + "    time.sleep"))
+    thread = kill_noted(task.scratch / "victims", times)
+    with Server() as server:
+        answer = server.run(task)
+        thread.join(60)
+    attempts = (task.scratch / "started").read_text().count("\n")
+    if times == 1:
+        assert answer.report is not None and answer.report.outcome == "collected" and attempts == 2
+    else:
+        assert (answer.lost or answer.signal == "SIGKILL") and attempts == client.ATTEMPTS
 
 
 @pytest.mark.parametrize(("kills", "starts"), [(1, True), (2, False)])
