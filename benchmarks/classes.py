@@ -6,7 +6,7 @@ one: the processor time of a full right submission whose C++ answers were never 
 stubs. growth: classes of several sizes in which no two learners have the same answer, one after the other. jobs: the smallest of these
 classes with one job and with two. faults: the smallest again, while processes of the run are killed at random and the command is started
 again until it ends; the grades are compared with those of the undisturbed run. demo: classes of the same sizes as `oplab class demo`
-makes them, in which learners have answers in common, compiled anew: the whole course with 1 000 learners takes an hour, without them a day.
+makes them, in which learners have answers in common: the whole course with 1 000 learners takes half an hour, and five hours without them.
 """
 
 from __future__ import annotations
@@ -132,11 +132,14 @@ class Class:
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=env)
 
     def cost(self, what: str, out: str = "grades", jobs: int | str = 2) -> Cost:
-        """Grade the class.
+        """Grade the class, without what earlier runs have compiled.
 
         Raises:
             SystemExit: the command failed.
         """
+        from oplab.toolchain.compile import exercise_cache
+
+        shutil.rmtree(exercise_cache(), ignore_errors=True)
         process = self.start(out, jobs)
         peak = [0]
         said: list[str] = []
@@ -247,8 +250,6 @@ def measure(
     parts: list[str], learners: list[int], exercises: str, jobs: int, kills: int, say: Callable[[str], None]
 ) -> tuple[str, dict[str, object]]:
     """The table of what was asked for, and all figures."""
-    from oplab.toolchain.compile import exercise_cache
-
     costs: list[Cost] = []
     lines: list[str] = []
 
@@ -265,7 +266,6 @@ def measure(
         if "demo" in parts:
             for size in learners:
                 group = Class(place / f"demo{size}", exercises).drawn(size)
-                shutil.rmtree(exercise_cache(), ignore_errors=True)  # it may have what an earlier class has compiled
                 what = f"{size} learners with answers in common"
                 drawn = note(group.cost(f"{what}, {jobs} jobs", jobs=jobs))
                 seconds, processor = drawn.seconds / drawn.graded, drawn.processor / drawn.graded

@@ -89,7 +89,7 @@ def _answered(course: Course, task: Mapping[str, Any], submitted: Path, server: 
 def _verdict(course: Course, task: Mapping[str, Any], submitted: Path, server: Server) -> Verdict:
     exercise = course.exercise(task["exercise"])
     file = submitted / exercise.file
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(exist_ok=True)  # without its parents: after a killed command, the next one has removed them
     file.write_text(task["text"], encoding="utf-8", errors="surrogatepass", newline="")
     try:
         outcome = grade(course, [exercise], submitted, jobs=1, seed=task["seed"], server=server).exercises[0]

@@ -285,8 +285,10 @@ class _Grader:
         home = self.scratch / exercise.id
         remove_tree(home)
         evidence, scratch, judging = home / "evidence", home / "scratch", home / "judge"
-        for folder in (evidence, scratch):
-            folder.mkdir(parents=True)
+        # Without parents: where the command was killed, the next one removes this run's folder, and it must not come back.
+        home.mkdir(exist_ok=True)
+        evidence.mkdir()
+        scratch.mkdir()
         if watched is not None:
             shutil.copy2(watched, scratch / "pieces.so")
         isolation = self.server.isolation
@@ -319,7 +321,7 @@ class _Grader:
         if _inodes(home, evidence, scratch) != before:
             self._unless_alone(exercise, "its folders were removed while it ran")
         if outcome is None:
-            judging.mkdir(parents=True)  # not the scratch folder: the learner's code may have left links there
+            judging.mkdir()  # not the scratch folder: the learner's code may have left links there
             seals = answer.report.seals if answer.report is not None else {}
             judged = self.server.run(
                 replace(job, half="judge", library=None, source=checks, text=None, scratch=judging, seals=seals)

@@ -53,7 +53,7 @@ def keep(evidence: Path, folder: Path) -> None:
         if items.is_symlink() or not items.is_file() or items.stat().st_size > MAX_JSON:
             return
         shutil.rmtree(folder, ignore_errors=True)  # an exercise may be graded twice
-        folder.mkdir(parents=True)
+        folder.mkdir()  # without parents: a run whose folder another command has removed
         shutil.copyfile(items, folder / items.name)
         room = MAX_FILE
         for file in sorted(evidence.glob("f*.bin")):

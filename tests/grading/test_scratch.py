@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+from oplab.course.manifest import load
 from oplab.grading import scratch
+from oplab.grading.grader import grade
 from oplab.grading.scratch import scratch_folder, sweep
+from tests.support import ROOT
 
 HOLDER = """
 import sys
@@ -82,3 +87,18 @@ def test_a_folder_that_is_written_to_when_its_run_ends_goes_with_the_next_sweep(
     assert not mine.exists() and [path.name for path in tmp_path.glob("*/*")] == ["late"]
     monkeypatch.undo()
     assert sweep(tmp_path) == 1 and list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_was_removed_from_a_run_does_not_come_back(tmp_path, monkeypatch):
+    """When a command is killed, its grading process works on for a moment, and the next command removes the folder under it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    course = load(ROOT)
+
+    def remove(exercise, outcome):
+        if outcome is None:
+            for folder in tmp_path.iterdir():
+                shutil.rmtree(folder)
+
+    (found,) = grade(course, course.select(["c00.export"]), ROOT / "solutions", listener=remove).exercises
+    assert found.status == "grader_error" and "No such file or directory" in found.message
+    assert list(tmp_path.iterdir()) == []
