@@ -21,9 +21,11 @@ from oplab.checks.errors import LearnerError, chain
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import explained
+from oplab.checks.programs import share_fate
 from oplab.checks.torch_stress import Stress, collect_ends, collect_stress, expect_alive, expect_steady
 from oplab.checks.torch_threads import use_one_thread
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
+from oplab.toolchain.compile import compiler_was_killed
 from oplab.toolchain.compiler import find_compiler
 from oplab.toolchain.recipes import source_folder
 
@@ -1141,6 +1143,8 @@ def collect_setup(c: Collect) -> None:
     made.mkdir()
     (made / "step").write_text("sdist")
     c.value("ended", in_a_fork(lambda: build_and_install(package, made), log))
+    if compiler_was_killed(log.read_text(errors="replace")):
+        share_fate(-signal.SIGKILL)
     c.value("log", log.read_text(errors="replace").replace(f"{c.scratch.resolve()}/", "")[-20_000:])
     c.value("step", (made / "step").read_text())
     c.value("archive", listed(made / "archive"))
@@ -1238,6 +1242,7 @@ def in_a_fork(work: Callable[[], None], log: Path) -> str:
         finally:
             os._exit(code)
     _, status = os.waitpid(child, 0)
+    share_fate(os.waitstatus_to_exitcode(status))
     if os.WIFSIGNALED(status):
         return signal.Signals(os.WTERMSIG(status)).name
     return "" if os.WEXITSTATUS(status) == 0 else "an error"

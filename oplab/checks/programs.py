@@ -43,6 +43,7 @@ def run_program(c: Collect, title: str, *arguments: str | Path) -> bool:
             stdin=subprocess.DEVNULL,
             stderr=stream,
         ).returncode
+    share_fate(code)
     with open(said, "rb") as stream:
         text = stream.read(MAX_SAID).decode(errors="replace")
     print(text, end="", flush=True)
@@ -51,6 +52,18 @@ def run_program(c: Collect, title: str, *arguments: str | Path) -> bool:
     c.value(f"{title}: exit code", code)
     c.value(f"{title}: stderr", text)
     return code >= 0
+
+
+def share_fate(code: int) -> None:
+    """End this worker where a process that it waited for was killed from outside: the server runs the job again then.
+
+    A process that has used up its processor time ends with SIGXCPU.
+
+    Args:
+        code: how the process ended, as ``subprocess`` has it: -9 for SIGKILL.
+    """
+    if code == -signal.SIGKILL:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def ended(v: Evidence, title: str) -> tuple[int, str]:
@@ -67,7 +80,7 @@ def ended(v: Evidence, title: str) -> tuple[int, str]:
     name = signal.Signals(-code).name if -code in iter(signal.Signals) else f"signal {-code}"
     if exception := thrown(said):
         why = f"An exception ({exception}) reached the end of main, or a function that is noexcept. Catch it in main."
-    elif name in ("SIGXCPU", "SIGKILL"):
+    elif name == "SIGXCPU":
         why = "It used up its processor time, or its memory. Does a loop never end?"
     elif name == "SIGXFSZ":
         why = "It wrote a file that is larger than any that it may write."

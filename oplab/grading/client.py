@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -123,18 +123,24 @@ class Server:
                 self.work = self._folders.enter_context(scratch_folder())
             return self.work
 
-    def run(self, job: Job) -> Answer:
+    def run(self, job: Job, fresh: Callable[[], object] = lambda: None) -> Answer:
         """Run one job and wait for its answer; ``answer.lost`` means that the job's supervisor was killed.
 
         Where something has killed the worker, its supervisor or the whole server, as a system does that is out of memory, the job runs
         again, up to :data:`ATTEMPTS` times in all: a right answer passes then, and one that kills them does so each time.
+
+        Args:
+            job: what to run.
+            fresh: called before a job runs again, to make its folders as they were before the first time.
 
         Raises:
             OplabError: the server cannot start, or a message is malformed.
             RuntimeError: the server is closed.
         """
         cancels = self._cancels
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                fresh()
             self.start()
             server = self._process
             answer = self._run(job, cancels)

@@ -287,10 +287,17 @@ class _Grader:
         evidence, scratch, judging = home / "evidence", home / "scratch", home / "judge"
         # Without parents: where the command was killed, the next one removes this run's folder, and it must not come back.
         home.mkdir(exist_ok=True)
-        evidence.mkdir()
-        scratch.mkdir()
-        if watched is not None:
-            shutil.copy2(watched, scratch / "pieces.so")
+        before: list[int | None] = []
+
+        def fresh() -> None:
+            for folder in (evidence, scratch):
+                remove_tree(folder)
+                folder.mkdir()
+            if watched is not None:
+                shutil.copy2(watched, scratch / "pieces.so")
+            before[:] = _inodes(home, evidence, scratch)
+
+        fresh()
         isolation = self.server.isolation
         if library is not None and isolation is not None:
             library = shutil.copy2(library, home / library.name)  # the cache is out of an isolated worker's sight
@@ -311,8 +318,7 @@ class _Grader:
             isolation=isolation.for_worker() if isolation is not None else None,
             not_allowed=exercise.not_allowed,
         )
-        before = _inodes(home, evidence, scratch)
-        answer = self.server.run(job)
+        answer = self.server.run(job, fresh)
         outcome = outcomes.from_collect(exercise, answer, self.submission / exercise.file, self.sanitize)
         if answer.killed in ("processes", "memory", "scratch"):
             self._greedy.add(exercise.id)
@@ -321,10 +327,16 @@ class _Grader:
         if _inodes(home, evidence, scratch) != before:
             self._unless_alone(exercise, "its folders were removed while it ran")
         if outcome is None:
-            judging.mkdir()  # not the scratch folder: the learner's code may have left links there
+
+            def fresh_judge() -> None:
+                remove_tree(judging)
+                judging.mkdir()  # not the scratch folder: the learner's code may have left links there
+
+            fresh_judge()
             seals = answer.report.seals if answer.report is not None else {}
             judged = self.server.run(
-                replace(job, half="judge", library=None, source=checks, text=None, scratch=judging, seals=seals)
+                replace(job, half="judge", library=None, source=checks, text=None, scratch=judging, seals=seals),
+                fresh_judge,
             )
             report = judged.report
             if report is not None and report.outcome == "tampered":

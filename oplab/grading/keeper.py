@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,11 @@ class Keeping:
         super().__init__(*args, **kwargs)
         self.kept: Path = self._folders.enter_context(scratch_folder())  # type: ignore[attr-defined]
 
-    def run(self, job: Job) -> Answer:
+    def run(self, job: Job, fresh: Callable[[], object] = lambda: None) -> Answer:
         """As :meth:`Server.run`. Afterwards the evidence is kept if its judge did not find all checks passed."""
         if job.half == "collect":
             shutil.rmtree(self.kept / job.id, ignore_errors=True)  # of an earlier run
-        answer = super().run(job)  # type: ignore[misc]
+        answer = super().run(job, fresh)  # type: ignore[misc]
         if job.half == "judge":
             checks = answer.report.checks if answer.report is not None else ()
             if not checks or not all(check.passed for check in checks):

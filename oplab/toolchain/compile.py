@@ -292,12 +292,17 @@ def must_succeed(done: Outcome, source: Path, timeout: float) -> None:
             raise OplabError(
                 "The compiler could not write its output: No space left on device.", "Free some space and try again."
             )
-        if done.returncode == -signal.SIGKILL or _KILLED.search(done.log):
+        if done.returncode == -signal.SIGKILL or compiler_was_killed(done.log):
             raise OplabError(
                 "The compiler was killed from outside, as by a system that is out of memory.",
                 "Close what else needs memory, and try again.",
             )
         raise build_failed(done.log, source)
+
+
+def compiler_was_killed(log: str) -> bool:
+    """Whether a compiler's output says that one of the programs that it starts was killed."""
+    return bool(_KILLED.search(log))
 
 
 def link_runtime(folder: Path) -> None:

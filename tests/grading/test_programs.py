@@ -12,6 +12,7 @@ from oplab.authoring import lint
 from oplab.course.manifest import load
 from oplab.grading.client import Server
 from tests.support import ROOT
+from tests.support.killing import COMPILER, killer
 
 COURSE = load(ROOT)
 
@@ -55,6 +56,24 @@ def test_a_hostile_program_gets_no_points_and_a_sentence(what, server):
     outcome = attempt(text, server)
     assert (outcome.status, outcome.points) == (status, 0), outcome.message
     assert says in outcome.message
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc")
+def test_a_program_that_is_killed_from_outside_runs_again(server):
+    slow = "\n#include <unistd.h>\nstatic const int slow = usleep(500000);\n"  # so that it can be found
+    killed = killer("c12_host")
+    outcome = attempt((ROOT / "solutions" / "csrc" / "c12_host.cpp").read_text() + slow, server)
+    assert outcome.passed, outcome.message
+    assert not killed.is_alive()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc")
+def test_a_package_whose_compiler_is_killed_from_outside_is_built_again(server):
+    killed = killer(*COMPILER)
+    trial = next(each for each in lint.trials(COURSE) if each.exercise.id == "c07.setup" and each.kind == "solution")
+    outcome = lint.attempt(COURSE, trial, server)
+    assert outcome.passed, outcome.message
+    assert not killed.is_alive()
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc")

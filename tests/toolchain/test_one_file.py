@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from oplab.errors import OplabError
-from oplab.grading import processes
 from oplab.toolchain import compile as compiling
 from oplab.toolchain import compiler, landlock, one_file
 from oplab.toolchain.diagnostics import BuildFailed
 from oplab.toolchain.one_file import compiled
 from tests.support import ROOT
+from tests.support.killing import COMPILER, killer
 
 SECRET = "char secret_of_the_solution[] = {1, 2};\n"
 TINY = "int answer() { return 42; }\n"
@@ -160,28 +156,14 @@ def test_a_course_inside_of_a_system_folder_hides_its_solutions(tmp_path):
     assert found == [str(tmp_path / part) for part in ("lib", "src/course/csrc", "src/other")]
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 def test_a_killed_compiler_is_not_the_sources_fault(tmp_path):
     """A system that is out of memory kills the largest process, which is often the compiler."""
     os.mkfifo(tmp_path / "endless.h")  # the compiler waits for what is never written
     source = tmp_path / "c12_waits.cpp"
     source.write_text('#include "endless.h"\n')
 
-    def kill() -> None:
-        while not (found := [pid for pid in processes.descendants(os.getpid()) if is_compiler(pid)]):
-            time.sleep(0.05)
-        os.kill(found[-1], signal.SIGKILL)
-
-    thread = threading.Thread(target=kill, daemon=True)
-    thread.start()
+    killed = killer(*COMPILER)
     with pytest.raises(OplabError, match="The compiler was killed from outside"):
         compiled(source, source.read_bytes(), "cpp", cache=tmp_path / "cache")
-    thread.join(60)
-
-
-def is_compiler(pid: int) -> bool:
-    """Whether the process is the part of GCC or clang that reads the source, which the command that was called has started."""
-    with contextlib.suppress(OSError):
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        return Path(command[0].decode()).name == "cc1plus" or b"-cc1" in command
-    return False
+    assert not killed.is_alive()
