@@ -51,11 +51,11 @@ class Recorder(Server):
         super().__init__(*args)
         self.folder, self.jobs = folder, {}
 
-    def run(self, job: Job):
+    def run(self, job: Job, fresh=lambda: None):
         if job.half == "judge":
             kept = shutil.copytree(job.evidence, self.folder / job.id)
             self.jobs[job.id] = replace(job, evidence=Path(kept))
-        return super().run(job)
+        return super().run(job, fresh)
 
 
 def models() -> list[bytes]:
