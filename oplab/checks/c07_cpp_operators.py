@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oplab.checks.children import share_fate
 from oplab.checks.errors import LearnerError, chain
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import explained
-from oplab.checks.programs import share_fate
 from oplab.checks.torch_stress import Stress, collect_ends, collect_stress, expect_alive, expect_steady
 from oplab.checks.torch_threads import use_one_thread
 from oplab.parity.arrays import WrongAnswer, describe, expect_close

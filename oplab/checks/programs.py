@@ -11,6 +11,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+from oplab.checks.children import share_fate
 from oplab.checks.evidence import Collect, Evidence
 from oplab.checks.kernels import announce
 from oplab.parity.arrays import WrongAnswer
@@ -52,18 +53,6 @@ def run_program(c: Collect, title: str, *arguments: str | Path) -> bool:
     c.value(f"{title}: exit code", code)
     c.value(f"{title}: stderr", text)
     return code >= 0
-
-
-def share_fate(code: int) -> None:
-    """End this worker where a process that it waited for was killed from outside: the server runs the job again then.
-
-    A process that has used up its processor time ends with SIGXCPU.
-
-    Args:
-        code: how the process ended, as ``subprocess`` has it: -9 for SIGKILL.
-    """
-    if code == -signal.SIGKILL:
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def ended(v: Evidence, title: str) -> tuple[int, str]:
