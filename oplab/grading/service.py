@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from oplab.course import copies
 from oplab.course.manifest import Course, Exercise
 from oplab.errors import OplabError
 from oplab.files import file_state
@@ -24,6 +25,7 @@ from oplab.grading.shared import Claim, address
 from oplab.grading.texts import Texts
 
 Draw = Callable[[Results, Path], Results]
+_LESSONS = ("notebooks", copies.FOLDER)  # a newer lesson is told of as well as a changed copy
 _INTERVAL = 500  # ms between two looks at all files, for those that no event has told of
 
 
@@ -41,7 +43,7 @@ class Service:
     graded      tuple of outcomes              a run has ended
     pictures    (Outcome, when)                once more, with pictures of its models
     elsewhere   entry of :mod:`last`           another process has graded an exercise
-    files       None                           the progress, the manifest or a copy of a lesson has changed
+    files       None                           the progress, the manifest, a lesson or a copy of one has changed
     fault       str                            nothing could be graded
     =========== ============================== =====================================================
 
@@ -336,7 +338,8 @@ class Service:
     def _folders(self) -> list[Path]:
         exercises = self.course.root / "exercises"
         inside = {(exercises / exercise.file).parent for exercise in self.course.exercises}
-        candidates = (self.course.root, self._build, self._build / last.FOLDER, self.course.root / "work", *inside)
+        root = self.course.root
+        candidates = (root, self._build, self._build / last.FOLDER, *(root / name for name in _LESSONS), *inside)
         return sorted({folder for folder in candidates if folder.is_dir()})
 
     def _look(self) -> None:
@@ -367,7 +370,8 @@ class Service:
         # The last two: what an update could not merge, and one that was interrupted (oplab.updates).
         own = ("progress.json", "updates.json", "update/journal.json")
         files = [root / "course.toml", *(self._build / name for name in own)]
-        for folder, ending in ((self._build / last.FOLDER, "*.json"), (root / "work", "*.ipynb")):
+        notebooks = [(root / name, "*.ipynb") for name in _LESSONS]
+        for folder, ending in ((self._build / last.FOLDER, "*.json"), *notebooks):
             files += [path for path in folder.glob(ending) if not path.name.startswith(".")]
         return {path: file_state(path) for path in files}
 

@@ -175,6 +175,9 @@ def test_a_lessons_copy_is_made_and_restored(lab, course):
         changed = json.dumps({"cells": [], "metadata": {"mine": 1}, "nbformat": 4, "nbformat_minor": 5})
         (course / "work" / "02_import.ipynb").write_text(changed)
         page.state(lambda state: state["chapters"][1]["copy"] == "changed")
+        newer = lesson.replace("[]", json.dumps([{"cell_type": "raw", "metadata": {}, "source": "newer"}]))
+        (course / "notebooks" / "02_import.ipynb").write_text(newer)  # as an update or `git pull` does in a terminal
+        page.state(lambda state: state["chapters"][1]["copy"] == "newer")
         answer = lab.call("reset", {"id": "notebooks/02"})[1]
         assert answer["file"] == "work/02_import.ipynb" and (course / answer["backup"]).read_text() == changed
         page.state(lambda state: state["chapters"][1]["copy"] == "same")
