@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oplab.checks.children import share_fate
+from oplab.checks.children import share_fate, wait_for
 from oplab.checks.errors import LearnerError, chain
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
@@ -80,8 +81,7 @@ def refused_by_pytorch(library: str) -> str:
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
         said = stream.read(1 << 16).decode(errors="replace")
-    _, status = os.waitpid(child, 0)
-    if not os.WIFSIGNALED(status):
+    if wait_for(child) >= 0:
         return ""
     _, _, words = said.partition("Exception across libtorch C API boundary:")
     return " ".join(words.split("Exception raised from")[0].split())[:500] or "it says nothing more"
@@ -1123,6 +1123,8 @@ try:
 except SystemExit as error:
     raise ValueError(f"setuptools stops: {{error}}") from error
 """
+# Ninja or the linker, as Python has it; the compiler, as dash or Ninja (1.13 or newer) has it.
+_KILLED = re.compile(r"died with <Signals\.SIGKILL: 9>|^Killed$|^FAILED: \[code=137\] ", re.MULTILINE)
 CALLS = {"the defaults": (), "alpha and beta": (-0.5, 4.0)}
 
 
@@ -1143,9 +1145,10 @@ def collect_setup(c: Collect) -> None:
     made.mkdir()
     (made / "step").write_text("sdist")
     c.value("ended", in_a_fork(lambda: build_and_install(package, made), log))
-    if compiler_was_killed(log.read_text(errors="replace")):
+    said = log.read_text(errors="replace")
+    if compiler_was_killed(said) or _KILLED.search(said):
         share_fate(-signal.SIGKILL)
-    c.value("log", log.read_text(errors="replace").replace(f"{c.scratch.resolve()}/", "")[-20_000:])
+    c.value("log", said.replace(f"{c.scratch.resolve()}/", "")[-20_000:])
     c.value("step", (made / "step").read_text())
     c.value("archive", listed(made / "archive"))
     c.value("installed", listed(made / "site"))
@@ -1241,11 +1244,10 @@ def in_a_fork(work: Callable[[], None], log: Path) -> str:
                 os.write(2, f"\n{text}\n".encode())
         finally:
             os._exit(code)
-    _, status = os.waitpid(child, 0)
-    share_fate(os.waitstatus_to_exitcode(status))
-    if os.WIFSIGNALED(status):
-        return signal.Signals(os.WTERMSIG(status)).name
-    return "" if os.WEXITSTATUS(status) == 0 else "an error"
+    code = wait_for(child)
+    if code < 0:
+        return signal.Signals(-code).name
+    return "an error" if code else ""
 
 
 def build_and_install(package: Path, made: Path) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oplab.checks.children import wait_for
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import UNREGISTERED, status
@@ -128,11 +129,11 @@ def _apart(c: Collect, op: str, names: Sequence[str], cases: Sequence[Case], inp
             now.write_text(str(len(cases)))
         finally:
             os._exit(0)
-    _, status = os.waitpid(child, 0)
+    code = wait_for(child)
     reached = int(now.read_text()) if now.is_file() else 0
     if reached == len(cases):
         return
-    state = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "exit"
+    state = signal.Signals(-code).name if code < 0 else "exit"
     says = thrown(said.read_text(errors="replace")) if said.is_file() else ""
     during = stage.read_text() if stage.is_file() else ""
     np.savez(c.scratch / f"{reached}.npz", state=state, says=says, during=during)

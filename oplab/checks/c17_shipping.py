@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oplab.checks.children import wait_for
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.parity.arrays import WrongAnswer, expect_close
@@ -113,19 +114,19 @@ def collect_runs(c: Collect, runs: Sequence[Run], draw: Callable[[np.random.Gene
                 _one(str(older if run.api else c.library), run, x, made)
             finally:
                 os._exit(0)
-        _, status = os.waitpid(child, 0)
+        code = wait_for(child)
         c.value(f"{run.title}: notes", notes.read_text().split("\n")[:200] if notes.is_file() else [])
         if made.is_file():
             with np.load(made, allow_pickle=False) as found:
                 c.value(run.title, str(found["state"]))
                 if "y" in found:
                     c.value(f"{run.title}: y", found["y"])
-        elif os.WIFSIGNALED(status):
+        elif code < 0:
             sys.stderr.write(said.read_text(errors="replace"))  # a sanitizer's report, for the learner
-            c.value(run.title, f"ended by {signal.Signals(os.WTERMSIG(status)).name}")
+            c.value(run.title, f"ended by {signal.Signals(-code).name}")
         else:
             sys.stderr.write(said.read_text(errors="replace"))
-            c.value(run.title, f"ended with the exit code {os.WEXITSTATUS(status)}")
+            c.value(run.title, f"ended with the exit code {code}")
 
 
 def _overwrite_freed_memory() -> None:

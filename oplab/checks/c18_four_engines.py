@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from oplab.checks.children import wait_for
 from oplab.checks.draws import Draws
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
@@ -600,8 +601,7 @@ def _call_evaluate(
             with interrupted(together[0], lambda: computed(together[1])) as copies:
                 np.save(kept, computed(copies))
         os._exit(0)
-    _, status = os.waitpid(child, 0)
-    ended = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    ended = max(0, -wait_for(child))
     if ended != signal.SIGALRM:
         c.value(TOGETHER, np.load(kept) if kept.is_file() and not ended else f"ended by signal {ended}")
 

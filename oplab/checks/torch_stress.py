@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from oplab.checks import midway
+from oplab.checks.children import wait_for
 from oplab.checks.evidence import Collect, Evidence
 from oplab.checks.guarded import guarded
 from oplab.checks.leaks import lost_by
@@ -228,21 +229,19 @@ def _in_a_child(work: Callable[[Callable[[str], None]], None]) -> str:
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
         said = stream.read(1 << 16)
-    _, status = os.waitpid(child, 0)
+    code = wait_for(child)
     sentences = said.decode(errors="replace").splitlines()[-2:] or [""]
-    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _FAULT:
+    if code == _FAULT:
         raise RuntimeError(f"the calls in their own process: {sentences[-1]}")
-    if (
-        said.endswith(_DONE) or os.WIFEXITED(status) and os.WEXITSTATUS(status)
-    ):  # a sanitizer exits, and has more to say
+    if said.endswith(_DONE) or code > 0:  # a sanitizer exits, and has more to say
         return ""
     if sentences[-1].startswith("It "):
         return " ".join(sentences)
-    if os.WIFEXITED(status):
+    if code == 0:
         return f"{sentences[-1]} The process ends: something calls exit."
-    if os.WTERMSIG(status) == signal.SIGALRM:
+    if -code == signal.SIGALRM:
         return f"{sentences[-1]} It does not return. {_LOCK}"
-    return f"{sentences[-1]} The process ends with {signal.Signals(os.WTERMSIG(status)).name}."
+    return f"{sentences[-1]} The process ends with {signal.Signals(-code).name}."
 
 
 _FAULT, _DONE = 3, b"done\n"  # the exit status of a child that has failed itself; the last words of one that has not

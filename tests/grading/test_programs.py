@@ -68,8 +68,11 @@ def test_a_program_that_is_killed_from_outside_runs_again(server):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc")
-def test_a_package_whose_compiler_is_killed_from_outside_is_built_again(server):
-    killed = killer(*COMPILER)
+@pytest.mark.parametrize(
+    "words", [COMPILER, ["-MMD"], ["-v"], ["-shared"]], ids=["compiler", "driver", "ninja", "linker"]
+)
+def test_a_package_whose_compiler_is_killed_from_outside_is_built_again(words, server):
+    killed = killer(*words)
     trial = next(each for each in lint.trials(COURSE) if each.exercise.id == "c07.setup" and each.kind == "solution")
     outcome = lint.attempt(COURSE, trial, server)
     assert outcome.passed, outcome.message
