@@ -28,6 +28,11 @@ def main() -> None:
     preload = [name for name in sys.argv[2].split(",") if name]
     many = sys.argv[3] == "many"
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole foreground group: the client decides
+    # It looks at the socket again when it is warm, in seconds, and makes a folder for temporary files meanwhile: the next run may
+    # have removed those of a client that was killed. Later it must not end like this, but end what it has started.
+    processes.die_with_parent(os.getppid())
+    if _has_gone(control):
+        return
     processes.adopt_orphans()
     isolation.forbid_tracing()
     integrity.only_known_code()
@@ -37,8 +42,17 @@ def main() -> None:
     gc.freeze()  # the libraries' objects: a worker neither walks them nor, by walking, copies their pages
     if many:
         warm.collapse_into_huge_pages()
+    processes.outlive_parent()
     control.sendall(b"r")
     serve(control)
+
+
+def _has_gone(control: socket.socket) -> bool:
+    """Whether the client has ended: it sends nothing yet, so only the end of the stream can be read."""
+    try:
+        return not control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
 
 
 def serve(control: socket.socket) -> None:

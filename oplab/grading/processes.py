@@ -32,6 +32,12 @@ def die_with_parent(parent: int) -> None:
             os._exit(1)
 
 
+def outlive_parent() -> None:
+    """Take :func:`die_with_parent` back."""
+    if LINUX:
+        _prctl(_PR_SET_PDEATHSIG, 0)
+
+
 def children(pid: int) -> list[int]:
     """Process ids of the children of all threads of ``pid``; empty when it has ended, and where there is no ``/proc``."""
     for _ in range(_LOOKS):

@@ -6,6 +6,8 @@ import ctypes
 import mmap
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -14,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from oplab.course.manifest import Limits
-from oplab.grading import client
+from oplab.grading import client, processes
 from oplab.grading.client import Server
 from oplab.grading.protocol import Job
+from tests.support import ROOT
 
 HUGE = 2 << 20
 
@@ -216,3 +219,30 @@ def test_a_server_that_starts_is_not_waited_for_when_it_is_closed():
     thread.join(60)
     assert failures == ["the grading server is closed"]
     assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.skipif(not processes.LINUX, reason="only Linux tells a process that its parent has ended")
+def test_a_server_that_starts_ends_with_its_client():
+    """Nobody else ends it for seconds, and it makes PyTorch's folder for compiled graphs where the next run has just removed it."""
+    program = "import os; from oplab.grading.client import Server; server = Server(); print(os.getpid(), flush=True); server.start()"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT) as killed:
+        starting = None
+        while starting is None or "libtorch" not in Path(f"/proc/{starting}/maps").read_text():
+            starting = next(iter(processes.descendants(killed.pid)), None)
+            time.sleep(0.01)
+        os.kill(starting, signal.SIGSTOP)  # it cannot end by itself
+        killed.kill()
+    try:
+        limit = time.monotonic() + 60
+        while Path(f"/proc/{starting}").exists() and _state(starting) != "Z":
+            assert time.monotonic() < limit, "the server still waits to go on"
+            time.sleep(0.01)
+    finally:
+        processes.kill(starting)
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except OSError:
+        return "Z"
