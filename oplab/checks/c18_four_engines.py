@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from oplab.checks.children import wait_for
+from oplab.checks.children import alarm_when_stuck, wait_for
 from oplab.checks.draws import Draws
 from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
@@ -469,7 +469,7 @@ CALLS: dict[
 LARGER = "evaluate() with a y that had another shape"
 TURNS = "two infer requests in turn"
 TOGETHER = "two calls of evaluate() at the same time"
-_NEVER = 10  # seconds for two calls of less than a millisecond
+_NEVER = 10  # seconds for two calls of less than a millisecond, where it is not seen earlier that they are stuck
 CALL_WEIGHTS = (0.5, -4.0)
 
 
@@ -601,6 +601,7 @@ def _call_evaluate(
             with interrupted(together[0], lambda: computed(together[1])) as copies:
                 np.save(kept, computed(copies))
         os._exit(0)
+    alarm_when_stuck(child)
     ended = max(0, -wait_for(child))
     if ended != signal.SIGALRM:
         c.value(TOGETHER, np.load(kept) if kept.is_file() and not ended else f"ended by signal {ended}")
