@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -598,6 +599,7 @@ def _call_evaluate(
     if child == 0:
         with contextlib.suppress(Exception):
             signal.alarm(_NEVER)
+            sys.setswitchinterval(2 * _NEVER)  # who waits for Python's lock would look for it 200 times a second
             with interrupted(together[0], lambda: computed(together[1])) as copies:
                 np.save(kept, computed(copies))
         os._exit(0)

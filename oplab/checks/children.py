@@ -24,7 +24,8 @@ def alarm_when_stuck(child: int, still: float = 3.0) -> None:
     """Wait until a fork ends or no thread of it runs any more; that one gets SIGALRM. The caller waits for it afterwards.
 
     A thread that a busy machine keeps waiting can run, and one that sleeps wakes up: both are told from threads that wait for each
-    other. Returns at once where there is no ``/proc``.
+    other. One that waits for Python's own lock wakes up, too, unless ``sys.setswitchinterval`` is long. Returns at once where there
+    is no ``/proc``.
 
     Args:
         child: its process id.
