@@ -198,7 +198,7 @@ def left_behind(group: Class) -> list[str]:
     return found
 
 
-def faults(group: Class, count: int, jobs: int, say: Callable[[str], None]) -> str:
+def faults(group: Class, count: int, jobs: int | str, say: Callable[[str], None]) -> str:
     """Kill random processes of runs, start the command again where it was the command, and compare the grades of each run that ends.
 
     A run that ends before all kills are done is followed by another one into a new folder.
@@ -247,11 +247,12 @@ def folder() -> Iterator[Path]:
 
 
 def measure(
-    parts: list[str], learners: list[int], exercises: str, jobs: int, kills: int, say: Callable[[str], None]
+    parts: list[str], learners: list[int], exercises: str, jobs: int | str, kills: int, say: Callable[[str], None]
 ) -> tuple[str, dict[str, object]]:
     """The table of what was asked for, and all figures."""
     costs: list[Cost] = []
     lines: list[str] = []
+    several = f"{jobs} jobs" if isinstance(jobs, int) else f"--cluster {jobs}"
 
     def note(cost: Cost) -> Cost:
         costs.append(cost)
@@ -267,7 +268,7 @@ def measure(
             for size in learners:
                 group = Class(place / f"demo{size}", exercises).drawn(size)
                 what = f"{size} learners with answers in common"
-                drawn = note(group.cost(f"{what}, {jobs} jobs", jobs=jobs))
+                drawn = note(group.cost(f"{what}, {several}", jobs=jobs))
                 seconds, processor = drawn.seconds / drawn.graded, drawn.processor / drawn.graded
                 lines.append(f"- {what}: {seconds:.2f} s and {processor:.2f} processor seconds for each answer.")
         smallest = None
@@ -275,7 +276,7 @@ def measure(
             if "growth" not in parts and (number or not {"jobs", "faults"} & set(parts)):
                 continue
             group = Class(place / f"of{size}", exercises).made(size)
-            made = note(group.cost(f"{size} learners, {jobs} jobs", jobs=jobs))
+            made = note(group.cost(f"{size} learners, {several}", jobs=jobs))
             lines.append(
                 f"- {size} learners: {made.seconds / size:.2f} s and {made.processor / size:.2f} processor seconds for each."
             )
@@ -283,7 +284,7 @@ def measure(
         if smallest and "jobs" in parts:
             alone = note(smallest[0].cost(f"{learners[0]} learners, one job", "alone", 1))
             lines.append(
-                f"- {jobs} jobs are {alone.seconds / smallest[1].seconds:.2f} times as fast as one, with all that happens once."
+                f"- {several} are {alone.seconds / smallest[1].seconds:.2f} times as fast as one, with all that happens once."
             )
         if smallest and "faults" in parts:
             lines.append(f"- {faults(smallest[0], kills, jobs, say)}")
@@ -296,7 +297,12 @@ def main() -> None:
     parser.add_argument("--only", default=DEFAULT, help=f"some of {', '.join(PARTS)} (default: {DEFAULT})")
     parser.add_argument("--learners", default="50,100,200", help="sizes of classes (default: 50,100,200)")
     parser.add_argument("--exercises", default="", help="chapters or exercises; all by default")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument(
+        "--jobs",
+        type=lambda text: int(text) if text.isdigit() else text,
+        default=min(2, os.cpu_count() or 1),
+        help="how many, or local:N for so many workers of Dask (default: 2)",
+    )
     parser.add_argument("--faults", type=int, default=50, help="how many kills (default: 50)")
     options = parser.parse_args()
     parts = options.only.split(",")
