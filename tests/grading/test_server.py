@@ -77,28 +77,15 @@ def job(folder: Path) -> Job:
     )
 
 
-def kill_server_when(there: Path, server: Server, times: int = 1) -> threading.Thread:
-    """Kill the server and the supervisor that ``there`` has in a new line, at most so many times: one alone is no loss, or is noticed."""
-
-    def watch() -> None:
-        for count in range(1, times + 1):
-            while not there.is_file() or there.read_text().count("\n") < count:
-                time.sleep(0.01)
-            os.kill(server._process.pid, signal.SIGKILL)
-            os.kill(int(there.read_text().splitlines()[-1]), signal.SIGKILL)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    return thread
-
-
-def kill_noted(there: Path, times: int) -> threading.Thread:
-    """Kill the process that a job's last line in ``there`` names, at each of so many of its starts."""
+def kill_noted(there: Path, times: int = 1, server: Server | None = None) -> threading.Thread:
+    """Kill the process that a job's last line in ``there`` names, and ``server``, at each of so many of its starts."""
 
     def watch() -> None:
         for number in range(times):
             while not there.exists() or there.read_text().count("\n") <= number:
                 time.sleep(0.01)
+            if server is not None:  # first: without a supervisor alone it goes on
+                os.kill(server._process.pid, signal.SIGKILL)
             os.kill(int(there.read_text().splitlines()[-1]), signal.SIGKILL)
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -110,7 +97,7 @@ def test_a_job_whose_server_is_killed_runs_once_more_on_a_new_one(tmp_path):
     with Server() as server:
         server.start()
         task = job(tmp_path)
-        thread = kill_server_when(task.scratch / "started", server)
+        thread = kill_noted(task.scratch / "started", server=server)
         answer = server.run(task)
         thread.join(60)
     assert answer.report is not None and answer.report.outcome == "collected"
@@ -121,7 +108,7 @@ def test_a_job_that_kills_each_server_is_given_up(tmp_path):
     with Server() as server:
         server.start()
         task = job(tmp_path)
-        thread = kill_server_when(task.scratch / "started", server, times=client.ATTEMPTS)
+        thread = kill_noted(task.scratch / "started", client.ATTEMPTS, server)
         answer = server.run(task)
         thread.join(60)
     assert answer.lost and (task.scratch / "started").read_text().count("\n") == client.ATTEMPTS
