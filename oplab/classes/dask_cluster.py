@@ -137,7 +137,9 @@ class Cluster:
         except ImportError:
             raise OplabError("A local cluster needs the package cryptography, which is not installed.", EXTRA) from None
         # The limits of memory are the grader's: Dask's would count the worker alone, which holds nothing.
-        with dask.config.set({"distributed.scheduler.allowed-failures": 0, **QUIET}), _without_interrupts():
+        # The scheduler, in this process, has its own folder beside the workers', and does not remove it.
+        config = {"distributed.scheduler.allowed-failures": 0, "temporary-directory": str(folder), **QUIET}
+        with dask.config.set(config), _without_interrupts():
             cluster = LocalCluster(
                 n_workers=self._local,
                 threads_per_worker=1,
