@@ -21,7 +21,7 @@ def wait_for(child: int) -> int:
 
 
 def alarm_when_stuck(child: int, still: float = 3.0) -> None:
-    """Wait until a fork ends or no thread of it runs any more; that one gets SIGALRM. The caller waits for it afterwards.
+    """Wait until a fork ends, or is stuck because no thread of it can run: then it gets SIGALRM. Call :func:`wait_for` next.
 
     A thread that a busy machine keeps waiting can run, and one that sleeps wakes up: both are told from threads that wait for each
     other. One that waits for Python's own lock wakes up, too, unless ``sys.setswitchinterval`` is long. Returns at once where there

@@ -29,7 +29,7 @@ CONNECT_LIMIT = 15.0  # seconds to reach a scheduler
 ASK_LIMIT = 150.0  # seconds for workers to say what they have
 WAKE = 3.0  # seconds for which a worker that has just started has something to do
 END_LIMIT = 12.0  # seconds for workers to end what they run
-# What Dask watches and samples several times a second, and nobody looks at here: 5 % of a processor for two workers.
+# What Dask watches and samples many times a second for its dashboard, which a local cluster has not.
 QUIET = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",

@@ -336,9 +336,9 @@ class Service:
             yield ()
 
     def _folders(self) -> list[Path]:
-        exercises = self.course.root / "exercises"
-        inside = {(exercises / exercise.file).parent for exercise in self.course.exercises}
         root = self.course.root
+        exercises = root / "exercises"
+        inside = {(exercises / exercise.file).parent for exercise in self.course.exercises}
         candidates = (root, self._build, self._build / last.FOLDER, *(root / name for name in _LESSONS), *inside)
         return sorted({folder for folder in candidates if folder.is_dir()})
 

@@ -36,8 +36,11 @@ from oplab.toolchain.recipes import (
 from oplab.toolchain.sanitizer import sanitizer_env
 
 # What GCC's driver, its linker's and clang's say of a program that they have started, at the beginning of a line.
+# A part of the compiler, as the compiler has it; the compiler, as dash or Ninja (1.13 or newer) has it; Ninja or the linker, as
+# setuptools has it.
 _KILLED = re.compile(
-    r"^[\w+.-]+: (?:fatal )?error: (?:Killed signal terminated program|ld terminated with signal 9|unable to execute command: Killed)",
+    r"^[\w+.-]+: (?:fatal )?error: (?:Killed signal terminated program|ld terminated with signal 9|unable to execute command: Killed)"
+    r"|^Killed$|^FAILED: \[code=137\] |died with <Signals\.SIGKILL: 9>",
     re.MULTILINE,
 )
 
@@ -301,7 +304,7 @@ def must_succeed(done: Outcome, source: Path, timeout: float) -> None:
 
 
 def compiler_was_killed(log: str) -> bool:
-    """Whether a compiler's output says that one of the programs that it starts was killed."""
+    """Whether the output of a compiler, or of a build that starts one, says that something has killed a program of it."""
     return bool(_KILLED.search(log))
 
 

@@ -1,4 +1,4 @@
-"""Forks of a check: one whose threads wait for each other is ended, and one that only takes its time is not."""
+"""Forks of a check: one that is killed from outside takes the worker with it, and one whose threads wait for each other is ended."""
 
 from __future__ import annotations
 
@@ -56,3 +56,19 @@ def test_a_fork_whose_threads_wait_for_each_other_is_ended():
 @pytest.mark.parametrize("work", [busy, napping, one_of_two_is_stuck])
 def test_a_fork_that_takes_its_time_is_not_ended(work):
     assert ended(work) == 0
+
+
+def test_a_fork_that_is_killed_from_outside_takes_the_worker_with_it():
+    """The server runs the job again then. Any other end is what the check wants to know."""
+
+    def worker(number: int) -> int:
+        child = os.fork()
+        if child == 0:
+            victim = os.fork()
+            if victim == 0:
+                os.kill(os.getpid(), number)
+            os._exit(-wait_for(victim))
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert worker(signal.SIGKILL) == -signal.SIGKILL
+    assert worker(signal.SIGTERM) == signal.SIGTERM

@@ -210,7 +210,7 @@ def test_a_server_that_starts_is_not_waited_for_when_it_is_closed():
 
 @pytest.mark.skipif(not processes.LINUX, reason="only Linux tells a process that its parent has ended")
 def test_a_server_that_starts_ends_with_its_client():
-    """Nobody else ends it for seconds, and it makes PyTorch's folder for compiled graphs where the next run has just removed it."""
+    """It would go on for seconds, and make PyTorch's folder for compiled graphs where the next run has just removed it."""
     program = "import os; from oplab.grading.client import Server; server = Server(); print(os.getpid(), flush=True); server.start()"
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT) as killed:
         starting = None
