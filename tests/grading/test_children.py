@@ -10,16 +10,14 @@ import time
 import pytest
 
 from oplab.checks.children import alarm_when_stuck, wait_for
+from tests.support.forks import fork
 
 STILL = 0.5
 
 
 def ended(work) -> int:
     """How a fork ends that does ``work``."""
-    child = os.fork()
-    if child == 0:
-        work()
-        os._exit(0)
+    child = fork(work)
     alarm_when_stuck(child, STILL)
     return wait_for(child)
 
@@ -62,12 +60,7 @@ def test_a_fork_that_is_killed_from_outside_takes_the_worker_with_it():
     """The server runs the job again then. Any other end is what the check wants to know."""
 
     def worker(number: int) -> int:
-        child = os.fork()
-        if child == 0:
-            victim = os.fork()
-            if victim == 0:
-                os.kill(os.getpid(), number)
-            os._exit(-wait_for(victim))
+        child = fork(lambda: -wait_for(fork(lambda: os.kill(os.getpid(), number))))
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     assert worker(signal.SIGKILL) == -signal.SIGKILL

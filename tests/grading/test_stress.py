@@ -21,6 +21,7 @@ from oplab.parity.arrays import expect_close
 from oplab.toolchain import findings
 from oplab.toolchain.build import compile_library
 from tests.support import ROOT
+from tests.support.forks import fork
 
 # y = factor*x for x of one dimension; `fault` says what is wrong with it. One source, so that one compiler runs.
 SOURCE = """
@@ -176,13 +177,12 @@ def test_a_fault_is_found_and_named(library, tmp_path, fault, says):
     }.items(),
 )
 def test_a_crash_says_in_which_case(library, tmp_path, capfd, fault, says):
-    child = os.fork()
-    if child == 0:
+    def crash() -> None:
         faulthandler.disable()
         signal.alarm(60)
         collected(library, tmp_path, stress(fault))
-        os._exit(0)
-    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+    assert os.WIFSIGNALED(os.waitpid(fork(crash), 0)[1])
     case = findings.last_case(capfd.readouterr().err)
     assert case.startswith(says) and "first" not in case
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,20 @@ def test_skipped():
 @pytest.mark.xfail(reason="known")
 def test_expected_failure():
     assert False
+"""
+
+
+FAULTHANDLER = [line for line in (ROOT / "pyproject.toml").read_text().splitlines() if line.startswith("faulthandler_")]
+HANGS = f"""\
+import os, sys, time
+sys.path.insert(0, {str(ROOT)!r})
+from tests.support.forks import fork
+
+def test_hangs():
+    os.waitpid(fork(lambda: time.sleep(600)), 0)
+
+def test_passes():
+    pass
 """
 
 
@@ -77,6 +92,15 @@ def test_a_module_that_skips_itself_is_caught(tmp_path: Path) -> None:
     (tmp_path / "test_other.py").write_text("def test(): pass\n")
     done = run_pytest(tmp_path, allow(tmp_path))
     assert done.returncode == 1 and "test_it.py: Skipped: could not import 'no_such_module'" in done.stdout
+
+
+def test_a_test_that_hangs_fails_the_run_and_the_others_go_on(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(HANGS)
+    limit = [word for line in FAULTHANDLER for word in ("-o", re.sub(r"\d+", "3", line.replace(" ", "")))]
+    done = run_pytest(tmp_path, "-n", "1", *limit)
+    assert done.returncode == 1, done.stdout
+    assert "worker 'gw0' crashed while running 'test_it.py::test_hangs'" in done.stdout
+    assert "1 failed, 1 passed" in done.stdout.splitlines()[-1]
 
 
 def test_an_allowed_skip_needs_a_reason(tmp_path: Path) -> None:

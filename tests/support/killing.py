@@ -6,13 +6,13 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from oplab.grading import processes
+from tests.support.forks import fork
 
 COMPILER = ("cc1plus", "-cc1")  # the part of GCC or clang that reads the source
 GIT = ("fetch", "checkout-index", "reset", "read-tree", "update-ref")  # commands that write
@@ -25,32 +25,25 @@ def killed_after(count: int, action: Callable[[], object]) -> bool:
     Returns:
         whether it ended so.
     """
-    child = os.fork()
-    if child == 0:
-        done, run = 0, subprocess.run
+    done, run = 0, subprocess.run
 
-        def counted(function):
-            def call(*arguments, **options):
-                nonlocal done
-                result = function(*arguments, **options)
-                done += function is not run or arguments[0][1] in GIT
-                if done == count:
-                    os._exit(9)
-                return result
+    def counted(function):
+        def call(*arguments, **options):
+            nonlocal done
+            result = function(*arguments, **options)
+            done += function is not run or arguments[0][1] in GIT
+            if done == count:
+                os._exit(9)
+            return result
 
-            return call
+        return call
 
+    def work() -> None:
         for module, name in CHANGES:
             setattr(module, name, counted(getattr(module, name)))
-        code = 1
-        try:
-            action()
-            code = 0
-        except BaseException as error:
-            print(error, file=sys.stderr)
-        finally:
-            os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        action()
+
+    code = os.waitstatus_to_exitcode(os.waitpid(fork(work), 0)[1])
     assert code in (0, 9)
     return code == 9
 
