@@ -107,47 +107,43 @@ def test_a_dead_link_stops_the_build(tmp_path):
     assert done.returncode != 0 and "other.md" in done.stderr
 
 
-def test_every_page_fits_on_a_phone_and_asks_no_other_host(browser, pages):
-    page, faults = browser.new_page(viewport={"width": 390, "height": 900}), []
+def test_every_page_fits_on_a_phone_and_asks_no_other_host(new_page, pages):
+    page, faults = new_page(viewport={"width": 390, "height": 900}), []
     page.on(
         "console", lambda message: faults.append(f"{page.url}: {message.text}") if message.type == "error" else None
     )
-    page.on("request", lambda request: faults.append(request.url) if request.url.startswith("http") else None)
     for path in pages:
         page.goto(path.as_uri())
         if (beyond := page.evaluate("document.documentElement.scrollWidth - innerWidth")) > 0:
             faults.append(f"{path.relative_to(SITE)} is {beyond} pixels wider than the screen")
-    page.close()
     assert faults == []
+    assert [url for url in page.requests if url.startswith("http")] == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(
     "name", ["index", "notebooks/05_writing_symbolic", "exercises/12_ort_kernels", "docs/glossary"]
 )
-def test_a_page_follows_the_theme_of_the_system(browser, pages, name, scheme):
-    page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
+def test_a_page_follows_the_theme_of_the_system(new_page, pages, name, scheme):
+    page = new_page(color_scheme=scheme)
     page.goto((SITE / f"{name}.html").as_uri())
     colour = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)")
     assert (sum(colour) < 200) == (scheme == "dark")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.close()
 
 
-def test_the_search_finds_a_lesson_without_a_server(browser, built):
-    page = browser.new_page()
+def test_the_search_finds_a_lesson_without_a_server(new_page, built):
+    page = new_page()
     page.goto((SITE / "search.html").as_uri() + "?q=KNNQuery")
-    page.wait_for_selector("ul.search li a", timeout=30_000)
+    page.wait_for_selector("ul.search li a")
     found = page.locator("ul.search li a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
-    page.close()
     assert any("notebooks/08_functions_and_plugins" in link for link in found), found
 
 
-def test_a_hint_is_folded_until_it_is_asked_for(browser, built):
-    page = browser.new_page()
+def test_a_hint_is_folded_until_it_is_asked_for(new_page, built):
+    page = new_page()
     page.goto((SITE / "exercises" / "04_aten_symbolic.html").as_uri())
     hint = page.locator("details.hints").first
     assert not hint.locator("p").first.is_visible()
     hint.locator("summary").click()
     assert hint.locator("p").first.is_visible()
-    page.close()

@@ -167,7 +167,7 @@ def test_a_machine_that_cannot_grade_says_why(monkeypatch, place, ends):
 
         def ended():
             process = start()
-            process.wait(30)
+            process.wait(120)
             return process
 
         monkeypatch.setattr(grader, "_started", ended)

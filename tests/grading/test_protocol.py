@@ -121,7 +121,7 @@ def test_a_supervisor_answers_a_malformed_job_and_lives_on():
             assert outcome.message == f"The worker did not start. The grader received a malformed Job: {says}."
         assert process.poll() is None
         mine.shutdown(socket.SHUT_RDWR)
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
 
 
 def test_what_utf8_cannot_encode_is_replaced():

@@ -25,7 +25,7 @@ def libraries() -> dict[str, list[Function]]:
         pytest.skip("it is read as GCC writes it")
     build.build_all(say=lambda line: None)
     # objdump is part of binutils, which GCC needs.
-    objdump = run([*compiler.command, "-print-prog-name=objdump"], timeout=30).log.strip()
+    objdump = run([*compiler.command, "-print-prog-name=objdump"], timeout=120).log.strip()
     return {kind: functions(build.library_path(kind), objdump) for kind in recipes.KINDS}
 
 

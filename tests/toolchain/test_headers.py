@@ -185,7 +185,7 @@ def test_two_at_once_fetch_once(course: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(120)
     assert fetched == ["now"] and {one.path for one in found} == {cache / "onnxruntime"} and len(found) == 4
 
 
