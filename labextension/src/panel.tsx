@@ -223,21 +223,25 @@ function ChapterItem({ chapter, actions, current, open, onToggle }: ChapterProps
   );
 }
 
-/** What is checked and how it ended, for those who hear the page: each once. */
+const HEARD = 10; // announcements that stay in the page: more than come at the same moment
+
+/** What is checked and how it ended, for those who hear the page: each once, also where several come at the same moment. */
 function Announcer({ actions }: { actions: Actions }): React.ReactElement {
   const { model, trans } = actions;
-  const [text, setText] = React.useState('');
+  const [heard, setHeard] = React.useState<{ key: number; text: string }[]>([]);
+  const say = (text: string) =>
+    setHeard(before => [...before, { key: (before[before.length - 1]?.key ?? 0) + 1, text }].slice(-HEARD));
   const running = model.state?.running.map(entry => model.exercise(entry.id)?.name ?? entry.id).join(', ') ?? '';
   React.useEffect(() => {
     if (running) {
-      setText(trans.__('Checking %1.', running));
+      say(trans.__('Checking %1.', running));
     }
   }, [running]);
   React.useEffect(() => {
     const tell = (_: unknown, outcome: Outcome) => {
       const name = model.exercise(outcome.id)?.name ?? outcome.id;
       const first = outcome.status === 'passed' ? '' : (outcome.message.split('\n')[0] ?? '');
-      setText(
+      say(
         `${name}: ${lookOf(outcome.status, trans).word}, ${trans.__('%1 of %2 points', outcome.points, outcome.max_points)}. ${first}`
       );
     };
@@ -245,8 +249,10 @@ function Announcer({ actions }: { actions: Actions }): React.ReactElement {
     return () => void model.graded.disconnect(tell);
   }, [model]);
   return (
-    <div className="oplab-hidden oplab-Announcer" role="status" aria-live="polite">
-      {text}
+    <div className="oplab-hidden oplab-Announcer" role="log" aria-live="polite">
+      {heard.map(({ key, text }) => (
+        <p key={key}>{text}</p>
+      ))}
     </div>
   );
 }
