@@ -73,6 +73,7 @@ notebooks: ## for authors: notebooks/src/*.py to executed notebooks (CH=04 for o
 
 lab-extension: ## for authors: labextension/ to the panel of JupyterLab in oplab/jupyter (needs npm)
 	$(RUN) --quiet -- tools/build_labextension.py
+	$(RUN) --quiet # JupyterLab reads a copy of it in .venv
 
 site: ## the course as a website in build/site, to be read without installing anything
 	$(RUN) --quiet -- tools/site.py
