@@ -274,6 +274,8 @@ class Server:
             "OBJC_DISABLE_INITIALIZE_FORK_SAFETY", "YES"
         )  # macOS refuses a fork after torch is loaded otherwise
         env["OMP_NUM_THREADS"] = "1"
+        # No GPU: the exporter would use it while the server warms up, and CUDA refuses every process that is forked afterwards.
+        env["CUDA_VISIBLE_DEVICES"] = ""
         # malloc asks Linux for large pages: a fork, which copies the table of pages, takes half the time.
         env.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
         env["ORT_DISABLE_TELEMETRY"] = "1"  # else each worker inherits the files of its database
