@@ -80,11 +80,16 @@ def job(folder: Path) -> Job:
 def test_a_worker_sees_no_gpu(tmp_path, monkeypatch):
     """With one, the exporter starts CUDA in the server, and right answers fail: "Cannot re-initialize CUDA in forked subprocess"."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    seen = "import os, torch\ndef collect_x(c):\n    open('seen', 'w').write(f'{os.environ[\"CUDA_VISIBLE_DEVICES\"]}|{torch.cuda.device_count()}')\n"
-    task = replace(job(tmp_path), source=seen)
+    source = (
+        "import os, torch\n"
+        "def collect_x(c):\n"
+        "    seen = os.environ['CUDA_VISIBLE_DEVICES'], torch.cuda.device_count()\n"
+        "    open('seen', 'w').write(str(seen))\n"
+    )
+    task = replace(job(tmp_path), source=source)
     with Server() as server:
         assert server.run(task).report is not None
-    assert (task.scratch / "seen").read_text() == "|0"
+    assert (task.scratch / "seen").read_text() == "('', 0)"
 
 
 def kill_noted(there: Path, times: int = 1, server: Server | None = None) -> threading.Thread:

@@ -17,7 +17,6 @@ import numpy as np
 import onnxruntime
 import pytest
 from elftools.elf.elffile import ELFFile
-from onnx import TensorProto, helper
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
 from oplab import ops
@@ -25,11 +24,9 @@ from oplab.errors import OplabError
 from oplab.toolchain import build
 from oplab.toolchain.compiler import Compiler, find_compiler, run
 from tests.support import ROOT, environment, knn
+from tests.support.halves import BFLOAT16, FLOAT16, in_ort
 from tests.support.models import one_node
 
-FLOAT16, BFLOAT16 = (
-    np.dtype(helper.tensor_dtype_to_np_dtype(each)) for each in (TensorProto.FLOAT16, TensorProto.BFLOAT16)
-)
 NAMES = {np.dtype(np.float32): "float", np.dtype(np.float64): "double", FLOAT16: "float16", BFLOAT16: "bfloat16"}
 DTYPES = pytest.mark.parametrize("dtype", NAMES, ids=NAMES.get)
 WIDE = pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64)], ids=str)
@@ -263,6 +260,10 @@ class TestLibrary:
         expected = {("sm", number) for number in (75, 80, 90, 100, 120)} | {("compute", 120)}
         assert code_in(library) == expected
 
+    def test_the_documentation_installs_this_version_of_onnxruntime(self):
+        text = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
+        assert f"--target build/onnxruntime-gpu onnxruntime-gpu=={onnxruntime.__version__} " in text
+
     def test_without_cuda_a_session_has_the_cpus_kernels(self, library):
         """In another process, which a crash would end."""
         code = """if True:
@@ -413,6 +414,7 @@ def cuda(library):
     count = ctypes.c_int(0)
     if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
         pytest.skip("no CUDA device: the driver finds none")
+    onnxruntime.preload_dlls()  # after PyTorch, which has loaded the others
 
     def session(model):
         made = ops.session(model, libraries=[library], providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
@@ -439,6 +441,44 @@ class TestOnAGpu:
         model = knn.make_model(nsample, ("xyz", "offset"), dtype.type)
         for mine, theirs in zip(cuda(model).run(None, feed), knn.in_ort(nsample, feed), strict=True):
             np.testing.assert_array_equal(mine, theirs)
+
+    @pytest.mark.parametrize("name", ["MyAdd", "KNNQuery"])
+    def test_the_session_takes_the_kernel_for_cuda(self, cuda, library, name):
+        """Where no node may fall back to the CPU; a library with kernels for the CPU alone is refused then."""
+        a = np.ones(3, np.float32)
+        models = {"MyAdd": one_node("MyAdd", {"a": a, "b": a}), "KNNQuery": knn.make_model(2, ("xyz", "offset"))}
+
+        def session(kernels: Path) -> onnxruntime.InferenceSession:
+            options = onnxruntime.SessionOptions()
+            options.log_severity_level = 4
+            options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+            options.register_custom_ops_library(str(kernels))
+            content = models[name].SerializeToString()
+            return onnxruntime.InferenceSession(content, options, providers=["CUDAExecutionProvider"])
+
+        session(library)
+        with pytest.raises(Exception, match="fallback to CPU EP has been explicitly disabled"):
+            session(ops.ort_library())
+
+    @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16], ids=str)
+    def test_halves_have_the_cpus_bits(self, cuda, dtype):
+        feed = {"a": noise(999, dtype=dtype), "b": noise(999, seed=1, dtype=dtype)}
+        mine, theirs = (in_ort("MyAdd", feed, alpha=0.3, beta=-7.0, **on)[0] for on in ({"session": cuda}, {}))
+        np.testing.assert_array_equal(mine.astype(np.float32), theirs.astype(np.float32))
+        feed = {"xyz": noise(500, 3, dtype=dtype), "offset": np.array([200, 500])}
+        results = (in_ort("KNNQuery", feed, ("idx", "dist"), nsample=9, **on) for on in ({"session": cuda}, {}))
+        for mine, theirs in zip(*results, strict=True):
+            np.testing.assert_array_equal(mine.astype(np.float32), theirs.astype(np.float32))
+
+    def test_queries_int32_offsets_and_empty_batches(self, cuda):
+        xyz, queries = noise(30, 3), noise(9, 3, seed=1)
+        for dtype in (np.int64, np.int32):
+            session = cuda(knn.make_model(4, knn.NAMES, offset_dtype=dtype))
+            for offset, new_offset in (([0, 20, 20, 30], [2, 2, 5, 9]), ([30, 30], [0, 9]), ([30], [9])):
+                feed = {"xyz": xyz, "offset": np.array(offset, dtype), "new_xyz": queries}
+                feed["new_offset"] = np.array(new_offset, dtype)
+                for mine, theirs in zip(session.run(None, feed), knn.in_ort(4, feed), strict=True):
+                    np.testing.assert_array_equal(mine, theirs)
 
     @pytest.mark.parametrize(
         ("change", "sentence"),

@@ -5,21 +5,19 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+from functools import partial
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from run_tests import CROSS
 
 from oplab import ops
 from oplab.toolchain import build
 from tests.support import ROOT, knn, resize
-from tests.support.models import evaluate, info, model_of, one_node
+from tests.support.halves import BFLOAT16, FLOAT16, WHOLE, in_ort
+from tests.support.models import evaluate, info, one_node
 
-FLOAT16, BFLOAT16 = (
-    np.dtype(helper.tensor_dtype_to_np_dtype(each)) for each in (TensorProto.FLOAT16, TensorProto.BFLOAT16)
-)
 HALVES = pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16], ids=lambda dtype: dtype.name)
 LEAST = {FLOAT16: 2.0**-24, BFLOAT16: 2.0**-133}  # of their numbers above 0
 DIGITS = {FLOAT16: 2.0**-11, BFLOAT16: 2.0**-8}  # half a unit in the last place, of a number between 1 and 2
@@ -49,25 +47,6 @@ pytestmark = pytest.mark.usefixtures("compiled")
 
 def noise(*shape: int, seed: int = 0, dtype=np.float32) -> np.ndarray:
     return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
-
-
-def in_ort(op: str, feed: dict[str, np.ndarray], outputs=("y",), threads: int | None = None, **attributes):
-    """One node's outputs. The halves go into the session and come out of it as float32, which has all their numbers."""
-    halves = {name: value.dtype for name, value in feed.items() if value.dtype in (FLOAT16, BFLOAT16)}
-    dtype = next(iter(halves.values()))
-    number = helper.np_dtype_to_tensor_dtype(dtype)
-    into = [helper.make_node("Cast", [name], [f"{name}_half"], to=number) for name in halves]
-    names = [f"{name}_half" if name in halves else name for name in feed]
-    inner = [output if output == "idx" else f"{output}_half" for output in outputs]
-    node = helper.make_node(op, names, inner, domain="oplab", **attributes)
-    out = [
-        helper.make_node("Cast", [f"{name}_half"], [name], to=TensorProto.FLOAT) for name in outputs if name != "idx"
-    ]
-    types = {name: np.float32 if name in halves else value.dtype for name, value in feed.items()}
-    kinds = {name: np.int32 if name == "idx" else np.float32 for name in outputs}
-    session = ops.session(model_of([*into, node, *out], types, kinds), threads=threads, optimize=False)
-    found = session.run(None, {name: value.astype(types[name]) for name, value in feed.items()})
-    return [value if value.dtype == np.int32 else value.astype(dtype) for value in found]
 
 
 def expect_rounded_once(got: np.ndarray, exact: np.ndarray, rounding: float = 0.51) -> None:
@@ -293,7 +272,7 @@ class TestRMSNorm:
         """Non-temporal stores; rows whose length is no multiple of a register, on several threads: the same bits."""
         feed = {"x": noise(2101, 4099, dtype=dtype), "weight": noise(4099, seed=1, dtype=dtype)}
         assert feed["x"].nbytes > 16 << 20
-        one, two = (in_ort("RMSNorm", feed, threads=threads)[0] for threads in (1, 2))
+        one, two = (in_ort("RMSNorm", feed, session=partial(WHOLE, threads=threads))[0] for threads in (1, 2))
         assert one.tobytes() == two.tobytes()
         expect_rounded_once(one[::300], self.exact(feed["x"][::300], feed["weight"], 1e-5))
 
