@@ -1020,7 +1020,7 @@ setup(name="my_add", ext_modules=[extension], cmdclass={"build_ext": BuildExtens
 # %% [markdown]
 # `run_setup(…, stop_after="init")` runs this file, including the call of the real `CUDAExtension`, and stops before anything is
 # compiled. It needs no GPU and no nvcc; without them, PyTorch only has to be told a folder for CUDA. What follows is therefore
-# the description of a build, not a build: `my_add.cpp` and the link are not compiled here.
+# the description of a build, not a build: `my_add.cpp` is not compiled here, and nothing is linked.
 
 # %%
 cuda = lab.fresh("cuda")
@@ -1047,7 +1047,7 @@ print(done.stdout)
 
 # %% [markdown]
 # - A file that ends in `.cu` is compiled by nvcc with the flags of `"nvcc"`, every other one by the C++ compiler with those of
-#   `"cxx"`. A flag for both has to be in both lists: the compilers do not know each other's flags.
+#   `"cxx"`. A flag for both has to be in both lists. A flag that nvcc should pass on to the C++ compiler comes after `-Xcompiler`.
 # - `include_dirs` is for both compilers. PyTorch's and CUDA's own headers are added after your folders.
 # - `--use_fast_math` makes division, square roots and functions such as `exp` less exact. Leave it out until you have measured
 #   what it gains, and what it costs.
@@ -1061,22 +1061,24 @@ lab.source("07_my_add.cu")
 # parts: `getCurrentStream(device).nativeHandle()` is the stream, and `DeviceGuard` selects the tensors' device if there is more
 # than one.
 #
-# Without nvcc, the next cell does nothing. With nvcc, the CUDA source has to compile; with a GPU, it also has to compute the
-# right result. Its output is one of three sentences.
+# Without nvcc, the next cell does nothing. With nvcc, it compiles the CUDA source; with a GPU, the result also has to be right.
+# Each nvcc supports only certain versions of g++. If the compilation fails, the cell shows nvcc's first error.
 
 
 # %%
 def on_a_gpu():
-    """Compile the CUDA source where nvcc is, run it where a GPU is. Returns one sentence."""
+    """Compile the source if there is an nvcc; run it if there is a GPU. Returns a sentence."""
     nvcc = shutil.which("nvcc")
     if not nvcc:
-        return "no nvcc here: the CUDA source was not compiled"
+        return "no nvcc on the PATH: the CUDA source was not compiled"
     options = ["-O2", "-shared", "-Xcompiler", "-fPIC", "-o", "my_add_cuda.so"]
     command = [nvcc, "my_add_cuda.cu", *options]
     done = subprocess.run(command, cwd=cuda, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    if done.returncode != 0:
+        errors = [line for line in done.stderr.splitlines() if "error" in line]
+        return f"nvcc failed: {errors[0] if errors else done.returncode}"
     if not torch.cuda.is_available():
-        return "nvcc compiled the CUDA source; there is no GPU to run it"
+        return "nvcc compiled the CUDA source; PyTorch sees no GPU to run it"
     library, (x, z) = ctypes.CDLL(cuda / "my_add_cuda.so"), (a.cuda(), b.cuda())
     y = torch.empty_like(x)
     numbers = ctypes.c_int64(x.numel()), ctypes.c_float(3), ctypes.c_float(2)
@@ -1087,7 +1089,7 @@ def on_a_gpu():
         x = x + 0
         pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, z, y)]
         status = library.my_add_cuda(*pointers, *numbers, ctypes.c_void_p(stream.cuda_stream))
-        assert status == 0
+        assert status == 0, f"CUDA error {status}"
     stream.synchronize()
     assert torch.allclose(y, 3 * x + 2 * z)
     return "nvcc compiled the CUDA source, and the GPU's result is right"
