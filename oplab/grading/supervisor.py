@@ -23,7 +23,7 @@ from oplab.grading.limits import PROCESSES, SCRATCH, disk_use
 from oplab.grading.protocol import Answer, Job, MalformedMessage, Report
 
 KEEP_OUTPUT = 16 << 10  # bytes of what was printed that are kept: the last ones
-_EXIT_GRACE = 0.2
+_LAST_READS = 64  # of 64 kB each, when the worker has ended: more than a pipe holds, so that one that still writes cannot hold us up
 _INTERVAL = 0.02  # seconds between two looks at the descendants' number and memory
 _DISK_INTERVAL = 0.1
 
@@ -140,31 +140,29 @@ def _watch(pid: int, conn: socket.socket, out: int, report: int, job: Job, start
         picker.register(ended, selectors.EVENT_READ, "ended")
     output, reported, printed = bytearray(), bytearray(), 0
     killed: str | None = None
-    status: int | None = None
-    usage = None
-    finished_at = None
     look_at, look_at_disk = started + _INTERVAL, started + _DISK_INTERVAL
+
+    def keep(kind: str, data: bytes) -> None:
+        nonlocal printed
+        if kind == "out":
+            printed += len(data)
+            output.extend(data)
+            if len(output) > 4 * KEEP_OUTPUT:
+                del output[:-KEEP_OUTPUT]
+        elif len(reported) <= worker.MAX_REPORT * 2:
+            reported.extend(data)
+
     while True:
-        if status is None:
-            done, code, seen = os.wait4(pid, os.WNOHANG)
-            if done:
-                status, usage, finished_at = code, seen, time.monotonic()
-                if ended is not None:
-                    picker.unregister(ended)
-                    os.close(ended)
-                # Descendants may hold the pipes open: end them, then read what is left.
-                left = processes.kill_descendants(pid)
-        if status is not None and (
-            not picker.get_map().keys() - {conn.fileno()} or time.monotonic() - finished_at > _EXIT_GRACE
-        ):
+        done, status, usage = os.wait4(pid, os.WNOHANG)
+        if done:
             break
         now = time.monotonic()
-        if status is None and killed is None and now - started > limits.wall:
+        if killed is None and now - started > limits.wall:
             killed = "wall"
             processes.kill(pid)  # the group may not exist yet
             processes.kill_descendants(pid)
             continue
-        if status is None and killed is None and now >= look_at:
+        if killed is None and now >= look_at:
             killed = _exceeded(limits, job.sanitized)
             if killed is None and now >= look_at_disk:
                 killed = "scratch" if disk_use(folders) > SCRATCH else None
@@ -174,13 +172,12 @@ def _watch(pid: int, conn: socket.socket, out: int, report: int, job: Job, start
                 processes.kill(pid)
                 processes.kill_descendants(pid)
                 continue
-        for key, _ in picker.select(poll if status is None else 0.005):
+        for key, _ in picker.select(poll):
             if key.data == "ended":
                 continue
             if key.data == "conn":
                 if not conn.recv(1):  # the client has gone
-                    if status is None:
-                        processes.kill(pid)
+                    processes.kill(pid)
                     processes.kill_descendants(pid)
                     os._exit(0)
                 continue
@@ -189,19 +186,25 @@ def _watch(pid: int, conn: socket.socket, out: int, report: int, job: Job, start
                 continue
             if data == b"":
                 picker.unregister(key.fd)
-            elif key.data == "out":
-                printed += len(data)
-                output += data
-                if len(output) > 4 * KEEP_OUTPUT:
-                    del output[:-KEEP_OUTPUT]
-                if printed > limits.output_kb << 10 and killed is None and status is None:
-                    killed = "output"
-                    processes.kill(pid)
-                    processes.kill_descendants(pid)
-            elif len(reported) <= worker.MAX_REPORT * 2:
-                reported += data
-    left += processes.kill_descendants(pid)
+                continue
+            keep(key.data, data)
+            if printed > limits.output_kb << 10 and killed is None:
+                killed = "output"
+                processes.kill(pid)
+                processes.kill_descendants(pid)
     picker.close()
+    if ended is not None:
+        os.close(ended)
+    left = processes.kill_descendants(pid)
+    # All that the worker has written is in the pipes now, and is read however late it is: on a busy machine, seconds may have passed.
+    # The pipes' end is not waited for: a descendant that has just been killed may still have them open.
+    for source, kind in ((out, "out"), (report, "report")):
+        for _ in range(_LAST_READS):
+            data = _read(source)
+            if not data:
+                break
+            keep(kind, data)
+    left += processes.kill_descendants(pid)
     phase, found = _parse_report(bytes(reported))
     return Answer(
         exit=os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,

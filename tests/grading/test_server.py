@@ -19,7 +19,7 @@ from oplab.course.manifest import Limits
 from oplab.grading import client, processes
 from oplab.grading.client import Server
 from oplab.grading.protocol import Job
-from tests.support import ROOT
+from tests.support import ROOT, run_python
 
 HUGE = 2 << 20
 
@@ -248,3 +248,46 @@ def _state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
     except OSError:
         return "Z"
+
+
+SLOW = """if True:
+    import os, socket, sys, time
+    from dataclasses import replace
+    from pathlib import Path
+    from oplab.course.manifest import Limits
+    from oplab.grading import processes, protocol, supervisor
+    from oplab.grading.protocol import Job, Report
+
+    processes.adopt_orphans()
+    ended = processes.kill_descendants
+    def late(*arguments):
+        time.sleep(0.5)
+        return ended(*arguments)
+    processes.kill_descendants = late
+    here = Path(sys.argv[1])
+    job = Job("judge", "c01.x", "x", here, "", here, None, None, here, here, 1, Limits())
+    out, report = os.pipe(), os.pipe()
+    mine, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        if "holds" in sys.argv and os.fork() == 0:  # it has the pipes open when the worker has ended
+            os.close(1)
+            os.close(2)
+            time.sleep(600)
+        os.write(out[1], b"said")
+        os.write(report[1], protocol.encode(Report("judged", "x" * 7000)) * 8)
+        os._exit(0)
+    os.close(out[1])
+    os.close(report[1])
+    if "busy" in sys.argv:
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    answer = supervisor._watch(pid, mine, out[0], report[0], job, time.monotonic())
+    print(answer.exit, answer.output, answer.report and answer.report.outcome)
+"""
+
+
+@pytest.mark.parametrize("how", ["busy", "holds", "busy holds"])
+def test_what_a_worker_has_written_is_read_however_late(how, tmp_path):
+    """On a busy machine the supervisor noticed a worker's end, was slow to end its descendants, and then no longer read its report."""
+    done = run_python(SLOW, tmp_path, *how.split())
+    assert (done.returncode, done.stdout) == (0, "0 said judged\n"), done.stderr
