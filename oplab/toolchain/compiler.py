@@ -139,7 +139,7 @@ def _program(name: str, path: str) -> str | None:
 def _macros(command: list[str]) -> dict[str, str] | None:
     """The compiler's predefined macros, or None where the command cannot compile C++."""
     try:
-        done = run([*command, "-dM", "-E", "-x", "c++", os.devnull], timeout=30)
+        done = run([*command, "-dM", "-E", "-x", "c++", os.devnull], timeout=120)
     except OSError:
         return None
     if done.returncode != 0:

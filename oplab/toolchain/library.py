@@ -126,7 +126,7 @@ def _api_asked_for(library: Path, changed: int, size: int) -> int | None:
     """The version of ONNX Runtime's API that a library's entry point asks for; None where that cannot be found out."""
     command = [sys.executable, "-I", "-S", "-c", _PROBE, str(library), f"1.{runtime_api()}.0"]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=10)
+        done = subprocess.run(command, capture_output=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None  # no process may be started here: leave it to ONNX Runtime
     if done.stdout.isdigit():
