@@ -23,6 +23,7 @@ import torch
 from onnx import helper, numpy_helper
 
 from benchmarks import document
+from benchmarks.kernels.runners import model, one_node
 from oplab import ops, paths
 
 GPU, DEVICE = "CUDAExecutionProvider", "cuda"
@@ -37,28 +38,6 @@ class Kernel:
 
 
 Peers = dict[str, Kernel]
-
-
-def model(
-    nodes: Sequence[onnx.NodeProto],
-    feed: dict[str, np.ndarray],
-    outputs: dict[str, type],
-    constants: dict[str, np.ndarray] | None = None,
-) -> bytes:
-    """The nodes as a model whose inputs have the types of ``feed``, and any shape."""
-
-    def value(name: str, dtype: np.dtype | type, shape: list[None] | None) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
-
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [value(name, each.dtype, [None] * each.ndim) for name, each in feed.items()],
-        [value(name, dtype, None) for name, dtype in outputs.items()],
-        [numpy_helper.from_array(each, name) for name, each in (constants or {}).items()],
-    )
-    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("oplab", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
 
 
 def in_ort(session: onnxruntime.InferenceSession, feed: dict[str, np.ndarray], on_host: Sequence[str] = ()) -> Kernel:
@@ -86,17 +65,17 @@ def my_add(size: int, dtype: type) -> tuple[str, Peers]:
     random = np.random.default_rng(0)
     feed = {name: random.standard_normal(size).astype(dtype) for name in "ab"}
     scales = {"two": np.array(0.5, dtype), "three": np.array(-7, dtype)}
-    node = helper.make_node("MyAdd", ["a", "b"], ["y"], domain="oplab", alpha=0.5, beta=-7.0)
-    three = [
+    nodes = [helper.make_node("Constant", [], [name], value=numpy_helper.from_array(v)) for name, v in scales.items()]
+    nodes += [
         helper.make_node("Mul", ["a", "two"], ["left"]),
         helper.make_node("Mul", ["b", "three"], ["right"]),
         helper.make_node("Add", ["left", "right"], ["y"]),
     ]
     a, b = (torch.from_numpy(each).to(DEVICE) for each in feed.values())
-    mine = model([node], feed, {"y": dtype})
+    mine = one_node("MyAdd", feed, {"y": dtype}, alpha=0.5, beta=-7.0)
     return f"MyAdd, {size:,} × {np.dtype(dtype)}", {
         "ours": in_ort(on_gpu(mine), feed),
-        "ONNX Runtime, Mul, Mul, Add": in_ort(on_gpu(model(three, feed, {"y": dtype}, scales), own=False), feed),
+        "ONNX Runtime, Mul, Mul, Add": in_ort(on_gpu(model(nodes, feed, {"y": dtype}), own=False), feed),
         "PyTorch, 0.5 * a - 7 * b": in_torch(lambda: (0.5 * a - 7 * b,)),
         "ours on the CPU": in_ort(ops.session(mine), feed),
     }
@@ -105,8 +84,7 @@ def my_add(size: int, dtype: type) -> tuple[str, Peers]:
 def knn_query(points: int, nsample: int) -> tuple[str, Peers]:
     xyz = np.random.default_rng(0).random((points, 3), dtype=np.float32)
     feed = {"xyz": xyz, "offset": np.array([points])}
-    node = helper.make_node("KNNQuery", ["xyz", "offset"], ["idx", "dist"], domain="oplab", nsample=nsample)
-    mine = model([node], feed, {"idx": np.int32, "dist": np.float32})
+    mine = one_node("KNNQuery", feed, {"idx": np.int32, "dist": np.float32}, nsample=nsample)
     cloud = torch.from_numpy(xyz).to(DEVICE)
 
     def with_topk() -> tuple[torch.Tensor, ...]:
@@ -125,9 +103,9 @@ def knn_query(points: int, nsample: int) -> tuple[str, Peers]:
     }
 
 
-def on_gpu(content: bytes, own: bool = True) -> onnxruntime.InferenceSession:
+def on_gpu(made: onnx.ModelProto, own: bool = True) -> onnxruntime.InferenceSession:
     libraries = [paths.build_dir() / "lib" / "oplab_cuda_ops.so"] if own else []
-    session = ops.session(content, libraries=libraries, providers=[GPU, "CPUExecutionProvider"])
+    session = ops.session(made, libraries=libraries, providers=[GPU, "CPUExecutionProvider"])
     if session.get_providers()[0] != GPU:
         sys.exit("This ONNX Runtime could not start its CUDAExecutionProvider: are the driver, CUDA and cuDNN there?")
     return session

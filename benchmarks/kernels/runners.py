@@ -9,16 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import helper
 
 from oplab import ops
-
-TYPES = {
-    np.dtype(np.float32): TensorProto.FLOAT,
-    np.dtype(np.float64): TensorProto.DOUBLE,
-    np.dtype(np.int32): TensorProto.INT32,
-    np.dtype(np.int64): TensorProto.INT64,
-}
 
 SIMD = "OPLAB_SIMD"  # the kernels read it when a session is created
 
@@ -49,7 +42,7 @@ def model(
     """
 
     def info(name: str, dtype: object) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(name, TYPES[np.dtype(dtype)], None)
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), None)
 
     graph = helper.make_graph(
         list(nodes),
