@@ -19,7 +19,7 @@ from oplab.course import renaming
 from oplab.errors import OplabError
 
 KINDS = ("python", "cpp", "ort", "torch", "openvino", "host")
-PRELOADS = ("dynamo", "export")
+PRELOADS = ("dynamo", "export", "scipy")
 # A chapter's number as it occurs in stems and ids: two digits, or A and a digit for an appendix.
 NUMBER = r"(?:\d\d|A\d)"
 _STEM = re.compile(rf"{NUMBER}_[a-z0-9_]+")

@@ -34,6 +34,8 @@ def warm_up(preload: Sequence[str]) -> None:
         warm_exporter()
     if "export" in preload:
         warm_capture()
+    if "scipy" in preload:
+        import scipy.spatial  # noqa: F401
 
 
 def collapse_into_huge_pages() -> None:
