@@ -20,7 +20,7 @@ from oplab.checks.guarded import guarded
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import announce
 from oplab.checks.midway import interrupted
-from oplab.checks.openvino_runs import Engine, expect_refusal, installed, outputs
+from oplab.checks.openvino_runs import Engine, expect_interpolate, expect_refusal, installed, outputs
 from oplab.checks.recordings import collect_differ, judge_differ  # noqa: F401
 from oplab.checks.resizing import alike, expect_resized, resized
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
@@ -188,6 +188,7 @@ def unequal_model() -> onnx.ModelProto:
 
 def collect_conversion(c: Collect) -> None:
     openvino = installed()
+    expect_interpolate()
     added = {
         title: (case, [terms(c.rng, shape, case.dtype) for shape in case.runs])
         for title, case in added_cases(c.rng).items()

@@ -34,6 +34,32 @@ def installed() -> Any:
     return openvino
 
 
+def expect_interpolate() -> None:
+    """Find out whether Interpolate, OpenVINO's Resize, runs on this processor.
+
+    Without AVX, OpenVINO 2026.4 generates code for it that its own assembler refuses ("bad combination"). Some virtual machines have
+    no AVX: it depends on the type of processor that they are given.
+
+    Raises:
+        OplabError: OpenVINO is not installed, or Interpolate does not run.
+    """
+    openvino = installed()
+    resize = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]> '
+        'net (float[1, 1, 2, 2] x) => (float[1, 1, h, w] y) <float[4] s = {1, 1, 2, 2}> { y = Resize <mode = "cubic"> (x, "", s) }'
+    )
+    core = openvino.Core()
+    try:
+        core.compile_model(core.read_model(resize.SerializeToString()), "CPU", CONFIG)(
+            {"x": np.ones((1, 1, 2, 2), np.float32)}
+        )
+    except RuntimeError as error:
+        raise OplabError(
+            f"OpenVINO's Interpolate does not run on this processor, so this exercise cannot be graded here. {sentence(error)[:200]}",
+            "It needs AVX on x86. A virtual machine often lacks it: let it have the host's type of processor.",
+        ) from None
+
+
 class Engine:
     """OpenVINO on the CPU with a learner's extensions. What it refuses becomes evidence, as one sentence.
 
