@@ -4,7 +4,7 @@
 
 peers: the grader beside otter-grader and nbgrader (benchmarks/grader.py). grader: each exercise's reference answer in a warm
 server, and all of them in one cold `oplab check`. classes: `oplab class grade` on classes of 10 and 20 learners, one of them with
-50 kills (benchmarks/classes.py measures larger ones). notebooks: all of them under nbval, two at a time, as `make test` runs them.
+50 kills (benchmarks/classes.py measures larger ones). notebooks: all of them under nbval, three at a time, as `make test` runs them.
 tests: what the last `make test` noted in build/tests.xml. setup: `make setup` in a fresh clone, which needs the package index
 and 7 GB for some minutes, and once more where all is done. The longest come first; build/bench/suite.json has all figures.
 """
@@ -89,7 +89,7 @@ def notebooks(repeat: int) -> tuple[str, Found]:
         env = {**os.environ, "PYTEST_ADDOPTS": f"--junitxml={report}"}
         wall = grader.timed(command, cwd=ROOT, env=env)
         seconds = by(report, notebook_of)
-    words = f"All notebooks by the clock, two at a time, each with the start of its kernel: {wall:.0f} s."
+    words = f"All notebooks by the clock, three at a time, each with the start of its kernel: {wall:.0f} s."
     return f"{longest(seconds, ('notebook', 'seconds of its cells'))}\n\n{words}", {"seconds": seconds, "wall": wall}
 
 

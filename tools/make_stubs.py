@@ -1,4 +1,4 @@
-"""Make ``exercises/`` from ``solutions/``. For authors: a learner's work in ``exercises/`` would be overwritten.
+"""Make ``exercises/`` from ``solutions/``, for authors. A file in ``exercises/`` that differs is replaced; ``build/backup/`` keeps it.
 
 Run ``python tools/make_stubs.py --check`` to see whether the two agree, without ``--check`` to write. The lessons' links to a stub's line
 (``../exercises/c05_writing_symbolic.py#line=59``) follow: each links to the exercise whose check is next.
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from oplab.authoring import lesson_rules
+from oplab.course import answers
 from oplab.course.manifest import load
 from oplab.course.stubs import make_stub
 
@@ -18,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def main() -> int:
     only_check = "--check" in sys.argv[1:]
-    differ = []
+    differ, kept = [], set()
+    course = load(ROOT)
     for solution in sorted((ROOT / "solutions").rglob("*.*")):
         if solution.suffix not in (".py", ".cpp"):
             continue
@@ -29,8 +31,9 @@ def main() -> int:
             differ.append(str(name))
             if not only_check:
                 exercise.parent.mkdir(parents=True, exist_ok=True)
+                if exercise.is_file():
+                    kept.add(str(answers.backup_of(course, exercise, str(name)).relative_to(ROOT)))
                 exercise.write_text(stub, encoding="utf-8")
-    course = load(ROOT)
     for chapter in course.chapters:
         source = lesson_rules.source_of(course, chapter)
         if not source.is_file():
@@ -47,6 +50,8 @@ def main() -> int:
         if differ
         else "All stubs agree."
     )
+    if kept:
+        print(f"The files as they were: {', '.join(sorted(kept))}")
     return 1 if differ and only_check else 0
 
 

@@ -21,7 +21,8 @@ def new_exercise(
         str,
         typer.Option(
             metavar="KIND",
-            help="python, cpp (C functions), ort (ONNX Runtime kernel), torch (stable-ABI operator) or host (a program)",
+            help="python, cpp (C functions), ort (ONNX Runtime kernel), torch (stable-ABI operator), openvino (an extension of it) "
+            "or host (a program)",
         ),
     ] = "python",
     points: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="what a pass is worth")] = 2,

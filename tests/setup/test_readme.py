@@ -80,6 +80,9 @@ def test_the_table_lists_the_chapters():
     assert rows == [
         (each.stem[:2], each.title, each.notebook, hours(each.minutes), hours(each.deeper_minutes)) for each in chapters
     ]
+    for page in (README, (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")):
+        said = int(re.search(r"The core path takes about (\d+) hours", page)[1])
+        assert abs(sum(each.minutes for each in chapters if not each.appendix) / 60 - said) < 1
     learning = (ROOT / "docs" / "learning.md").read_text(encoding="utf-8")
     rows = re.findall(name, learning, re.MULTILINE)
     assert rows == [(each.stem[:2], each.title, f"../{each.notebook}") for each in chapters]
@@ -110,5 +113,5 @@ def test_files_that_are_named_exist(page):
     for name in re.findall(
         r"`((?:oplab|tools|tests|docs|benchmarks|notebooks|csrc|solutions|exercises)/[\w/.-]+\.\w+)`", text
     ):
-        if not re.search(r"05_|cNN|NAME|c12_", name):  # examples and patterns
+        if not re.search(r"05_|20_|cNN|NAME|c12_", name):  # examples and patterns
             assert (ROOT / name).exists(), f"{page.name} names {name}"
