@@ -24,6 +24,7 @@ from oplab.course import stubs
 from oplab.course.manifest import NUMBER, Course, Exercise, preloads
 from oplab.course.parsing import parse
 from oplab.errors import OplabError
+from oplab.files import write_atomically
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
 from oplab.grading.results import UNREADABLE, Outcome
@@ -120,13 +121,23 @@ def trials(course: Course) -> list[Trial]:
     return found
 
 
-def attempt(course: Course, trial: Trial, server: Server, seed: int | None = None) -> Outcome:
-    """Grade a trial's text as if it were the learner's file, on fresh inputs unless a seed is given."""
-    with tempfile.TemporaryDirectory(prefix="oplab-lint-") as folder:
-        file = Path(folder) / trial.exercise.file
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(trial.text, encoding="utf-8")
-        run = grade(course, [trial.exercise], Path(folder), jobs=1, server=server, seed=seed, find_crashes=False)
+def attempt(
+    course: Course, trial: Trial, server: Server, seed: int | None = None, folder: Path | None = None
+) -> Outcome:
+    """Grade a trial's text as if it were the learner's file, on fresh inputs unless a seed is given.
+
+    Args:
+        folder: holds this trial's text alone. Who grades it again gives the same one: what a sanitizer compiles is compiled once for
+            each path. None is a folder for this call.
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="oplab-lint-") as own:
+            return attempt(course, trial, server, seed, Path(own))
+    file = folder / trial.exercise.file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists():
+        write_atomically(file, trial.text, sync=False)  # another thread may grade it at the same time
+    run = grade(course, [trial.exercise], folder, jobs=1, server=server, seed=seed, find_crashes=False)
     return run.exercises[0]
 
 
@@ -148,8 +159,15 @@ def run(
     preload = preloads(trial.exercise for trial in chosen)
     found: dict[str, list[Finding]] = {trial.id: [] for trial in chosen}
     runs = [(trial, secrets.randbits(31) if seed is None else seed) for _ in range(repeat) for trial in chosen]
-    with Server(preload, many=len(runs) > 100) as server, ThreadPoolExecutor(max(1, jobs)) as pool:
-        futures = {pool.submit(attempt, course, trial, server, its): (trial, its) for trial, its in runs}
+    with (
+        tempfile.TemporaryDirectory(prefix="oplab-lint-") as answers,
+        Server(preload, many=len(runs) > 100) as server,
+        ThreadPoolExecutor(max(1, jobs)) as pool,
+    ):
+        folders = {trial.id: Path(answers) / str(number) for number, trial in enumerate(chosen)}
+        futures = {
+            pool.submit(attempt, course, trial, server, its, folders[trial.id]): (trial, its) for trial, its in runs
+        }
         try:
             for future in as_completed(futures):
                 trial, its = futures[future]

@@ -13,6 +13,8 @@ from oplab.authoring import lint, mutants
 from oplab.course.manifest import load
 from oplab.grading.client import Server
 from oplab.grading.results import UNREADABLE, Outcome
+from oplab.toolchain import one_file
+from tests.support import ROOT
 from tests.support.authoring_course import (
     LESSON,
     MUTANT_FILE,
@@ -417,6 +419,16 @@ def test_repeat_finds_what_fails_now_and_then_and_says_how_to_see_it_again(root)
     command = re.search(r"oplab (lint-course c05\.double --answers right --seed \d+)", done.stdout)[1]
     again = oplab(root, *command.split())
     assert again.returncode == 1 and "alternative sum: expected passed, got failed" in again.stdout
+
+
+def test_an_answer_that_is_graded_again_is_not_compiled_again(monkeypatch, tmp_path):
+    """c13.parallel is compiled a second time with a sanitizer, and a sanitized file is one for each path."""
+    # Another test may compile this answer at the same time: a cache of this test's own.
+    monkeypatch.setattr(one_file, "exercise_cache", lambda: tmp_path)
+    course = load(ROOT)
+    (trial,) = (trial for trial in lint.trials(course) if trial.id == "c13.parallel: solution")
+    assert lint.run(course, [trial], 2, repeat=3) == []
+    assert len(list(tmp_path.glob("c13_parallel-*.json"))) == 2, "the library, and the one with the sanitizer"
 
 
 def test_a_solution_s_finding_is_repeated_by_check(root):

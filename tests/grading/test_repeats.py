@@ -25,10 +25,10 @@ def server():
 
 
 @pytest.mark.parametrize("trial", SOLUTIONS, ids=lambda trial: trial.exercise.id)
-def test_a_reference_answer_passes_on_any_inputs(trial, server):
+def test_a_reference_answer_passes_on_any_inputs(trial, server, tmp_path):
     for _ in range(TIMES):
         seed = secrets.randbits(31)
-        outcome = lint.attempt(COURSE, trial, server, seed)
+        outcome = lint.attempt(COURSE, trial, server, seed, tmp_path)
         if outcome.status == "failed" and "has no package for Python" in outcome.message:
             pytest.skip(outcome.message)  # tests/allowed_skips.toml says of which exercises this may be true
         if outcome.status == "grader_error" and outcome.message.startswith("OpenVINO is not installed"):
