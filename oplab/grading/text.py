@@ -27,7 +27,8 @@ MARKS = {
 }
 _COLOURS = {"passed": "bold green", "todo": "dim", "grader_error": "bold yellow"}
 _FAULT = "This is a fault of the grader, not yours; it costs no points. Please report it."
-_REMEDY = re.compile(r"^Run `make ", re.MULTILINE)  # something is not installed: not a fault, and nothing to report
+# Something is not installed, or the processor lacks it: not a fault, and nothing to report.
+_MISSING = re.compile(r"^Run `make |, so this exercise cannot be graded here", re.MULTILINE)
 _QUOTED = re.compile(
     r"^\s*(?:\d+)? \| "
 )  # a source line, or the caret under it: wrapped, the caret would point elsewhere
@@ -169,7 +170,7 @@ def lines(outcome: Outcome, *, details: bool = True, notes: Sequence[str] = ()) 
             yield from (Line("right", f"    ✓ {name}", 0, 4) for name in passed)
     yield from (_told(line, 4) for line in message.splitlines())
     if outcome.status == "grader_error":
-        yield _told("It costs no points." if _REMEDY.search(outcome.message) else _FAULT, 4)
+        yield _told("It costs no points." if _MISSING.search(outcome.message) else _FAULT, 4)
     yield from (Line("note", f"    {_printable(note)}", 0, 4) for note in notes)
 
 

@@ -381,8 +381,12 @@ def test_text_keeps_the_caret_under_its_character_and_obeys_no_escape():
             "OpenVINO is not installed for this Python.\nRun `make deps-engines` in the course's folder.",
             "It costs no points.",
         ),
+        (
+            "OpenVINO's Interpolate does not run on this processor, so this exercise cannot be graded here.\nIt needs AVX on x86.",
+            "It costs no points.",
+        ),
     ],
-    ids=["a fault", "not installed"],
+    ids=["a fault", "not installed", "the processor lacks it"],
 )
 def test_only_a_fault_is_to_be_reported(message, last):
     assert (
