@@ -21,7 +21,7 @@ def new_exercise(
         str,
         typer.Option(
             metavar="KIND",
-            help="python, cpp (C functions), ort (ONNX Runtime kernel), torch (stable-ABI operator), openvino (an extension of it) "
+            help="python, cpp (C functions), ort (ONNX Runtime kernel), torch (stable-ABI operator), openvino (an extension) "
             "or host (a program)",
         ),
     ] = "python",
