@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TextIO
 
@@ -26,9 +25,9 @@ class Display:
         self._dashboard = dashboard
         self._live = None
         self._work: Work | None = None
-        self._began = self._said = 0.0
+        self._said = 0.0
+        self._first: tuple[int, float] | None = None  # how many had ended when the first end was seen, and when
         self._told_to_stop = False
-        self._lock = threading.RLock()
 
     def __enter__(self) -> Display:
         if self._console.is_terminal:
@@ -45,7 +44,7 @@ class Display:
     def __call__(self, work: Work) -> None:
         """Note a step of the run."""
         if self._work is None:
-            self._work, self._began = work, time.monotonic()
+            self._work = work
             self._console.print(_scanned(work))
             return
         if work.stopping and not self._told_to_stop:
@@ -54,7 +53,10 @@ class Display:
                 "Ctrl-C: what runs now is finished and kept. Press it again to stop at once; nothing that is graded is lost."
             )
         now = time.monotonic()
-        last = work.done + len(work.unfinished) == len(work.tasks)
+        finished = work.done + len(work.unfinished)
+        if finished and self._first is None:
+            self._first = finished, now
+        last = finished == len(work.tasks)
         if self._live is None and (last or now - self._said > _EVERY):
             self._said = now
             self._console.print(self._line(work))
@@ -62,9 +64,10 @@ class Display:
     def _line(self, work: Work) -> str:
         finished = work.done + len(work.unfinished)
         parts = [f"{finished} of {len(work.tasks)} answers", f"{work.learners_done} of {len(work.learners)} learners"]
-        seconds = time.monotonic() - self._began
-        if finished and seconds:
-            rate = finished / seconds
+        # Before the first end, the engine has started: that takes as long as many answers.
+        began_with, began = self._first or (0, 0.0)
+        if finished > began_with > 0 and (seconds := time.monotonic() - began):
+            rate = (finished - began_with) / seconds
             parts.append(f"{rate:.1f} exercises per second" if rate >= 1 else f"{1 / rate:.1f} s for each exercise")
             if left := len(work.tasks) - finished:
                 parts.append(f"about {duration(left / rate)} left")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -101,13 +102,14 @@ def work(total: int, done: int) -> runner.Work:
 
 
 def test_plain_lines_where_there_is_no_terminal(monkeypatch):
-    monkeypatch.setattr(time, "monotonic", iter(range(0, 1000, 20)).__next__)
+    monkeypatch.setattr(time, "monotonic", iter(range(20, 1000, 20)).__next__)
     out = io.StringIO()
     with display.Display(out) as shown:
         step = work(4, 0)
         shown(step)
         step.done = 1
         shown(step)
+        step.done = 2
         step.stopping = True
         shown(step)
         shown(step)
@@ -116,8 +118,23 @@ def test_plain_lines_where_there_is_no_terminal(monkeypatch):
         "2 learners, 1 submissions. Of the different answers 3 were graded before, 0 need no run, and 4 are graded now."
         in text
     )
-    assert "1 of 4 answers · 1 of 2 learners · " in text and "left · slowest c00.x (4.2 s)" in text
+    assert "\n1 of 4 answers · 1 of 2 learners · slowest c00.x (4.2 s)\n" in text
+    assert "\n2 of 4 answers · 1 of 2 learners · " in text and "left · slowest c00.x (4.2 s)\n" in text
     assert text.count("Press it again to stop at once") == 1 and "\x1b" not in text
+
+
+def test_the_start_of_the_engine_is_not_in_the_estimate(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(time, "monotonic", lambda: clock.now)
+    out = io.StringIO()
+    with display.Display(out) as shown:
+        step = work(23, 0)
+        shown(step)
+        for clock.now, step.done in ((30.0, 0), (60.0, 1), (80.0, 3)):
+            shown(step)
+    _, nothing, one, three = out.getvalue().splitlines()
+    assert "left" not in nothing and "left" not in one
+    assert " · 10.0 s for each exercise · about 3 min left · " in three
 
 
 def test_the_live_display_shows_what_runs(monkeypatch):
