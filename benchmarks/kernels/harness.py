@@ -2,7 +2,7 @@
 
 How: every contestant gets the same number of threads. Before a measurement all results are compared; an unequal one
 raises, and nothing is measured. In each round each contestant has one turn, beginning with another one each time, so that
-a busy machine slows all alike. A turn is a short rest (a thread pool of the one before may still be spinning), one call
+a busy machine slows all alike. A turn is a rest until the thread pool of the one before has stopped spinning, one call
 that is not measured where calls are short, and then as many calls as make a measurable time. A ratio is formed within a
 round; the median of the rounds and their quartiles are what is reported. Memory that one side frees stays with the process
 (``keep_memory``): otherwise some would pay for fresh pages in each call, and others, who have an arena, would not.
@@ -31,7 +31,8 @@ THREADS = 2
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 101
 SHORT = 0.02  # seconds: calls below get one that is not measured before them
 MEASURABLE = 0.002  # seconds that a turn should take at least
-REST = 0.002
+REST = 0.02  # seconds in which the process must be idle before a turn; a kernel can count in ticks of 4 ms
+LONGEST_REST = 0.5
 
 
 class Missing(Exception):
@@ -197,9 +198,22 @@ def prepare(
     return result, runs
 
 
+def rest() -> None:
+    """Returns when no thread of this process computes.
+
+    A pool whose work is done spins for milliseconds while it waits for more, and what runs then has a processor less.
+    """
+    stop = time.perf_counter() + LONGEST_REST
+    while time.perf_counter() < stop:
+        began = time.process_time()
+        time.sleep(REST)
+        if time.process_time() - began < REST / 4:
+            return
+
+
 def turn(run: Run, calls: int, warm: bool) -> float:
     """Seconds of one call."""
-    time.sleep(REST)
+    rest()
     if warm:
         run()
     start = time.perf_counter()

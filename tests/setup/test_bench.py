@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -63,6 +64,19 @@ def test_all_take_turns_and_a_peer_that_is_missing_is_named() -> None:
     assert "  rare is not here: it lives on another machine" in said
     assert result.reached(case.peers[1]) is None
     assert report.rows(results)[1][-2:] == ("2", "not here")
+
+
+@pytest.mark.parametrize(
+    "spins, rests", [(0.0, 0.02), (0.05, 0.08), (9.0, 0.5)], ids=["idle", "spins for 50 ms", "never idle"]
+)
+def test_a_turn_begins_when_the_process_is_idle(monkeypatch, spins: float, rests: float) -> None:
+    """With a clock that the test sets. The processor's time grows in ticks of 4 ms, as it does here for a thread that goes on running."""
+    now = SimpleNamespace(seconds=0.0)
+    monkeypatch.setattr(harness.time, "perf_counter", lambda: now.seconds)
+    monkeypatch.setattr(harness.time, "process_time", lambda: min(now.seconds, spins) // 0.004 * 0.004)
+    monkeypatch.setattr(harness.time, "sleep", lambda seconds: setattr(now, "seconds", now.seconds + seconds))
+    harness.rest()
+    assert now.seconds == pytest.approx(rests)
 
 
 def measured(ours: float, theirs: float) -> Result:
