@@ -31,7 +31,7 @@ THREADS = 2
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 101
 SHORT = 0.02  # seconds: calls below get one that is not measured before them
 MEASURABLE = 0.002  # seconds that a turn should take at least
-REST = 0.02  # seconds in which the process must be idle before a turn; a kernel can count in ticks of 4 ms
+IDLE = 0.02  # seconds in which the process must be idle before a turn; Linux may count its time in ticks of 4 ms
 LONGEST_REST = 0.5
 
 
@@ -199,15 +199,15 @@ def prepare(
 
 
 def rest() -> None:
-    """Returns when no thread of this process computes.
+    """Returns when no thread of this process computes, or after LONGEST_REST.
 
     A pool whose work is done spins for milliseconds while it waits for more, and what runs then has a processor less.
     """
     stop = time.perf_counter() + LONGEST_REST
     while time.perf_counter() < stop:
         began = time.process_time()
-        time.sleep(REST)
-        if time.process_time() - began < REST / 4:
+        time.sleep(IDLE)
+        if time.process_time() - began < IDLE / 4:  # a thread that spins adds all of it
             return
 
 

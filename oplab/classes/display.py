@@ -65,9 +65,9 @@ class Display:
         finished = work.done + len(work.unfinished)
         parts = [f"{finished} of {len(work.tasks)} answers", f"{work.learners_done} of {len(work.learners)} learners"]
         # Before the first end, the engine has started: that takes as long as many answers.
-        began_with, began = self._first or (0, 0.0)
-        if finished > began_with > 0 and (seconds := time.monotonic() - began):
-            rate = (finished - began_with) / seconds
+        before, since = self._first or (finished, 0.0)
+        if finished > before and (seconds := time.monotonic() - since):
+            rate = (finished - before) / seconds
             parts.append(f"{rate:.1f} exercises per second" if rate >= 1 else f"{1 / rate:.1f} s for each exercise")
             if left := len(work.tasks) - finished:
                 parts.append(f"about {duration(left / rate)} left")
