@@ -1,7 +1,7 @@
 """What the course promises of every exercise, as rules over its files and as trials of its answers.
 
-``oplab lint-course`` and ``tests/grading/test_answers.py`` are two views of the same: :data:`RULES` look at files and run nothing of them,
-:func:`trials` are answers whose outcome is known before they are graded.
+``oplab lint-course`` and, in ``tests/grading``, ``test_answers.py`` with ``test_repeats.py`` are two views of the same: :data:`RULES` look
+at files and run nothing of them, :func:`trials` are answers whose outcome is known before they are graded.
 
 Wrong answers (mutants) and other right answers (alternatives) are tables of ``tests/mutants/<chapter>/<exercise>.toml`` and
 ``tests/alternatives/<chapter>/<exercise>.toml``; :mod:`oplab.authoring.mutants` has their form.
