@@ -650,8 +650,10 @@ def judge_frozen(v: Judge) -> None:
     for title, data, declared, about in frozen_models(v.rng):
         with v.check(title):
             model, answer = graphs.parse(data), entries(v, title, declared)
-            for name in sorted(declared, key=lambda name: name != about):
-                want, got = state(model, name), answer[name]
+            states = {name: state(model, name) for name in declared}
+            # Where several names are wrong, what is said must not depend on the order in which they are declared.
+            for name in sorted(declared, key=lambda name: (states[name] != "missing", name != about)):
+                want, got = states[name], answer[name]
                 if got != want:
                     text = helper.printable_graph(model.graph)
                     raise WrongAnswer(
