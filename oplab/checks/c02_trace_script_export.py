@@ -377,8 +377,8 @@ def judge_control_flow(v: Judge) -> None:
         if not v.ok:
             return
         for batch, side in (
-            (1, "loud"),
-            (5, "calm"),
+            (5, "loud"),  # of one row, the tanh is sometimes 1 or -1 everywhere, and causes look alike
+            (1, "calm"),
             (4, "at the limit"),
             (3, "loud, far below zero"),
             (2, "just above the limit"),

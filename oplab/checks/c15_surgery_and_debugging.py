@@ -368,13 +368,14 @@ def _bugs(rng: np.random.Generator) -> Iterator[_Bug]:
         ("eight other branches", second, True),
         ("the same model with another fault", third, True),
     ):
-        model, wrong = _wide(order, kinds, place, again)
+        # The last two share their names, and the first has others: errors that are kept from one are those of a twin, or of no value.
+        model, wrong = _wide(order, kinds, place, again, "other" if again else "value")
         yield _Bug(title, model, place, _errors(rng, model, wrong, title))
     for title, count, first, last in (
         ("one node", 1, 0, 0),
         ("12 nodes", 12, 1, 11),
         ("90 nodes", 90, CALLS, 88),
-        ("a NaN among 120 nodes", 120, CALLS, 118),
+        ("a NaN among 120 nodes", 120, CALLS, 117),
         ("300 nodes", 300, CALLS, 140),
         ("300 other nodes", 300, CALLS, 299),
         ("the first of 40 nodes", 40, 0, 0),
@@ -387,7 +388,7 @@ def _bugs(rng: np.random.Generator) -> Iterator[_Bug]:
 
 
 def _wide(
-    order: Sequence[int], kinds: Sequence[int], place: int, again: bool
+    order: Sequence[int], kinds: Sequence[int], place: int, again: bool, word: str
 ) -> tuple[onnx.ModelProto, frozenset[str]]:
     """Nodes in eight branches that meet at the end, and the values that a fault at ``place`` spoils, as in :func:`_branches`.
 
@@ -397,12 +398,13 @@ def _wide(
         again: every second node is in the branch of the fault, so the wrong value is always among the two newest of the eight that
             are still needed, and the model is the same for all even, or all odd, places. Else that branch rests after the fault, so
             its value is soon the oldest of them.
+        word: begins the name of each value.
     """
     nodes: list[onnx.NodeProto] = []
     heads, wrong = ["x"] * 8, set()
 
     def add(op: str, inputs: list[str]) -> str:
-        made = f"value_{len(nodes)}"
+        made = f"{word}_{len(nodes)}"
         if len(nodes) == place or wrong.intersection(inputs):
             wrong.add(made)
         nodes.append(helper.make_node(op, inputs, [made], name=f"node_{len(nodes)}"))

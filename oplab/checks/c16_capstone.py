@@ -899,7 +899,9 @@ def knn_refusals(rng: np.random.Generator) -> dict[str, Feeds]:
 
     def spoilt(value: float) -> Feeds:
         xyz = right["xyz"].copy()
-        xyz[rng.integers(4, 9), rng.integers(3)] = value
+        xyz[rng.integers(5, 9), rng.integers(3)] = (
+            value  # its place among the coordinates is the number of no spoilt point
+        )
         xyz[rng.integers(9, 14), rng.integers(3)] = value
         return {**right, "xyz": xyz}
 
