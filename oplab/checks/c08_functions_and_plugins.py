@@ -238,10 +238,10 @@ SUMS = [
 ]
 
 
-def coefficients(rng: np.random.Generator) -> tuple[float, float]:
-    """Two numbers that float32 cannot hold, never equal, never a default, never whole, with more than three decimals."""
-    alpha, beta = rng.choice(np.arange(-31, 32, 2), size=2, replace=False) / 8 + 1 / 32 + 1e-4
-    return float(alpha), float(beta)
+def coefficients(rng: np.random.Generator, count: int = 2) -> tuple[float, ...]:
+    """Numbers that float32 cannot hold, never equal, never a default, never whole, with more than three decimals."""
+    drawn = rng.choice(np.arange(-31, 32, 2), size=count, replace=False) / 8 + 1 / 32 + 1e-4
+    return tuple(float(number) for number in drawn)
 
 
 # Four calls in one model, each on the result of the one before; 3 and 2 are defaults elsewhere, 1 and 0 leave a as it is.
@@ -251,7 +251,8 @@ CHAIN = "four calls in one model"
 
 
 def chain_numbers(rng: np.random.Generator) -> list[tuple[float, float]]:
-    return [coefficients(rng), coefficients(rng), *CHAIN_ENDS]
+    alpha, beta, second_alpha, second_beta = coefficients(rng, 4)
+    return [(alpha, beta), (second_alpha, second_beta), *CHAIN_ENDS]
 
 
 def pair(rng: np.random.Generator, case: Sum, shape: tuple[int, ...] | None = None) -> list[np.ndarray]:
@@ -517,7 +518,7 @@ def scales_of(pair: Sequence[float]) -> np.ndarray:
 
 def factors(rng: np.random.Generator) -> list[tuple[float, float]]:
     """Three factors that every run has, 10 rows times 2.3 among them, and one that is new."""
-    fresh = rng.integers(9, 27, size=2) / 8
+    fresh = (2 * rng.integers(4, 13, size=2) + 1) / 8  # odd eighths have three decimals
     return [*FACTORS, (float(fresh[0]), float(fresh[1]))]
 
 

@@ -337,7 +337,7 @@ def searched(rng: np.random.Generator, case: Search, extreme: bool) -> list[dict
     feeds = []
     for shape, wanted in case.sizes:
         row = rng.integers(-20, 20, size=shape).astype(np.int64)
-        picks = rng.integers(0, shape[-1], size=wanted)
+        picks = rng.integers(shape[-1] // 2 if case.sorter else 0, shape[-1], size=wanted)
         other = rng.integers(-24, 24, size=wanted).astype(np.int64)
         take = rng.permutation(int(np.prod(wanted))).reshape(wanted) % 2 == 0
         order = rng.permutation(shape[-1])
@@ -357,7 +357,11 @@ def searched(rng: np.random.Generator, case: Search, extreme: bool) -> list[dict
             elif extreme and not wanted:
                 values = np.array(np.nan)
         fed = {"a": row.astype(case.dtype), "b": np.asarray(values).astype(case.dtype)}
-        if case.sorter:
+        if (
+            case.sorter
+        ):  # the largest number is the first of the row: whoever looks for it in this order finds the place 0
+            largest = int(np.flatnonzero(order == shape[-1] - 1)[0])
+            order[[0, largest]] = order[[largest, 0]]
             back = np.argsort(order)  # a[c] is sorted
             fed["a"], fed["c"] = fed["a"][order], back.astype(np.int64)
         feeds.append(fed)
@@ -779,10 +783,11 @@ def _cells_cause(got: np.ndarray, points: np.ndarray, size: float, sizes: Sequen
         ),
         "Cells are counted with floor; these are rounded to the nearest.": (size, np.round),
         _CEIL: (size, lambda x: np.ceil(x) - 1),
-        "These are the cells of points * size, expected points / size.": (1 / size, np.floor),
     }
     for other in (*sizes, 1.0):
         others[f"These are the cells of the size {other}; the call has {size}."] = (other, np.floor)
+    # After the sizes of other calls, which may be close to it.
+    others["These are the cells of points * size, expected points / size."] = (1 / size, np.floor)
     for cause, (other, cell) in others.items():
         means = pool(points, other, cell)[0]
         if means.shape == got.shape and np.allclose(means, got, rtol=1e-4, atol=1e-4):

@@ -561,7 +561,10 @@ def expect_deformed(got: np.ndarray, window: Window, feeds: Feeds) -> None:
             raise
         wrong = str(error)
     for cause, options in KNOWN_DEFORMED.items():  # only now: each is another convolution
-        if np.allclose(got, deformed(window, feeds, **options), rtol=1e-3, atol=10 * tolerance, equal_nan=True):
+        made = deformed(window, feeds, **options)
+        if np.allclose(made, expected, rtol=1e-4, atol=tolerance, equal_nan=True):
+            continue  # in this window it is no other: a stride of 1, or 9 taps
+        if np.allclose(got, made, rtol=1e-3, atol=10 * tolerance, equal_nan=True):
             raise WrongAnswer(f"{wrong} {cause}")
     good = np.isclose(got, expected, rtol=1e-3, atol=10 * tolerance, equal_nan=True)
     pixels = good.all(axis=(0, 1)).ravel()  # right in every image and every channel
@@ -749,6 +752,9 @@ def knn_clouds(rng: np.random.Generator) -> dict[str, tuple[int, Feeds]]:
         # float32 holds these coordinates, their differences and the sums of squares, but not the squares of the coordinates.
         "coordinates around 1000": (K, whole(233) / 2 + 1000, (100, 133)),
         "coordinates around 200000": (K, whole(229) + 200000, (229,)),
+        # Before clouds in which float and double sometimes order two squares differently. Powers of 2 keep ties exact. The squares of
+        # the tiny cloud are all 0 in float, with fused multiply-add, too.
+        TINY: (K, whole(227) * 2.0**-80, (227,)),
         "random points": (K, rng.uniform(-1, 1, size=(601, 3)), (601,)),
         "one point": (1, whole(1), (1,)),
         "two points, k = 1": (1, whole(2), (2,)),
@@ -761,9 +767,7 @@ def knn_clouds(rng: np.random.Generator) -> dict[str, tuple[int, Feeds]]:
         "points on a diagonal": (K, diagonal, (257,)),
         "two heaps far apart": (K, heaps, (len(heaps),)),
         "a needle": (K, needle, (199,)),
-        # Powers of 2 keep ties exact. The squares of the tiny cloud are all 0 in float, with fused multiply-add, too.
         "a cloud 1e16 wide": (K, whole(223) * 2.0**50, (223,)),
-        TINY: (K, whole(227) * 2.0**-80, (227,)),
         "a box, k as large as the cloud": (60, whole(60), (60,)),
         "k = 130": (130, whole(300), (100, 200)),
     }

@@ -63,6 +63,8 @@ def _values(rng: Draws, case: Clamp) -> np.ndarray:
     made = rng.uniform(-3, 3, case.count).astype(np.float32)
     if case.special:
         made[:5] = [np.nan, np.inf, -np.inf, -0.0, 0.0]
+    elif case.count == 1:  # above the limits of the first call: limits that are kept from it are seen here
+        made[:] = rng.uniform(1.5, 3)
     return made
 
 

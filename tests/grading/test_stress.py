@@ -223,3 +223,17 @@ def test_memory_that_is_kept_is_told_from_memory_that_is_used_again():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     lost, again = map(int, done.stdout.split())
     assert lost >= 1000 and again == 0
+
+
+def test_a_round_in_which_something_else_is_given_back_hides_no_leak():
+    code = """if True:
+        from oplab.checks.leaks import lost_by
+        kept, places, other = [None] * 1000, iter(range(1000)), [bytearray(10000) for _ in range(10)]
+        def keep():
+            place = next(places)
+            kept[place] = bytearray(1000)
+            if place == 55: other.clear()
+        print(lost_by(keep, 20))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert int(done.stdout) >= 1000
