@@ -626,9 +626,9 @@ def _shuffle(model: onnx.ModelProto, rng: np.random.Generator) -> None:
     """
     nodes = list(model.graph.node)
     makers = {name: place for place, node in enumerate(nodes) for name in node.output}
-    made = [(name, place) for place, node in enumerate(nodes) for name in reads(node) if name in makers]
-    by_bodies = [(name, place) for name, place in made if name not in nodes[place].input]
-    pairs = [(makers[name], place) for name, place in by_bodies or made]
+    readings = [(name, place) for place, node in enumerate(nodes) for name in reads(node) if name in makers]
+    by_bodies = [(name, place) for name, place in readings if name not in nodes[place].input]
+    pairs = [(makers[name], place) for name, place in by_bodies or readings]
     maker, reader = pairs[int(rng.integers(len(pairs)))]
     order = [int(place) for place in rng.permutation(len(nodes))]
     first, second = sorted((order.index(maker), order.index(reader)))
