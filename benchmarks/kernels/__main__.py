@@ -191,11 +191,13 @@ def finish(
     from . import pictures, report
 
     judged = not options.quick
+    table = report.rows(results, judged)
     found = {
         "limits": (report.limit_rows(peaks), report.LIMITS_HEAD),
-        "ratios": (report.rows(results, judged), report.HEAD),
+        "ratios": (table, report.HEAD),
         "sets": report.by_set(results),
         "worst cases": (report.alone(results), report.ALONE_HEAD),
+        "summary": (report.summary(table), report.SUMMARY_HEAD),
     }
     remarks = {"limits": [line for each in peaks if (line := each.remark())] if judged else []}
     if "bandwidth" in bounds:
@@ -216,11 +218,11 @@ def finish(
     remarks["ratios"] = outcome
 
     caption, blocks = report.caption(about), {}
-    for name, (table, head) in found.items():
-        if table:
-            print("\n" + "\n".join([caption, document.text(table, head), *(remarks.get(name, ()))]))
+    for name, (entries, head) in found.items():
+        if entries:
+            print("\n" + "\n".join([caption, document.text(entries, head), *(remarks.get(name, ()))]))
         lines = [f"- {line.strip()}" for line in remarks.get(name, ())]
-        blocks[name] = "\n\n".join(filter(None, (caption, document.markdown(table, head), "\n".join(lines))))
+        blocks[name] = "\n\n".join(filter(None, (caption, document.markdown(entries, head), "\n".join(lines))))
 
     written = [folder / "kernels.json", folder / "kernels.md"]
     limits = bounds | {"peaks": [dataclasses.asdict(each) | {"theoretical": each.theoretical} for each in peaks]}
@@ -232,7 +234,7 @@ def finish(
     written += pictures.draw(results, bounds, options.threads, folder)
     if options.docs and complete:
         if options.masked:
-            blocks = {f"as {options.masked}": "\n\n".join((blocks["limits"], blocks["ratios"]))}
+            blocks = {f"as {options.masked}": "\n\n".join(blocks[name] for name in ("summary", "limits", "ratios"))}
         written.append(document.write(blocks))
     print("\nWritten: " + ", ".join(str(path.relative_to(ROOT)) for path in written))
     return bool(missed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import statistics
 from collections.abc import Sequence
 
 from .harness import Peer, Result
@@ -11,6 +12,7 @@ from .limits import Peak
 from .processor import BASELINE, describe
 
 HEAD = ("kernel", "size", "threads", "set", "peer", "ours, ms", "peer, ms", "ratio", "quartiles", "at least", "")
+SUMMARY_HEAD = ("kernel", "peer", "threads", "sizes", "lowest ratio", "median", "highest", "at least", "reached")
 ALONE_HEAD = ("kernel", "size", "threads", "set", "ms")
 LIMITS_HEAD = (
     "set",
@@ -31,6 +33,29 @@ def rows(results: Sequence[Result], judged: bool = True) -> list[tuple[str, ...]
         for peer in result.case.peers
         if not peer.rung
     ]
+
+
+def summary(table: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """A row for each kernel, peer and number of threads, as many words as SUMMARY_HEAD has, from what :func:`rows` returns."""
+    groups: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for row in table:
+        kernel, _, threads, _, peer, _, _, ratio, *_ = row
+        if ratio:
+            groups.setdefault((kernel, peer, threads), []).append(row)
+    found = []
+    for words, group in groups.items():
+        ratios = [float(row[7]) for row in group]
+        verdicts = [row[10] for row in group if row[10]]
+        found.append(
+            (
+                *words,
+                str(len(group)),
+                *(f"{value:.2f}" for value in (min(ratios), statistics.median(ratios), max(ratios))),
+                " or ".join(sorted({row[9] for row in group if row[9]}, key=float)),
+                f"{verdicts.count('reached')} of {len(verdicts)}" if verdicts else "",
+            )
+        )
+    return found
 
 
 def alone(results: Sequence[Result]) -> list[tuple[str, ...]]:
@@ -77,7 +102,7 @@ def _words(result: Result) -> tuple[str, ...]:
 
 def _numbers(result: Result, peer: Peer, judged: bool) -> tuple[str, ...]:
     target = result.target(peer)
-    least = f"{target:g}" if target is not None and judged else ""
+    least = f"{target:.3g}" if target is not None and judged else ""
     ours = f"{1e3 * result.median():.3g}"
     if peer.name not in result.seconds:
         return ours, "", "", "", least, "not here"

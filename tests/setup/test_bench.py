@@ -96,6 +96,14 @@ def test_the_table_says_what_is_reached_and_what_is_not() -> None:
     assert kept["peers"][0] == {"name": "other", "at_least": 3.0, "ratio": [2.0, 2.0, 2.0], "reached": False}
 
 
+def test_the_summary_has_a_row_for_each_peer_and_number_of_threads() -> None:
+    table = report.rows([measured(1, 4), measured(1, 2), measured(1, 6)])
+    assert report.summary(table) == [("Op", "other", "2", "3", "2.00", "4.00", "6.00", "3", "2 of 3")]
+    assert report.summary(report.rows([measured(1, 4)], judged=False)) == [
+        ("Op", "other", "2", "1", "4.00", "4.00", "4.00", "", "")
+    ]
+
+
 def of_sets(result: Result, best: bool, simd: str = "avx2") -> Result:
     case = dataclasses.replace(result.case, has_sets=True)
     return dataclasses.replace(result, case=case, simd=simd, best=best)
