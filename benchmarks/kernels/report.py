@@ -12,7 +12,7 @@ from .limits import Peak
 from .processor import BASELINE, describe
 
 HEAD = ("kernel", "size", "threads", "set", "peer", "ours, ms", "peer, ms", "ratio", "quartiles", "at least", "")
-SUMMARY_HEAD = ("kernel", "peer", "threads", "sizes", "lowest ratio", "median", "highest", "at least", "reached")
+SUMMARY_HEAD = ("kernel", "peer", "threads", "median", "all sizes", "at least", "reached")
 ALONE_HEAD = ("kernel", "size", "threads", "set", "ms")
 LIMITS_HEAD = (
     "set",
@@ -49,9 +49,9 @@ def summary(table: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
         found.append(
             (
                 *words,
-                str(len(group)),
-                *(f"{value:.2f}" for value in (min(ratios), statistics.median(ratios), max(ratios))),
-                " or ".join(sorted({row[9] for row in group if row[9]}, key=float)),
+                f"{statistics.median(ratios):.2f}",
+                f"{min(ratios):.2f} – {max(ratios):.2f}" if len(ratios) > 1 else "",
+                ", ".join(sorted({row[9] for row in group if row[9]}, key=float)),
                 f"{verdicts.count('reached')} of {len(verdicts)}" if verdicts else "",
             )
         )
