@@ -698,8 +698,9 @@ POOL_SHAPES = [(2, 3, 2), (3, 1, 1), (4, 2, 3)]  # bins down, bins across, chann
 
 def pool_numbers(rng: np.random.Generator) -> list[tuple[float, int, int, int]]:
     """For each export a scale with digits that are easily lost, and sizes that always differ."""
-    # One from each range: two that are almost equal would look like one that was rounded.
-    scales = [round(float(scale), 6) for scale in rng.uniform((0.21, 0.45, 0.69), (0.41, 0.65, 0.89))]
+    # One from each range: two that are almost equal would look like one that was rounded. Between two hundredths: none is one.
+    hundredths = rng.integers((21, 45, 69), (41, 65, 89)) + rng.uniform(0.1, 0.9, 3)
+    scales = [round(float(scale), 6) for scale in hundredths / 100]
     return [(scale, *shape) for scale, shape in zip(scales, POOL_SHAPES, strict=True)]
 
 
