@@ -37,21 +37,21 @@ def rows(results: Sequence[Result], judged: bool = True) -> list[tuple[str, ...]
 
 def summary(table: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """A row for each kernel, peer and number of threads, as many words as SUMMARY_HEAD has, from what :func:`rows` returns."""
-    groups: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
-    for row in table:
-        kernel, _, threads, _, peer, _, _, ratio, *_ = row
-        if ratio:
-            groups.setdefault((kernel, peer, threads), []).append(row)
+    groups: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    for words in table:
+        row = dict(zip(HEAD, words, strict=True))
+        if row["ratio"]:
+            groups.setdefault((row["kernel"], row["peer"], row["threads"]), []).append(row)
     found = []
     for words, group in groups.items():
-        ratios = [float(row[7]) for row in group]
-        verdicts = [row[10] for row in group if row[10]]
+        ratios = [float(row["ratio"]) for row in group]
+        verdicts = [row[""] for row in group if row[""]]
         found.append(
             (
                 *words,
                 f"{statistics.median(ratios):.2f}",
                 f"{min(ratios):.2f} – {max(ratios):.2f}" if len(ratios) > 1 else "",
-                ", ".join(sorted({row[9] for row in group if row[9]}, key=float)),
+                ", ".join(sorted({row["at least"] for row in group if row["at least"]}, key=float)),
                 f"{verdicts.count('reached')} of {len(verdicts)}" if verdicts else "",
             )
         )
