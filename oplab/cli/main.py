@@ -5,11 +5,13 @@ Exit codes: 0 success, 1 not everything passed, 2 the call or the grader is at f
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import typer
@@ -135,13 +137,34 @@ def _stop(number: int, frame: object) -> None:
     raise _Signal(number)
 
 
+@contextlib.contextmanager
+def _no_signal_is_lost() -> Iterator[None]:
+    """A signal that arrives while Python calls a finalizer is sent again: Python drops an exception there, and prints it."""
+
+    def dropped(what: Any) -> None:
+        if not issubclass(what.exc_type, KeyboardInterrupt):
+            return before(what)
+        number = what.exc_value.args[0] if isinstance(what.exc_value, _Signal) else signal.SIGINT
+        # From another thread, and a moment later: raised here, it would be dropped once more.
+        again = threading.Timer(0.01, signal.pthread_kill, (threading.main_thread().ident, number))
+        again.daemon = True
+        again.start()
+
+    before, sys.unraisablehook = sys.unraisablehook, dropped
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
 def main() -> None:
     """Entry point of the ``oplab`` command: a user's mistake is a sentence, never a traceback."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # not one that `nohup` has it ignore
             signal.signal(number, _stop)
     try:
-        app(prog_name="oplab")
+        with _no_signal_is_lost():
+            app(prog_name="oplab")
     except SeveralExercises as error:
         commands = [shlex.join([id if word == error.name else word for word in sys.argv[1:]]) for id in error.ids]
         fix = (

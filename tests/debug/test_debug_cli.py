@@ -110,6 +110,23 @@ def test_a_signal_ends_a_command_like_ctrl_c(number, folder):
     assert done.stderr.strip() == "Stopped. Nothing was lost." and not (folder / "went_on").exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_that_arrives_in_a_finalizer_is_not_lost(number, folder):
+    lines = [
+        "import signal, time",
+        "class Dropped:",
+        f"    def __del__(self): signal.raise_signal({int(number)})",
+        "Dropped()",
+        "time.sleep(60)",
+        "open('went_on', 'w')",
+    ]
+    (folder / "stop.py").write_text("\n".join(lines))
+    words = ["parity", "good.onnx", "--inputs", "x.npz", "--module", "stop.py:f"]
+    done = subprocess.run([sys.executable, "-m", "oplab.cli", *words], cwd=folder, capture_output=True, text=True)
+    assert done.stderr.strip() == "Stopped. Nothing was lost." and not (folder / "went_on").exists()
+    assert done.returncode == 128 + number
+
+
 @pytest.mark.parametrize("group", [[], ["debug"]])
 def test_the_help_has_a_whole_sentence_for_each_command(group):
     text = CliRunner().invoke(app, [*group, "--help"], terminal_width=80).output
