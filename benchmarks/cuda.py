@@ -1,6 +1,6 @@
 """MyAdd and KNNQuery on a GPU beside their peers there, and beside the course's kernels on the CPU, in one run.
 
-    make cuda; PYTHONPATH=build/onnxruntime-gpu .venv/bin/python -m benchmarks.cuda [--rounds 5]
+    make cuda; PYTHONPATH=build/onnxruntime-gpu .venv/bin/python -m benchmarks.cuda [--rounds 15]
 
 Needs a GPU, and the package onnxruntime-gpu (docs/operators.md, Kernels for CUDA). All tensors stay in the memory where they are
 computed. Results are compared first, and where two differ, nothing is measured. The kernels take turns, round by round; each time is the
@@ -145,7 +145,7 @@ def measure(peers: Peers, rounds: int) -> dict[str, list[float]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="rounds in which the kernels take turns (default: 5)")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds in which the kernels take turns (default: 15)")
     options = parser.parse_args()
     if GPU not in onnxruntime.get_available_providers() or not torch.cuda.is_available():
         sys.exit("Needs a GPU, and the package onnxruntime-gpu: docs/operators.md, Kernels for CUDA, has the command.")
