@@ -163,6 +163,15 @@ def get_aarch64() -> None:
         print(f"The kernels are not tested for AArch64: {refused}. Debian: sudo apt-get install {' '.join(missing)}.")
 
 
+def get_bubblewrap() -> None:
+    """A program that the grader isolates a learner's code with. As for AArch64: installed, or its tests are skipped, and this says so."""
+    if sys.platform != "linux" or shutil.which("bwrap"):
+        return
+    refused = apt_install(["bubblewrap"])
+    if refused:
+        print(f"Isolation is not tested with bubblewrap: {refused}. Debian: sudo apt-get install bubblewrap.")
+
+
 def get_engines() -> None:
     """The engines of `make deps-engines`, and the course's operators for them.
 
@@ -210,6 +219,7 @@ def tests(browser: bool = True) -> int:
         variables["OPLAB_CHROMIUM"] = get_chromium()
         get_site()
     get_aarch64()
+    get_bubblewrap()
     get_engines()
     get_dask()
     # One worker more than the two processors that this is made for: a third of the time of browsers and time limits is waiting.

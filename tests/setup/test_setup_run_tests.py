@@ -163,6 +163,20 @@ def test_missing_packages_for_aarch64_are_named(monkeypatch: pytest.MonkeyPatch,
     assert not capsys.readouterr().out
 
 
+def test_a_missing_bubblewrap_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(run_tests.sys, "platform", "linux")
+    monkeypatch.setattr(run_tests.os, "getuid", lambda: 1000)
+    monkeypatch.setattr(run_tests.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "apt-get" else None)
+    run_tests.get_bubblewrap()
+    said = capsys.readouterr().out
+    assert "not tested with bubblewrap: you are not root" in said and said.endswith(
+        "sudo apt-get install bubblewrap.\n"
+    )
+    monkeypatch.setattr(run_tests.shutil, "which", lambda name: f"/usr/bin/{name}")
+    run_tests.get_bubblewrap()
+    assert not capsys.readouterr().out
+
+
 def test_packages_are_installed_as_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     log = tmp_path / "log"
     (tmp_path / "apt-get").write_text(f'#!/bin/sh\necho "$@" >> {log}\ntest "$1" = update || test "$4" != no-such\n')
