@@ -153,23 +153,29 @@ def get_chromium() -> str:
     return found
 
 
-def get_aarch64() -> None:
-    """What the tests for AArch64 need; on Debian, as root, it is installed. Elsewhere they are skipped, and this says so."""
-    missing = [package for package, program in CROSS.items() if not shutil.which(program)]
-    if not missing or platform.machine() in ("aarch64", "arm64"):
-        return
-    refused = apt_install(missing)
+def apt_install_or_say(programs: dict[str, str], untested: str) -> None:
+    """Installs the Debian packages whose programs are missing; where it cannot, prints what is not tested, why, and the command.
+
+    Args:
+        programs: Debian package: the program that it brings.
+        untested: the beginning of that sentence.
+    """
+    missing = [package for package, program in programs.items() if not shutil.which(program)]
+    refused = apt_install(missing) if missing else None
     if refused:
-        print(f"The kernels are not tested for AArch64: {refused}. Debian: sudo apt-get install {' '.join(missing)}.")
+        print(f"{untested}: {refused}. Debian: sudo apt-get install {' '.join(missing)}.")
+
+
+def get_aarch64() -> None:
+    """What the tests for AArch64 need, on any other processor."""
+    if platform.machine() not in ("aarch64", "arm64"):
+        apt_install_or_say(CROSS, "The kernels are not tested for AArch64")
 
 
 def get_bubblewrap() -> None:
-    """A program that the grader isolates a learner's code with. As for AArch64: installed, or its tests are skipped, and this says so."""
-    if sys.platform != "linux" or shutil.which("bwrap"):
-        return
-    refused = apt_install(["bubblewrap"])
-    if refused:
-        print(f"Isolation is not tested with bubblewrap: {refused}. Debian: sudo apt-get install bubblewrap.")
+    """What the grader isolates a learner's code with on Linux, beside Landlock."""
+    if sys.platform == "linux":
+        apt_install_or_say({"bubblewrap": "bwrap"}, "Isolation is not tested with bubblewrap")
 
 
 def get_engines() -> None:
