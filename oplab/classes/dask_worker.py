@@ -38,6 +38,7 @@ class _Pool:
         self._all: list[Grader] = []
         self._used = time.monotonic()
         self._ended = False
+        self.expired = False  # it ended because it was idle, and not because somebody asked for it
         threading.Thread(target=self._watch, daemon=True).start()
 
     def grade(self, task: Plain) -> dict[str, Any]:
@@ -63,14 +64,16 @@ class _Pool:
                 list(pool.map(lambda grader: grader.close(), ending))
 
     def _watch(self) -> None:
-        while True:
+        while not self._ended:
             time.sleep(IDLE / 6)
-            with self._lock:
+            with self._lock:  # no task comes between the look and the decision
                 busy = len(self._idle) < len(self._all)
                 late = time.monotonic() - self._used > IDLE
-            if late and not busy:
-                _forget(self)
-                return self.end()
+                if late and not busy and not self._ended:
+                    self._ended = self.expired = True
+        if self.expired:
+            _forget(self)
+            self.end()
 
 
 _pools: dict[str, _Pool] = {}
@@ -88,14 +91,16 @@ def run(task: Plain, command: str, hidden: list[str]) -> dict[str, Any] | None:
     Returns:
         the verdict as plain values; None where :func:`end` was called meanwhile.
     """
-    with _pools_lock:
-        if command not in _pools:
-            _pools[command] = _Pool(hidden)
-        pool = _pools[command]
-    try:
-        return pool.grade(task)
-    except Closed:
-        return None
+    while True:
+        with _pools_lock:
+            if command not in _pools or _pools[command].expired:
+                _pools[command] = _Pool(hidden)
+            pool = _pools[command]
+        try:
+            return pool.grade(task)
+        except Closed:
+            if not pool.expired:  # else it was idle for long and ended at this moment, and the next one takes the task
+                return None
 
 
 async def end(command: str) -> None:

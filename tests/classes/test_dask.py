@@ -283,6 +283,20 @@ def test_processes_of_a_killed_command_end_by_themselves(monkeypatch):
     wait(lambda: "a command" not in dask_worker._pools)
 
 
+def test_a_task_that_comes_when_the_processes_end_is_graded_by_new_ones(monkeypatch):
+    class Late(dask_worker._Pool):
+        def grade(self, given):
+            self._ended = self.expired = True
+            return super().grade(given)
+
+    made = SimpleNamespace(grade=lambda given: verdict_of(given), close=lambda: None)
+    monkeypatch.setattr(dask_worker, "Grader", lambda hidden, environment: made)
+    monkeypatch.setitem(dask_worker._pools, "another command", Late([]))
+    assert dask_worker.run(task(next(numbers)), "another command", [])["exercise"] == "c01.passes"
+    dask_worker._pools["another command"].end()  # asked for
+    assert dask_worker.run(task(next(numbers)), "another command", []) is None
+
+
 def verdict_of(given: dict) -> Verdict:
     outcome = Outcome(given["exercise"], "c01_cases", "passed", 1, 1, 0.0)
     known = given["key"], given["exercise"], outcome, given["seed"], given["versions"], given["answer"]

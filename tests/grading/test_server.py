@@ -50,15 +50,17 @@ def test_a_server_for_many_jobs_gathers_its_memory_in_large_pages():
         assert large_pages(many) > large_pages(few) + 40 * HUGE or not can_gather()
 
 
-def job(folder: Path) -> Job:
-    """A collect half that takes 1.5 s, and notes its supervisor at each of its starts."""
+def job(folder: Path, killed: int = 0) -> Job:
+    """A collect half that notes its supervisor at each of its starts, and waits at the first ``killed`` of them to be killed."""
     (folder / "evidence").mkdir()
     (folder / "scratch").mkdir()
     source = (
         "import os, time\n"
         "def collect_x(c):\n"
         "    open('started', 'a').write(f'{os.getppid()}\\n')\n"
-        "    time.sleep(1.5)\n"
+        "    # killed here\n"
+        f"    if open('started').read().count('\\n') <= {killed}:\n"
+        "        time.sleep(600)\n"
         "    c.value('y', 1)\n"
     )
     return Job(
@@ -111,7 +113,7 @@ def kill_noted(there: Path, times: int = 1, server: Server | None = None) -> thr
 def test_a_job_whose_server_is_killed_runs_once_more_on_a_new_one(tmp_path):
     with Server() as server:
         server.start()
-        task = job(tmp_path)
+        task = job(tmp_path, killed=1)
         thread = kill_noted(task.scratch / "started", server=server)
         answer = server.run(task)
         thread.join(60)
@@ -122,7 +124,7 @@ def test_a_job_whose_server_is_killed_runs_once_more_on_a_new_one(tmp_path):
 def test_a_job_that_kills_each_server_is_given_up(tmp_path):
     with Server() as server:
         server.start()
-        task = job(tmp_path)
+        task = job(tmp_path, killed=client.ATTEMPTS)
         thread = kill_noted(task.scratch / "started", client.ATTEMPTS, server)
         answer = server.run(task)
         thread.join(60)
@@ -133,9 +135,9 @@ def test_a_job_that_kills_each_server_is_given_up(tmp_path):
 @pytest.mark.parametrize("times", [1, client.ATTEMPTS])
 def test_a_job_that_is_killed_from_outside_runs_again(victim, times, tmp_path):
     """As a system does that is out of memory: an answer that is right passes then, and one that kills itself does so each time."""
-    task = job(tmp_path)
+    task = job(tmp_path, killed=times)
     note = "    open('victims', 'a').write(f'{" + victim + "}\\n')\n"
-    task = replace(task, source=task.source.replace("    time.sleep", note + "    time.sleep"))
+    task = replace(task, source=task.source.replace("    # killed here\n", note))
     thread = kill_noted(task.scratch / "victims", times)
     with Server() as server:
         answer = server.run(task)

@@ -192,16 +192,24 @@ def test_a_fork_server_that_is_killed_is_started_again(small, host):
         assert not fork_servers(os.getpid())
 
 
-def test_a_job_that_was_lost_with_the_server_runs_again(small, host):
-    write(small, "import time\n\n\ndef passes(x):\n    time.sleep(1.5)\n    return 2 * x\n")
+def test_a_job_that_was_lost_with_the_server_runs_again(small, host, tmp_path):
+    killed = tmp_path / "killed"
+    wait = f"    while not os.path.exists({str(killed)!r}):\n        time.sleep(0.01)\n"
+    write(small, f"import os\nimport time\n\n\ndef passes(x):\n{wait}    return 2 * x\n")
+
+    def kill():
+        wait_for(lambda: len(processes.descendants(first)) == 2)  # supervisor and worker
+        kill_family(first)
+        killed.touch()
+
     with SharedServer(small) as client:
         client.start()
         (first,) = fork_servers(host.pid)
-        timer = threading.Timer(0.7, kill_family, (first,))
-        timer.start()
+        killer = threading.Thread(target=kill)
+        killer.start()
         assert check(small, client) == "passed"
-        timer.join()
-        assert fork_servers(host.pid) not in ([], [first])
+        killer.join()
+        assert killed.exists() and fork_servers(host.pid) not in ([], [first])
 
 
 def test_a_client_that_is_killed_leaves_no_process(common):

@@ -251,6 +251,8 @@ class TestErrors:
         assert self.failed(*knn()) == said
 
     def test_it_has_limited_time(self, monkeypatch):
+        # The process sleeps: one that works can be done before its time is taken, where this process has to wait.
+        monkeypatch.setattr(ncnn, "CHILD", ("-c", "import time; time.sleep(600)"))
         monkeypatch.setattr(ncnn, "LIMIT", 0.05)
         assert self.failed(*knn()) == "ncnn has not answered in 0.05 seconds"
 

@@ -25,8 +25,10 @@ from tests.support import ROOT
 HOSTILE = ROOT / "tests" / "hostile"
 HONEST_EVERY = 6
 LANDLOCK = isolation.landlock_abi() > 0
-LIMITS = "[limits]\nwall = 3.0\ncpu = 10.0\nmemory_mb = 1024\noutput_kb = 512\nfiles = 128\n"
-SLOW = "limits = { wall = 60.0, cpu = 20.0, memory_mb = 1024, files = 128 }\n"  # another limit is the one to speak
+WALL = 30.0  # seconds: ten times what an attack takes that ends by itself
+LIMITS = f"[limits]\nwall = {WALL}\ncpu = 10.0\nmemory_mb = 1024\noutput_kb = 512\nfiles = 128\n"
+SLOW = "limits = { cpu = 20.0 }\n"  # another limit is the one to speak
+ENDLESS = "limits = { wall = 6.0 }\n"  # nothing else ends it
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ class HostileCourse:
             (answer.parent / head["neighbour"]).symlink_to(solution)
         shutil.copy(HOSTILE / "templates" / f"{kind}.py", self.folder / "oplab" / "checks" / f"c{stem}.py")
         slow = SLOW if re.search("bomb|memory|disk|many_files|nests|nodes|honest", what) else ""
+        limits = ENDLESS if "longer" in head.get("says", "") else slow
         more = (
             'kind = "torch"\nnot_allowed = ["csrc/common/answer.h"]\n'
             if kind == "cpp"
@@ -133,7 +136,7 @@ class HostileCourse:
         )
         manifest.append(
             f'\n[[chapter]]\nstem = "{stem}"\ntitle = "{stem}"\nminutes = 1\n\n[[chapter.exercise]]\nname = "{name}"\n'
-            f'goal = "3x + 2"\npoints = 1\ndifficulty = 1\nminutes = 1\nhints = ["Three.", "Two."]\n{more}{slow}'
+            f'goal = "3x + 2"\npoints = 1\ndifficulty = 1\nminutes = 1\nhints = ["Three.", "Two."]\n{more}{limits}'
         )
         return id
 
@@ -296,4 +299,4 @@ def judge(run: Run, id: str, attack, *, isolated: bool, landlock: bool = LANDLOC
     unstopped = not isolated and attack.head["stopped by"] == "isolation"  # docs/grader.md says so
     assert outcome["points"] == (1 if harmless or unstopped else 0)
     if attack.head.get("fast"):
-        assert outcome["seconds"] < 2
+        assert outcome["seconds"] < WALL

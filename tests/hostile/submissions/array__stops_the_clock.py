@@ -1,7 +1,7 @@
 # does: patches time, blocks signals and never ends
 # stopped by: limits
 # status: timeout
-# says: longer than 3 s
+# says: longer than 6 s
 import signal
 import time
 
