@@ -70,22 +70,26 @@ def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_a_reader_sees_one_version_or_the_other(tmp_path: Path) -> None:
-    path = tmp_path / "file"
+    path, enough = tmp_path / "file", tmp_path / "enough"
     versions = {letter * 300_000 for letter in "ab"}
     files.write_atomically(path, "a" * 300_000)
     writer = start(
         """
         print("up", flush=True)
-        for letter in "ba" * 50:
-            files.write_atomically(paths[0], letter * 300_000, sync=False)
+        while not paths[1].exists():
+            for letter in "ba":
+                files.write_atomically(paths[0], letter * 300_000, sync=False)
         """,
         path,
+        enough,
     )
     assert line(writer) == "up"
-    seen = set()
-    while writer.poll() is None:
-        seen.add(path.read_text())
-    assert seen and seen <= versions and writer.returncode == 0
+    seen: list[str] = []
+    while writer.poll() is None and not (len(seen) >= 200 and set(seen) >= versions):
+        seen.append(path.read_text())
+    enough.touch()
+    _, errors = writer.communicate(timeout=60)
+    assert set(seen) == versions and writer.returncode == 0, errors
 
 
 def test_a_block_that_raises_changes_nothing(tmp_path: Path) -> None:

@@ -368,17 +368,26 @@ print([name for name in ("torch", "onnx", "onnxruntime", "numpy") if name in sys
         assert done.returncode == 2
         assert done.stderr.startswith("No C++ compiler was found.") and "apt install g++" in done.stderr
 
-    def test_killed_in_the_middle_and_repeated(self, small: Path):
-        process = subprocess.Popen([sys.executable, "-m", "oplab.toolchain.build"], cwd=ROOT, stdout=subprocess.PIPE)
+    def test_killed_in_the_middle_and_repeated(self, small: Path, tmp_path: Path):
+        """The compiler has written an object file and waits for the kill."""
+        compiled, go = tmp_path / "compiled", tmp_path / "go"
+        wait = f'case " $* " in *" -c "*) touch {compiled}; until test -e {go}; do sleep 0.05; done;; esac'
+        waits = write(tmp_path, f'#!/bin/sh\n{compiler.find_compiler().command[0]} "$@" || exit\n{wait}\n', "waits-c++")
+        waits.chmod(0o755)
+        command, env = [sys.executable, "-m", "oplab.toolchain.build"], {**os.environ, "CXX": str(waits)}
+        process = subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE)
         deadline = time.monotonic() + 300
-        while not list((small / "build").glob("lib/.making-*/*.o")) and time.monotonic() < deadline:
+        while not compiled.exists():
+            assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.01)
+        assert list((small / "build").glob("lib/.making-*/*.o"))
         process.kill()
         process.communicate()
-        again = self.build()
+        go.touch()
+        again = self.build(CXX=str(waits))
         assert again.returncode == 0, again.stderr
         assert "up to date" not in again.stdout
-        assert "up to date" in self.build().stdout
+        assert "up to date" in self.build(CXX=str(waits)).stdout
 
     def test_two_at_once(self, small: Path):
         command = [sys.executable, "-m", "oplab.toolchain.build"]
