@@ -67,9 +67,9 @@ class _Pool:
         while not self._ended:
             time.sleep(IDLE / 6)
             with self._lock:  # no task comes between the look and the decision
-                busy = len(self._idle) < len(self._all)
+                rests = 0 < len(self._all) == len(self._idle)  # without any, its first task is on the way
                 late = time.monotonic() - self._used > IDLE
-                if late and not busy and not self._ended:
+                if late and rests and not self._ended:
                     self._ended = self.expired = True
         if self.expired:
             _forget(self)
