@@ -68,8 +68,7 @@ class _Pool:
             time.sleep(IDLE / 6)
             with self._lock:  # no task comes between the look and the decision
                 rests = 0 < len(self._all) == len(self._idle)  # without any, its first task is on the way
-                late = time.monotonic() - self._used > IDLE
-                if late and rests and not self._ended:
+                if rests and time.monotonic() - self._used > IDLE:
                     self._ended = self.expired = True
         if self.expired:
             _forget(self)
@@ -93,14 +92,15 @@ def run(task: Plain, command: str, hidden: list[str]) -> dict[str, Any] | None:
     """
     while True:
         with _pools_lock:
-            if command not in _pools or _pools[command].expired:
+            if command not in _pools:
                 _pools[command] = _Pool(hidden)
             pool = _pools[command]
         try:
             return pool.grade(task)
         except Closed:
-            if not pool.expired:  # else it was idle for long and ended at this moment, and the next one takes the task
+            if not pool.expired:
                 return None
+            _forget(pool)  # it was idle for long and ended at this moment: the next one takes the task
 
 
 async def end(command: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -281,6 +282,16 @@ def test_processes_of_a_killed_command_end_by_themselves(monkeypatch):
     assert dask_worker.run(task(next(numbers)), "a command", [])["exercise"] == "c01.passes"
     wait(lambda: closed)
     wait(lambda: "a command" not in dask_worker._pools)
+
+
+def test_processes_wait_for_their_first_task(monkeypatch):
+    made = SimpleNamespace(grade=lambda given: verdict_of(given), close=lambda: None)
+    monkeypatch.setattr(dask_worker, "Grader", lambda hidden, environment: made)
+    monkeypatch.setattr(dask_worker, "IDLE", 0.01)
+    pool = dask_worker._Pool([])
+    time.sleep(0.3)  # many times as long as they would be kept without a task
+    assert pool.grade(task(next(numbers)))["exercise"] == "c01.passes"
+    wait(lambda: pool.expired)
 
 
 def test_a_task_that_comes_when_the_processes_end_is_graded_by_new_ones(monkeypatch):

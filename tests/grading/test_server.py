@@ -50,15 +50,19 @@ def test_a_server_for_many_jobs_gathers_its_memory_in_large_pages():
         assert large_pages(many) > large_pages(few) + 40 * HUGE or not can_gather()
 
 
-def job(folder: Path, killed: int = 0) -> Job:
-    """A collect half that notes its supervisor at each of its starts, and waits at the first ``killed`` of them to be killed."""
+def job(folder: Path, killed: int = 0, before: str = "pass") -> Job:
+    """A collect half that notes its supervisor at each of its starts, and waits at the first ``killed`` of them to be killed.
+
+    Args:
+        before: a statement that it runs before it waits.
+    """
     (folder / "evidence").mkdir()
     (folder / "scratch").mkdir()
     source = (
         "import os, time\n"
         "def collect_x(c):\n"
         "    open('started', 'a').write(f'{os.getppid()}\\n')\n"
-        "    # killed here\n"
+        f"    {before}\n"
         f"    if open('started').read().count('\\n') <= {killed}:\n"
         "        time.sleep(600)\n"
         "    c.value('y', 1)\n"
@@ -135,9 +139,7 @@ def test_a_job_that_kills_each_server_is_given_up(tmp_path):
 @pytest.mark.parametrize("times", [1, client.ATTEMPTS])
 def test_a_job_that_is_killed_from_outside_runs_again(victim, times, tmp_path):
     """As a system does that is out of memory: an answer that is right passes then, and one that kills itself does so each time."""
-    task = job(tmp_path, killed=times)
-    note = "    open('victims', 'a').write(f'{" + victim + "}\\n')\n"
-    task = replace(task, source=task.source.replace("    # killed here\n", note))
+    task = job(tmp_path, times, before="open('victims', 'a').write(f'{" + victim + "}\\n')")
     thread = kill_noted(task.scratch / "victims", times)
     with Server() as server:
         answer = server.run(task)

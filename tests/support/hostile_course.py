@@ -27,7 +27,7 @@ HONEST_EVERY = 6
 LANDLOCK = isolation.landlock_abi() > 0
 WALL = 30.0  # seconds: ten times what an attack takes that ends by itself
 LIMITS = f"[limits]\nwall = {WALL}\ncpu = 10.0\nmemory_mb = 1024\noutput_kb = 512\nfiles = 128\n"
-SLOW = "limits = { cpu = 20.0 }\n"  # another limit is the one to speak
+SLOW = "limits = { wall = 60.0, cpu = 20.0 }\n"  # another limit is the one to speak
 ENDLESS = "limits = { wall = 6.0 }\n"  # nothing else ends it
 
 
@@ -127,8 +127,9 @@ class HostileCourse:
         if "neighbour" in head:
             (answer.parent / head["neighbour"]).symlink_to(solution)
         shutil.copy(HOSTILE / "templates" / f"{kind}.py", self.folder / "oplab" / "checks" / f"c{stem}.py")
-        slow = SLOW if re.search("bomb|memory|disk|many_files|nests|nodes|honest", what) else ""
-        limits = ENDLESS if "longer" in head.get("says", "") else slow
+        limits = SLOW if re.search("bomb|memory|disk|many_files|nests|nodes|honest", what) else ""
+        if "longer" in head.get("says", ""):
+            limits = ENDLESS
         more = (
             'kind = "torch"\nnot_allowed = ["csrc/common/answer.h"]\n'
             if kind == "cpp"
@@ -299,4 +300,4 @@ def judge(run: Run, id: str, attack, *, isolated: bool, landlock: bool = LANDLOC
     unstopped = not isolated and attack.head["stopped by"] == "isolation"  # docs/grader.md says so
     assert outcome["points"] == (1 if harmless or unstopped else 0)
     if attack.head.get("fast"):
-        assert outcome["seconds"] < WALL
+        assert outcome["seconds"] < WALL / 3  # a grader that waits for it does so for minutes

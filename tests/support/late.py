@@ -18,9 +18,9 @@ _here = os.getpid()  # not in a fork: what it does may be what is tested
 _init, _start = subprocess.Popen.__init__, threading.Thread.start
 
 
-def _started(self: subprocess.Popen, args, *more, **options) -> None:
-    _init(self, args, *more, **options)
-    program = args if isinstance(args, str | bytes | os.PathLike) else args[0]
+def _started(self: subprocess.Popen, *given, **options) -> None:
+    _init(self, *given, **options)
+    program = self.args if isinstance(self.args, str | bytes | os.PathLike) else self.args[0]
     if os.getpid() == _here and Path(os.fsdecode(program)).name not in QUICK:
         time.sleep(DELAY)
 

@@ -84,12 +84,13 @@ def test_a_reader_sees_one_version_or_the_other(tmp_path: Path) -> None:
         enough,
     )
     assert line(writer) == "up"
-    seen: list[str] = []
-    while writer.poll() is None and not (len(seen) >= 200 and set(seen) >= versions):
-        seen.append(path.read_text())
+    seen, reads = set(), 0
+    while writer.poll() is None and not (reads >= 200 and seen >= versions):
+        seen.add(path.read_text())
+        reads += 1
     enough.touch()
     _, errors = writer.communicate(timeout=60)
-    assert set(seen) == versions and writer.returncode == 0, errors
+    assert seen == versions and writer.returncode == 0, errors
 
 
 def test_a_block_that_raises_changes_nothing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -372,21 +373,24 @@ print([name for name in ("torch", "onnx", "onnxruntime", "numpy") if name in sys
         """The compiler has written an object file and waits for the kill."""
         compiled, go = tmp_path / "compiled", tmp_path / "go"
         wait = f'case " $* " in *" -c "*) touch {compiled}; until test -e {go}; do sleep 0.05; done;; esac'
-        waits = write(tmp_path, f'#!/bin/sh\n{compiler.find_compiler().command[0]} "$@" || exit\n{wait}\n', "waits-c++")
+        real = shlex.join(compiler.find_compiler().command)
+        waits = write(tmp_path, f'#!/bin/sh\n{real} "$@" || exit\n{wait}\n', "waits-c++")
         waits.chmod(0o755)
         command, env = [sys.executable, "-m", "oplab.toolchain.build"], {**os.environ, "CXX": str(waits)}
-        process = subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE)
+        process = subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 300
-        while not compiled.exists():
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-        assert list((small / "build").glob("lib/.making-*/*.o"))
-        process.kill()
-        process.communicate()
-        go.touch()
+        try:
+            while not compiled.exists():
+                assert process.poll() is None and time.monotonic() < deadline
+                time.sleep(0.01)
+            assert list((small / "build").glob("lib/.making-*/*.o"))
+        finally:
+            process.kill()
+            said = process.communicate()[0]
+            go.touch()
         again = self.build(CXX=str(waits))
         assert again.returncode == 0, again.stderr
-        assert "up to date" not in again.stdout
+        assert "Compiling" in (begun := said.splitlines()[-1]) and begun in again.stdout
         assert "up to date" in self.build(CXX=str(waits)).stdout
 
     def test_two_at_once(self, small: Path):
