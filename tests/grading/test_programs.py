@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 from oplab.authoring import lint
 from oplab.course.manifest import load
 from oplab.grading.client import Server
+from oplab.toolchain.compiler import find_compiler
 from tests.support import ROOT
-from tests.support.killing import COMPILER, killer
+from tests.support.killing import COMPILER, killed
 
 COURSE = load(ROOT)
 
@@ -59,24 +61,47 @@ def test_a_hostile_program_gets_no_points_and_a_sentence(what, server):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc")
-def test_a_program_that_is_killed_from_outside_runs_again(server):
-    slow = "\n#include <unistd.h>\nstatic const int slow = usleep(500000);\n"  # so that it can be found
-    killed = killer("c12_host")
-    outcome = attempt((ROOT / "solutions" / "csrc" / "c12_host.cpp").read_text() + slow, server)
+def test_a_program_that_is_killed_from_outside_runs_again(server, tmp_path):
+    gate = tmp_path / "gate"
+    waits = f'''
+#include <unistd.h>
+static const int waits = [] {{
+  while (access("{gate}", F_OK) == 0) usleep(10000);
+  return 0;
+}}();
+'''
+    with killed("c12_host", gate=gate) as victims:
+        outcome = attempt((ROOT / "solutions" / "csrc" / "c12_host.cpp").read_text() + waits, server)
     assert outcome.passed, outcome.message
-    assert not killed.is_alive()
+    assert victims
+
+
+# The step at which the compiler is given a FIFO to read, and the process that is killed while it waits.
+KILLED = {
+    "compiler": ("-MMD", COMPILER),
+    "driver": ("-MMD", ["-MMD"]),
+    "ninja": ("-MMD", ["-v"]),
+    "linker": ("-shared", ["-shared"]),
+}
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc")
-@pytest.mark.parametrize(
-    "words", [COMPILER, ["-MMD"], ["-v"], ["-shared"]], ids=["compiler", "driver", "ninja", "linker"]
-)
-def test_a_package_whose_compiler_is_killed_from_outside_is_built_again(words, server):
-    killed = killer(*words)
+@pytest.mark.parametrize("which", KILLED)
+def test_a_package_whose_compiler_is_killed_from_outside_is_built_again(which, tmp_path, monkeypatch):
+    step, words = KILLED[which]
+    gate, compiler = tmp_path / "gate", tmp_path / "c++"
+    read = "-include " if step == "-MMD" else ""
+    compiler.write_text(f"""#!/bin/sh
+case " $* " in *" {step} "*) [ -p {gate} ] && set -- "$@" {read}{gate} ;; esac
+exec {shlex.join(find_compiler().command)} "$@"
+""")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
     trial = next(each for each in lint.trials(COURSE) if each.exercise.id == "c07.setup" and each.kind == "solution")
-    outcome = lint.attempt(COURSE, trial, server)
+    with killed(*words, gate=gate) as victims, Server() as server:
+        outcome = lint.attempt(COURSE, trial, server)
     assert outcome.passed, outcome.message
-    assert not killed.is_alive()
+    assert victims
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc")

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from oplab.grading import processes
@@ -48,19 +47,40 @@ def killed_after(count: int, action: Callable[[], object]) -> bool:
     return code == 9
 
 
-def killer(*words: str) -> threading.Thread:
-    """A thread that kills the first process below this one whose program's name begins with a word, or that has it as an argument."""
+@contextlib.contextmanager
+def killed(*words: str, gate: Path) -> Iterator[list[int]]:
+    """Kill the first process below this one whose program's name begins with a word, or that has it as an argument.
+
+    Args:
+        gate: where a FIFO is made that is removed just before the kill, and ends for its readers just after it. The process has
+            to wait for one of them: a process that ends by itself may do so before it is seen.
+
+    Returns:
+        the process that was killed, if one was.
+    """
+    os.mkfifo(gate)
+    held = open(gate, "r+b", buffering=0)  # who reads from the FIFO waits until this is closed
+    victims: list[int] = []
+    over = threading.Event()
 
     def watch() -> None:
-        while True:
+        while not over.wait(0.01):
             for pid in processes.descendants(os.getpid()):
                 with contextlib.suppress(OSError):
                     program, *arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-                    if Path(program).name.startswith(words) or set(words) & set(arguments):
+                    meant = Path(program).name.startswith(words) or set(words) & set(arguments)
+                    if meant and "-dM" not in arguments:  # not a compiler that is only asked for its version
+                        gate.unlink(missing_ok=True)
                         os.kill(pid, signal.SIGKILL)
+                        victims.append(pid)
+                        held.close()
                         return
-            time.sleep(0.01)
 
-    thread = threading.Thread(target=watch, daemon=True)
+    thread = threading.Thread(target=watch)
     thread.start()
-    return thread
+    try:
+        yield victims
+    finally:
+        over.set()
+        thread.join()
+        held.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from oplab.toolchain import compiler, landlock, one_file
 from oplab.toolchain.diagnostics import BuildFailed
 from oplab.toolchain.one_file import compiled
 from tests.support import ROOT
-from tests.support.killing import COMPILER, killer
+from tests.support.killing import COMPILER, killed
 
 SECRET = "char secret_of_the_solution[] = {1, 2};\n"
 TINY = "int answer() { return 42; }\n"
@@ -159,11 +158,11 @@ def test_a_course_inside_of_a_system_folder_hides_its_solutions(tmp_path):
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 def test_a_killed_compiler_is_not_the_sources_fault(tmp_path):
     """A system that is out of memory kills the largest process, which is often the compiler."""
-    os.mkfifo(tmp_path / "endless.h")  # the compiler waits for what is never written
     source = tmp_path / "c12_waits.cpp"
     source.write_text('#include "endless.h"\n')
 
-    killed = killer(*COMPILER)
-    with pytest.raises(OplabError, match="The compiler was killed from outside"):
+    with (
+        killed(*COMPILER, gate=tmp_path / "endless.h"),
+        pytest.raises(OplabError, match="The compiler was killed from outside"),
+    ):
         compiled(source, source.read_bytes(), "cpp", cache=tmp_path / "cache")
-    assert not killed.is_alive()
