@@ -11,6 +11,8 @@ import shlex
 import signal
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -145,10 +147,14 @@ def _no_signal_is_lost() -> Iterator[None]:
         if not issubclass(what.exc_type, KeyboardInterrupt):
             return before(what)
         number = what.exc_value.args[0] if isinstance(what.exc_value, _Signal) else signal.SIGINT
-        # From another thread, and a moment later: raised here, it would be dropped once more.
-        again = threading.Timer(0.01, signal.pthread_kill, (threading.main_thread().ident, number))
-        again.daemon = True
-        again.start()
+        threading.Thread(target=send_again, args=(number,), daemon=True).start()
+
+    def send_again(number: int) -> None:
+        """Send a signal to the main thread when that has left :func:`dropped`, where it would be dropped once more."""
+        main = threading.main_thread().ident
+        while any(frame.f_code is dropped.__code__ for frame, _ in traceback.walk_stack(sys._current_frames()[main])):
+            time.sleep(0.01)
+        signal.pthread_kill(main, number)
 
     before, sys.unraisablehook = sys.unraisablehook, dropped
     try:

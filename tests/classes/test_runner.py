@@ -91,7 +91,7 @@ def test_ctrl_c_finishes_what_runs_and_the_next_run_goes_on(grade, course, tmp_p
 def test_a_second_ctrl_c_stops_at_once_and_keeps_what_is_graded(grade, course, tmp_path):
     class Twice(Noting):
         def finish(self):
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     engine = Twice(course, stop_after=2)
     with pytest.raises(KeyboardInterrupt):

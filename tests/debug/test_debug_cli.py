@@ -113,7 +113,10 @@ def test_a_signal_ends_a_command_like_ctrl_c(number, folder):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_a_signal_that_arrives_in_a_finalizer_is_not_lost(number, folder):
     lines = [
-        "import signal, time",
+        "import signal, threading, time",
+        "start = threading.Thread.start",
+        "def late(thread): start(thread), time.sleep(0.3)",  # the signal must not be sent again while Python still drops it
+        "threading.Thread.start = late",
         "class Dropped:",
         f"    def __del__(self): signal.raise_signal({int(number)})",
         "Dropped()",
