@@ -16,7 +16,7 @@ from oplab.classes.answers import Answers
 from oplab.course.manifest import load
 from oplab.grading import processes
 from oplab.grading.grader import grade
-from tests.support.fixture_course import command, copy_course
+from tests.support.fixture_course import command, copy_course, own_libraries
 
 IDS = ("c01.passes", "c01.fails", "c01.untouched", "c01.raises", "c01.exits", "c01.compiles", "c03")
 SEED = 11
@@ -24,13 +24,18 @@ SEED = 11
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A course, and a class of two with the fixture's answers; one of them changed one answer."""
+    """A course, and a class of two with the fixture's answers; one of them changed one answer, which waits for the file ``go``."""
     folder = tmp_path_factory.mktemp("class")
     course = copy_course(folder / "course")
     for login in ("ada", "bob"):
         shutil.copytree(course / "exercises", folder / "in" / login)
     changed = folder / "in" / "bob" / "c01_cases.py"
-    changed.write_text(changed.read_text().replace("return 2 * x", "return x * 2", 1), newline="\r\n")
+    go = own_libraries(course) / "go"
+    go.touch()
+    waits = (
+        f"import os, time; [time.sleep(0.02) for _ in iter(lambda: os.path.exists({str(go)!r}), True)]; return x * 2"
+    )
+    changed.write_text(changed.read_text().replace("return 2 * x", waits, 1), newline="\r\n")
     (folder / "roster.csv").write_text("login\nada\nbob\n")
     (folder / "tmp").mkdir()
     return folder
@@ -100,6 +105,8 @@ def test_whatever_is_killed_the_grades_are_the_same(place, quiet):
             [key for key in verdicts() if (found := records.load_verdict(place / "faulty", key)) and found.machine]
         )
 
+    go = place / "course" / "build" / "lib" / "go"
+    go.unlink()  # the command is at work then, however late a signal is
     first = start(place, "faulty")  # its grading process is killed, and then Ctrl-C is pressed
     until(lambda: ran() >= 1)
     (child, *_) = processes.children(first.pid)
@@ -107,18 +114,21 @@ def test_whatever_is_killed_the_grades_are_the_same(place, quiet):
     count = ran()
     until(lambda: ran() > count)
     first.send_signal(signal.SIGINT)
+    go.touch()
     _, warned = first.communicate(timeout=120)
     kept = verdicts()
     if first.returncode != 0:  # it may have been at its last answer
         assert first.returncode == 130 and "Run the same command again to go on" in warned and "Traceback" not in warned
+    go.unlink()
 
     second = start(place, "faulty")  # all is killed at once, as by a system that is out of memory
     until(lambda: second.poll() is not None or processes.children(second.pid))
     family = [second.pid, *processes.descendants(second.pid)]
-    os.kill(second.pid, signal.SIGKILL)
+    second.kill()
     second.communicate()
     until(lambda: not [pid for pid in family if Path(f"/proc/{pid}/cmdline").exists() and b"oplab" in _line(pid)])
 
+    go.touch()
     run(place, "faulty")
     assert verdicts() >= kept
     assert result(place / "faulty") == quiet

@@ -29,6 +29,18 @@ def copy_course(folder: Path) -> Path:
     return folder
 
 
+def own_libraries(course: Path) -> Path:
+    """Give a course its own folder of compiled operators, for files that an answer waits for: an isolated answer sees no other folder
+    that a test can change.
+    """
+    folder = course / "build" / "lib"
+    folder.unlink()
+    folder.mkdir()
+    for library in (ROOT / "build" / "lib").iterdir():
+        (folder / library.name).symlink_to(library)
+    return folder
+
+
 def _add_cpp(folder: Path) -> None:
     """The C++ exercises share one solution, ``twice.cpp``; the learner's answers are edits of it."""
     template = (COURSE / "twice.cpp").read_text(encoding="utf-8")
