@@ -105,15 +105,18 @@ class TestOnTwoWorkers:
         engine.close()
         assert [key for key, _ in pair.runs()].count("closed") == len({pid for _, pid in pair.runs()})
 
-    def test_a_killed_worker_costs_no_task(self, pair, grading):
+    def test_a_killed_worker_costs_no_task(self, pair, grading, tmp_path):
         both_there(pair)
-        tasks = make_tasks(*["sleep 0.3"] * 8)
+        tasks = make_tasks(*[f"wait {tmp_path / 'killed'}"] * 8)
         engine = grading(pair)
         verdicts = []
         for verdict in engine.submit(tasks):
             verdicts.append(verdict)
             if len(verdicts) == 1:
-                kill(pair.workers()[0])
+                waiting = {one["key"] for one in tasks} - {verdict.key}
+                wait(lambda waiting=waiting: waiting & dict(pair.runs()).keys())
+                kill(next(pid for key, pid in pair.runs() if key in waiting))
+                (tmp_path / "killed").touch()
         assert sorted(verdict.key for verdict in verdicts) == sorted(one["key"] for one in tasks)
         assert {verdict.outcome.status for verdict in verdicts} == {"passed"}
         assert any("was lost" in line for line in engine.said)
@@ -349,12 +352,12 @@ def waits_for(count: int, cluster):
     return waiting
 
 
-def test_a_killed_nanny_costs_no_task(single, grading):
+def test_a_killed_nanny_costs_no_task(single, grading, tmp_path):
     doomed = single.start_worker()
     wait(lambda: single.workers())
     (orphan,) = single.workers()
     single.start_worker(nanny=False)
-    tasks = make_tasks(*["sleep 0.3"] * 8)
+    tasks = make_tasks(*[f"wait {tmp_path / 'killed'}"] * 8)
     engine = grading(single)
     engine._cluster.wait_for_workers = waits_for(2, engine._cluster)
     verdicts = []
@@ -362,19 +365,21 @@ def test_a_killed_nanny_costs_no_task(single, grading):
         verdicts.append(verdict)
         if len(verdicts) == 1:
             kill(doomed.pid)
+            (tmp_path / "killed").touch()
     assert sorted(verdict.key for verdict in verdicts) == sorted(one["key"] for one in tasks)
     assert {verdict.outcome.status for verdict in verdicts} == {"passed"}
     wait(lambda: not command_of(orphan))
 
 
-def test_a_killed_scheduler_ends_the_run_with_a_sentence(single, grading):
+def test_a_killed_scheduler_ends_the_run_with_a_sentence(single, grading, tmp_path):
     worker = single.start_worker(nanny=False)
-    tasks = make_tasks(*["sleep 0.2"] * 5)
+    tasks = make_tasks(*[f"wait {tmp_path / 'killed'}"] * 5)
     verdicts = []
     with pytest.raises(OplabError, match="The scheduler of tcp://.* has ended") as ended:
         for verdict in grading(single).submit(tasks):
             verdicts.append(verdict)
             kill(single.scheduler.pid)
+            (tmp_path / "killed").touch()
     assert "the same command goes on" in str(ended.value)
     assert verdicts and {verdict.outcome.status for verdict in verdicts} == {"passed"}
     worker.wait(dask_lab.SECONDS)  # it does not wait for another scheduler

@@ -6,12 +6,22 @@ import subprocess
 
 import pytest
 
+from oplab.grading import client
 from tests.support.fixture_course import command, copy_course
 
 
 @pytest.fixture
 def course(tmp_path):
     return copy_course(tmp_path / "course")
+
+
+@pytest.fixture
+def slow_start(tmp_path, monkeypatch):
+    """A server that is started stays where it would load its libraries; the file that it makes there."""
+    there = tmp_path / "loads"
+    stays = f"import time; from oplab.grading import warm; warm.warm_up = lambda _: (open({str(there)!r}, 'x'), time.sleep(600))"
+    monkeypatch.setattr(client, "_MAIN", client._MAIN.replace("\nmain()", f"\n{stays}\nmain()"))
+    return there
 
 
 @pytest.fixture

@@ -206,7 +206,7 @@ def test_a_server_that_ends_is_not_killed_by_a_second_close():
     assert process.returncode == 0
 
 
-def test_a_server_that_starts_is_not_waited_for_when_it_is_closed():
+def test_a_server_that_starts_is_not_waited_for_when_it_is_closed(slow_start):
     server = Server()
     failures = []
 
@@ -218,7 +218,7 @@ def test_a_server_that_starts_is_not_waited_for_when_it_is_closed():
 
     thread = threading.Thread(target=start)
     thread.start()
-    while server._process is None:
+    while not slow_start.exists():
         time.sleep(0.01)
     process = server._process
     server.close()
@@ -228,14 +228,13 @@ def test_a_server_that_starts_is_not_waited_for_when_it_is_closed():
 
 
 @pytest.mark.skipif(not processes.LINUX, reason="only Linux tells a process that its parent has ended")
-def test_a_server_that_starts_ends_with_its_client():
+def test_a_server_that_starts_ends_with_its_client(slow_start):
     """It would go on for seconds, and make PyTorch's folder for compiled graphs where the next run has just removed it."""
-    program = "import os; from oplab.grading.client import Server; server = Server(); print(os.getpid(), flush=True); server.start()"
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT) as killed:
-        starting = None
-        while starting is None or "libtorch" not in Path(f"/proc/{starting}/maps").read_text():
-            starting = next(iter(processes.descendants(killed.pid)), None)
+    program = f"from oplab.grading import client; client._MAIN = {client._MAIN!r}; client.Server().start()"
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) as killed:
+        while not slow_start.exists():
             time.sleep(0.01)
+        (starting,) = processes.descendants(killed.pid)
         os.kill(starting, signal.SIGSTOP)  # it cannot end by itself
         killed.kill()
     try:

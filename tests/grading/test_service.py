@@ -111,7 +111,7 @@ def test_pictures_follow_the_outcome(warm, told):
 
 
 def test_a_cancelled_run_tells_no_outcome_and_the_next_one_does(warm, told):
-    one = told(saves=False, at_once=2)
+    one = told(saves=False, at_once=1)
     last.remove(warm[0].root / "build", ["c01.raises"])
     one.file.write_text(SLOW)
     one.service.wish(exercises(warm, "passes", "missing", "raises"))

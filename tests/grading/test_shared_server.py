@@ -319,7 +319,7 @@ def wait_for(true, seconds=60):
         time.sleep(0.02)
 
 
-def test_a_start_that_is_not_wanted_any_more_ends(small):
+def test_a_start_that_is_not_wanted_any_more_ends(small, slow_start):
     """Ctrl-C while the libraries are loaded."""
     said = []
     server = SharedServer(small, host=True)
@@ -331,7 +331,7 @@ def test_a_start_that_is_not_wanted_any_more_ends(small):
 
     thread = threading.Thread(target=start)
     thread.start()
-    wait_for(lambda: server._process is not None)
+    wait_for(slow_start.exists)
     server.close()
     thread.join(60)
     assert said == ["ended"] and not fork_servers(os.getpid())

@@ -289,11 +289,13 @@ def test_the_command(tmp_path):
     not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc, which only Linux has"
 )
 def test_ctrl_c_leaves_no_process(tmp_path):
-    """The signal goes to the command alone, which ends ncnn's process and pnnx, and removes its folder."""
+    """The signal goes to the command alone, which ends ncnn's process and what that has started, and removes its folder."""
+    waits = "import pathlib, subprocess, sys; subprocess.run(['sh', '-c', 'touch at; sleep 600'], cwd=sys.argv[1])"
+    code = f"from oplab.parity import ncnn; ncnn.CHILD = ('-c', {waits!r}); from oplab.cli.main import main; main()"
     words = ["parity", str(written(tmp_path)), "--dims", "n=4", "--backends", "ort,ncnn"]
     env = environment(OPLAB_ROOT=str(ROOT), TMPDIR=str(tmp_path))
     pipe = subprocess.PIPE
-    command = [sys.executable, "-m", "oplab.cli", *words]
+    command = [sys.executable, "-c", code, *words]
     with subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
         until = time.monotonic() + 120
         while not list(tmp_path.glob("oplab-ncnn-*/*/at")):

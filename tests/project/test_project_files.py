@@ -21,6 +21,7 @@ from oplab.project.layout import open_project
 from oplab.toolchain.compiler import find_compiler
 from oplab.toolchain.diagnostics import BuildFailed
 from tests.support import environment, operator_project
+from tests.support.cpp import endless_compiler
 
 TINY = 'extern "C" int answer() { return 42; }\n'
 ELF = pytest.mark.skipif(sys.platform != "linux", reason="reads the processor from an ELF file, which only Linux has")
@@ -128,7 +129,12 @@ def test_ctrl_c_stops_the_compiler_and_leaves_nothing(tmp_path):
     before = sorted(folder.rglob("*"))
     command = [sys.executable, "-m", "oplab.cli", "build", str(folder)]
     process = subprocess.Popen(
-        command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        env={**environment(), "CXX": str(endless_compiler(tmp_path))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     assert "Compiling" in process.stdout.readline()
     process.send_signal(signal.SIGINT)

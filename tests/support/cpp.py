@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+
+from oplab.toolchain.compiler import find_compiler
 
 _REGISTER = """
 extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options, const OrtApiBase* base) {
@@ -107,3 +110,12 @@ def write(folder: Path, text: str, name: str = "c12_twice.cpp") -> Path:
     file = folder / name
     file.write_text(text)
     return file
+
+
+def endless_compiler(folder: Path) -> Path:
+    """A compiler for ``CXX`` that says what it is and never ends otherwise; it prints the number of the process that it waits for."""
+    real = shlex.join(find_compiler().command)
+    text = f'#!/bin/sh\ncase "$1" in -dM) exec {real} "$@";; esac\nsleep 600 & echo $!\nwait\n'
+    path = write(folder, text, "endless-c++")
+    path.chmod(0o755)
+    return path

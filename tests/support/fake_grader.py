@@ -15,7 +15,10 @@ from oplab.grading.results import Outcome
 
 
 class FakeGrader:
-    """In the place of :class:`oplab.classes.local.Grader`; a task's text is ``sleep SECONDS``, ``kill``, ``raise`` or empty."""
+    """In the place of :class:`oplab.classes.local.Grader`; a task's text is ``sleep SECONDS``, ``wait FILE``, ``kill``, ``raise`` or empty.
+
+    Of the tasks that wait for a file the first is done at once.
+    """
 
     def __init__(self, hidden, environment):
         self.environment = environment
@@ -26,6 +29,9 @@ class FakeGrader:
         word, _, rest = task["text"].partition(" ")
         if word == "sleep":
             time.sleep(float(rest))
+        elif word == "wait" and not self._first(Path(f"{rest}.first")):
+            while not Path(rest).exists():
+                time.sleep(0.02)
         elif word == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         elif word == "raise":
@@ -37,6 +43,13 @@ class FakeGrader:
         return Verdict(
             task["key"], task["exercise"], outcome, task["seed"], task["versions"], task["answer"], 0.0, name, now
         )
+
+    def _first(self, mark: Path) -> bool:
+        try:
+            mark.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     def close(self):
         with Path(os.environ["OPLAB_TEST_LOG"]).open("a") as log:
