@@ -45,19 +45,26 @@ def run_tests(project: Project, arguments: Sequence[str] = (), *, say: Say = pri
     process = subprocess.Popen(command, cwd=project.folder, env=env)
     try:
         code = process.wait()
-    except KeyboardInterrupt:  # and a signal that was sent to this process alone
-        _end(process)
+    except KeyboardInterrupt as error:
+        _end(process, told=not error.args)  # SIGTERM and SIGHUP come with their number, and to this process alone
         raise
     return code if code in (0, 1) else 2
 
 
-def _end(process: subprocess.Popen) -> None:
-    """Wait for pytest, which ends by itself at Ctrl-C and says what it has found so far; stop it where it got none."""
-    for stop in (None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+def _end(process: subprocess.Popen, told: bool) -> None:
+    """Stop pytest, which ends by itself at Ctrl-C and says what it has found so far. Ctrl-C once more takes the next step at once.
+
+    Args:
+        process: pytest.
+        told: whether it should have got Ctrl-C already, as a terminal's whole foreground does. A busy machine needs a while for its
+            last words, and a second Ctrl-C would cut them off.
+    """
+    steps = ((None if told else signal.SIGINT, 15), (signal.SIGINT, 5), (signal.SIGTERM, 5), (signal.SIGKILL, 5))
+    for stop, seconds in steps:
         if stop is not None:
             process.send_signal(stop)
         try:
-            process.wait(timeout=3)
+            process.wait(timeout=seconds)
             return
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
             continue

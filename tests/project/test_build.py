@@ -190,6 +190,8 @@ class TestProject:
     def test_ctrl_c_ends_the_tests(self, project):
         text = "import time\n\ndef test_it():\n    print('now', flush=True)\n    time.sleep(600)\n"
         (project.folder / "tests/test_it.py").write_text(text)
+        late = "import time\n\ndef pytest_keyboard_interrupt():\n    time.sleep(4)\n"  # as on a busy machine
+        (project.folder / "tests/conftest.py").write_text(late)
         command = [sys.executable, "-m", "oplab.cli", "test", project.folder, "--", "-s"]
         running = subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE, start_new_session=True

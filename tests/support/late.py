@@ -32,7 +32,7 @@ def _begun(self: threading.Thread) -> None:
 
 
 def _slept(seconds: float) -> None:
-    _sleep(max(seconds, DELAY) if os.getpid() == _here else seconds)
+    _sleep(max(seconds, DELAY) if seconds and os.getpid() == _here else seconds)
 
 
 def _waited(self: threading.Event, timeout: float | None = None) -> bool:
