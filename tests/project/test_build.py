@@ -204,6 +204,26 @@ class TestProject:
         out, err = running.communicate(timeout=120)
         assert running.returncode == 130 and "KeyboardInterrupt" in out and "Traceback" not in err, (out, err)
 
+    def test_ctrl_c_again_ends_tests_that_ignore_it(self, project):
+        text = (
+            "import os, signal, time\n\ndef test_it():\n    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+            "    print('now', os.getpid(), flush=True)\n    time.sleep(600)\n"
+        )
+        (project.folder / "tests/test_it.py").write_text(text)
+        command = [sys.executable, "-m", "oplab.cli", "test", project.folder, "--", "-s"]
+        running = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE, start_new_session=True
+        )
+        assert running.stdout is not None
+        while not (line := running.stdout.readline()).startswith("now"):
+            assert line, running.communicate()
+        while running.poll() is None:
+            os.killpg(running.pid, signal.SIGINT)
+            time.sleep(1)
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(line.split()[1]), 0)
+        assert running.returncode == 130 and "Traceback" not in running.communicate()[1]
+
     @pytest.mark.parametrize(
         ("change", "says"),
         [
