@@ -81,8 +81,10 @@ class Command:
 
     def at_work(self) -> list[int]:
         """The workers with an answer that runs: below each are a fork server, a supervisor and the answer's own process."""
-        forks = lambda pid: [one for one in processes.descendants(pid) if "fork_server import main" in command_of(one)]  # noqa: E731
-        return [pid for pid in self.workers() if len(forks(pid)) >= 3]
+        below = {pid: map(command_of, processes.descendants(pid)) for pid in self.workers()}
+        return [
+            pid for pid, commands in below.items() if sum("fork_server import main" in one for one in commands) >= 3
+        ]
 
     def interrupt(self) -> None:
         """Press Ctrl-C, and wait until it is seen."""

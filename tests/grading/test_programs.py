@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from pathlib import Path
 
@@ -12,8 +11,8 @@ import pytest
 from oplab.authoring import lint
 from oplab.course.manifest import load
 from oplab.grading.client import Server
-from oplab.toolchain.compiler import find_compiler
 from tests.support import ROOT
+from tests.support.cpp import compiler_script
 from tests.support.killing import COMPILER, killed
 
 COURSE = load(ROOT)
@@ -89,14 +88,9 @@ KILLED = {
 @pytest.mark.parametrize("which", KILLED)
 def test_a_package_whose_compiler_is_killed_from_outside_is_built_again(which, tmp_path, monkeypatch):
     step, words = KILLED[which]
-    gate, compiler = tmp_path / "gate", tmp_path / "c++"
-    read = "-include " if step == "-MMD" else ""
-    compiler.write_text(f"""#!/bin/sh
-case " $* " in *" {step} "*) [ -p {gate} ] && set -- "$@" {read}{gate} ;; esac
-exec {shlex.join(find_compiler().command)} "$@"
-""")
-    compiler.chmod(0o755)
-    monkeypatch.setenv("CXX", str(compiler))
+    gate, read = tmp_path / "gate", "-include " if step == "-MMD" else ""
+    also = f'case " $* " in *" {step} "*) [ -p {gate} ] && set -- "$@" {read}{gate} ;; esac'
+    monkeypatch.setenv("CXX", str(compiler_script(tmp_path, f'{also}\nexec REAL "$@"')))
     trial = next(each for each in lint.trials(COURSE) if each.exercise.id == "c07.setup" and each.kind == "solution")
     with killed(*words, gate=gate) as victims, Server() as server:
         outcome = lint.attempt(COURSE, trial, server)

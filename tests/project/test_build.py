@@ -187,18 +187,23 @@ class TestProject:
         done = oplab("test", project.folder)
         assert done.returncode == 2 and "No module named 'nowhere'" in done.stdout and "Stopped" not in done.stderr
 
-    def test_ctrl_c_ends_the_tests(self, project):
-        text = "import time\n\ndef test_it():\n    print('now', flush=True)\n    time.sleep(600)\n"
-        (project.folder / "tests/test_it.py").write_text(text)
-        late = "import time\n\ndef pytest_keyboard_interrupt():\n    time.sleep(4)\n"  # as on a busy machine
-        (project.folder / "tests/conftest.py").write_text(late)
+    def begun(self, project) -> tuple[subprocess.Popen[str], str]:
+        """`oplab test`, and the line "now ..." that a test has printed."""
         command = [sys.executable, "-m", "oplab.cli", "test", project.folder, "--", "-s"]
         running = subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE, start_new_session=True
         )
         assert running.stdout is not None
-        while "now" not in (line := running.stdout.readline()):
+        while not (line := running.stdout.readline()).startswith("now"):
             assert line, running.communicate()
+        return running, line
+
+    def test_ctrl_c_ends_the_tests(self, project):
+        text = "import time\n\ndef test_it():\n    print('now', flush=True)\n    time.sleep(600)\n"
+        (project.folder / "tests/test_it.py").write_text(text)
+        late = "import time\n\ndef pytest_keyboard_interrupt():\n    time.sleep(4)\n"  # as on a busy machine
+        (project.folder / "tests/conftest.py").write_text(late)
+        running, _ = self.begun(project)
         time.sleep(0.2)  # the test sleeps
         os.killpg(running.pid, signal.SIGINT)  # a terminal sends it to the whole group
         out, err = running.communicate(timeout=120)
@@ -210,13 +215,7 @@ class TestProject:
             "    print('now', os.getpid(), flush=True)\n    time.sleep(600)\n"
         )
         (project.folder / "tests/test_it.py").write_text(text)
-        command = [sys.executable, "-m", "oplab.cli", "test", project.folder, "--", "-s"]
-        running = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, stderr=subprocess.PIPE, start_new_session=True
-        )
-        assert running.stdout is not None
-        while not (line := running.stdout.readline()).startswith("now"):
-            assert line, running.communicate()
+        running, line = self.begun(project)
         while running.poll() is None:
             os.killpg(running.pid, signal.SIGINT)
             time.sleep(1)

@@ -112,10 +112,13 @@ def write(folder: Path, text: str, name: str = "c12_twice.cpp") -> Path:
     return file
 
 
-def endless_compiler(folder: Path) -> Path:
-    """A compiler for ``CXX`` that says what it is and never ends otherwise; it prints the number of the process that it waits for."""
-    real = shlex.join(find_compiler().command)
-    text = f'#!/bin/sh\ncase "$1" in -dM) exec {real} "$@";; esac\nsleep 600 & echo $!\nwait\n'
-    path = write(folder, text, "endless-c++")
+def compiler_script(folder: Path, text: str) -> Path:
+    """A compiler for ``CXX``: a shell script, in which REAL stands for the machine's own compiler."""
+    path = write(folder, f"#!/bin/sh\n{text}\n".replace("REAL", shlex.join(find_compiler().command)), "script-c++")
     path.chmod(0o755)
     return path
+
+
+def endless_compiler(folder: Path) -> Path:
+    """A compiler for ``CXX`` that says what it is and never ends otherwise; it prints the number of the process that it waits for."""
+    return compiler_script(folder, 'case "$1" in -dM) exec REAL "$@";; esac\nsleep 600 & echo $!\nwait')

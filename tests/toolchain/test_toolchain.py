@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from oplab.toolchain import compile as compiling
 from oplab.toolchain.build import BuildFailed, compile_library
 from oplab.toolchain.headers import ort_include
 from tests.support import ROOT, run_python
-from tests.support.cpp import KERNEL, OPERATOR, PROGRAM, endless_compiler, write
+from tests.support.cpp import KERNEL, OPERATOR, PROGRAM, compiler_script, endless_compiler, write
 
 
 def alive(pid: int) -> bool:
@@ -370,9 +369,7 @@ print([name for name in ("torch", "onnx", "onnxruntime", "numpy") if name in sys
         """The compiler has written an object file and waits for the kill."""
         compiled, go = tmp_path / "compiled", tmp_path / "go"
         wait = f'case " $* " in *" -c "*) touch {compiled}; until test -e {go}; do sleep 0.05; done;; esac'
-        real = shlex.join(compiler.find_compiler().command)
-        waits = write(tmp_path, f'#!/bin/sh\n{real} "$@" || exit\n{wait}\n', "waits-c++")
-        waits.chmod(0o755)
+        waits = compiler_script(tmp_path, f'REAL "$@" || exit\n{wait}')
         command, env = [sys.executable, "-m", "oplab.toolchain.build"], {**os.environ, "CXX": str(waits)}
         process = subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         deadline = time.monotonic() + 300
