@@ -8,7 +8,7 @@ RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check list next watch update test bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch matrix image lab-extension wheel clean
+.PHONY: help setup lab check list next watch update test test-all test-times bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch matrix image lab-extension wheel clean
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is"
@@ -59,13 +59,19 @@ matrix: ## the reference answers with several versions of PyTorch and ONNX Runti
 image: ## a container image with the course (TORCH_INDEX=ADDRESS of PyTorch's packages for the CPU; docs/images.md)
 	docker build --build-arg TORCH_INDEX=$(TORCH_INDEX) --tag operator-lab .
 
-test: ## everything that CI runs
+test: ## what CI runs at each push, in 15 minutes; or TEST_ARGS=c05, TEST_ARGS=tests/debug, TEST_ARGS=--failed
 	$(RUN) --quiet -- tools/run_tests.py $(TEST_ARGS)
+
+test-all: ## every test, on inputs that are drawn anew: at night and before a release
+	$(RUN) --quiet -- tools/run_tests.py --all $(TEST_ARGS)
+
+test-times: ## the twenty modules of tests that took longest in the last run
+	$(RUN) --quiet -- tools/test_times.py
 
 bench: ## measure the kernels beside their peers (BENCH_ARGS="--only KNN", "--quick"; docs/benchmarks.md)
 	$(RUN) --quiet -- -m benchmarks.kernels $(BENCH_ARGS)
 
-bench-course: ## measure the grader beside its peers, the notebooks, the tests and the set-up (BENCH_ARGS="--only setup")
+bench-course: ## measure the grader beside its peers, and the set-up (BENCH_ARGS="--only setup")
 	$(RUN) --quiet -- -m benchmarks.suite $(BENCH_ARGS)
 
 notebooks: ## for authors: notebooks/src/*.py to executed notebooks (CH=04 for one chapter)

@@ -1,11 +1,10 @@
-"""The speed of the grader, of the notebooks, of the tests and of the set-up, and where their time goes.
+"""The speed of the grader and of the set-up, and where their time goes. `make test-times` does it for the notebooks and the tests.
 
-    python -m benchmarks.suite [--only peers,grader,classes,notebooks,tests,setup] [--repeat 3] [--docs]
+    python -m benchmarks.suite [--only peers,grader,classes,setup] [--repeat 3] [--docs]
 
 peers: the grader beside otter-grader and nbgrader (benchmarks/grader.py). grader: each exercise's reference answer in a warm
 server, and all of them in one cold `oplab check`. classes: `oplab class grade` on classes of 10 and 20 learners, one of them with
-50 kills (benchmarks/classes.py measures larger ones). notebooks: all of them under nbval, three at a time, as `make test` runs them.
-tests: what the last `make test` noted in build/tests.xml. setup: `make setup` in a fresh clone, which needs the package index
+50 kills (benchmarks/classes.py measures larger ones). setup: `make setup` in a fresh clone, which needs the package index
 and 7 GB for some minutes, and once more where all is done. The longest come first; build/bench/suite.json has all figures.
 """
 
@@ -21,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -82,26 +80,6 @@ def whole_class(repeat: int) -> tuple[str, Found]:
     return classes.measure(["one", "stubs", "growth", "jobs", "faults"], [10, 20], "", 2, 50, say)
 
 
-def notebooks(repeat: int) -> tuple[str, Found]:
-    with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "nbval.xml"
-        command = [sys.executable, "tools/run_tests.py", "notebooks"]
-        env = {**os.environ, "PYTEST_ADDOPTS": f"--junitxml={report}"}
-        wall = grader.timed(command, cwd=ROOT, env=env)
-        seconds = by(report, notebook_of)
-    words = f"All notebooks by the clock, three at a time, each with the start of its kernel: {wall:.0f} s."
-    return f"{longest(seconds, ('notebook', 'seconds of its cells'))}\n\n{words}", {"seconds": seconds, "wall": wall}
-
-
-def tests(repeat: int) -> tuple[str, Found] | None:
-    report = ROOT / "build" / "tests.xml"
-    if not report.exists():
-        say("  left out: build/tests.xml is not there; `make test` writes it")
-        return None
-    seconds = by(report, lambda case: case.get("classname", "?").replace(".", "/"))
-    return longest(seconds, ("file of tests", "seconds")), {"seconds": seconds}
-
-
 def setup(repeat: int) -> tuple[str, Found]:
     again = statistics.median(
         grader.timed([sys.executable, "tools/bootstrap.py", "--quiet"], cwd=ROOT) for _ in range(repeat)
@@ -124,25 +102,9 @@ PARTS: dict[str, Callable[[int], tuple[str, Found] | None]] = {
     "peers": peers,
     "grader": exercises,
     "classes": whole_class,
-    "notebooks": notebooks,
-    "tests": tests,
     "setup": setup,
 }
 TABLES = tuple(PARTS)
-
-
-def by(report: Path, name: Callable[[ElementTree.Element], str]) -> dict[str, float]:
-    """Seconds in a report of pytest, added up by what ``name`` says of a test."""
-    seconds: dict[str, float] = {}
-    for case in ElementTree.parse(report).iter("testcase"):
-        seconds[name(case)] = seconds.get(name(case), 0.0) + float(case.get("time", 0))
-    return seconds
-
-
-def notebook_of(case: ElementTree.Element) -> str:
-    """nbval names a cell notebooks/04_x.ipynb::Cell 3; its class holds the path."""
-    parts = case.get("classname", "").replace("/", ".").split(".")
-    return next((part for part in parts if part[:2].isdigit()), "?")
 
 
 def say(line: str) -> None:

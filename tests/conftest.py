@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import random
 import re
+import sys
+import zlib
 from typing import Any
 
 import pytest
 
 pytest.register_assert_rewrite("tests.support")  # an assertion of a helper shows its values, too
+
+# `make test` draws the same inputs for a commit each time; `make test-all` sets another number in each run, and prints it.
+os.environ.setdefault("OPLAB_SEED", "20261121")
 
 _EXERCISE = re.compile(r"\[(c[\dA]\d\.\w+)")
 
@@ -32,6 +39,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return scope_of(nodeid)
 
     return ByExercise(config, log) if config.getvalue("dist") == "loadscope" else None
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """What a test's random inputs are drawn with: 31 bits from its name and ``OPLAB_SEED``."""
+    return zlib.crc32(f"{os.environ['OPLAB_SEED']} {request.node.nodeid}".encode()) >> 1
+
+
+@pytest.fixture(autouse=True)
+def _draws_without_a_seed(seed: int) -> None:
+    """What a test draws without a seed does not depend on the tests that the same worker ran before."""
+    random.seed(seed)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,26 @@
-"""``make test``: everything that CI runs. ``tools/run_tests.py [lint] [notebooks] [tests] [--no-browser] [--sets [AA ...]]``.
+"""``make test``, which CI runs at each push, and ``make test-all``, which proves the rest at night.
 
-The last thing printed is pytest's own summary of the tests; the exit status tells whether every step passed.
+    make test                                       lint, every notebook, the tests without the mark nightly, some wrong answers
+    make test TEST_ARGS="lint notebooks"            these steps
+    make test TEST_ARGS=c05                         all of a chapter: its lesson, its right answers and all of its wrong ones
+    make test TEST_ARGS=c05.clip                    the same of an exercise, without the lesson
+    make test TEST_ARGS=tests/debug/test_parity.py  all tests of a file, a folder or an id, the nightly ones too
+    make test TEST_ARGS=--failed                    what failed in the last runs
+    make test TEST_ARGS="notebooks --sets 04"       these lessons once for each instruction set of the processor
+    make test-all                                   everything, on inputs that are drawn anew
+
+The last thing printed is pytest's own summary of the last step; the exit status tells whether every step passed.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import os
 import platform
+import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -20,6 +32,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
 STEPS = ("lint", "notebooks", "tests")
+PARTS = 8  # of the wrong answers, `make test` grades one; eight commits in a row cover all
+LAST_WORDS = 15  # seconds that pytest has for its summary after Ctrl-C
+NO_TESTS = 5  # pytest's exit status when it has run none
+IDS = r"c[0-9A]\d(\.\w+)?"  # of a chapter or an exercise
 # What compiles the kernels for AArch64 and runs them on any other processor: a Debian package, and the program that it brings.
 CROSS = {"g++-aarch64-linux-gnu": "aarch64-linux-gnu-g++", "qemu-user": "qemu-aarch64"}
 
@@ -28,18 +44,36 @@ class StepError(Exception):
     """Why a step cannot even begin."""
 
 
-def pytest_command(*arguments: str) -> list[str]:
-    return [PYTHON, "-m", "pytest", "-p", "pytest_no_silent_skips", "--durations=5", *arguments]
+def pytest_command(*arguments: str, workers: int = 3, report: str = "") -> list[str]:
+    """One worker more than the two processors that this is made for: browsers, compilers and time limits wait a third of the time.
+
+    Args:
+        workers: processes that share the tests; 0 runs them in this one.
+        report: the name of the file in build/ that has the seconds of each test, for `make test-times`.
+    """
+    # In the folders' order, browser first: by number of tests, the few long ones would come last, on one worker.
+    shared = ["-n", str(workers), "--dist", "loadscope", "--no-loadscope-reorder"] if workers else []
+    written = [f"--junitxml={ROOT / 'build' / report}.xml"] if report else []
+    plugins = ["-p", "pytest_no_silent_skips", "-p", "pytest_again"]
+    return [PYTHON, "-m", "pytest", *plugins, "--durations=5", *shared, *written, *arguments]
 
 
 def run(command: list[str], **variables: str) -> int:
-    """Runs a command in the course's folder with tools/ importable; returns its exit status."""
+    """Runs a command in the course's folder with tools/ importable; returns its exit status. A test run that chose no test is none."""
     env = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": str(ROOT / "tools"), **variables}
     env.setdefault("OMP_NUM_THREADS", str(min(2, os.cpu_count() or 1)))
     # Two or three workers share the processors: threads that spin while they wait for work take time from the others'.
     env.setdefault("OMP_WAIT_POLICY", "passive")
     sys.stdout.flush()
-    return subprocess.run(command, cwd=ROOT, env=env).returncode
+    with subprocess.Popen(command, cwd=ROOT, env=env) as process:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:  # pytest gets it, too, and has a summary to write
+            with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+                process.wait(LAST_WORDS)
+            process.kill()
+            raise
+    return 0 if code == NO_TESTS and "--last-failed" in command else code
 
 
 def lint() -> int:
@@ -68,11 +102,13 @@ def older_sets() -> dict[str, dict[str, str]]:
     return sets
 
 
-def notebooks(chosen: Sequence[str] | None = None) -> int:
-    """All notebooks under nbval with the reference answers, three at a time, outputs compared.
+def notebooks(chosen: Sequence[str] = (), sets: bool = False, failed: bool = False) -> int:
+    """Notebooks under nbval with the reference answers, three at a time, outputs compared.
 
     Args:
-        chosen: numbers of chapters: these alone (all if it is empty), and once more for each older instruction set.
+        chosen: numbers of chapters; all if it is empty.
+        sets: run them once more for each older instruction set.
+        failed: only those that failed before.
     """
     from notebooks import CELL_LIMIT
     from oplab.course.manifest import load
@@ -84,9 +120,6 @@ def notebooks(chosen: Sequence[str] | None = None) -> int:
             f"course.toml lists chapters without a notebook: {', '.join(absent)}. `make notebooks` makes them."
         )
     found = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "notebooks").glob("*.ipynb"))
-    if not found:
-        print("There are no notebooks yet, and course.toml lists no chapter: nothing to run.")
-        return 0
     if not importlib.util.find_spec("onnxruntime_extensions"):  # there is no wheel for Python 3.14
         print("Chapter 11 is not compared: onnxruntime_extensions has no package for this Python.")
         found = [path for path in found if not path.startswith("notebooks/11_")]
@@ -94,14 +127,14 @@ def notebooks(chosen: Sequence[str] | None = None) -> int:
         found = [path for path in found if Path(path).name[:2] in chosen]
     if any(path.startswith("notebooks/18_") for path in found):
         get_engines()  # chapter 18 runs them
-    limit = f"--nbval-cell-timeout={CELL_LIMIT}"
 
     def run_all(paths: Sequence[str], **variables: str) -> int:
-        command = pytest_command("--nbval", limit, "-n", "3", "--dist", "loadscope", *paths)
-        return run(command, OPLAB_TRACK="solutions", **variables)
+        again = ["--last-failed", "--last-failed-no-failures=none"] if failed else []
+        nbval = ["--nbval", f"--nbval-cell-timeout={CELL_LIMIT}", *again, *paths]
+        return run(pytest_command(*nbval, report="notebooks"), OPLAB_TRACK="solutions", **variables)
 
     codes = [run_all(found)]
-    for name, variables in ({} if chosen is None else older_sets()).items():
+    for name, variables in older_sets().items() if sets else ():
         # Without AVX, OpenVINO has no Resize, and chapter 18 shows another result.
         with_avx = [path for path in found if path.startswith("notebooks/18_")] if name == "plain" else []
         rest = [path for path in found if path not in with_avx]
@@ -214,30 +247,85 @@ def get_dask() -> None:
         )
 
 
-def tests(browser: bool = True) -> int:
-    """All tests of ``tests/``; the browser's among them. The summary that this prints is the run's last word."""
+def part_of_today() -> str:
+    """Which of the wrong answers `make test` grades: ``3/8``, by the number of commits, and a line that says so."""
+    words = (["rev-parse", "--is-shallow-repository"], ["rev-list", "--count", "HEAD"])
+    asked = [
+        subprocess.run(["git", "-C", ROOT, *each], capture_output=True, text=True).stdout.strip() for each in words
+    ]
+    number = int(asked[1]) % PARTS if asked[0] == "false" and asked[1].isdecimal() else 0
+    why = "the number of commits decides" if number or asked[0] == "false" else "the history is shallow or missing"
+    print(f"Of the wrong answers, part {number} of 0 to {PARTS - 1} is graded: {why}. `make test-all` grades all.")
+    return f"{number}/{PARTS}"
+
+
+def get_all(browser: bool, every: bool) -> dict[str, str]:
+    """What the tests need beyond the course: installed, or named as not tested. Returns variables for the tests.
+
+    Args:
+        every: for the nightly tests, too.
+    """
     variables = {}
+    if browser:
+        variables["OPLAB_CHROMIUM"] = get_chromium()
+        get_site()
+    if every:
+        get_aarch64()
+        get_bubblewrap()
+    get_engines()
+    get_dask()
+    return variables
+
+
+def tests(browser: bool = True, every: bool = False, failed: bool = False) -> int:
+    """The tests of ``tests/``. The summary that this prints is the run's last word."""
     chosen = ["tests"]
     if not browser:
         print("The browser tests are left out (--no-browser).")
         chosen += ["--ignore", "tests/browser"]
-    elif any((ROOT / "tests" / "browser").glob("test_*.py")):
-        variables["OPLAB_CHROMIUM"] = get_chromium()
-        get_site()
-    get_aarch64()
-    get_bubblewrap()
-    get_engines()
-    get_dask()
-    # One worker more than the two processors that this is made for: a third of the time of browsers and time limits is waiting.
-    # In the folders' order, browser first: by number of tests, the few long ones would come last, on one worker.
-    parallel = ("-n", "3", "--dist", "loadscope", "--no-loadscope-reorder")
-    report = f"--junitxml={ROOT / 'build' / 'tests.xml'}"  # how long each test took
-    return run(pytest_command(*parallel, report, *chosen), **variables)
+    variables = get_all(browser, every)
+    if failed:
+        chosen += ["--last-failed", "--last-failed-no-failures=none"]
+    elif not every:
+        chosen += ["-m", "not nightly"]
+        variables["OPLAB_PART"] = part_of_today()
+    return run(pytest_command(*chosen, report="tests"), **variables)
+
+
+def some(chosen: Sequence[str]) -> int:
+    """Tests by file, folder or id, and the known answers of chapters and exercises with the chapters' lessons."""
+    exercises = [word for word in chosen if re.fullmatch(IDS, word)]
+    paths = [word for word in chosen if word not in exercises]
+    codes = []
+    chapters = [word[1:] for word in exercises if "." not in word]
+    if chapters:
+        codes.append(notebooks(chapters))
+    if exercises:
+        ids = " or ".join(f"{word}." if "." not in word else f"{word}-" for word in exercises)
+        codes.append(run(pytest_command("tests/grading/test_answers.py", "-k", ids)))
+    if paths:
+        browser = any("browser" in path or path.rstrip("/") == "tests" for path in paths)
+        codes.append(run(pytest_command(*paths, workers=0), **({"OPLAB_CHROMIUM": get_chromium()} if browser else {})))
+    return max(codes)
+
+
+def what_to_run(words: Sequence[str], parser: argparse.ArgumentParser) -> tuple[list[str], list[str]]:
+    """Steps, and tests or exercises. A word that is neither ends the run with a sentence."""
+    steps = [word for word in words if word in STEPS]
+    chosen = [word for word in words if word not in STEPS]
+    for word in chosen:
+        if not re.fullmatch(IDS, word) and not (ROOT / word.partition("::")[0]).exists():
+            parser.error(f"{word} is neither a step ({', '.join(STEPS)}), a file of tests nor a chapter such as c05")
+    if steps and chosen:
+        parser.error("name either steps, or files of tests and chapters")
+    return steps, chosen
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Runs what CI runs.")
-    parser.add_argument("steps", nargs="*", metavar="STEP", help=f"{', '.join(STEPS)}; all if left out")
+    parser = argparse.ArgumentParser(description="Runs the tests of the course.")
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=f"{', '.join(STEPS)}, a path of tests, c05, c05.clip")
+    parser.add_argument("--all", action="store_true", help="the nightly tests, too, on inputs that are drawn anew")
+    parser.add_argument("--failed", action="store_true", help="only the notebooks and tests that failed before")
     parser.add_argument("--no-browser", action="store_true", help="leave the browser tests out")
     parser.add_argument(
         "--sets",
@@ -246,17 +334,21 @@ def main() -> int:
         help="run the notebooks (or these chapters) once for each instruction set, too",
     )
     options = parser.parse_args()
-    unknown = [step for step in options.steps if step not in STEPS]
-    if unknown:
-        parser.error(f"there is no step {unknown[0]}; there are {', '.join(STEPS)}")
+    steps, named = what_to_run(options.what, parser)
+    browser = not options.no_browser
     work: dict[str, Callable[[], int]] = {
         "lint": lint,
-        "notebooks": notebooks if options.sets is None else lambda: notebooks(options.sets),
-        "tests": lambda: tests(not options.no_browser),
+        "notebooks": lambda: notebooks(options.sets or (), options.sets is not None, options.failed),
+        "tests": lambda: tests(browser, options.all, options.failed),
     }
+    chosen = [step for step in STEPS if step in (steps or STEPS) and not (options.failed and step == "lint")]
+    if named:
+        work, chosen = {"tests": lambda: some(named)}, ["tests"]
+    if options.all:
+        os.environ.setdefault("OPLAB_SEED", str(secrets.randbits(31)))
+        print(f"Random inputs are drawn anew, with OPLAB_SEED={os.environ['OPLAB_SEED']}.")
     # A shell gives its background jobs an ignored SIGINT, and so would every command that a test sends Ctrl-C to.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    chosen = [step for step in STEPS if step in (options.steps or STEPS)]
     failed = []
     for step in chosen:
         print(f"\n==== {step}" + (f" (failed before: {', '.join(failed)})" if failed else ""), flush=True)
@@ -267,13 +359,12 @@ def main() -> int:
             print(f"{step}: {error}", file=sys.stderr, flush=True)
             code = 2
         except KeyboardInterrupt:
-            print("\nInterrupted.", file=sys.stderr)
             return 130
         if code:
             failed.append(step)
-        if code or step != chosen[-1]:
+        if step != chosen[-1]:
             print(f"==== {step}: {'FAILED' if code else 'passed'} in {time.monotonic() - start:.0f} s", flush=True)
-    if failed:
+    if failed and failed != chosen[-1:]:  # else pytest's summary is the last word
         print(f"\nFAILED: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 

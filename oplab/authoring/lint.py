@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import functools
 import re
-import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -26,7 +25,7 @@ from oplab.course.parsing import parse
 from oplab.errors import OplabError
 from oplab.files import write_atomically
 from oplab.grading.client import Server
-from oplab.grading.grader import grade
+from oplab.grading.grader import fresh_seed, grade
 from oplab.grading.results import UNREADABLE, Outcome
 
 MUTANTS = 3  # the least number of wrong answers for each exercise
@@ -158,7 +157,7 @@ def run(
     chosen = list(chosen)
     preload = preloads(trial.exercise for trial in chosen)
     found: dict[str, list[Finding]] = {trial.id: [] for trial in chosen}
-    runs = [(trial, secrets.randbits(31) if seed is None else seed) for _ in range(repeat) for trial in chosen]
+    runs = [(trial, fresh_seed() if seed is None else seed) for _ in range(repeat) for trial in chosen]
     with (
         tempfile.TemporaryDirectory(prefix="oplab-lint-") as answers,
         Server(preload, many=len(runs) > 100) as server,

@@ -9,7 +9,6 @@ import contextlib
 import errno
 import os
 import platform
-import secrets
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from oplab.classes.engines import Engine, Plain
 from oplab.classes.records import Learner, Submission, Task, Verdict
 from oplab.course.manifest import Course, Exercise
 from oplab.errors import OplabError
+from oplab.grading.grader import fresh_seed
 from oplab.grading.scratch import scratch_folder
 
 GO_ON = "Run the same command again to go on."
@@ -257,7 +257,7 @@ def _seed(before: Mapping[str, Any], asked: int | None) -> int:
         OplabError: another one is asked for.
     """
     if "seed" not in before:
-        return secrets.randbits(31) if asked is None else asked
+        return fresh_seed() if asked is None else asked
     if asked not in (None, before["seed"]):
         raise OplabError(
             f"These grades were made with --seed {before['seed']}; {asked} would give learners other inputs than their neighbours.",

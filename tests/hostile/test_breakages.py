@@ -149,7 +149,7 @@ BREAKAGES = (
         "grader",
         "inputs are fresh in each run",
         "grading/grader.py",
-        "secrets.randbits(31) if seed is None else seed",
+        "fresh_seed() if seed is None else seed",
         "7",
         "array__answers_known_inputs",
     ),

@@ -309,11 +309,3 @@ def test_the_steps_of_a_set_up_are_read_as_it_says_them() -> None:
     )
     steps = suite.STEP.findall(f"[1/2] A b ...\n{said}")
     assert steps == [("A b", "1", "36"), ("C", "", "4.0")]
-
-
-def test_a_report_s_seconds_are_added_up_by_notebook(tmp_path: Path) -> None:
-    report_file = tmp_path / "nbval.xml"
-    cells = [("notebooks.04_aten.ipynb", 1.5), ("notebooks/04_aten.ipynb", 0.5), ("notebooks.05_x.ipynb", 2)]
-    lines = [f'<testcase classname="{name}" time="{took}"/>' for name, took in cells]
-    report_file.write_text(f"<testsuites><testsuite>{''.join(lines)}</testsuite></testsuites>", encoding="utf-8")
-    assert suite.by(report_file, suite.notebook_of) == {"04_aten": 2.0, "05_x": 2.0}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +44,18 @@ def test_hangs():
 
 def test_passes():
     pass
+"""
+
+
+LAST_WORDS = """
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    print("ready", flush=True)
+    time.sleep(600)
+except KeyboardInterrupt:
+    time.sleep(1)  # longer than subprocess.run would wait
+    print("= 1 passed in 9s =")
 """
 
 
@@ -113,22 +127,127 @@ def test_an_allowed_skip_needs_a_reason(tmp_path: Path) -> None:
 def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     codes = {"lint": 0, "notebooks": 0, "tests": 0}
     for name in ("lint", "notebooks"):
-        monkeypatch.setattr(run_tests, name, lambda name=name: codes[name])
-    monkeypatch.setattr(run_tests, "tests", lambda browser: print("= 9 passed in 1.00s =") or codes["tests"])
+        monkeypatch.setattr(run_tests, name, lambda *given, name=name: codes[name])
+    monkeypatch.setattr(run_tests, "tests", lambda *given: print("= 9 passed in 1.00s =") or codes["tests"])
     monkeypatch.setattr(sys, "argv", ["run_tests.py"])
     return codes
 
 
-def test_the_last_line_is_pytest_s(steps: dict[str, int], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_tests.main() == 0
-    assert capsys.readouterr().out.endswith("= 9 passed in 1.00s =\n")
-
-
 @pytest.mark.parametrize("name", ["lint", "notebooks", "tests"])
 def test_every_failed_step_fails_the_run(steps: dict[str, int], capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert run_tests.main() == 0
     steps[name] = 1
     assert run_tests.main() == 1
-    assert f"FAILED: {name}" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert said.out.endswith("= 9 passed in 1.00s =\n")
+    assert said.err == ("" if name == "tests" else f"\nFAILED: {name}\n"), (
+        "pytest's summary is the last word if it can be"
+    )
+
+
+WORDS = {
+    "lint": ([], None),
+    "c05": (["notebooks ['05']", "tests/grading/test_answers.py -k c05."], None),
+    "c05.clip": (["tests/grading/test_answers.py -k c05.clip-"], None),
+    "tests/debug/test_parity.py::test_x": (["tests/debug/test_parity.py::test_x"], None),
+    "tests/no_such.py": (None, "tests/no_such.py is neither a step"),
+    "lint c05": (None, "name either steps, or files"),
+}
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_what_is_named_is_run(steps, monkeypatch, capsys, words: str) -> None:
+    ran = []
+    monkeypatch.setattr(run_tests, "notebooks", lambda chapters, *rest: ran.append(f"notebooks {chapters}") or 0)
+    monkeypatch.setattr(
+        run_tests,
+        "run",
+        lambda command, **_: ran.append(" ".join(command).split("pytest_again --durations=5 ")[1]) or 0,
+    )
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", *words.split()])
+    expected, refused = WORDS[words]
+    if refused:
+        with pytest.raises(SystemExit):
+            run_tests.main()
+        assert refused in capsys.readouterr().err
+    else:
+        assert run_tests.main() == 0
+        assert [re.sub("-n 3 --dist loadscope --no-loadscope-reorder ", "", each) for each in ran] == expected
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a"]
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+
+
+def test_the_number_of_commits_chooses_the_part(monkeypatch, tmp_path: Path, capsys) -> None:
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path / "course")
+    (tmp_path / "course").mkdir()
+    assert run_tests.part_of_today() == "0/8" and "shallow or missing" in capsys.readouterr().out
+    git(tmp_path / "course", "init", "-q")
+    for number in range(1, 10):
+        git(tmp_path / "course", "commit", "-q", "--allow-empty", "-m", "x")
+        assert run_tests.part_of_today() == f"{number % 8}/8" and "number of commits" in capsys.readouterr().out
+    git(tmp_path, "clone", "-q", "--depth", "2", f"file://{tmp_path}/course", "shallow")
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path / "shallow")
+    assert run_tests.part_of_today() == "0/8" and "shallow or missing" in capsys.readouterr().out
+
+
+@pytest.mark.nightly
+def test_the_parts_are_all_of_the_wrong_answers() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/grading/test_answers.py"]
+
+    def wrong(**variables: str) -> list[str]:
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True)
+        return sorted(line for line in done.stdout.splitlines() if "-mutant_" in line)
+
+    parts = [wrong(OPLAB_PART=f"{part}/2") for part in range(2)]
+    assert all(parts) and sorted(parts[0] + parts[1]) == wrong(OPLAB_PART="0/1")
+
+
+SEEDED = """\
+import random
+
+def test_draws(seed):
+    assert random.Random(seed).random() < 0, seed
+"""
+
+
+def test_a_failed_run_ends_with_the_command_that_repeats_it(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(SEEDED)
+    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+
+    def seeds(value: str) -> list[str]:
+        env = {
+            "PYTHONPATH": f"{TOOLS}:{ROOT}",
+            "PATH": "/usr/bin:/bin",
+            "OPLAB_SEED": value,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        }
+        command = [sys.executable, "-m", "pytest", "-p", "pytest_again", "-p", "no:cacheprovider", "test_it.py"]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert f"OPLAB_SEED={value} make test TEST_ARGS=--failed" in done.stdout.splitlines()
+        return re.findall(r"AssertionError: (\d+)", done.stdout)
+
+    assert seeds("5") == seeds("5") != seeds("6")
+
+
+def test_ctrl_c_leaves_pytest_its_last_words() -> None:
+    code = f"""
+import run_tests, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+run_tests.lint = lambda: run_tests.run([sys.executable, "-c", {LAST_WORDS!r}])
+sys.argv = ["run_tests.py", "lint"]
+sys.exit(run_tests.main())
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=TOOLS, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    for line in process.stdout:
+        if line == "ready\n":
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    assert "= 1 passed in 9s =" in process.communicate(timeout=300)[0] and process.returncode == 130
 
 
 def test_chapters_without_a_notebook_are_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -195,23 +314,3 @@ def test_the_known_answers_of_an_exercise_are_a_unit_of_work():
     assert scope_of(f"{file}::test_answer[c13.grid-stub]") != scope_of(f"{file}::test_answer[c13.parallel-stub]")
     assert scope_of(f"{file}::test_rule[hints_help]") == file
     assert scope_of("tests/x.py::TestX::test_y[1]") == "tests/x.py::TestX"
-
-
-def test_workers_share_the_exercises_of_a_file():
-    """As `make test` shares them out: with pytest-xdist's own units, one worker would run all of them."""
-    chosen = ["tests/grading/test_answers.py", "-k", "is_tried and (c04 or c05 or c06)"]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-v",
-        "-n",
-        "2",
-        "--dist",
-        "loadscope",
-        "--no-loadscope-reorder",
-        *chosen,
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert {line.split("]")[0] for line in done.stdout.splitlines() if line.startswith("[gw")} == {"[gw0", "[gw1"}
