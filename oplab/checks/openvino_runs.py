@@ -34,30 +34,44 @@ def installed() -> Any:
     return openvino
 
 
-def expect_interpolate() -> None:
-    """Find out whether Interpolate, OpenVINO's Resize, runs on this processor.
+_ENLARGE = (
+    '<ir_version: 10, opset_import: ["": 18]> net (float[1, 2, 6, 9] x) => (float[1, 2, h, w] y) '
+    '<float[4] s = {1, 1, 2.5, 2.5}> { y = Resize <mode = "cubic"> (x, "", s) }'
+)
 
-    Without AVX, OpenVINO 2026.4 generates code for it that its own assembler refuses ("bad combination"). Some virtual machines have
-    no AVX: it depends on the type of processor that they are given.
+
+def expect_interpolate() -> None:
+    """Find out whether Interpolate, OpenVINO's Resize, runs on this processor, and whether its results can be right.
+
+    Without AVX, OpenVINO 2026.4 generates code for it that its own assembler refuses ("bad combination"); on an AMD EPYC it runs, and
+    returns numbers such as 1e34. Some virtual machines have no AVX: it depends on the type of processor that they are given.
 
     Raises:
-        OplabError: OpenVINO is not installed, or Interpolate does not run.
+        OplabError: OpenVINO is not installed, or Interpolate does not run, or it contradicts itself.
     """
-    openvino = installed()
-    resize = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["": 18]> '
-        'net (float[1, 1, 2, 2] x) => (float[1, 1, h, w] y) <float[4] s = {1, 1, 2, 2}> { y = Resize <mode = "cubic"> (x, "", s) }'
-    )
-    core = openvino.Core()
+    core = installed().Core()
+    image = np.arange(2 * 6 * 9, dtype=np.float32).reshape(1, 2, 6, 9) % 7
     try:
-        core.compile_model(core.read_model(resize.SerializeToString()), "CPU", CONFIG)(
-            {"x": np.ones((1, 1, 2, 2), np.float32)}
+        program = core.compile_model(
+            core.read_model(onnx.parser.parse_model(_ENLARGE).SerializeToString()), "CPU", CONFIG
+        )
+        even, turned, back = (
+            np.array(program({"x": x})[0]) for x in (np.ones_like(image), image, image[..., ::-1, ::-1].copy())
         )
     except RuntimeError as error:
-        raise OplabError(
-            f"OpenVINO's Interpolate does not run on this processor, so this exercise cannot be graded here. {sentence(error)[:200]}",
-            "It needs AVX on x86. A virtual machine often lacks it: let it have the host's type of processor.",
-        ) from None
+        raise _no_interpolate("does not run", sentence(error)[:200]) from None
+    # Of an even image it makes an even one, and of an image upside down the same upside down.
+    if not (np.allclose(even, 1, atol=1e-3) and np.allclose(turned, back[..., ::-1, ::-1], atol=1e-3)):
+        raise _no_interpolate(
+            "computes wrong numbers", f"An image of ones becomes {even.min():.3g} to {even.max():.3g}."
+        )
+
+
+def _no_interpolate(fault: str, seen: str) -> OplabError:
+    return OplabError(
+        f"OpenVINO's Interpolate {fault} on this processor, so this exercise cannot be graded here. {seen}",
+        "It needs AVX on x86. A virtual machine often lacks it: let it have the host's type of processor.",
+    )
 
 
 class Engine:
