@@ -35,7 +35,7 @@ def installed() -> Any:
 
 
 _ENLARGE = (
-    '<ir_version: 10, opset_import: ["": 18]> net (float[1, 2, 6, 9] x) => (float[1, 2, h, w] y) '
+    '<ir_version: 10, opset_import: ["": 18]> net (float[1, 2, 6, 8] x) => (float[1, 2, h, w] y) '
     '<float[4] s = {1, 1, 2.5, 2.5}> { y = Resize <mode = "cubic"> (x, "", s) }'
 )
 
@@ -50,7 +50,7 @@ def expect_interpolate() -> None:
         OplabError: OpenVINO is not installed, or Interpolate does not run, or it contradicts itself.
     """
     core = installed().Core()
-    image = np.arange(2 * 6 * 9, dtype=np.float32).reshape(1, 2, 6, 9) % 7
+    image = np.arange(2 * 6 * 8, dtype=np.float32).reshape(1, 2, 6, 8) % 7
     try:
         program = core.compile_model(
             core.read_model(onnx.parser.parse_model(_ENLARGE).SerializeToString()), "CPU", CONFIG
