@@ -171,80 +171,71 @@ def apt_install(packages: list[str]) -> str | None:
     return None
 
 
-def get_chromium() -> str:
-    """The path of Chromium; on Debian, as root, it is installed when it is missing."""
-    found = find_chromium()
-    if found:
-        return found
-    hint = "the browser tests need Chromium (Debian: sudo apt-get install chromium; macOS: brew install chromium)"
-    refused = apt_install(["chromium"])
-    if refused:
-        raise StepError(f"{hint}; {refused}. Or leave them out: make test TEST_ARGS=--no-browser.")
-    found = find_chromium()
-    if not found:
-        raise StepError(f"Chromium was installed by apt-get, but is not on PATH; {hint}.")
-    return found
+def leave_out(untested: str, why: str, fix: str) -> None:
+    """A line that says what is not tested; in CI, where everything can be installed, the end of the step.
+
+    Raises:
+        StepError: the variable CI is set.
+    """
+    sentence = f"{untested}: {why}. {fix}"
+    if os.environ.get("CI"):
+        raise StepError(sentence)
+    print(sentence)
 
 
-def apt_install_or_say(programs: dict[str, str], untested: str) -> None:
-    """Installs the Debian packages whose programs are missing; where it cannot, prints what is not tested, why, and the command.
+def get_programs(programs: dict[str, str], untested: str) -> None:
+    """Installs the Debian packages whose programs are missing.
 
     Args:
         programs: Debian package: the program that it brings.
-        untested: the beginning of that sentence.
+        untested: the beginning of the sentence where it cannot.
     """
     missing = [package for package, program in programs.items() if not shutil.which(program)]
     refused = apt_install(missing) if missing else None
     if refused:
-        print(f"{untested}: {refused}. Debian: sudo apt-get install {' '.join(missing)}.")
+        leave_out(untested, refused, f"Debian: sudo apt-get install {' '.join(missing)}.")
+
+
+def get_chromium() -> str | None:
+    """The path of Chromium, or None."""
+    if not find_chromium():
+        refused = apt_install(["chromium"])
+        if refused:
+            fix = "Debian: sudo apt-get install chromium; macOS: brew install chromium."
+            leave_out("JupyterLab is not tested in Chromium", refused, fix)
+    return find_chromium()
 
 
 def get_aarch64() -> None:
     """What the tests for AArch64 need, on any other processor."""
     if platform.machine() not in ("aarch64", "arm64"):
-        apt_install_or_say(CROSS, "The kernels are not tested for AArch64")
+        get_programs(CROSS, "The kernels are not tested for AArch64")
 
 
 def get_bubblewrap() -> None:
     """What the grader isolates a learner's code with on Linux, beside Landlock."""
     if sys.platform == "linux":
-        apt_install_or_say({"bubblewrap": "bwrap"}, "Isolation is not tested with bubblewrap")
+        get_programs({"bubblewrap": "bwrap"}, "Isolation is not tested with bubblewrap")
 
 
 def get_engines() -> None:
-    """The engines of `make deps-engines`, and the course's operators for them.
-
-    Raises:
-        StepError: they could not be installed or compiled.
-    """
+    """The engines of `make deps-engines`, and the course's operators for them."""
     if run([PYTHON, "tools/deps_engines.py"]):
-        raise StepError("the tests of other engines need `make deps-engines`, which failed; its lines above say why.")
-
-
-def get_site() -> None:
-    """What `make site` builds the website with.
-
-    Raises:
-        StepError: it could not be installed.
-    """
-    from extras import install
-
-    if not install("site", size="Sphinx and a theme, 30 MB"):
-        raise StepError("the tests of the site need Sphinx, which could not be installed; pip's lines above say why.")
+        leave_out("Other engines are not tested", "OpenVINO and ncnn were not installed", "Run `make deps-engines`.")
 
 
 def get_dask() -> None:
-    """What `oplab class grade --cluster` runs on: `make deps-class`.
+    """What `oplab class grade --cluster` runs on."""
+    if run([PYTHON, "tools/deps_class.py"]):
+        leave_out("A class on a cluster is not tested", "Dask was not installed", "Run `make deps-class`.")
 
-    Raises:
-        StepError: it could not be installed.
-    """
-    from deps_class import install
 
-    if not install():
-        raise StepError(
-            "the tests of a class on a cluster need Dask, which could not be installed; see pip's lines above."
-        )
+def get_site() -> None:
+    """What `make site` builds the website with."""
+    from extras import install
+
+    if not install("site", size="Sphinx and a theme, 30 MB"):
+        leave_out("The site is not tested", "Sphinx was not installed", "Run `make site`.")
 
 
 def part_of_today() -> str:
@@ -259,31 +250,20 @@ def part_of_today() -> str:
     return f"{number}/{PARTS}"
 
 
-def get_all(browser: bool, every: bool) -> dict[str, str]:
-    """What the tests need beyond the course: installed, or named as not tested. Returns variables for the tests.
-
-    Args:
-        every: for the nightly tests, too.
-    """
-    variables = {}
-    if browser:
-        variables["OPLAB_CHROMIUM"] = get_chromium()
-        get_site()
-    if every:
-        get_aarch64()
-        get_bubblewrap()
+def tests(browser: bool = True, every: bool = False, failed: bool = False) -> int:
+    """The tests of ``tests/``, for which what they need is installed. The summary that this prints is the run's last word."""
+    chosen, variables = ["tests"], {}
+    chromium = get_chromium() if browser else None
+    if chromium:
+        variables["OPLAB_CHROMIUM"] = chromium
+    else:
+        chosen += ["--ignore", "tests/browser"]
     get_engines()
     get_dask()
-    return variables
-
-
-def tests(browser: bool = True, every: bool = False, failed: bool = False) -> int:
-    """The tests of ``tests/``. The summary that this prints is the run's last word."""
-    chosen = ["tests"]
-    if not browser:
-        print("The browser tests are left out (--no-browser).")
-        chosen += ["--ignore", "tests/browser"]
-    variables = get_all(browser, every)
+    if every or failed:
+        get_aarch64()
+        get_bubblewrap()
+        get_site()
     if failed:
         chosen += ["--last-failed", "--last-failed-no-failures=none"]
     elif not every:
@@ -304,8 +284,7 @@ def some(chosen: Sequence[str]) -> int:
         ids = " or ".join(f"{word}." if "." not in word else f"{word}-" for word in exercises)
         codes.append(run(pytest_command("tests/grading/test_answers.py", "-k", ids)))
     if paths:
-        browser = any("browser" in path or path.rstrip("/") == "tests" for path in paths)
-        codes.append(run(pytest_command(*paths, workers=0), **({"OPLAB_CHROMIUM": get_chromium()} if browser else {})))
+        codes.append(run(pytest_command(*paths, workers=0)))
     return max(codes)
 
 

@@ -258,41 +258,31 @@ def test_chapters_without_a_notebook_are_an_error(monkeypatch: pytest.MonkeyPatc
         run_tests.notebooks()
 
 
-def test_a_missing_browser_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_tests, "find_chromium", lambda: None)
-    monkeypatch.setattr(run_tests.shutil, "which", lambda name: None)
-    with pytest.raises(run_tests.StepError, match="apt-get install chromium"):
-        run_tests.get_chromium()
-    monkeypatch.setattr(run_tests.shutil, "which", lambda name: "/usr/bin/apt-get")
-    monkeypatch.setattr(run_tests.os, "getuid", lambda: 1000)
-    with pytest.raises(run_tests.StepError, match="you are not root"):
-        run_tests.get_chromium()
+MISSING = {
+    "chromium": (lambda: run_tests.get_chromium(), "JupyterLab is not tested in Chromium"),
+    "g++-aarch64-linux-gnu qemu-user": (lambda: run_tests.get_aarch64(), "not tested for AArch64"),
+    "bubblewrap": (lambda: run_tests.get_bubblewrap(), "not tested with bubblewrap"),
+}
 
 
-def test_missing_packages_for_aarch64_are_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setattr(run_tests.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(run_tests.os, "getuid", lambda: 1000)
-    known = ["/usr/bin/apt-get", "aarch64-linux-gnu-g++"]
-    monkeypatch.setattr(run_tests.shutil, "which", lambda name: next((each for each in known if name in each), None))
-    run_tests.get_aarch64()
-    said = capsys.readouterr().out
-    assert "not tested for AArch64: you are not root" in said and said.endswith("sudo apt-get install qemu-user.\n")
-    monkeypatch.setattr(run_tests.platform, "machine", lambda: "aarch64")
-    run_tests.get_aarch64()
-    assert not capsys.readouterr().out
-
-
-def test_a_missing_bubblewrap_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize("packages", MISSING)
+def test_what_is_missing_is_named(monkeypatch, capsys: pytest.CaptureFixture[str], packages: str):
+    get, untested = MISSING[packages]
     monkeypatch.setattr(run_tests.sys, "platform", "linux")
+    monkeypatch.setattr(run_tests.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(run_tests, "find_chromium", lambda: None)
     monkeypatch.setattr(run_tests.os, "getuid", lambda: 1000)
     monkeypatch.setattr(run_tests.shutil, "which", lambda name: f"/usr/bin/{name}" if name == "apt-get" else None)
-    run_tests.get_bubblewrap()
+    monkeypatch.delenv("CI", raising=False)
+    get()
     said = capsys.readouterr().out
-    assert "not tested with bubblewrap: you are not root" in said and said.endswith(
-        "sudo apt-get install bubblewrap.\n"
-    )
+    assert untested in said and "you are not root" in said and f"sudo apt-get install {packages}" in said
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(run_tests.StepError, match=untested):
+        get()
+    monkeypatch.setattr(run_tests, "find_chromium", lambda: "/usr/bin/chromium")
     monkeypatch.setattr(run_tests.shutil, "which", lambda name: f"/usr/bin/{name}")
-    run_tests.get_bubblewrap()
+    get()
     assert not capsys.readouterr().out
 
 
