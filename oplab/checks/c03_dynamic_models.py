@@ -331,7 +331,7 @@ def _kept_cause(shape: Sequence[int], found: tuple[int, ...], earlier: Sequence[
 
 
 def _shape_cause(shape: Sequence[int], factors: Factors, found: tuple[int, ...]) -> str:
-    if found[2:] == sizes(shape, factors, np.float64):
+    if found[2:] == sizes(shape, factors, np.float64) != sizes(shape, factors):
         size, factor = next(
             (size, factor)
             for size, factor, right, wrong in zip(shape[2:], factors, sizes(shape, factors), found[2:], strict=True)

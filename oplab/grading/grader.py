@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import random
 import secrets
 import shutil
 import threading
@@ -110,7 +112,9 @@ def grade(
 
 
 def fresh_seed() -> int:
-    """What seeds the inputs of a run for which no seed was asked: random, or the variable ``OPLAB_SEED``, with which tests repeat a run.
+    """What seeds the inputs of a run for which no seed was asked.
+
+    With the variable ``OPLAB_SEED``, a process that runs again gets the same numbers in the same order: tests repeat a run with it.
 
     Raises:
         OplabError: the variable is not a number.
@@ -120,7 +124,12 @@ def fresh_seed() -> int:
         return secrets.randbits(31)
     if not fixed.isdecimal():
         raise OplabError(f"OPLAB_SEED is {fixed!r}, which is not a number.", "Set it to a whole number, or unset it.")
-    return int(fixed)
+    return _repeatable(fixed).getrandbits(31)
+
+
+@functools.cache
+def _repeatable(seed: str) -> random.Random:
+    return random.Random(seed)
 
 
 class Cancelled(Exception):

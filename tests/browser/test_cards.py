@@ -13,6 +13,7 @@ from oplab.grading.results import Check, Outcome
 from tests.support import ROOT
 from tests.support.contrast import contrast
 
+pytestmark = pytest.mark.nightly
 CODE = '# why\n@once\ndef f(x: int) -> str:\n    return "a" * len(x)  # 3\n'
 TEXT = (
     ".oplab-state",
@@ -74,8 +75,7 @@ def readable(page) -> None:
     assert place.evaluate("a => getComputedStyle(a).textDecorationLine") == "underline"
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
 def test_in_an_exported_notebook(theme, width, tmp_path, new_page):
     outputs = [nbformat.v4.new_output("display_data", {"text/html": card}) for card in cards()]
     cell = nbformat.v4.new_code_cell("lab.check('x')", outputs=outputs)

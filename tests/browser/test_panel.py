@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,13 +11,13 @@ import pytest
 
 from oplab.errors import OplabError
 from tests.support import ROOT
-from tests.support.labdriver import Jupyter, open_notebook
+from tests.support.labdriver import Jupyter, open_notebook, run_all
 from tests.support.learner_course import learner_course
 
 STUB = "exercises/c00_first_round_trip.py"
 ANSWERS = (ROOT / "solutions" / "c00_first_round_trip.py").read_text()
 LINE = "    raise ValueError('not yet')"
-THEMES = ("JupyterLab Light", "JupyterLab Dark")
+THEMES = {"JupyterLab Light": "rgb(255, 255, 255)", "JupyterLab Dark": "rgb(17, 17, 17)"}
 
 
 def shot(page: Any, name: str) -> None:
@@ -156,6 +155,17 @@ def test_from_the_start_page_through_a_failure_to_a_pass(course, lab):
     assert [address for address in lab.requests if not address.startswith(here)] == []
 
 
+def test_a_graph_in_a_cell_comes_alive(course, new_page):
+    page = new_page()
+    code = "from tests.support import viewer_models as m\nimport oplab\noplab.show(m.conv())"
+    open_notebook(page, course, course.write("graph.ipynb", code))
+    assert run_all(page) == []
+    netron = page.frame_locator(".oplab-view[data-shown=netron] iframe.oplab-frame:not([data-waiting])")
+    netron.locator("#canvas text", has_text="Conv").first.wait_for()
+    assert page.problems == []
+
+
+@pytest.mark.nightly
 def test_the_keyboard_alone(course, lab):
     lab.keyboard.press("Control+Shift+O")
     lab.wait_for_function("() => document.activeElement.closest('.oplab-Panel')")
@@ -185,20 +195,20 @@ def test_the_keyboard_alone(course, lab):
     lab.locator(".oplab-Chapter.oplab-mod-current[data-chapter=c01]").wait_for()  # it follows the document in front
 
 
+@pytest.mark.nightly
 def test_two_tabs_and_a_file_that_changes_elsewhere(course, lab, new_page):
     other = new_page(viewport={"width": 390, "height": 844})
     other.goto(course.url("lab/workspaces/other?reset"))
     other.locator(".oplab-MapList").wait_for()  # a list: the picture has no room
     assert not other.locator(".oplab-MapPicture").is_visible()
     shot(other, "start-390")
-    for page in (lab, other):
-        page.evaluate("() => { window.changes = []; }")
     stub = course.root / "exercises" / "c03_dynamic_models.py"
     stub.write_text(stub.read_text().replace("import", "import import", 1))  # in an editor outside, and wrong
     for page in (lab, other):
         page.wait_for_function("() => document.querySelector('.oplab-Panel [data-chapter=c03] .oplab-mod-odd')")
 
 
+@pytest.mark.nightly
 def test_a_c_plus_plus_answer_that_does_not_compile_and_then_passes(course, lab):
     """The mark in the editor opens what the last check said; the graphs and places of other exercises stay apart."""
     clamp = open_answer(lab, "cA1.clamp")
@@ -224,6 +234,7 @@ def test_a_c_plus_plus_answer_that_does_not_compile_and_then_passes(course, lab)
     assert lab.problems == []
 
 
+@pytest.mark.nightly
 def test_the_graphs_have_a_tab(lab):
     asinh = open_answer(lab, "c04.asinh")
     answers = (ROOT / "solutions" / "c04_aten_symbolic.py").read_text()
@@ -236,6 +247,7 @@ def test_the_graphs_have_a_tab(lab):
     shot(lab, "graphs")
 
 
+@pytest.mark.nightly
 def test_a_newer_lesson_replaces_a_changed_copy_if_that_is_wanted(course, lab):
     lab.locator(".oplab-Panel [data-chapter=c05] .oplab-ChapterHeader").click()
     lab.locator(".oplab-Panel [data-chapter=c05]").get_by_role("button", name=re.compile("[Ll]esson")).click()
@@ -255,6 +267,7 @@ def test_a_newer_lesson_replaces_a_changed_copy_if_that_is_wanted(course, lab):
     assert "My own words" in kept.read_text()
 
 
+@pytest.mark.nightly
 def test_a_page_that_is_older_than_the_installed_panel_says_so(course, new_page):
     def older(client: Any) -> None:
         """The server's news, as of a server whose panel was built later."""
@@ -277,14 +290,24 @@ def axe() -> str:
         pytest.skip(f"axe-core is a package of npm: {error.message}")
 
 
+@pytest.mark.nightly
 def test_axe_has_no_serious_finding(course, lab, axe):
     lab.locator(".oplab-Panel [data-chapter=c02] .oplab-ChapterHeader").click()
     lab.locator(".oplab-Panel [data-chapter=c02] .oplab-Exercise").first.wait_for()
     lab.evaluate(axe)
-    for theme in THEMES:
+    for theme, ground in THEMES.items():
         lab.evaluate("(theme) => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
         lab.wait_for_function(f"() => document.body.dataset.jpThemeName === '{theme}'")
-        time.sleep(0.5)  # the style sheet of a theme comes after its name
+        lab.wait_for_function(  # the style sheet of a theme comes after its name
+            """(ground) => {
+                const probe = document.body.appendChild(document.createElement('i'));
+                probe.style.color = 'var(--jp-layout-color0)';
+                const now = getComputedStyle(probe).color;
+                probe.remove();
+                return now === ground;
+            }""",
+            arg=ground,
+        )
         found = lab.evaluate("async () => (await axe.run({include: ['.oplab-Panel', '.oplab-Start']})).violations")
         serious = [
             (one["id"], [node["html"][:200] for node in one["nodes"]])
@@ -295,6 +318,7 @@ def test_axe_has_no_serious_finding(course, lab, axe):
         shot(lab, f"start-{theme.split()[-1].lower()}")
 
 
+@pytest.mark.nightly
 def test_notebook_7_has_no_panel_and_no_error(start_course, new_page):
     server = start_course(app="notebook")
     page = new_page()

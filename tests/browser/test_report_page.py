@@ -11,6 +11,7 @@ from oplab import reports
 from tests.support import ROOT
 from tests.support.contrast import contrast
 
+pytestmark = pytest.mark.nightly
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><script>alert(2)</script></svg>'
 
 

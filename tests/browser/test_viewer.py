@@ -19,6 +19,7 @@ from tests.support import environment, run_python
 from tests.support import viewer_models as m
 from tests.support.labdriver import Jupyter, cells, open_notebook, run_all, run_cell, save, scroll_to
 
+pytestmark = pytest.mark.nightly
 START = "from tests.support import viewer_models as m\nimport oplab"
 LIVE = ".oplab-view[data-shown=netron]"
 
@@ -30,6 +31,14 @@ def netron(page: Any, index: int = 0) -> Any:
 
 def wait_live(page: Any, count: int, timeout: float = 120) -> None:
     page.wait_for_function(f"document.querySelectorAll({LIVE!r}).length >= {count}", timeout=timeout * 1000)
+
+
+def wait_for(page: Any, condition: Any, seconds: float = 120) -> None:
+    """Wait until something is true that the page's events change."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        page.wait_for_timeout(50)
 
 
 def inside(page: Any, script: str, index: int = 0) -> Any:
@@ -55,7 +64,7 @@ def origins(page: Any) -> set[str]:
     return {"/".join(url.split("/")[:3]) for url in page.requests if not url.startswith(("data:", "blob:"))}
 
 
-def test_two_models_come_alive_in_jupyterlab(jupyter: Jupyter, new_page: Any, tmp_path: Path) -> None:
+def test_two_models_come_alive_in_jupyterlab(jupyter: Jupyter, new_page: Any) -> None:
     page = new_page()
     name = jupyter.write("two.ipynb", START, "oplab.show(m.conv(), title='one')", "oplab.show(m.custom())")
     open_notebook(page, jupyter, name)
@@ -81,7 +90,6 @@ def test_two_models_come_alive_in_jupyterlab(jupyter: Jupyter, new_page: Any, tm
     picture.get_by_text("Conv", exact=True).select_text()
     assert page.evaluate("getSelection().toString()") == "Conv"
     assert page.locator(".oplab-view").first.locator("iframe").is_hidden()
-    page.screenshot(path=tmp_path / "two.png")
     page.emulate_media(media="print")  # on paper: pictures only
     assert page.locator("svg.oplab-graph").nth(1).is_visible() and page.locator("iframe:visible").count() == 0
     page.emulate_media(media="screen")
@@ -114,18 +122,6 @@ def test_running_again_and_restarting_the_kernel(jupyter: Jupyter, new_page: Any
     wait_live(page, 1)
     assert "Conv" in labels(page)
     assert "".join(cells(page)[1]["outputs"][0]["data"]["text/html"]) == before, "the output is not deterministic"
-
-
-def test_models_that_look_the_same_keep_their_weights(jupyter: Jupyter, new_page: Any) -> None:
-    page = new_page()
-    change = "other = m.conv()\nother.graph.initializer[0].raw_data = bytes(432)"
-    name = jupyter.write("twins.ipynb", START, "oplab.show(m.conv())", change, "oplab.show(other)")
-    open_notebook(page, jupyter, name)
-    assert run_all(page) == []
-    wait_live(page, 2)
-    ids = page.locator(".oplab-view").evaluate_all("views => views.map((v) => v.dataset.models)")
-    assert ids[1] == ids[0] + "-2"
-    assert run_cell(page, 1) is None and cells(page)[1]["outputs"][0]["data"]["text/html"].count(ids[0] + '"') == 1
 
 
 def test_thirty_models_in_one_notebook(jupyter: Jupyter, new_page: Any) -> None:
@@ -174,7 +170,7 @@ def test_comparison_is_a_picture_with_both_netrons_behind_it(jupyter: Jupyter, n
     assert visible.count() == 1 and visible.get_attribute("title") == "Netron: decomposed"
 
 
-def test_dark_theme(jupyter: Jupyter, new_page: Any, tmp_path: Path) -> None:
+def test_dark_theme(jupyter: Jupyter, new_page: Any) -> None:
     page = new_page()  # the system is light; JupyterLab alone is dark
     name = jupyter.write("dark.ipynb", START, "oplab.show(m.custom())")
     open_notebook(page, jupyter, name)
@@ -186,7 +182,6 @@ def test_dark_theme(jupyter: Jupyter, new_page: Any, tmp_path: Path) -> None:
         wait_live(page, 1)
         colour = "view.getComputedStyle(document.body).backgroundColor"
         assert inside(page, colour) == "rgb(64, 64, 64)", "Netron does not follow Jupyter's theme"
-        page.screenshot(path=tmp_path / "dark.png")
         page.get_by_role("button", name="Picture").click()
         ground = "getComputedStyle(document.querySelector('svg.oplab-graph rect.bg')).fill"
         assert page.evaluate(ground) == "rgb(17, 17, 17)", "the picture has the page's background"
@@ -219,10 +214,7 @@ def test_the_wheel_scrolls_the_notebook_until_the_graph_is_clicked(jupyter: Jupy
     box = page.locator("iframe.oplab-frame").bounding_box()
     page.mouse.click(box["x"] + 40, box["y"] + box["height"] - 140)
     page.mouse.wheel(0, 120)
-    deadline = time.monotonic() + 120
-    while inside(page, top) <= before:
-        assert time.monotonic() < deadline, "the wheel does not scroll the graph"
-        page.wait_for_timeout(50)
+    wait_for(page, lambda: inside(page, top) > before)
 
 
 def test_a_year_later_offline_and_without_a_question(jupyter: Jupyter, new_page: Any) -> None:
@@ -259,10 +251,14 @@ def test_reload_after_the_kernel_is_gone(jupyter: Jupyter, new_page: Any) -> Non
         file.unlink()
     page.close()
     page = new_page()
+    refused = []  # the viewer asks for each model once, and leaves the picture there then
+    page.on("response", lambda answer: refused.append(answer.url) if "/viewer/models/" in answer.url else None)
     open_notebook(page, jupyter, name)
-    page.locator("svg.oplab-graph").nth(1).wait_for()
+    for number in (1, 2):
+        scroll_to(page, number)
+        page.locator("svg.oplab-graph").nth(number - 1).wait_for()
+    wait_for(page, lambda: len(refused) >= 2)
     assert "oplab::MyAdd" in page.locator("svg.oplab-graph").first.text_content()
-    page.wait_for_timeout(500)
     assert page.locator("iframe.oplab-frame").count() == 0
     assert page.get_by_text("not trusted").first.is_hidden()
     assert origins(page) == {jupyter.origin}
@@ -312,24 +308,6 @@ def test_behind_a_prefix_with_every_other_port_blocked(jupyter_server: Any, new_
         assert fetch(url)[0] in (403, "login"), url
     token = f"token={server.token}"
     assert fetch(f"{model}&{token}")[0] == 200
-    secret = server.folder / "secret.onnx"
-    secret.write_bytes(b"secret")
-    base = server.origin + "/user/ada/oplab/viewer/"
-    for path in (
-        "models/../../secret.onnx",
-        "models/%2e%2e/%2e%2e/secret.onnx",
-        "models/..%2f..%2fsecret.onnx/model.onnx",
-        "models/" + "0" * 20 + "/model.onnx",
-        "models/" + "0" * 20,
-        "netron/9.3.3/../../../../../etc/passwd",
-        "netron/9.3.3/..%2f__init__.py",
-        "netron/9.3.3/%2fetc%2fpasswd",
-        "netron/0.0.1/index.js",
-        "",
-    ):
-        status, body = fetch(f"{base}{path}?{token}")
-        assert status == 404, path
-        assert b"secret" not in body and b"root:" not in body
 
 
 def fetch(url: str) -> tuple[Any, bytes]:
@@ -345,16 +323,18 @@ def test_without_the_extension_the_picture_stays(jupyter_server: Any, new_page: 
     server = jupyter_server(config={"ServerApp": {"jpserver_extensions": {"oplab.viewer.server": False}}})
     page = new_page()
     name = server.write("plain.ipynb", START, "oplab.show(m.custom())")
+    refused = []
+    page.on("response", lambda answer: refused.append(answer.url) if "/oplab/viewer/" in answer.url else None)
     open_notebook(page, server, name)
     assert run_all(page) == []
     page.locator("svg.oplab-graph").wait_for()
-    page.wait_for_timeout(500)
+    wait_for(page, lambda: refused)
     assert page.locator("svg.oplab-graph").is_visible()
     assert page.locator("iframe.oplab-frame").count() == 0
     assert page.problems == []
 
 
-def test_notebook_7(jupyter_server: Any, new_page: Any, tmp_path: Path) -> None:
+def test_notebook_7(jupyter_server: Any, new_page: Any) -> None:
     server = jupyter_server(app="notebook")
     page = new_page()
     name = server.write("seven.ipynb", START, "oplab.show(m.control_flow())")
@@ -363,7 +343,6 @@ def test_notebook_7(jupyter_server: Any, new_page: Any, tmp_path: Path) -> None:
     wait_live(page, 1)
     assert "If" in labels(page) and "Loop" in labels(page)
     assert origins(page) == {server.origin}
-    page.screenshot(path=tmp_path / "seven.png")
 
 
 @pytest.fixture(scope="module")
@@ -380,9 +359,8 @@ def exported(jupyter: Jupyter, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder / "export.html"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nbconvert_opened_as_a_file(exported: Path, new_page: Any, tmp_path: Path, scheme: str) -> None:
-    page = new_page(color_scheme=scheme)
+def test_nbconvert_opened_as_a_file(exported: Path, new_page: Any) -> None:
+    page = new_page()
     page.goto(exported.as_uri(), wait_until="domcontentloaded")
     assert page.locator("svg.oplab-graph").count() == 2
     assert page.locator("svg.oplab-graph").first.is_visible()
@@ -390,7 +368,6 @@ def test_nbconvert_opened_as_a_file(exported: Path, new_page: Any, tmp_path: Pat
     assert page.locator("iframe").count() == 0
     assert not [url for url in page.requests if "oplab" in url]  # nbconvert's template asks for MathJax; we for nothing
     assert page.problems == []
-    page.screenshot(path=tmp_path / f"export-{scheme}.png", full_page=True)
 
 
 def test_text_fits_its_boxes_with_real_fonts(new_page: Any) -> None:

@@ -38,7 +38,8 @@ def passes(x):
 """
         answer = text.replace("def passes(x):", "def before(x):", 1) + f"\n{slow}"
         (folder / "in" / login / "c01_cases.py").write_text(answer)
-    (folder / "roster.csv").write_text("login\n" + "\n".join(LEARNERS) + "\n")
+    for name, count in (("roster.csv", len(LEARNERS)), ("three.csv", 3)):
+        (folder / name).write_text("login\n" + "\n".join(LEARNERS[:count]) + "\n")
     return folder
 
 
@@ -55,10 +56,10 @@ def let(place: Path, count: int) -> None:
 class Command:
     """`oplab class grade` with its own folder for temporary files, as the leader of a process group, as in a terminal."""
 
-    def __init__(self, place: Path, out: str, *options: str):
+    def __init__(self, place: Path, out: str, *options: str, roster: str = "roster.csv"):
         self.grades, self.tmp = place / out, place / f"tmp-{out}"
         self.tmp.mkdir(exist_ok=True)
-        given = ["--roster", str(place / "roster.csv"), "-o", str(self.grades), "--seed", "11"]
+        given = ["--roster", str(place / roster), "-o", str(self.grades), "--seed", "11"]
         line, env = command(
             place / "course", "class", "grade", str(place / "in"), *given, "--exercises", "c01.passes", *options
         )
@@ -101,6 +102,15 @@ class Command:
         return printed
 
 
+def test_a_class_of_three(place):
+    let(place, 3)
+    run = Command(place, "three", "--cluster", "local:2", roster="three.csv")
+    printed = run.end()
+    assert run.process.returncode == 0, printed
+    assert (run.grades / "grades.csv").read_text() == "login,name,c01,total\nl00,,1,1\nl01,,0,0\nl02,,1,1\n"
+    assert not list(run.tmp.iterdir())
+
+
 @pytest.fixture(scope="module")
 def quiet(place):
     """The grades of `--jobs`."""
@@ -117,6 +127,7 @@ def gone(pids: list[int]) -> bool:
     return not any(command_of(pid) for pid in pids)
 
 
+@pytest.mark.nightly
 def test_whatever_is_killed_the_grades_are_the_same(place, quiet):
     let(place, 1)
     first = Command(place, "faulty", "--cluster", "local:2")  # a worker is killed, then Ctrl-C is pressed once

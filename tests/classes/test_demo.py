@@ -59,11 +59,6 @@ def test_the_same_seed_makes_the_same_class(course, made, tmp_path):
     assert any(path.read_bytes() != (other / path.relative_to(made[1])).read_bytes() for path in made[1].rglob("*.zip"))
 
 
-def test_a_folder_that_is_not_empty_is_refused(course, made):
-    with pytest.raises(OplabError, match="not an empty folder"):
-        demo.make(course, made[0], 1)
-
-
 def test_a_course_without_solutions_hands_in_stubs(tmp_path):
     course = tmp_path / "course"
     course.mkdir()
@@ -155,7 +150,3 @@ def test_the_live_display_shows_what_runs(monkeypatch):
         lines = shown._lines().splitlines()
         assert lines[1:] == ["now: c07.setup 12 s", "http://localhost:8787/status"]
     assert "2 learners" in out.getvalue()
-
-
-def test_durations():
-    assert [display.duration(seconds) for seconds in (3, 600, 12_000)] == ["3 s", "10 min", "3 h 20 min"]

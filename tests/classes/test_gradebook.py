@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import random
 from dataclasses import replace
 from datetime import timedelta
@@ -179,23 +180,23 @@ def test_blackboard(book):
     ]
 
 
-@pytest.mark.parametrize("system", [*gradebook.SYSTEMS, "plain"])
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r", " =", "\n@", "\x00+"])
-def test_no_cell_is_a_formula(system, start, small):
-    evil = f'{start}cmd|"/c calc"!A1;=1+1,=2'
-    small.learners["ada"] = Learner("ada", f"{evil} {evil}", evil, evil)
+def test_no_cell_is_a_formula(small):
+    starts = ("=", "+", "-", "@", "\t=", "\r", " =", "\n@", "\x00+")
     small.hand_in("ada", [outcome("c00.one")])
-    book = count(small.grades(), small.learners, Rules())
-    text = gradebook.plain(book) if system == "plain" else gradebook.SYSTEMS[system](book, {})
-    rows = table(text)
-    assert len({len(row) for row in rows}) == 1
-    for row in rows:
-        for cell in row:
-            assert cell.lstrip()[:1] not in ("=", "+", "-", "@", "\t", "\r", "\0") or not cell
-            assert cell.isprintable()
-    assert any("calc" in cell for row in rows for cell in row)
-    for line in text.splitlines()[1:]:  # a reader that splits at semicolons finds no formula either
-        assert not any(cell.lstrip().startswith("=") for cell in next(csv.reader([line], delimiter=";")))
+    for system, start in itertools.product([*gradebook.SYSTEMS, "plain"], starts):
+        evil = f'{start}cmd|"/c calc"!A1;=1+1,=2'
+        small.learners["ada"] = Learner("ada", f"{evil} {evil}", evil, evil)
+        book = count(small.grades(), small.learners, Rules())
+        text = gradebook.plain(book) if system == "plain" else gradebook.SYSTEMS[system](book, {})
+        rows = table(text)
+        assert len({len(row) for row in rows}) == 1
+        for row in rows:
+            for cell in row:
+                assert cell.lstrip()[:1] not in ("=", "+", "-", "@", "\t", "\r", "\0") or not cell
+                assert cell.isprintable()
+        assert any("calc" in cell for row in rows for cell in row)
+        for line in text.splitlines()[1:]:  # a reader that splits at semicolons finds no formula either
+            assert not any(cell.lstrip().startswith("=") for cell in next(csv.reader([line], delimiter=";")))
 
 
 @pytest.mark.parametrize(

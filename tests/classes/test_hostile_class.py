@@ -16,7 +16,10 @@ from oplab.grading import isolation
 from tests.support.hostile_course import Attack, HostileCourse, Run, attacks
 
 OFFERED = isolation.detect(Path("/"), Path("/")).offered
-pytestmark = pytest.mark.skipif(not OFFERED, reason="this machine offers neither bubblewrap nor Landlock")
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not OFFERED, reason="this machine offers neither bubblewrap nor Landlock"),
+]
 MALLORYS = 4  # learners who share the attacks; as many honest ones are between them
 # These end what grades them, or take the machine from it.
 SERIOUS = re.compile("kills|bomb|memory|fills_disk|many_files|daemon|deletes|stops")

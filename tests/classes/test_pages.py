@@ -256,17 +256,6 @@ def test_each_link_of_the_class_page_leads_somewhere(small, course):
         assert not anchor or f'id="{anchor}"' in target.read_text(encoding="utf-8"), link
 
 
-@pytest.mark.parametrize("shared, says", [(False, "1 mistake was made"), (True, "1 other mistake was made")])
-def test_a_mistake_is_another_one_where_some_are_shared(small, course, shared, says):
-    small.hand_in("ada", [outcome("c04.asinh", "failed", message="The axis is lost.")])
-    if shared:
-        for login in ("bob", "cem"):
-            small.hand_in(login, [outcome("c04.asinh", "failed", message="The sign is lost.")])
-    written(small, course)
-    text = (small.folder / "class.html").read_text(encoding="utf-8")
-    assert says in text and ("No two learners made the same mistake." in text) != shared
-
-
 def test_long_lists_are_cut(small, course, monkeypatch):
     monkeypatch.setattr(pages, "SHARED", 1)
     monkeypatch.setattr(pages, "HARD", 1)

@@ -99,15 +99,6 @@ def report(texts: dict[str, str], given: Given = NOTHING, language: str = "pytho
 # Tokens --------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("source, language", [(PYTHON, "python"), (CPP, "cpp")])
-@pytest.mark.parametrize("disguise", ["names", "comments and layout", "constants split"])
-def test_a_disguise_leaves_the_tokens_as_they_are(source, language, disguise):
-    copy = disguises.DISGUISES[disguise](source, language, 1)
-    plain = disguises.laid_out(source, language, 0) if language == "python" else source
-    assert copy != source
-    assert words(copy, language) == words(plain, language)
-
-
 def test_what_an_author_cannot_rename_stays():
     texts = [token.text for token in tokens('import numpy as np\ny = np.sort(g.op("Mul", x), axis=2)\n', "python")]
     assert texts[-15:] == 'sort ( g . op ( "Mul" , x ) , axis = number )'.split()
@@ -163,11 +154,6 @@ def test_the_fingerprints_of_the_published_example():
     assert winnow(hashes) == {17: [3, 6, 15], 8: [8], 39: [11]}
     assert winnow([5, 5, 5, 5, 5]) == {5: [3, 4]}, "of equal ones the last"
     assert winnow([9, 8]) == {8: [1]}, "a text with fewer hashes than a window has one, too"
-
-
-def test_a_short_run_has_none():
-    assert grams(tokens("q." + ".".join("abc"), "python")) == []
-    assert winnow([]) == {}
 
 
 # The part of a file --------------------------------------------------------------------------------------------------------------
@@ -232,13 +218,11 @@ def test_a_copy_of_the_reference_is_near_the_reference_not_near_another_copy():
     assert not report(edited, Given(PYTHON, PYTHON)).near, "the stub says nothing about the reference"
 
 
-def test_an_answer_that_uses_a_part_of_the_reference_is_not_near_it():
-    assert not report({"ada": PYTHON + OTHER}, Given("", PYTHON)).near
-
-
 def test_the_rest_of_an_answer_that_begins_like_the_reference_counts():
     both = {"ada": PYTHON + OTHER, "bob": PYTHON.replace("0.5", "low") + disguises.renamed(OTHER, "python")}
-    (pair,) = report(both, Given("", PYTHON)).pairs
+    found = report(both, Given("", PYTHON))
+    assert not found.near
+    (pair,) = found.pairs
     assert pair.score > 0.9
     for side in (pair.first, pair.second):
         assert all(side.text.index("return {") < mark.end for mark in side.marks)
@@ -254,17 +238,6 @@ def test_what_many_learners_have_counts_less():
     (pair,) = report(few, threshold=0.0).pairs
     assert pair.evidence > 60
     assert report(many, threshold=0.0).pairs == ()
-
-
-def test_a_ring_of_five_in_a_class_is_found():
-    ring = {
-        f"ring{i}": disguises.padded(PYTHON, "python").replace("spare_3", f"x{i} = rows[{i}].a{i}") for i in range(5)
-    }
-    others = {f"other{i:02}": OTHER.replace("found", f"g.a{i}.found") for i in range(20)}
-    found = report({**ring, **others})
-    together = {login for group in found.equal for login in group.logins if login.startswith("ring")}
-    together |= {login for pair in found.pairs for side in (pair.first, pair.second) for login in side.logins}
-    assert set(ring) <= together
 
 
 def test_equal_answers_are_one_group_and_one_side():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import random
 import subprocess
 import tarfile
 import zipfile
@@ -251,7 +252,7 @@ def test_a_bad_archive_costs_only_itself(folder, what, says, monkeypatch):
         for name, _ in many:
             (folder / "ada" / name).touch()
     elif what == "torn":
-        path = zipped(folder / "ada.zip", ("c00_first.py", os.urandom(5000)))
+        path = zipped(folder / "ada.zip", ("c00_first.py", random.Random(1).randbytes(5000)))
         path.write_bytes(path.read_bytes()[:3000])
     elif what == "no archive":
         (folder / "ada.zip").write_text("hello")
@@ -357,10 +358,10 @@ def test_rosters(tmp_path, data, problems):
     assert all("roster.csv" in sentence for sentence in said)
 
 
-@pytest.mark.parametrize("data", [b"", b"login,name\n", b"\n\n", b"\0\0\0"])
-def test_an_empty_roster_is_a_sentence(tmp_path, data):
-    (tmp_path / "roster.csv").write_bytes(data)
-    with pytest.raises(OplabError, match="no learner in the roster"):
-        roster.read(tmp_path / "roster.csv")
+def test_an_empty_roster_is_a_sentence(tmp_path):
+    for data in (b"", b"login,name\n", b"\0\0\0"):
+        (tmp_path / "roster.csv").write_bytes(data)
+        with pytest.raises(OplabError, match="no learner in the roster"):
+            roster.read(tmp_path / "roster.csv")
     with pytest.raises(OplabError, match="cannot be read"):
         roster.read(tmp_path / "none.csv")

@@ -23,32 +23,33 @@ def x() -> np.ndarray:
     return np.random.default_rng(1).normal(size=(3, 8)).astype(np.float32)
 
 
-@pytest.mark.parametrize("seed", range(10))
 def test_a_random_fault_among_300_nodes_is_found_in_at_most_12_runs(long_chain, x, seed):
-    rng, healthy = np.random.default_rng(seed), tap(long_chain, ["v299"])(x)["v299"]
-    while True:  # a value may be exchanged for one that equals it here: that is no fault on these inputs
-        broken, node, kind = faults.plant(long_chain, rng)
-        if drift(healthy, tap(broken, ["v299"])(x)["v299"]).bad:
-            break
-    found = bisect(broken, long_chain, {"x": x})
-    assert found.node == node, f"{kind}: {found}"
-    assert found.runs <= 12
-    assert found.suspects == [found.suspects[-1]] and f"'node{node}'" in found.suspects[0]
-    word = {"attribute": "attribute alpha", "constant": "differs in 1 of 64", "wiring": "Its input"}[kind]
-    assert any(word in line for line in found.details), found
+    rng, healthy = np.random.default_rng(seed), tap(long_chain)(x)
+    for _ in range(6):
+        shows: list[bool] = []
+        while True not in shows:
+            broken, node, kind = faults.plant(long_chain, rng)
+            values = tap(broken)(x)
+            shows = [drift(right, values[name]).bad for name, right in healthy.items()]
+            if shows[node:] != [True] * (
+                300 - node
+            ):  # equal on these inputs, or somewhere as small as a rounding error
+                shows = []
+        assert not any(shows[:node])
+        steps = []
+        found = bisect(broken, long_chain, {"x": x}, progress=steps.append)
+        assert found.node == node, f"{kind}: {found}"
+        assert found.runs <= 12
+        assert found.suspects == [found.suspects[-1]] and f"'node{node}'" in found.suspects[0]
+        word = {"attribute": "attribute alpha", "constant": "differs in 1 of 64", "wiring": "Its input"}[kind]
+        assert any(word in line for line in found.details), found
+        assert steps == found.steps and steps[0].cut == 300 and all(step.of == 300 for step in steps)
 
 
 def test_the_same_model_has_no_drift(long_chain, x):
     found = bisect(long_chain, long_chain, x)
     assert found.node is None and found.runs == 1 and found.suspects == []
     assert "No node drifts" in str(found)
-
-
-def test_progress_tells_each_step(long_chain, x):
-    broken, _, _ = faults.plant(long_chain, np.random.default_rng(0))
-    seen = []
-    found = bisect(broken, long_chain, x, progress=seen.append)
-    assert seen == found.steps and seen[0].cut == 300 and all(step.of == 300 for step in seen)
 
 
 def test_inserted_casts_are_named_although_they_have_no_partner(long_chain, x):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import onnx
 import pytest
@@ -76,17 +78,10 @@ def test_tap_leaves_the_model_alone_and_forgets_a_stale_type(model, inputs):
     assert model.SerializeToString() == before
 
 
-@pytest.mark.parametrize(
-    "names, words",
-    [
-        (["sume"], "has no value and no node 'sume'.\nSimilar: 'sum', 'sub'"),
-        (["nothing at all"], "The outputs are"),
-    ],
-)
-def test_tap_names_what_is_near_to_an_unknown_name(model, names, words):
-    with pytest.raises(OplabError) as error:
-        tap(model, names)
-    assert words in str(error.value)
+def test_tap_names_what_is_near_to_an_unknown_name(model):
+    for name, words in (("sume", "no node 'sume'.\nSimilar: 'sum', 'sub'"), ("nothing at all", "The outputs are")):
+        with pytest.raises(OplabError, match=words):
+            tap(model, [name])
 
 
 def test_a_value_in_a_loop_body_is_said_to_be_there():
@@ -111,35 +106,15 @@ def test_a_value_in_a_loop_body_is_said_to_be_there():
     assert [node.op_type for node in part.graph.node] == ["ReduceSum", "Cast", "If"]
 
 
-def test_models_that_are_none_are_said(tmp_path, model, inputs):
-    (tmp_path / "no.onnx").write_bytes(b"\xff" * 40)
-    for bad, words in [
-        (tmp_path / "gone.onnx", "There is no model"),
-        (tmp_path / "no.onnx", "no.onnx is not an ONNX model"),
-        (b"", "holds no graph"),
-        (torch.nn.ReLU(), "not ReLU.\nExport a torch module first"),
-    ]:
-        with pytest.raises(OplabError) as error:
-            tap(bad)
-        assert words in str(error.value)
+def test_graphs_that_read_what_nothing_computes_are_said(model):
+    with pytest.raises(OplabError, match="holds no graph"):
+        tap(b"")
     model.graph.node[1].input[0] = "nobody"
     with pytest.raises(OplabError, match="Relu 'relu' reads 'nobody', and nothing computes it"):
         tap(model)
     model.graph.node[1].input[0] = "y"
     with pytest.raises(OplabError, match="reads 'y', and Sub 'sub' computes it only later"):
         tap(model)
-
-
-def test_external_data_is_read_and_missed_by_name(tmp_path):
-    weight = numpy_helper.from_array(np.ones((4, 4), np.float32), "w")
-    model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], inputs=["x"], constants=[weight])
-    path = tmp_path / "m.onnx"
-    onnx.save(model, path, save_as_external_data=True, location="m.data", size_threshold=0)
-    x = np.ones((1, 4), np.float32)
-    assert tap(path)(x)["y"].tolist() == [[4.0] * 4]
-    (tmp_path / "m.data").unlink()
-    with pytest.raises(OplabError, match=r"m.onnx keeps weights in 'm.data', which cannot be read"):
-        tap(path)
 
 
 def test_what_onnx_runtime_cannot_run_is_a_sentence(model):
@@ -275,38 +250,33 @@ def test_replace_refuses_what_cannot_be(inputs):
         replace(split, ["a"], ["y"], ints)
 
 
-def test_replace_with_a_piece_that_passes_an_input_through(inputs):
-    before = model_of(
-        [helper.make_node("Neg", ["a"], ["m"]), helper.make_node("Add", ["m", "b"], ["y"])], domains=[("", 20)]
-    )
-    nothing = model_of([], inputs=["p"], outputs=["p"], domains=[("", 20)])
-    after = replace(before, ["a"], ["m"], nothing)
-    np.testing.assert_allclose(run(after, inputs), inputs["a"] + inputs["b"], rtol=1e-6)
-
-
 # --- compare_layers
 
 
 @pytest.fixture(scope="module")
-def resnet(tmp_path_factory):
+def resnet():
     torch.manual_seed(0)
     module, x = torchvision.models.resnet18(weights=None).eval(), torch.randn(1, 3, 96, 96)
     for part in module.modules():  # as after training: a fresh BatchNorm changes nothing, so folding it would not show
         if isinstance(part, torch.nn.BatchNorm2d):
             part.running_mean.normal_(0.0, 0.1)
             part.running_var.uniform_(0.5, 2.0)
-    folder = tmp_path_factory.mktemp("resnet")
-    paths = {"TorchScript": folder / "ts.onnx", "dynamo": folder / "dynamo.onnx"}
-    torch.onnx.export(module, (x,), paths["TorchScript"], dynamo=False, input_names=["x"])
-    torch.onnx.export(module, (x,), paths["dynamo"], dynamo=True, input_names=["x"], external_data=False, verbose=False)
-    return module, x, paths
+    return module, x
+
+
+def exported(resnet, **options) -> onnx.ModelProto:
+    module, x = resnet
+    file = io.BytesIO()
+    torch.onnx.export(module, (x,), file, input_names=["x"], **options)
+    return onnx.load_from_string(file.getvalue())
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("exporter", ["TorchScript", "dynamo"])
-def test_every_convolution_and_relu_of_a_resnet_is_matched(resnet, exporter):
-    module, x, paths = resnet
-    found = compare_layers(module, paths[exporter], x)
+@pytest.mark.parametrize("dynamo", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_every_convolution_and_relu_of_a_resnet_is_matched(resnet, dynamo):
+    module, x = resnet
+    model = exported(resnet, dynamo=True, verbose=False) if dynamo else exported(resnet, dynamo=False)
+    found = compare_layers(module, model, x)
     assert found.first_bad is None and "None drifts" in found.text()
     matched = [row.node.split()[0] for row in found.rows]
     assert matched.count("Conv") == 20 and matched.count("Relu") == 17
@@ -318,8 +288,8 @@ def test_every_convolution_and_relu_of_a_resnet_is_matched(resnet, exporter):
 
 
 def test_the_first_layer_that_drifts_is_named(resnet):
-    module, x, paths = resnet
-    model = onnx.load(paths["dynamo"])
+    module, x = resnet
+    model = exported(resnet, dynamo=False)
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
     convolution = [node for node in model.graph.node if node.op_type == "Conv"][5]
     tensor = weights[convolution.input[1]]
@@ -331,31 +301,23 @@ def test_the_first_layer_that_drifts_is_named(resnet):
     figure = found.figure()
     right, wrong = (len(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() in ("o", "X"))
     assert (right + wrong, wrong) == (len(found.rows), sum(row.drift.bad for row in found.rows))
-
-
-def test_compare_layers_says_when_torch_does_not_run(resnet):
-    module, x, paths = resnet
-    wrong = torch.nn.Linear(3, 3)
     with pytest.raises(OplabError, match="The torch module does not run on these inputs"):
-        compare_layers(wrong, paths["dynamo"], x)
+        compare_layers(torch.nn.Linear(3, 3), model, x)
 
 
 # --- drift
 
 
-@pytest.mark.parametrize(
-    "left, right, words",
-    [
+def test_drift_says_how():
+    for left, right, words in (
         (np.zeros((2, 3), np.float32), np.zeros((3, 2), np.float32), "the shape is [3, 2] instead of [2, 3]"),
         (np.ones(3, np.float32), np.array([1, np.nan, 1], np.float32), "1 of 3 values are nan instead of 1"),
         (np.ones(3, np.float32), np.ones(3, np.int64), "the dtype is int64 instead of float32"),
         (np.arange(3), np.arange(3) + 1, "largest difference is 1 at values up to 2"),
         (np.array(["a"]), np.array(["b"]), "the strings differ"),
-    ],
-)
-def test_drift_says_how(left, right, words):
-    found = drift(left, right)
-    assert found.bad and words in found.reason
+    ):
+        found = drift(left, right)
+        assert found.bad and words in found.reason
 
 
 def test_drift_is_relative_to_the_largest_value_and_as_coarse_as_the_coarser_dtype():

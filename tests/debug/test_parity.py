@@ -105,25 +105,19 @@ def test_the_relative_error_is_told_of_values_that_are_not_nearly_zero():
 
 class TestUlp:
     @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-    def test_neighbours_are_one_apart(self, dtype):
+    def test_values_next_to_each_other_signs_zeros_infinity_and_nan(self, dtype):
         for value in (0.0, 1.0, -1.0, 3.7, 1e-3, np.finfo(dtype).max, np.finfo(dtype).tiny):
             one = np.array([value], dtype)
             below = np.nextafter(one, dtype(-np.inf))
             assert max_ulp(one, below) == 1
             assert max_ulp(below, one) == 1
             assert max_ulp(one, np.nextafter(below, dtype(-np.inf)) if below > -np.inf else one) == 2
-
-    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-    def test_signs_and_zeros(self, dtype):
         zero, least = np.array([0.0], dtype), np.array([np.finfo(dtype).smallest_subnormal], dtype)
         assert max_ulp(zero, -zero) == 0
         assert max_ulp(-zero, least) == 1
         assert max_ulp(-least, least) == 2
         largest = np.array([np.finfo(dtype).max], dtype)
         assert max_ulp(-largest, largest) == pytest.approx(2 * max_ulp(zero, largest))
-
-    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-    def test_infinity_and_nan(self, dtype):
         inf, nan, one = (np.array([value], dtype) for value in (np.inf, np.nan, 1))
         assert max_ulp(inf, inf) == max_ulp(nan, nan) == max_ulp(nan, -nan) == 0
         for left, right in ((inf, -inf), (inf, one), (nan, one), (nan, inf), (np.array([np.finfo(dtype).max]), inf)):

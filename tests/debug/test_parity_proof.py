@@ -46,9 +46,9 @@ class TestProof:
             "exported agrees with eager, which proves nothing about the ONNX model: no backend ran it."
         )
 
-    @pytest.mark.parametrize("backends", [["eager", "ort"], ["reference", "host"], ["exported", "reference"]])
-    def test_two_implementations_are(self, backends):
-        assert parity(MODEL, operands.pair(3, 4), backends, module=my_add).passed
+    def test_two_implementations_are(self):
+        for backends in (["eager", "ort"], ["reference", "host"], ["exported", "reference"]):
+            assert parity(MODEL, operands.pair(3, 4), backends, module=my_add).passed
 
 
 class TestFailedCases:
@@ -75,34 +75,6 @@ class TestFailedCases:
         assert report.rows[1].reason == "ValueError: 3 rows"
         with pytest.raises(WrongAnswer, match=r"^eager failed.*: ValueError: 3 rows\.$"):
             report.expect("eager")
-
-    def test_without_a_backend_for_all_cases_each_case_has_a_base(self):
-        def odd(a, b):
-            return my_add(a, b) if len(a) % 2 else 1 / 0
-
-        class MyAdd(OpRun):
-            op_domain = "oplab"
-
-            def _run(self, a, b, alpha=3.0, beta=2.0):
-                return (alpha * a + beta * b,) if len(a) % 2 == 0 else (1 / 0,)
-
-        report = parity(
-            MODEL, [operands.pair(1, 4), operands.pair(2, 4)], ["eager", "reference"], module=odd, reference=[MyAdd]
-        )
-        found = [(row.backend, row.case, row.verdict) for row in report.rows]
-        assert found == [
-            ("eager", 0, "base"),
-            ("eager", 1, "failed"),
-            ("reference", 0, "failed"),
-            ("reference", 1, "base"),
-        ]
-        assert report.base == "eager"
-
-    def test_what_fails_in_the_same_way_in_each_case_is_said_once(self):
-        report = parity(
-            MODEL, [operands.pair(1, 4), operands.pair(2, 4)], ["eager", "ort", "reference"], module=lambda a, b: 1 / 0
-        )
-        assert [row.verdict for row in report.rows if row.backend == "eager"] == ["failed"]
 
     def test_the_reference_names_the_node(self):
         class Identity(OpRun):

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
 import subprocess
+import sys
 
 import pytest
 
+from oplab.cli import main
+from oplab.course.manifest import load
 from oplab.grading import client
+from oplab.grading.shared import SharedServer
 from tests.support.fixture_course import command, copy_course
 
 
 @pytest.fixture
 def course(tmp_path):
     return copy_course(tmp_path / "course")
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory):
+    """A warm server for a course in a place that stays: a check in a terminal borrows it, as from JupyterLab."""
+    course = load(copy_course(tmp_path_factory.mktemp("warm") / "course"))
+    with SharedServer(course, host=True) as server:
+        assert server.listen()
+        server.start()
+        yield course.root, server
+
+
+@pytest.fixture
+def warm_course(host):
+    """The fixture course, fresh, in the place that ``host`` serves: a check does not have to start a server."""
+    folder, _ = host
+    shutil.rmtree(folder)
+    return copy_course(folder)
 
 
 @pytest.fixture
@@ -38,3 +62,21 @@ def oplab(course):
         return done
 
     return run
+
+
+@pytest.fixture
+def call(course, monkeypatch, capsys):
+    """Call ``oplab`` in this process, for what needs no grading: the exit code, and what it wrote to stdout and to stderr."""
+    monkeypatch.setenv("OPLAB_ROOT", str(course))
+    monkeypatch.chdir(course)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+
+    def run(*args: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["oplab", *args])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return ended.value.code, *capsys.readouterr()
+
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)

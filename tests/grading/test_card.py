@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from oplab.grading.card import STYLE, card_html, difference_html, hints_html, reference_html
+from oplab.grading.card import card_html, difference_html, hints_html, reference_html
 from oplab.grading.places import of_outcome, places
 from oplab.grading.results import Check, Outcome
 from oplab.grading.text import lines, outcome_lines
@@ -203,15 +203,6 @@ def test_a_reference_is_highlighted_and_unchanged(language, code, word):
     assert Reader(card).words.endswith(code.rstrip())
 
 
-def test_hints_are_counted():
-    card = hints_html("c04.asinh", ["Look at `g.op`.", "Then at c04_x.py, line 3"], 3, href=href)
-    assert (
-        words(Reader(card).words)
-        == "Hints for c04.asinh Hint 1 of 3: Look at g.op. Hint 2 of 3: Then at c04_x.py, line 3".split()
-    )
-    assert "<code>g.op</code>" in card and len(Reader(card).links) == 1
-
-
 def test_a_card_needs_no_large_library():
     code = (
         "import sys, oplab.grading.card as c; c.reference_html('t', 'x = 1', 'python'); "
@@ -219,21 +210,3 @@ def test_a_card_needs_no_large_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-@pytest.mark.parametrize(("theme", "page"), [(0, "#ffffff"), (1, "#111111")])
-def test_text_can_be_read_on_both_backgrounds(theme, page):
-    """WCAG's 4.5:1, of each colour that text has; JupyterLab's own layout colours are white and #111."""
-    colours = dict(re.findall(r"--oplab-(\w+):(#\w{6})", re.findall(r"\.oplab-card\{(.*?)\}", STYLE)[theme]))
-    assert set(colours) >= set("cktpsnf") | {"good", "bad", "odd", "quiet", "link", "add", "del"}
-    ink = ("#212121", "#ffffff")[theme]
-    pairs = [(ink, colours.pop("add")), (ink, colours.pop("del")), *((colour, page) for colour in colours.values())]
-    for text, behind in pairs:
-        light, dark = sorted((luminance(text), luminance(behind)), reverse=True)
-        assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, behind)

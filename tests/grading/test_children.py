@@ -46,11 +46,13 @@ def one_of_two_is_stuck() -> None:
     napping()
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are found in /proc")
 def test_a_fork_whose_threads_wait_for_each_other_is_ended():
     assert ended(stuck) == -signal.SIGALRM
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("work", [busy, napping, one_of_two_is_stuck])
 def test_a_fork_that_takes_its_time_is_not_ended(work):
     assert ended(work) == 0

@@ -9,7 +9,14 @@ import time
 
 import pytest
 
+from oplab.course.manifest import load
+from oplab.grading.grader import grade
 from tests.support.fixture_course import command
+
+
+@pytest.fixture
+def course(warm_course):
+    return warm_course
 
 
 def write(course, text, name="c01_cases.py"):
@@ -37,38 +44,35 @@ def test_solutions_pass_and_are_not_remembered(course, oplab):
     assert not (course / "build" / "progress.json").exists()
 
 
-def test_seed_repeats_the_inputs(oplab):
+def test_seed_repeats_the_inputs_and_without_one_they_are_fresh(oplab):
     outputs = {oplab("check", "c01.fails", "--seed", seed).stdout for seed in ("7", "7", "8")}
     assert len(outputs) == 2
+    fresh = {oplab("check", "c01.fails", env={"OPLAB_SEED": ""}).stdout.rpartition("--seed ")[2] for _ in range(2)}
+    assert len(fresh) == 2
 
 
-def test_json_to_stdout_is_nothing_but_json(oplab):
-    done = oplab("check", "c01.passes", "--json", "-")
-    assert json.loads(done.stdout)["points"] == 1
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["check", "c01.pases"], "Did you mean c01.passes"),
-        (["check", "c07"], "There is no chapter c07"),
-        (["check", "c07.passes"], "Did you mean c01.passes"),
-        (["check", "--submission", "nowhere"], "The folder nowhere does not exist."),
-        (["check", "--submission", "course.toml"], "course.toml is not a folder."),
-        (["check", "--track", "mine"], "There is no track mine."),
-        (["check", "--track", "solutions", "--submission", "."], "exclude each other"),
-        (["check", "c01.passes", "--json", "no/where.json"], "the folder no does not exist"),
-        (["check", "--jobs", "0"], "--jobs"),
-        (["check", "--frobnicate"], "--frobnicate"),
-        (["hint", "c01.nope"], "There is no exercise c01.nope."),
-        (["reset", "c09"], "There is no chapter c09."),
-        (["frobnicate"], "frobnicate"),
-    ],
+WRONG_CALLS = (
+    (["check", "c01.pases"], "Did you mean c01.passes"),
+    (["check", "c07"], "There is no chapter c07"),
+    (["check", "c07.passes"], "Did you mean c01.passes"),
+    (["check", "--submission", "nowhere"], "The folder nowhere does not exist."),
+    (["check", "--submission", "course.toml"], "course.toml is not a folder."),
+    (["check", "--track", "mine"], "There is no track mine."),
+    (["check", "--track", "solutions", "--submission", "."], "exclude each other"),
+    (["check", "c01.passes", "--json", "no/where.json"], "the folder no does not exist"),
+    (["check", "--jobs", "0"], "--jobs"),
+    (["check", "--frobnicate"], "--frobnicate"),
+    (["hint", "c01.nope"], "There is no exercise c01.nope."),
+    (["reset", "c09"], "There is no chapter c09."),
+    (["frobnicate"], "frobnicate"),
 )
-def test_a_wrong_call_is_a_sentence_and_exits_2(args, words, oplab):
-    done = oplab(*args)
-    assert done.returncode == 2
-    assert words in done.stderr
+
+
+def test_a_wrong_call_is_a_sentence_and_exits_2(call):
+    for args, words in WRONG_CALLS:
+        code, _, err = call(*args)
+        assert code == 2, args
+        assert words in err
 
 
 def test_course_is_found_from_below_and_named_when_missing(course, oplab, tmp_path):
@@ -98,28 +102,28 @@ def test_incomplete_submission_costs_only_its_own_points(course, oplab, tmp_path
     assert "The file csrc/c01_compiles.cpp is missing from mine/." in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("def passes(x:\n    return x\n", "SyntaxError"),
-        ("import no_such_library\n", "ModuleNotFoundError: No module named 'no_such_library' (c01_cases.py, line 1)"),
-        ("passes = 3\n", "passes in c01_cases.py is a int, not a function."),
-        ("def passes(x):\n    return [x]\n", "y: expected a tensor, got a list."),
-        ("def passes(x):\n    return None\n", "y: expected a tensor, got nothing (None)."),
-        ("def passes(x):\n    return object()\n", "expected a tensor, a number or a text, got a object."),
-        ("def passes(x):\n    return (2 * x).double()\n", "y: expected float32[3, 4], got float64[3, 4]."),
-        ("def passes(x):\n    return (2 * x)[:2]\n", "y: expected float32[3, 4], got float32[2, 4]."),
-        (
-            "def passes(x):\n    y = 2 * x\n    y[1, 2] = float('nan')\n    return y\n",
-            "1 of 12 elements differ; first at [1, 2]",
-        ),
-    ],
-)
-def test_a_wrong_answer_is_explained(text, words, course, oplab):
-    write(course, text)
-    done = oplab("check", "c01.passes")
-    assert done.returncode == 1
-    assert words in done.stdout
+WRONG_ANSWERS = {
+    "def passes(x:\n    return x\n": "SyntaxError",
+    "import no_such_library\n": "ModuleNotFoundError: No module named 'no_such_library' (c01_cases.py, line 1)",
+    "passes = 3\n": "passes in c01_cases.py is a int, not a function.",
+    "def passes(x):\n    return [x]\n": "y: expected a tensor, got a list.",
+    "def passes(x):\n    return None\n": "y: expected a tensor, got nothing (None).",
+    "def passes(x):\n    return object()\n": "expected a tensor, a number or a text, got a object.",
+    "def passes(x):\n    return (2 * x).double()\n": "y: expected float32[3, 4], got float64[3, 4].",
+    "def passes(x):\n    return (2 * x)[:2]\n": "y: expected float32[3, 4], got float32[2, 4].",
+    "def passes(x):\n    y = 2 * x\n    y[1, 2] = float('nan')\n    return y\n": (
+        "1 of 12 elements differ; first at [1, 2]"
+    ),
+}
+
+
+def test_a_wrong_answer_is_explained(course, host):
+    plan, (_, server) = load(course), host
+    for text, words in WRONG_ANSWERS.items():
+        write(course, text)
+        results = grade(plan, [plan.exercise("c01.passes")], course / "exercises", server=server)
+        assert results.exit_code == 1
+        assert words in results.exercises[0].message
 
 
 def test_a_file_that_is_not_text(course, oplab):
@@ -127,16 +131,13 @@ def test_a_file_that_is_not_text(course, oplab):
     assert "it is not UTF-8 text" in oplab("check", "c01.passes").stdout
 
 
-@pytest.mark.parametrize(
-    "content", ["{", "[]", '{"version": 99, "exercises": {}}', "", '{"version": 1, "exercises": {"c01.passes": 3}}']
-)
-def test_a_broken_progress_file_is_set_aside(content, course, oplab):
-    (course / "build" / "progress.json").write_text(content)
+def test_a_broken_progress_file_is_set_aside(course, oplab):
+    (course / "build" / "progress.json").write_text("{")
     done = oplab("check", "c01.passes")
     assert done.returncode == 0
     assert "It was set aside as build/progress.broken-" in done.stderr
     (aside,) = (course / "build").glob("progress.broken-*.json")
-    assert aside.read_text() == content
+    assert aside.read_text() == "{"
 
 
 def test_a_folder_that_cannot_be_written_still_grades(course, oplab):
@@ -148,18 +149,6 @@ def test_a_folder_that_cannot_be_written_still_grades(course, oplab):
     done = oplab("check", "c01.passes")
     assert done.returncode == 0
     assert "Progress is not remembered" in done.stderr
-
-
-def test_two_runs_at_once_lose_nothing(course):
-    runs = [command(course, "check", id) for id in ("c01.passes", "c01.forks", "c01.fails")]
-    for running in [subprocess.Popen(line, env=env, stdout=subprocess.DEVNULL) for line, env in runs]:
-        running.wait(300)
-    saved = json.loads((course / "build" / "progress.json").read_text())["exercises"]
-    assert {id: entry["status"] for id, entry in saved.items()} == {
-        "c01.passes": "passed",
-        "c01.forks": "passed",
-        "c01.fails": "failed",
-    }
 
 
 def test_ctrl_c_stops_at_once_and_says_so(course, tmp_path):
@@ -270,6 +259,7 @@ def test_two_resets_in_one_second_keep_both_files(course, oplab):
     }
 
 
+@pytest.mark.nightly
 def test_sanitizer_names_the_line(course, oplab):
     done = oplab("check", "c01.overflows", "--sanitize")
     assert done.returncode == 1
@@ -279,14 +269,12 @@ def test_sanitizer_names_the_line(course, oplab):
     assert "0x" not in done.stdout and "SIGABRT" not in done.stdout
 
 
+@pytest.mark.nightly
 def test_sanitizer_passes_what_is_right(oplab):
     assert oplab("check", "c01.compiles", "--sanitize").returncode == 0
 
 
 def test_what_comes_next_after_a_check(oplab):
-    """What has just failed; after a pass, what is open behind it; in the end, what is open before it."""
+    """What has just failed; after a pass, what is open behind it."""
     assert "Next: c01.fails in exercises/c01_cases.py" in oplab("check", "c01.fails", "c01.passes").stdout
-    behind = oplab("check", "c01.passes").stdout
-    assert "Next: c01.fails in" in behind
-    assert "Next: c01.compiles" not in behind
-    assert "Next: c01.hangs" in oplab("check", "c01.hangs").stdout
+    assert "Next: c01.fails in" in oplab("check", "c01.passes").stdout

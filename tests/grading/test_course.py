@@ -80,22 +80,16 @@ def test_the_path_is_the_core_then_what_is_deeper_then_the_appendices(tmp_path):
         ('stem = "04_aten_symbolic"', 'stem = "aten"', "line 6: stem = 'aten' has to look like"),
         ('name = "asinh"', 'name = "Asinh"', "line 11: name = 'Asinh'"),
         ("points = 2", "points = 0", "line 13: points = 0 has to be a whole number from 1 to 100"),
-        ("points = 2", "points = true", "line 13: points = True"),
         ("points = 2", 'points = "2"', "line 13: points = '2' is not what belongs there"),
         ("difficulty = 1\nminutes = 5\nhints = [", "difficulty = 9\nminutes = 5\nhints = [", "line 14: difficulty = 9"),
         ('hints = ["a", "b"]', "hints = []", "line 16: hints has to be a list of texts"),
-        ('hints = ["a", "b"]', "", "line 10: the key 'hints' is missing"),
-        ("memory_mb = 100", "memory = 100", "line 17: limits has no key 'memory'; did you mean 'memory_mb'"),
         ("memory_mb = 100", "memory_mb = -1", "line 17: memory_mb = -1 has to be a number above 0"),
         ("wall = 5.0", "wal = 5.0", "line 3: limits has no key 'wal'"),
-        ("difficulty = 1\n", "difficulty = 1\ndeeper = 1\n", "line 15: deeper = 1 is not what belongs there (a bool)"),
-        ("minutes = 10\n", "minutes = 10\ndeeper_minutes = 0\n", "line 9: deeper_minutes = 0 has to be a whole number"),
         (
             'kind = "ort"',
             'kind = "cuda"',
             "line 31: kind = 'cuda' has to be one of python, cpp, ort, torch, openvino, host",
         ),
-        ("minutes = 10\n", "minutes = 10\nable = 3\n", "line 9: able = 3 is not what belongs there (a str)"),
         ("minutes = 10\n", 'minutes = 10\nable = "You can"\n', "line 9: able has to be one sentence"),
         ("minutes = 10\n", 'minutes = 10\nable = "You can. You may."\n', "line 9: able has to be one sentence"),
         (
@@ -110,15 +104,9 @@ def test_the_path_is_the_core_then_what_is_deeper_then_the_appendices(tmp_path):
         ),
         (
             '"Kernels"\n',
-            '"Kernels"\nbuilds_on = "c04"\n',
-            "line 22: builds_on = 'c04' is not what belongs there (a list)",
-        ),
-        (
-            '"Kernels"\n',
             '"Kernels"\nbuilds_on = ["04"]\n',
             "line 22: builds_on: there is no chapter '04'; did you mean 'c04'?",
         ),
-        ('"Kernels"\n', '"Kernels"\nbuilds_on = ["c12"]\n', "line 22: builds_on: c12 is not before c12"),
         ('"ATen"\n', '"ATen"\nbuilds_on = ["c12"]\n', "line 8: builds_on: c12 is not before c04"),
         ('"Kernels"\n', '"Kernels"\nbuilds_on = ["c04", "c04"]\n', "line 22: builds_on: c04 is there twice"),
         (
@@ -127,7 +115,6 @@ def test_the_path_is_the_core_then_what_is_deeper_then_the_appendices(tmp_path):
             "line 21: builds_on: c04 is not before cA1",
         ),
         ('stem = "12_kernels"', 'stem = "03_kernels"', "in the order of their numbers"),
-        ('goal = "a kernel"', 'gaol = "a kernel"', "line 26: an exercise has no key 'gaol'; did you mean 'goal'"),
     ],
 )
 def test_a_broken_manifest_is_a_sentence_with_its_line(old, new, words, tmp_path):

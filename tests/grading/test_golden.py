@@ -1,4 +1,4 @@
-"""The grader's answer to the fixture course, compared word for word with ``tests/golden/``.
+"""One run over exercises that end in every way there is: its answer, compared word for word with ``tests/golden/``, and what it leaves.
 
 Regenerate after a change that is meant, and read the difference before you commit it::
 
@@ -10,14 +10,19 @@ replaced as :data:`VARIES` says; nothing else is.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import subprocess
+import time
+from pathlib import Path
 
+import jsonschema
 import pytest
 
 from oplab import reports
+from oplab.grading.isolation import can_signal_outside
 from tests.support import ROOT
 from tests.support.fixture_course import command, copy_course
 
@@ -53,12 +58,28 @@ VARIES = (
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory) -> dict:
-    course = copy_course(tmp_path_factory.mktemp("golden") / "course")
+def course(tmp_path_factory):
+    """A copy of the fixture course that the hostile ones may scribble on."""
+    return copy_course(tmp_path_factory.mktemp("golden") / "course")
+
+
+@pytest.fixture(scope="module")
+def run(course) -> subprocess.CompletedProcess:
     line, env = command(course, "check", "--seed", str(SEED), "--json", str(course / "results.json"))
-    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=900, cwd=course)
-    assert done.returncode == 1, done.stderr
-    found = json.loads((course / "results.json").read_text(encoding="utf-8"))
+    env["TMPDIR"] = str(course / "temporary")
+    (course / "temporary").mkdir()
+    return subprocess.run(line, env=env, capture_output=True, text=True, timeout=900, cwd=course)
+
+
+@pytest.fixture(scope="module")
+def raw(course, run) -> dict:
+    return json.loads((course / "results.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def results(raw) -> dict:
+    """What the run said, without what another machine may word differently."""
+    found = json.loads(json.dumps(raw))
     for entry in found["exercises"]:
         entry["seconds"] = 0
         entry["message"] = _plain(entry["message"])
@@ -66,7 +87,8 @@ def results(tmp_path_factory) -> dict:
             check["message"] = _plain(check["message"])
         if entry["id"] == "c01.kills_parent":
             # where the kernel can keep processes apart, the signal is refused (an error); elsewhere it arrives (crashed)
-            assert entry["status"] in ("error", "crashed") and not entry["points"]
+            status, words = ("crashed", "killed from outside") if can_signal_outside() else ("error", "not permitted")
+            assert entry["status"] == status and words in entry["message"] and not entry["points"]
             entry.update(status="crashed", message="SIGNAL REFUSED OR RECEIVED")
     return found
 
@@ -87,6 +109,48 @@ def test_the_answer_is_the_same_word_for_word(format, results):
 
 def test_nothing_of_this_machine_is_left(results):
     assert not re.search(r"/tmp|/home|/root|/private|pytest-", json.dumps(results))
+
+
+def test_the_run_ends_with_1_and_without_a_traceback(run):
+    assert run.returncode == 1, run.stderr
+    assert "Traceback" not in run.stdout + run.stderr
+
+
+def test_results_fit_the_schema_and_points_add_up(raw):
+    jsonschema.validate(raw, json.loads((ROOT / "oplab" / "grading" / "results.schema.json").read_text()))
+    assert raw["points"] == sum(entry["points"] for entry in raw["exercises"]) == 3
+    assert raw["max_points"] == len(raw["exercises"]) == 21
+
+
+@pytest.mark.parametrize(("id", "limit"), [("c01.hangs", 3), ("c02.stuck", 3), ("c01.burns", 1)])
+def test_time_limits_hold(id, limit, raw):
+    """Without them the first two would take 300 s, and the last one 120 s, its wall limit."""
+    (seconds,) = (entry["seconds"] for entry in raw["exercises"] if entry["id"] == id)
+    assert limit <= seconds < 100
+
+
+def test_no_process_survives_and_no_temporary_file(course, run):
+    """c01.forks leaves two; its message counts them. All processes of the run have its course in their environment."""
+    deadline = time.monotonic() + 120
+    while alive := _started_for(course):
+        assert time.monotonic() < deadline, f"processes {alive} outlived the run"
+        time.sleep(0.05)
+    assert [path.name for path in (course / "temporary").iterdir() if path.name.startswith("oplab")] == []
+
+
+def test_the_forger_gained_nothing(course, run):
+    """It wrote a progress file that says it passed; what the grader writes afterwards is the truth."""
+    forged = json.loads((course / "build" / "progress.json").read_text())["exercises"]["c01.forges"]
+    assert forged["status"] == "error" and not forged["passed_once"]
+
+
+def _started_for(course: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"OPLAB_ROOT={course}\0".encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+    return found
 
 
 def _plain(message: str) -> str:

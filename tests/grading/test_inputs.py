@@ -4,7 +4,6 @@ gives none.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +12,19 @@ import pytest
 from oplab.checks.draws import InputsDiffer, rng_for
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
+from oplab.course.manifest import load
+from oplab.grading.grader import grade
 
 ID = "c01.passes"
 
 
-def grade(oplab, course, *, checks="", answer=""):
-    """The outcome of ``c01.passes`` with more text at the end of the checks and of the learner's file."""
+def graded(host, course, *, checks="", answer=""):
+    """The results for ``c01.passes`` with more text at the end of the checks and of the learner's file."""
     for file, text in (("oplab/checks/c01_cases.py", checks), ("exercises/c01_cases.py", answer)):
         with (course / file).open("a") as stream:
             stream.write(f"\n\n{text}\n")
-    done = oplab("check", ID, "--seed", "7", "--json", "out.json")
-    (outcome,) = json.loads((course / "out.json").read_text())["exercises"]
-    return done, outcome
+    plan, (_, server) = load(course), host
+    return grade(plan, [plan.exercise(ID)], course / "exercises", seed=7, server=server)
 
 
 # What c15.find_the_bug did: draw until a computed float suits, which two processes may see in two ways.
@@ -47,11 +47,12 @@ def judge_passes(v):
 """
 
 
-def test_halves_that_part_are_the_graders_fault(oplab, course):
-    done, outcome = grade(oplab, course, checks=SEARCHES)
-    assert outcome["status"] == "grader_error" and outcome["points"] == 0 and done.returncode == 2
-    assert "made different inputs" in outcome["message"]
-    assert outcome["message"].endswith("oplab check c01.passes --seed 7")
+def test_halves_that_part_are_the_graders_fault(host, warm_course):
+    results = graded(host, warm_course, checks=SEARCHES)
+    (outcome,) = results.exercises
+    assert outcome.status == "grader_error" and outcome.points == 0 and results.exit_code == 2
+    assert "made different inputs" in outcome.message
+    assert outcome.message.endswith("oplab check c01.passes --seed 7")
 
 
 CRASHES = """
@@ -63,9 +64,9 @@ def judge_passes(v):
 """
 
 
-def test_a_judge_that_fails_over_them_says_so_too(oplab, course):
-    _, outcome = grade(oplab, course, checks=CRASHES)
-    assert outcome["status"] == "grader_error" and "--seed 7" in outcome["message"]
+def test_a_judge_that_fails_over_them_says_so_too(host, warm_course):
+    (outcome,) = graded(host, warm_course, checks=CRASHES).exercises
+    assert outcome.status == "grader_error" and "--seed 7" in outcome.message
 
 
 LIES = """
@@ -80,9 +81,9 @@ def passes(x):
 
 
 @pytest.mark.parametrize("factor", [2, 3])
-def test_a_learner_who_forges_the_list_gains_nothing(factor, oplab, course):
-    _, outcome = grade(oplab, course, answer=LIES.format(factor=factor))
-    assert outcome["status"] == "grader_error" and outcome["points"] == 0
+def test_a_learner_who_forges_the_list_gains_nothing(factor, host, warm_course):
+    (outcome,) = graded(host, warm_course, answer=LIES.format(factor=factor)).exercises
+    assert outcome.status == "grader_error" and outcome.points == 0
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from oplab.grading.grader import grade
 from oplab.grading.isolation import detect
 
 
+@pytest.mark.nightly
 def test_it_lives_on_between_runs():
     """bubblewrap's ``--die-with-parent`` is about the thread that started it, and each run grades in threads of its own."""
     root = paths.root()

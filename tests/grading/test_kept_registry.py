@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.nightly
 CODE = """
 import json, os, re, sys
 from torch.onnx._internal.exporter import _registration

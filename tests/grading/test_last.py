@@ -26,6 +26,11 @@ FAILED = Outcome(
 )
 
 
+@pytest.fixture
+def course(warm_course):
+    return warm_course
+
+
 def test_an_outcome_is_read_as_it_was_written(tmp_path):
     last.save(tmp_path, FAILED, 12.5)
     entry = last.load(tmp_path, "c01.fails")

@@ -54,10 +54,15 @@ def test_an_unknown_name_suggests_near_ones(id, chapter, words):
         COURSE.exercise(id, COURSE.chapter(chapter) if chapter else None)
 
 
-@pytest.mark.parametrize("id", ["c44", "44", "44_aten_symbolic", "04_aten_symbolics", "c04_aten_symbolics"])
-def test_what_looks_like_a_chapter_is_answered_as_one(id):
-    with pytest.raises(OplabError, match=f"There is no chapter {id}"):
-        COURSE.select([id])
+def test_what_looks_like_a_chapter_is_answered_as_one():
+    for id in ("c44", "44", "44_aten_symbolic", "04_aten_symbolics", "c04_aten_symbolics"):
+        with pytest.raises(OplabError, match=f"There is no chapter {id}"):
+            COURSE.select([id])
+
+
+@pytest.fixture
+def course(warm_course):
+    return warm_course
 
 
 @pytest.fixture
@@ -79,18 +84,15 @@ def test_commands_take_a_name(course, oplab):
     assert 'raise todo("c01.fails")' in (course / "exercises" / "c01_cases.py").read_text()
 
 
-@pytest.mark.parametrize("before", [("check", "--jobs", "1"), ("hint",), ("diff",), ("reset",)])
-def test_a_name_of_two_chapters_is_answered_with_the_commands_to_type(before, twice, oplab):
-    done = oplab(*before, "passes")
-    line = " ".join(["oplab", *before])
-    assert done.returncode == 2
-    assert done.stderr == (
-        f"oplab: Chapters c01 and c02 have an exercise passes.\nType `{line} c01.passes` or `{line} c02.passes`.\n"
-    )
-
-
-def test_names_in_a_list_are_answered_without_commands(twice, oplab):
-    assert "Name one: c01.passes or c02.passes." in oplab("check", "fails,passes").stderr
+def test_a_name_of_two_chapters_is_answered_with_the_commands_to_type(twice, call):
+    for before in (("check", "--jobs", "1"), ("hint",), ("diff",), ("reset",)):
+        line = " ".join(["oplab", *before])
+        assert call(*before, "passes") == (
+            2,
+            "",
+            f"oplab: Chapters c01 and c02 have an exercise passes.\nType `{line} c01.passes` or `{line} c02.passes`.\n",
+        )
+    assert "Name one: c01.passes or c02.passes." in call("check", "fails,passes")[2]
 
 
 def test_a_hint_without_an_id_is_for_the_next_exercise(oplab):

@@ -51,17 +51,24 @@ def test_new_chapter_keeps_every_line_of_the_manifest(fresh):
 
 @pytest.mark.parametrize("id", ["c03.first", "c09.last", "c99.end"])
 def test_place_in_the_manifest(id, fresh):
+    goal = 'tab\tquote" back\\slash é'
     for name in ("one", "two"):
-        create(load(fresh), Plan(f"{id}_{name}", "do it", "End" if "99" in id and name == "one" else ""))
+        create(load(fresh), Plan(f"{id}_{name}", goal, "End" if "99" in id and name == "one" else ""))
     text = (fresh / "course.toml").read_text()
     rest = iter(text.splitlines())
     assert all(line in rest for line in MANIFEST.splitlines())
-    assert "\n\n\n" not in text
+    assert "\n\n\n" not in text and json.dumps(goal, ensure_ascii=False) in text
     chapter = load(fresh).chapter(id[:3])
-    assert [exercise.id for exercise in chapter.exercises] == [f"{id}_one", f"{id}_two"]
+    assert [(exercise.id, exercise.goal) for exercise in chapter.exercises] == [
+        (f"{id}_one", goal),
+        (f"{id}_two", goal),
+    ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# In `make test` one in Python and one that is compiled.
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind in ("python", "cpp") else pytest.mark.nightly) for kind in KINDS]
+)
 def test_the_skeleton_works_from_the_first_minute(kind, fresh, server):
     """Stub todo, solution passes, the mutant is rejected; what is unfinished is all that the lint finds."""
     if kind == "openvino":
@@ -87,14 +94,16 @@ def test_a_file_that_somebody_works_in_only_grows(root):
     assert "ANSWER c05.double" in (root / "solutions" / f"{S}.py").read_text()
 
 
+def everything(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts}
+
+
 @pytest.mark.parametrize(
     ("plan", "before", "words"),
     [
         (Plan("c05.double", "x"), None, "c05.double exists already."),
         (Plan("c5.x", "x"), None, "'c5.x' is not an exercise's id."),
-        (Plan("c05.Double", "x"), None, "is not an exercise's id."),
         (Plan("c05.x", " "), None, "has to be one line of text."),
-        (Plan("c05.x", "a\nb"), None, "has to be one line of text."),
         (Plan("c05.x", "x", kind="rust"), None, "There is no kind rust."),
         (Plan("c07.x", "x"), None, "There is no chapter 07 yet."),
         (Plan("c05.x", "x", "Another title"), None, "is called 'Twice, and more'."),
@@ -105,49 +114,28 @@ def test_a_file_that_somebody_works_in_only_grows(root):
         ),
         (
             Plan("c05.x", "x"),
-            add(f"exercises/{S}.py", "def x():\n    pass\n"),
-            f"exercises/{S}.py is there already, with a function x.",
-        ),
-        (
-            Plan("c05.x", "x"),
             add(f"oplab/checks/{S}.py", "def judge_x():\n    pass\n"),
             "is there already, with judge_x.",
         ),
         (Plan("c05.x", "x"), add(f"tests/mutants/{S}/x.toml"), "x.toml is there already, with a file."),
         (Plan("c05.x", "x", kind="ort"), add("solutions/csrc/c05_x.cpp"), "solutions/csrc/c05_x.cpp is there already"),
-        (
-            Plan("c05.x", "x", kind="torch"),
-            add("exercises/csrc/c05_x.cpp"),
-            "exercises/csrc/c05_x.cpp is there already",
-        ),
         (Plan("c05.x", "x"), edit(f"solutions/{S}.py", "def double(", "def double(("), "is not valid Python"),
     ],
 )
 def test_new_exercise_refuses_and_changes_nothing(plan, before, words, root):
     if before:
         before(root)
-    files = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts}
+    files = everything(root)
     with pytest.raises(OplabError, match=re.escape(words)):
         create(load(root), plan)
-    assert {
-        path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts
-    } == files
+    assert everything(root) == files
 
 
 def test_a_write_that_fails_takes_the_others_back(root):
     """A folder stands where the notebook's source would be written."""
     shutil.rmtree(root / "notebooks" / "src")
     (root / "notebooks" / "src").write_text("")
-    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts}
+    before = everything(root)
     with pytest.raises(OplabError, match="Nothing was changed|cannot be read"):
         create(load(root), Plan("c05.x", "x"))
-    assert {
-        path: path.read_bytes() for path in root.rglob("*") if path.is_file() and "build" not in path.parts
-    } == before
-
-
-def test_the_manifest_stays_valid_json_strings(fresh):
-    goal = 'tab\tquote" back\\slash é'
-    create(load(fresh), Plan("c03.odd", goal))
-    assert load(fresh).exercise("c03.odd").goal == goal
-    assert json.dumps(goal, ensure_ascii=False) in (fresh / "course.toml").read_text()
+    assert everything(root) == before

@@ -33,6 +33,7 @@ def run(code: str, folder: Path, **more) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.nightly
 def test_the_server_executes_no_compiled_file_of_the_package(tmp_path):
     """A file that claims to belong to a source and does something else; Python itself believes it."""
     ignored = shutil.ignore_patterns("c[0-9A][0-9]_*", "__pycache__", "data", "static")

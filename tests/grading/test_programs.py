@@ -51,7 +51,12 @@ def attempt(text: str, server: Server):
     return lint.attempt(COURSE, lint.Trial(COURSE.exercise("c12.host"), "mutant", "", text, "failed"), server)
 
 
-@pytest.mark.parametrize("what", HOSTILE)
+FEW = ("ends with success", "writes a huge file")  # in `make test`
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=() if what in FEW else pytest.mark.nightly) for what in HOSTILE]
+)
 def test_a_hostile_program_gets_no_points_and_a_sentence(what, server):
     text, status, says = HOSTILE[what]
     outcome = attempt(text, server)
@@ -59,6 +64,7 @@ def test_a_hostile_program_gets_no_points_and_a_sentence(what, server):
     assert says in outcome.message
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc")
 def test_a_program_that_is_killed_from_outside_runs_again(server, tmp_path):
     gate = tmp_path / "gate"
@@ -78,12 +84,12 @@ static const int waits = [] {{
 # The step at which the compiler is given a FIFO to read, and the process that is killed while it waits.
 KILLED = {
     "compiler": ("-MMD", COMPILER),
-    "driver": ("-MMD", ["-MMD"]),
     "ninja": ("-MMD", ["-v"]),
     "linker": ("-shared", ["-shared"]),
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc")
 @pytest.mark.parametrize("which", KILLED)
 def test_a_package_whose_compiler_is_killed_from_outside_is_built_again(which, tmp_path, monkeypatch):

@@ -16,13 +16,17 @@ SIZE = 5 * 4096  # five pieces of VarSum's
 
 
 @pytest.fixture(scope="module")
-def scheduled(tmp_path_factory):
+def var_sum() -> bytes:
     build.build_all(say=lambda line: None)
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("a", "b", "y")]
     graph = helper.make_graph([helper.make_node("VarSum", ["a", "b"], ["y"], domain="oplab")], "g", ends[:2], ends[2:])
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("oplab", 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
-    return schedules.ScheduledSession(model, ops.ort_library(), tmp_path_factory.mktemp("scheduled"))
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+
+
+@pytest.fixture(scope="module")
+def scheduled(var_sum, tmp_path_factory):
+    return schedules.ScheduledSession(var_sum, ops.ort_library(), tmp_path_factory.mktemp("scheduled"))
 
 
 def feed(size: int) -> dict[str, np.ndarray]:
@@ -56,15 +60,9 @@ def test_a_refusal_is_a_sentence(scheduled):
         scheduled.run(given, {"y": ((3,), "float32")}, range)
 
 
-def test_sessions_of_one_library_do_not_share_its_copy(tmp_path):
+def test_sessions_of_one_library_do_not_share_its_copy(var_sum, tmp_path):
     """The copy of the first session is mapped: written over, it would crash that session or lose what it had stored."""
-    nodes = [helper.make_node("VarSum", ["a", "b"], ["y"], domain="oplab")]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("a", "b", "y")]
-    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("oplab", 1)]
-    graph = helper.make_graph(nodes, "g", ends[:2], ends[2:])
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
-    build.build_all(say=lambda line: None)
-    sessions = [schedules.ScheduledSession(model, ops.ort_library(), tmp_path) for _ in range(3)]
+    sessions = [schedules.ScheduledSession(var_sum, ops.ort_library(), tmp_path) for _ in range(3)]
     assert len(list(tmp_path.iterdir())) == 3
     given = feed(SIZE)
     for each in sessions:

@@ -81,14 +81,6 @@ def test_a_folder_that_is_written_to_while_it_is_swept_goes_with_the_next_sweep(
     assert sweep(tmp_path) == 1 and list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_written_to_when_its_run_ends_goes_with_the_next_sweep(tmp_path, monkeypatch):
-    with scratch_folder(tmp_path) as mine:
-        writing_meanwhile(monkeypatch)
-    assert not mine.exists() and [path.name for path in tmp_path.glob("*/*")] == ["late"]
-    monkeypatch.undo()
-    assert sweep(tmp_path) == 1 and list(tmp_path.iterdir()) == []
-
-
 def test_a_folder_that_was_removed_from_a_run_does_not_come_back(tmp_path, monkeypatch):
     """When a command is killed, its grading process works on for a moment, and the next command removes the folder under it."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -1,9 +1,7 @@
-"""The fork server: the layout of its memory, which decides the cost of a fork, and what follows when something kills it."""
+"""The fork server: what its workers see, and what follows when something kills it."""
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
 import signal
 import subprocess
@@ -20,34 +18,6 @@ from oplab.grading import client, processes
 from oplab.grading.client import Server
 from oplab.grading.protocol import Job
 from tests.support import ROOT, run_python
-
-HUGE = 2 << 20
-
-
-def can_gather() -> bool:
-    """Whether this system can put memory of ours into large pages when it is asked to (Linux from 6.1 on)."""
-    if not hasattr(mmap, "MADV_HUGEPAGE"):
-        return False
-    block = mmap.mmap(-1, 4 * HUGE)
-    block[:] = b"x" * len(block)
-    start = ctypes.addressof(ctypes.c_char.from_buffer(block))
-    first = (start + HUGE - 1) // HUGE * HUGE
-    return ctypes.CDLL(None).madvise(ctypes.c_void_p(first), ctypes.c_size_t(HUGE), 25) == 0
-
-
-def large_pages(server: Server) -> int:
-    """Bytes of the server's memory in large pages."""
-    rollup = Path(f"/proc/{server._process.pid}/smaps_rollup")
-    if not rollup.is_file():
-        return 0
-    return 1024 * next(int(line.split()[1]) for line in rollup.read_text().splitlines() if line.startswith("AnonHuge"))
-
-
-def test_a_server_for_many_jobs_gathers_its_memory_in_large_pages():
-    with Server() as few, Server(many=True) as many:
-        few.start()
-        many.start()
-        assert large_pages(many) > large_pages(few) + 40 * HUGE or not can_gather()
 
 
 def job(folder: Path, killed: int = 0, before: str = "pass") -> Job:
@@ -114,6 +84,7 @@ def kill_noted(there: Path, times: int = 1, server: Server | None = None) -> thr
     return thread
 
 
+@pytest.mark.nightly
 def test_a_job_whose_server_is_killed_runs_once_more_on_a_new_one(tmp_path):
     with Server() as server:
         server.start()
@@ -125,6 +96,7 @@ def test_a_job_whose_server_is_killed_runs_once_more_on_a_new_one(tmp_path):
     assert (task.scratch / "started").read_text().count("\n") == 2
 
 
+@pytest.mark.nightly
 def test_a_job_that_kills_each_server_is_given_up(tmp_path):
     with Server() as server:
         server.start()
@@ -135,8 +107,15 @@ def test_a_job_that_kills_each_server_is_given_up(tmp_path):
     assert answer.lost and (task.scratch / "started").read_text().count("\n") == client.ATTEMPTS
 
 
-@pytest.mark.parametrize("victim", ["os.getpid()", "os.getppid()"], ids=["worker", "supervisor"])
-@pytest.mark.parametrize("times", [1, client.ATTEMPTS])
+@pytest.mark.parametrize(
+    ("victim", "times"),
+    [
+        pytest.param("os.getpid()", 1, id="worker, once"),
+        pytest.param("os.getppid()", 1, id="supervisor, once", marks=pytest.mark.nightly),
+        pytest.param("os.getpid()", client.ATTEMPTS, id="worker, each time", marks=pytest.mark.nightly),
+        pytest.param("os.getppid()", client.ATTEMPTS, id="supervisor, each time", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_job_that_is_killed_from_outside_runs_again(victim, times, tmp_path):
     """As a system does that is out of memory: an answer that is right passes then, and one that kills itself does so each time."""
     task = job(tmp_path, times, before="open('victims', 'a').write(f'{" + victim + "}\\n')")
@@ -151,6 +130,7 @@ def test_a_job_that_is_killed_from_outside_runs_again(victim, times, tmp_path):
         assert (answer.lost or answer.signal == "SIGKILL") and attempts == client.ATTEMPTS
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("kills", "starts"), [(1, True), (2, False)])
 def test_a_server_that_is_killed_while_it_starts_is_started_once_more(kills, starts, tmp_path, monkeypatch):
     log = tmp_path / "log"
@@ -169,6 +149,7 @@ def test_a_server_that_is_killed_while_it_starts_is_started_once_more(kills, sta
     assert log.read_text() == ".."
 
 
+@pytest.mark.nightly
 def test_a_job_that_waits_for_the_servers_start_can_be_cancelled(tmp_path):
     """Who interrupts a first check does not wait for the check as well."""
 
@@ -187,22 +168,29 @@ def test_a_job_that_waits_for_the_servers_start_can_be_cancelled(tmp_path):
         assert not server.run(task).lost  # the server is as before
 
 
+@pytest.mark.nightly
 def test_a_server_that_ends_is_not_killed_by_a_second_close():
     """It ends its workers first, and waits for them: else their processor time counts nowhere."""
-    server = Server()
+    closing = threading.Semaphore(0)
+
+    class Closed(Server):
+        """Each close cancels what runs, and what it does to the process without waiting for its turn is done by then."""
+
+        def cancel(self):
+            closing.release()
+            super().cancel()
+
+    server = Closed()
     server.start()
     process = server._process
     os.kill(process.pid, signal.SIGSTOP)  # it takes a while to end
-    first = threading.Thread(target=server.close)
-    first.start()
-    while server._control is not None:
-        time.sleep(0.01)
-    second = threading.Thread(target=server.close)
-    second.start()
-    time.sleep(0.3)
+    threads = [threading.Thread(target=server.close) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        closing.acquire()
     os.kill(process.pid, signal.SIGCONT)
-    first.join(60)
-    second.join(60)
+    for thread in threads:
+        thread.join(60)
     assert process.returncode == 0
 
 
@@ -289,6 +277,7 @@ SLOW = """if True:
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", ["busy", "holds", "busy holds"])
 def test_what_a_worker_has_written_is_read_however_late(how, tmp_path):
     """On a busy machine the supervisor noticed a worker's end, was slow to end its descendants, and then no longer read its report."""

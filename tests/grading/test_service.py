@@ -140,8 +140,6 @@ def test_what_a_save_interrupts_is_graded_again(warm, told):
 def test_of_two_services_one_grades_what_is_saved_and_both_tell_it(warm, told):
     first = told()
     second = told()
-    time.sleep(1)
-    first.kinds()
     first.file.write_text(WRONG)
     kinds = []
     for one in (first, second):

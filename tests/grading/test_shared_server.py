@@ -125,13 +125,6 @@ def test_a_client_uses_the_hosts_server(common):
         assert not (keeper.kept / "c01.fails").exists(), "what was kept of the wrong answer stays"
 
 
-def test_without_a_host_a_client_has_its_own_server(small):
-    with SharedServer(small) as client:
-        assert check(small, client) == "passed"
-        assert len(fork_servers(os.getpid())) == 1
-    assert not fork_servers(os.getpid())
-
-
 def test_only_its_user_can_open_the_socket(small, host):
     place = address(small.root)
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
@@ -167,6 +160,7 @@ def kill_with_server(host):
     wait_for(lambda: not command_of(server))
 
 
+@pytest.mark.nightly
 def test_a_host_that_is_killed_leaves_clients_working(small, host):
     with SharedServer(small) as client:
         assert check(small, client) == "passed"
@@ -181,6 +175,7 @@ def test_a_host_that_is_killed_leaves_clients_working(small, host):
             assert len(fork_servers(os.getpid())) == 1
 
 
+@pytest.mark.nightly
 def test_the_second_host_is_a_client_and_takes_over(small, host):
     with SharedServer(small, host=True) as second:
         assert not second.listen()
@@ -195,6 +190,7 @@ def test_the_second_host_is_a_client_and_takes_over(small, host):
             assert len(fork_servers(os.getpid())) == 1
 
 
+@pytest.mark.nightly
 def test_a_fork_server_that_is_killed_is_started_again(small, host):
     with SharedServer(small) as client:
         assert check(small, client) == "passed"
@@ -207,6 +203,7 @@ def test_a_fork_server_that_is_killed_is_started_again(small, host):
         assert not fork_servers(os.getpid())
 
 
+@pytest.mark.nightly
 def test_a_job_that_was_lost_with_the_server_runs_again(small, host, tmp_path):
     killed = tmp_path / "killed"
     wait = f"    while not os.path.exists({str(killed)!r}):\n        time.sleep(0.01)\n"
@@ -250,6 +247,7 @@ def test_a_client_that_is_killed_leaves_no_process(common):
     wait_for(lambda: not processes.descendants(server))
 
 
+@pytest.mark.nightly
 def test_other_sources_are_not_shared(small, host, monkeypatch):
     with SharedServer(small) as client:
         monkeypatch.setattr(shared, "_package", lambda: "other sources")
@@ -257,6 +255,7 @@ def test_other_sources_are_not_shared(small, host, monkeypatch):
         assert len(fork_servers(os.getpid())) == 1
 
 
+@pytest.mark.nightly
 def test_a_host_that_says_nothing_is_not_waited_for(small, monkeypatch):
     monkeypatch.setattr(shared, "_PATIENCE", 0.2)
     with socket.socket(socket.AF_UNIX) as silent:

@@ -94,10 +94,6 @@ def test_equal_factors_are_worth_the_same(ratio, worth):
     assert SCALE.worth(ratio) == pytest.approx(worth)
 
 
-def test_the_rung_that_is_missing_is_named():
-    assert [SCALE.missing(ratio) for ratio in (0, 0.4, 0.6, 7)] == ["rung 2", "rung 2", "rung 3", "rung 3"]
-
-
 def test_each_round_has_its_own_inputs_and_its_result_is_evidence(tmp_path):
     feeds = [{"x": np.full(3, number)} for number in range(4)]
     baseline = []

@@ -187,6 +187,7 @@ def test_a_crash_says_in_which_case(library, tmp_path, capfd, fault, says):
     assert case.startswith(says) and "first" not in case
 
 
+@pytest.mark.nightly  # by numbers: that two threads meet there, only the system decides
 def test_a_buffer_that_threads_share_is_found(library, tmp_path):
     says = verdict(library, tmp_path, stress("scratch"))
     assert says.startswith(PARTS["threads"]) and "what Compute writes belongs into local variables" in says

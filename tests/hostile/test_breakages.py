@@ -16,7 +16,10 @@ from oplab.grading import isolation
 from tests.support import ROOT
 from tests.support.hostile_course import HostileCourse, attacks, judge
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the attacks need Linux")
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the attacks need Linux"),
+]
 ATTACKS = {attack.name: attack for attack in attacks()}
 
 

@@ -108,7 +108,7 @@ extern "C" const char* asked() {
 }
 """
 
-pytestmark = pytest.mark.usefixtures("compiled")
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("compiled")]
 
 
 def noise(*shape: int, seed: int = 0, dtype=np.float32) -> np.ndarray:

@@ -443,6 +443,7 @@ def damaged(random: np.random.Generator, number: int) -> tuple[bytes, bool]:
     return bytes(text), way == 0
 
 
+@pytest.mark.nightly
 def test_damaged_files_under_the_sanitizers_beside_numpy(tmp_path: Path):
     """Whatever is read is what NumPy reads, bit for bit; a right file is read; nothing crashes."""
     driver = tmp_path / "driver.cpp"
@@ -479,6 +480,7 @@ def test_damaged_files_under_the_sanitizers_beside_numpy(tmp_path: Path):
     assert 1000 < accepted < 4000  # neither all nor none, or the fuzz has become blunt
 
 
+@pytest.mark.nightly
 def test_the_whole_program_under_the_sanitizers(wrong_files: Path, tmp_path: Path):
     program = build.compile_host_sanitized()
     env = sanitizer_env()

@@ -423,6 +423,7 @@ for _ in range(100):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.nightly
 class TestUnderTheSanitizers:
     pytestmark = pytest.mark.skipif("OPLAB_FEATURES" in os.environ, reason="runs in their process already")
 
@@ -474,6 +475,7 @@ print(ort.__version__, y.tolist())
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif("OPLAB_FEATURES" in os.environ, reason="another runtime cannot load this library")
 def test_an_absent_output_in_an_older_runtime(library: Path, tmp_path: Path):
     wanted = [f"--target={tmp_path}", "--no-deps", f"onnxruntime=={OLDER}"]

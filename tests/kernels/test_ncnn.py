@@ -25,6 +25,7 @@ from tests.support.models import model_of, one_node
 MISSING = [name for name in ("ncnn", "pnnx") if importlib.util.find_spec(name) is None]
 
 pytestmark = [
+    pytest.mark.nightly,
     pytest.mark.skipif(bool(MISSING), reason="ncnn is not installed; `make deps-engines` does it"),
     pytest.mark.usefixtures("compiled"),
 ]

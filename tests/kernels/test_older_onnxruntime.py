@@ -22,6 +22,8 @@ import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper
 
+pytestmark = pytest.mark.nightly
+
 def outputs(op, inputs, outs, feed, **attributes):
     types = {"offset": TensorProto.INT64}
     ports = [helper.make_tensor_value_info(name, types.get(name, TensorProto.FLOAT), None) for name in inputs if name]

@@ -30,6 +30,8 @@ from oplab.toolchain.headers import ort_include, runtime_version
 from tests.support import deform_conv2d as deform
 from tests.support import grid, knn, machine_code, models, resize
 
+pytestmark = pytest.mark.nightly
+
 HERE = platform.machine() in ("aarch64", "arm64")
 SETS = tuple(machine_code.AARCH64)
 TYPES = {

@@ -12,11 +12,14 @@ import re
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from oplab import ops
 from oplab.toolchain import build
 from tests.support import foo, grid
 from tests.support.fuzz import DTYPES, ODD_VALUES, expect_variety, strided, under_the_sanitizers
+
+pytestmark = pytest.mark.nightly
 
 CASES = 10_000
 

@@ -12,11 +12,14 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 
 from oplab import ops
 from oplab.toolchain import build
 from tests.support import knn, resize
 from tests.support.fuzz import DTYPES, ODD_VALUES, expect_variety, strided, under_the_sanitizers
+
+pytestmark = pytest.mark.nightly
 
 CASES = 10_000
 ODD_OFFSETS = (-1, 0, 1, 10**6, 2**31 - 1, -(2**31))

@@ -42,7 +42,7 @@ extern "C" int bfloat16(int set, const uint16_t* a, const float* b, int64_t n, f
 }
 """
 
-pytestmark = pytest.mark.usefixtures("compiled")
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("compiled")]
 
 
 def noise(*shape: int, seed: int = 0, dtype=np.float32) -> np.ndarray:

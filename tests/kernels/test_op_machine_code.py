@@ -14,6 +14,8 @@ from oplab.toolchain import build, recipes
 from oplab.toolchain.compiler import find_compiler, run
 from tests.support.machine_code import AARCH64, X86_64, Function, check_only_jobs_are_fused, check_product, functions
 
+pytestmark = pytest.mark.nightly
+
 CALL = re.compile(r"callq?|jmpq?|bl?$")
 HERE = X86_64 if platform.machine() in ("x86_64", "AMD64") else AARCH64
 

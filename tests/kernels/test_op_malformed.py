@@ -21,6 +21,8 @@ from oplab.toolchain import build
 from tests.support.fuzz import expect_variety, under_the_sanitizers
 from tests.support.kernels import KERNELS, Draft, Feed, Kernel, right
 
+pytestmark = pytest.mark.nightly
+
 CALLS = 10_000  # of each kernel
 CALLS_OF_A_MODEL = 190
 ODD = (np.nan, np.inf, -np.inf, -1, 0, 1e30, -1e30)

@@ -21,7 +21,7 @@ from tests.support.dtypes import DTYPES
 SETS = ("plain", "neon") if platform.machine() in ("aarch64", "arm64") else ("plain", "avx2", "avx512")
 
 
-pytestmark = pytest.mark.usefixtures("compiled")
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("compiled")]
 
 
 def force(monkeypatch: pytest.MonkeyPatch, simd: str) -> None:

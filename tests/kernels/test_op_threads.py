@@ -62,7 +62,7 @@ struct Planted {
 """
 
 
-pytestmark = pytest.mark.usefixtures("compiled")
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("compiled")]
 
 
 def run_driver(library: Path, sanitizer: Sanitizer, models: list[Path], runs: int, threads: int = THREADS):

@@ -19,7 +19,7 @@ from tests.support.models import model_of, one_node
 
 pytest.importorskip("openvino", reason="OpenVINO is not installed; `make deps-engines` does it")
 
-pytestmark = pytest.mark.usefixtures("compiled")
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("compiled")]
 BOTH = ("ort", "openvino")
 
 

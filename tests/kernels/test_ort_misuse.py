@@ -39,7 +39,7 @@ extern "C" void* RegisterCustomOps(void*, void*) { std::raise(SIGSEGV); return n
 """
 
 
-pytestmark = pytest.mark.usefixtures("compiled")
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("compiled")]
 
 
 @pytest.fixture(scope="module")

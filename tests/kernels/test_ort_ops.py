@@ -259,6 +259,7 @@ class TestLibraries:
             onnxruntime.InferenceSession(model().SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
+@pytest.mark.nightly
 def test_under_the_sanitizers():
     """The course's own kernels and operators, at the sizes where mistakes live, with ASan and UBSan watching."""
     code = f"""

@@ -209,6 +209,7 @@ class TestLoading:
         ops.load()
         ops.load()
 
+    @pytest.mark.nightly
     def test_from_threads(self):
         code = """
 from concurrent.futures import ThreadPoolExecutor

@@ -28,8 +28,8 @@ def model() -> onnx.ModelProto:
     return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)])
 
 
-def test_every_value_has_its_dtype(model):
-    _, boxes, lines = _plan(model)
+def test_every_value_has_its_dtype_and_its_place(model):
+    places, boxes, lines = _plan(model)
     assert {text: dtype for text, dtype, _ in boxes.values()} == {
         "x": "float32",
         "Cast": "float64",
@@ -40,17 +40,9 @@ def test_every_value_has_its_dtype(model):
         "y": "float64",
     }
     assert ("x", "0 Cast", "float32") in lines and len(lines) == 6
-
-
-def test_no_two_boxes_in_one_place(model):
-    places, _, _ = _plan(model)
     for row in {row for _, row in places.values()}:
         xs = sorted(x for x, here in places.values() if here == row)
         assert all(right - left >= 0.99 for left, right in zip(xs, xs[1:], strict=False))
-
-
-def test_an_arrow_points_down(model):
-    places, _, lines = _plan(model)
     assert all(places[start][1] < places[end][1] for start, end, _ in lines)
 
 

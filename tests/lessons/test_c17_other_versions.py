@@ -20,6 +20,8 @@ from oplab.toolchain.headers import ort_include
 from oplab.toolchain.recipes import recipe, torch_folder
 from tests.support import ROOT
 
+pytestmark = pytest.mark.nightly
+
 CPP = ROOT / "notebooks" / "cpp"
 # The oldest that the library supports, the last one before the headers, the headers' own, the last one with a known fault, one that is
 # newer than the pinned one. OPLAB_OTHER_ORT="1.22.1 1.24.4" adds others. The wheels

@@ -1,69 +1,88 @@
-"""What chapter 17 takes for granted: where the tables of older versions end, and the boxes of its drawing."""
+"""What chapter 17 and its checks take for granted: where the tables of older versions end, and the boxes of its drawing."""
 
 from __future__ import annotations
 
 import re
 from itertools import combinations
+from pathlib import Path
 
-import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from oplab import checks
 from oplab.figures import shipping
-from oplab.toolchain.headers import ort_include
+from oplab.toolchain.headers import api_version, ort_include
 from tests.support import ROOT
 
-PROGRAM = (ROOT / "notebooks" / "cpp" / "17_older_runtime.cpp").read_text(encoding="utf-8")
+CPP = ROOT / "notebooks" / "cpp"
+SOURCE = (Path(checks.__file__).parent / "older_runtime.cpp").read_text(encoding="utf-8")
+# A comment's "\since Version 1.17." is about the function after it.
+_ENTRY = re.compile(
+    r"\\since Version 1\.(\d+)|ORT_API2_STATUS\((\w+)|ORT_CLASS_RELEASE2?\((\w+)\)|\(ORT_API_CALL\* *(\w+)\)"
+)
 
 
-def functions() -> list[tuple[str, int]]:
-    """(name, the version that its comment names, or 0) of each function of OrtApi, in the order of the table."""
+def table() -> list[tuple[str, int]]:
+    """The functions of OrtApi in their order, each with the version that its comment names, or 0."""
     text = (ort_include() / "onnxruntime_c_api.h").read_text(encoding="utf-8")
-    text = text[text.index("struct OrtApi {") :]
-    text = text[: text.index("\n};")]
+    start = text.index("struct OrtApi {")
     found, since = [], 0
-    pattern = r"\\since Version 1\.(\d+)|ORT_API2_STATUS\((\w+)|ORT_CLASS_RELEASE\((\w+)|\(ORT_API_CALL\* *(\w+)\)"
-    for match in re.finditer(pattern, text):
-        version, *names = match.groups()
+    for version, *names in _ENTRY.findall(text[start : text.index("\n};", start)]):
         if version:
             since = int(version)
         else:
-            found.append((next(filter(None, names)), since))
+            found.append(("".join(names), since))
             since = 0
+    assert found[0][0] == "CreateStatus" and len(found) > 250
     return found
 
 
 def test_the_older_tables_end_where_the_headers_say():
     """Each branch of end_of_table: all before the function is old enough, and the function is not."""
-    ends = re.findall(r"newest < (\d+)\) return offsetof\(OrtApi, (\w+)\)", PROGRAM)
+    program = (CPP / "17_older_runtime.cpp").read_text(encoding="utf-8")
+    ends = re.findall(r"newest < (\d+)\) return offsetof\(OrtApi, (\w+)\)", program)
     assert [int(version) for version, _ in ends] == [17, 18, 20]
-    table = functions()
-    assert len(table) > 250
+    functions = table()
     for version, name in ends:
-        place = [each for each, _ in table].index(name)
-        assert table[place][1] == int(version)
-        assert max(since for _, since in table[:place]) < int(version)
+        place = [each for each, _ in functions].index(name)
+        assert functions[place][1] == int(version)
+        assert max(since for _, since in functions[:place]) < int(version)
 
 
 def test_parallel_for_is_as_new_as_the_kernel_assumes():
-    kernel = (ROOT / "notebooks" / "cpp" / "17_my_add.h").read_text(encoding="utf-8")
-    assert f"api_version >= {dict(functions())['KernelContext_ParallelFor']}" in kernel
+    kernel = (CPP / "17_my_add.h").read_text(encoding="utf-8")
+    assert f"api_version >= {dict(table())['KernelContext_ParallelFor']}" in kernel
 
 
-def test_no_two_boxes_overlap_and_each_is_inside():
-    (axes,) = shipping.loading().axes
-    boxes = [patch.get_bbox() for patch in axes.patches[: len(shipping._BOXES)]]
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    for box in boxes:
-        assert left < box.x0 < box.x1 < right and bottom < box.y0 < box.y1 < top
-    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+def test_the_checks_older_runtime_has_the_places_and_versions_of_the_headers():
+    functions = table()
+    names = [name for name, _ in functions]
+    number = {name: int(value) for name, value in re.findall(r"(k\w+) = (\d+)", SOURCE)}
+    assert names.index("CustomOpDomain_Add") == number["kCustomOpDomainAdd"]
+    assert names.index("KernelContext_ParallelFor") == number["kParallelFor"]
+    if api_version(ort_include()) == 21:
+        assert len(names) == number["kEntries"]
+    first: dict[int, int] = {}
+    for place, (_, version) in enumerate(functions):
+        if version:
+            first.setdefault(version, place)
+    written = {int(version): int(place) for version, place in re.findall(r"\{(\d+), (\d+)\}", SOURCE)}
+    assert written == {version: place for version, place in first.items() if version <= 20}
+    called = [int(version) for version in re.findall(r"beyond<(\d+)>[,}]", SOURCE)]
+    assert called == list(written), "one function for each version, in the same order"
 
 
-@pytest.mark.parametrize("title", [box[0] for box in shipping._BOXES.values()])
-def test_a_title_fits_into_its_box(title):
+def test_each_box_is_inside_apart_from_the_others_and_holds_its_title():
     figure = shipping.loading()
     (axes,) = figure.axes
-    (text,) = [each for each in axes.texts if each.get_text() == title]
-    inside = text.get_window_extent(FigureCanvasAgg(figure).get_renderer())
-    box = next(box for box in axes.patches if box.get_window_extent().contains(*inside.get_points().mean(axis=0)))
-    around = box.get_window_extent()
-    assert around.x0 < inside.x0 and inside.x1 < around.x1
+    patches = axes.patches[: len(shipping._BOXES)]
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    for box in (patch.get_bbox() for patch in patches):
+        assert left < box.x0 < box.x1 < right and bottom < box.y0 < box.y1 < top
+    assert not any(one.overlaps(other) for one, other in combinations([p.get_bbox() for p in patches], 2))
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    for title, *_ in shipping._BOXES.values():
+        (text,) = [each for each in axes.texts if each.get_text() == title]
+        inside = text.get_window_extent(renderer)
+        middle = inside.get_points().mean(axis=0)
+        around = next(p.get_window_extent() for p in patches if p.get_window_extent().contains(*middle))
+        assert around.x0 < inside.x0 and inside.x1 < around.x1, title

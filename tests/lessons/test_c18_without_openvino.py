@@ -31,11 +31,10 @@ def program(hidden: tuple[str, ...]) -> str:
     ("hidden", "missing"),
     [
         (("openvino", "ncnn", "pnnx"), {"OpenVINO", "ncnn", "pnnx", "ncnn and pnnx"}),
-        (("openvino",), {"OpenVINO"}),
-        (("ncnn",), {"ncnn"}),
-        (("pnnx",), {"pnnx"}),
+        pytest.param(("openvino",), {"OpenVINO"}, marks=pytest.mark.nightly),
+        pytest.param(("pnnx",), {"pnnx"}, marks=pytest.mark.nightly),
     ],
-    ids=["none", "no openvino", "no ncnn", "no pnnx"],
+    ids=["none", "no openvino", "no pnnx"],
 )
 def test_the_lesson_runs_without(hidden, missing, tmp_path):
     names = {"openvino": "OpenVINO"}

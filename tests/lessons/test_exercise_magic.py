@@ -73,11 +73,6 @@ def test_new_helpers_come_before_the_function_and_known_ones_are_replaced():
     compile(text, "x", "exec")
 
 
-def test_the_last_definition_of_the_cell_wins():
-    assert "return 2" in merged("def one(x):\n    return 1\ndef one(x):\n    return 2\n")
-    assert "return 1" not in merged("def one(x):\n    return 1\ndef one(x):\n    return 2\n")
-
-
 def test_a_function_that_the_file_lost_comes_at_its_end():
     text = "import math\n\n\ndef two(x):\n    return 2\n"
     assert merged("half = 0.5\ndef one(x):\n    return half\n", text).startswith(text)
@@ -88,22 +83,15 @@ def test_a_function_that_the_file_lost_comes_at_its_end():
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
-        ("def one(x:\n", "The cell is not valid Python: line 1"),
         ("!ls\ndef one(x):\n    return 1\n", "The cell is not valid Python: line 1"),
-        ("", "The cell does not define one"),
-        ("def three(x):\n    return 1\n", "The cell does not define one"),
         ("one = lambda x: 1\n", "The cell does not define one"),
         ("def one(x):\n    return 1\n\none(3)\n", "Line 4 of the cell does not define or import anything"),
-        ("for _ in []:\n    pass\ndef one(x):\n    return 1\n", "Line 1 of the cell does not"),
         ("def one(x):\n    return 1\ndef two(x):\n    return 2\n", "also defines two, which is an exercise itself"),
         (
             "import cmath as math\ndef one(x):\n    return 1\n",
             "math is already something else in exercises/c01_x.py, line 5",
         ),
-        ("def math(x): ...\ndef one(x):\n    return 1\n", "math is already something else"),
-        ("import os as LIMIT\ndef one(x):\n    return 1\n", "LIMIT is already something else"),
         ("from __future__ import generator_stop\ndef one(x):\n    return 1\n", "does not begin with"),
-        ("a\0b", "The cell is not valid Python"),
     ],
 )
 def test_what_a_cell_may_not_hold_is_a_sentence(cell, words):
@@ -112,10 +100,9 @@ def test_what_a_cell_may_not_hold_is_a_sentence(cell, words):
 
 
 def test_a_file_that_is_not_python_or_has_two_statements_on_the_line_is_refused():
-    with pytest.raises(OplabError, match=r"exercises/c01_x.py is not valid Python: line 1"):
-        merged("def one(x):\n    return 1\n", "def two(:\n")
-    with pytest.raises(OplabError, match="Line 1 of exercises/c01_x.py holds several statements"):
-        merged("A = 3\ndef one(x):\n    return A\n", "A = 1; B = 2\n")
+    for text, words in (("def two(:\n", "is not valid Python: line 1"), ("A = 1; B = 2\n", "holds several statements")):
+        with pytest.raises(OplabError, match=words):
+            merged("A = 3\ndef one(x):\n    return A\n", text)
 
 
 def test_a_future_import_that_the_file_has_is_left_out():
@@ -219,21 +206,16 @@ def test_windows_line_ends_stay(root):
     assert data.count(b"\n") == data.count(b"\r\n") and b'register_custom_op_symbolic("aten::asinh"' in data
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("", "takes one exercise"),
-        ("asinh sinc", "takes one exercise"),
-        ("c04.asin", "There is no exercise c04.asin"),
-        ("grid", r"c13.grid is written in C\+\+, in exercises/csrc/c13_grid.cpp"),
-        ("my_add", "have an exercise my_add"),
-    ],
-)
-def test_a_wrong_line_is_a_sentence_and_nothing_is_written(line, words, root):
+def test_a_wrong_line_is_a_sentence_and_nothing_is_written(root):
     before = {path: path.read_bytes() for path in (root / "exercises").rglob("*") if path.is_file()}
     notebook = Notebook(root)
-    with pytest.raises(OplabError, match=words):
-        magic.Writer(notebook).run(line, RIGHT)
+    for line, words in (
+        ("", "takes one exercise"),
+        ("c04.asin", "There is no exercise c04.asin"),
+        ("grid", r"c13.grid is written in C\+\+, in exercises/csrc/c13_grid.cpp"),
+    ):
+        with pytest.raises(OplabError, match=words):
+            magic.Writer(notebook).run(line, RIGHT)
     assert before == {path: path.read_bytes() for path in (root / "exercises").rglob("*") if path.is_file()}
     assert not (root / "build").exists() and not notebook.graded
 
@@ -244,11 +226,11 @@ def test_the_references_are_never_written(root, monkeypatch):
         magic.Writer(Notebook(root)).run("asinh", RIGHT)
 
 
-@pytest.mark.parametrize(("data", "words"), [(None, "is missing"), (b"\xff", "it is not UTF-8 text")])
-def test_a_file_that_cannot_be_read_is_a_sentence(data, words, root):
+def test_a_file_that_cannot_be_read_is_a_sentence(root):
     file = root / "exercises" / "c04_aten_symbolic.py"
     file.unlink()
-    if data is not None:
-        file.write_bytes(data)
-    with pytest.raises(OplabError, match=words):
+    with pytest.raises(OplabError, match="is missing"):
+        magic.Writer(Notebook(root)).run("asinh", RIGHT)
+    file.write_bytes(b"\xff")
+    with pytest.raises(OplabError, match="it is not UTF-8 text"):
         magic.Writer(Notebook(root)).run("asinh", RIGHT)

@@ -21,20 +21,11 @@ def test_warnings_of_cpp_code_are_printed_once(capfd):
         for _ in range(2):
             os.write(2, b"[W 1] Warning: no shape. (function f)\nanother line\n")
     assert capfd.readouterr() == ("Warning: no shape.\n", "")
-    os.write(2, b"after\n")
-    assert capfd.readouterr().err == "after\n"
-
-
-def test_that_there_was_no_warning_is_said(capfd):
     with cpp_warnings():
         os.write(2, b"a line\n")
     assert capfd.readouterr().out == "no warning\n"
-
-
-def test_raises_shows_type_and_line(capsys):
-    with raises(ValueError, "second"):
-        raise ValueError("first line\nsecond line")
-    assert capsys.readouterr().out == "ValueError: second line\n"
+    os.write(2, b"after\n")
+    assert capfd.readouterr().err == "after\n"
 
 
 @pytest.mark.parametrize(
@@ -42,10 +33,8 @@ def test_raises_shows_type_and_line(capsys):
     [
         ("\n index: 2 Got: 200 Expected: 512\n index: 3 Got: 300 Expected: 512\n Please fix 1", [2, 3]),
         ("\n ACTUAL: 230\n DESIRED: 229", ["ACTUAL: 230", "DESIRED: 229"]),
-        ("\n\nindex: 2 Got: 200", []),  # another paragraph
         ("\nname:  OpType: Add\nindex: 2 Got: 200", []),  # no number, and then another subject
         ("\nnumerical:tensor([[2., 0.],\n        [0., 2.]])", []),  # half of a matrix
-        ('\n  File "/tmp/ipykernel_17/3.py", line 12', []),
         ("".join(f"\nindex: {number} Got: 1" for number in range(9)), [0, 1, 2, 3]),
     ],
 )
@@ -59,23 +48,11 @@ def test_raises_shows_the_numbers_below_the_line(below, shown, capsys):
         assert line.startswith(f"    index: {words} " if isinstance(words, int) else f"    {words}")
 
 
-def test_raises_shows_nothing_below_a_line_that_is_a_whole_sentence(capsys):
-    with raises(ValueError, "type"):
-        raise ValueError("The type is wrong.\nPosition: 2\nValue: 3")
-    assert capsys.readouterr().out == "ValueError: The type is wrong.\n"
-
-
-def test_raises_fails_when_nothing_is_raised():
+def test_raises_fails_on_anything_else():
     with pytest.raises(AssertionError, match="ValueError was expected; nothing was raised"), raises(ValueError):
         pass
-
-
-def test_raises_fails_on_another_type():
     with pytest.raises(AssertionError, match="ValueError was expected; KeyError came"), raises(ValueError):
         raise KeyError("x")
-
-
-def test_raises_fails_on_another_message():
     with pytest.raises(AssertionError, match="'shape' is not in its message"), raises(ValueError, "shape"):
         raise ValueError("dtype")
 
@@ -92,20 +69,14 @@ def test_answers_are_read_again_after_a_save(tmp_path):
     assert dir(answers) == ["f"]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, "cannot be read: No such file"),
-        ("def f(:\n", "c04_x.py, line 1"),
-        ("x = 1\n", "c04_x.py has no function f"),
-    ],
-)
-def test_answers_that_cannot_be_read_are_a_sentence(text, words, tmp_path):
+def test_answers_that_cannot_be_read_are_a_sentence(tmp_path):
     file = tmp_path / "c04_x.py"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(OplabError, match=words):
+    with pytest.raises(OplabError, match="cannot be read: No such file"):
         Answers(file).f  # noqa: B018
+    for text, words in (("def f(:\n", "c04_x.py, line 1"), ("x = 1\n", "c04_x.py has no function f")):
+        file.write_text(text)
+        with pytest.raises(OplabError, match=words):
+            Answers(file).f  # noqa: B018
 
 
 def test_a_stub_in_a_notebook_is_a_sentence_without_a_traceback(tmp_path):
@@ -121,11 +92,6 @@ def test_a_stub_in_a_notebook_is_a_sentence_without_a_traceback(tmp_path):
     assert isinstance(result.error_in_exec, Todo)
     assert "c04.f is not written yet" in captured.stdout + captured.stderr
     assert "Traceback" not in captured.stdout + captured.stderr
-
-
-def test_opening_an_unknown_chapter_names_the_near_ones():
-    with pytest.raises(OplabError, match="Did you mean 04_aten_symbolic"):
-        lesson("04_aten_symbolics")
 
 
 def test_a_notebook_may_be_started_from_anywhere(tmp_path, monkeypatch, capsys):
@@ -151,6 +117,7 @@ def small_course(tmp_path, monkeypatch):
     return root
 
 
+@pytest.mark.nightly  # tests of the cards see the same words
 def test_check_prints_the_graders_words_and_no_timing(small_course, monkeypatch, capsys):
     monkeypatch.setenv("OPLAB_TRACK", "exercises")
     lab = lesson("04_aten_symbolic")
@@ -198,6 +165,7 @@ except torch.onnx.errors.UnsupportedOperatorError as error:
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("how", "graph"), [("quiet", False), ("loud", True)])
 def test_a_failed_export_prints_no_graph_and_still_raises(how, graph):
     """``loud`` shows that there is something to silence: when it no longer prints, the hook can go."""

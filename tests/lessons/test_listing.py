@@ -49,17 +49,10 @@ def shown(folder, part):
     return title
 
 
-@pytest.mark.parametrize(
-    ("part", "lines"),
-    [
-        ("Compute(int x)", "lines 11 to 14"),
-        ("Compute", "lines 11 to 14"),
-        ("struct Kernel", "lines 8 to 19"),
-        ("twice", "lines 21 to 24"),
-    ],
-)
-def test_a_part_is_the_definition_up_to_its_brace(folder, part, lines):
-    assert shown(folder, part) == lines
+def test_a_part_is_the_definition_up_to_its_brace(folder):
+    parts = {"Compute(int x)": (11, 14), "Compute": (11, 14), "struct Kernel": (8, 19), "twice": (21, 24)}
+    for part, (first, last) in parts.items():
+        assert shown(folder, part) == f"lines {first} to {last}"
 
 
 def test_a_whole_file_has_numbers_and_no_path(folder):

@@ -1,4 +1,4 @@
-"""The drawings of the lessons: what they show is what they were given."""
+"""The drawings of the lessons: what they show is what they were given, and no mark is outside of its axes."""
 
 import matplotlib
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 matplotlib.use("agg")
 
-from oplab.figures import drawings, memory, resizing, symbolic
+from oplab.figures import drawings, kernels, memory
 from oplab.figures.sequence import sequence
 
 
@@ -14,24 +14,16 @@ def _texts(axes):
     return [text.get_text() for text in axes.texts]
 
 
-def test_pipeline_has_each_box_and_arrow():
-    figure = drawings.pipeline(
-        [("A", "a", drawings.BLUE), ("B", "b", drawings.GREEN)], ["to"], [(0.5, "L", "l", drawings.ORANGE)]
-    )
-    (axes,) = figure.axes
+def test_pipeline_has_each_box_apart_from_the_others_with_its_title_inside():
+    stages, links = [("A", "a", drawings.BLUE), ("B", "b", drawings.GREEN)], [(0.5, "L", "l", drawings.ORANGE)]
+    (axes,) = drawings.pipeline(stages, ["to"], links).axes
     assert [text for text in _texts(axes) if text] == ["A", "a", "B", "b", "to", "L", "l"]
-
-
-def test_pipeline_boxes_do_not_overlap():
     stages = [("A", "", drawings.BLUE)] * 3
     links = [(place, "L", "", drawings.ORANGE) for place in (0, 0.5, 1, 1.5, 2)]
     figure = drawings.pipeline(stages, ["", ""], links)
     boxes = [patch.get_extents() for patch in figure.axes[0].patches if patch.get_label() != "arrow"]
     for number, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[number + 1 :])
-
-
-def test_titles_fit_into_their_boxes():
     figure = drawings.pipeline([("Intermediate representation", "an ONNX file", drawings.GREEN)], [])
     figure.canvas.draw()
     (axes,) = figure.axes
@@ -39,48 +31,15 @@ def test_titles_fit_into_their_boxes():
     assert axes.texts[0].get_window_extent().width < box.get_window_extent().width
 
 
-def test_zoom_shows_the_window():
-    image = np.random.default_rng(0).random((20, 30, 3))
-    figure = drawings.zoom({"one": image, "two": image[::-1]}, top=4, left=7, size=9)
-    upper, lower = figure.axes[:2], figure.axes[2:]
-    assert [axes.get_title() for axes in upper] == ["one", "two"]
-    np.testing.assert_array_equal(lower[0].images[0].get_array(), image[4:13, 7:16])
-    np.testing.assert_array_equal(lower[1].images[0].get_array(), image[::-1][4:13, 7:16])
-
-
-@pytest.mark.parametrize("scale", [0.0, 1e-15, 1.0])
-def test_errors_counts_every_value(scale):
-    gap = scale * np.random.default_rng(0).uniform(0.5, 1, (4, 50))
-    gap[:, :10] = 0
-    (axes,) = drawings.errors({"name": gap}, 1e-5).axes
-    (steps,) = axes.patches
-    assert sum(steps.get_data().values) == pytest.approx(80 if scale else 0)
-    label = axes.get_legend_handles_labels()[1][0]
-    assert f"name ({20 if scale else 100} % of the values are equal" in label
-
-
-def test_a_call_has_each_part_of_the_definition():
-    parts = {"input X": "x,", "attribute axis": "axis_i=1)"}
-    (axes,) = symbolic.definition_and_call('g.op("Op",', parts).axes
-    assert _texts(axes) == ['g.op("Op",', "input X", "x,", "attribute axis", "axis_i=1)"]
-    assert len(axes.lines) == len(parts)
-
-
-def test_the_dispatch_table_marks_what_comes_from_above():
-    figure = symbolic.dispatch_table({"one": [None, 7, 9], "mine": [9, 9, 9]}, [6, 7, 9], ["mine"])
-    (axes,) = figure.axes
-    assert _texts(axes) == ["–", "7", "9", "9▲", "9▲", "9"]
-
-
-def test_photos_say_how_large_they_are():
-    figure = resizing.photos({"small": np.zeros((2, 3, 3)), "large": np.zeros((4, 6, 3))})
-    assert [axes.get_title() for axes in figure.axes] == ["small\n2 × 3", "large\n4 × 6"]
-
-
-def test_each_reading_place_has_a_mark():
-    (axes,) = resizing.reading_places({"one": [0, 1], "two": [0.5, 1.5, 2.5]}, pixels=3).axes
-    assert [len(marks.get_offsets()) for marks in axes.collections] == [2, 3]
-    assert len(axes.patches) == 2 * 3
+def test_errors_counts_every_value():
+    for scale in (0.0, 1e-15, 1.0):
+        gap = scale * np.random.default_rng(0).uniform(0.5, 1, (4, 50))
+        gap[:, :10] = 0
+        (axes,) = drawings.errors({"name": gap}, 1e-5).axes
+        (steps,) = axes.patches
+        assert sum(steps.get_data().values) == pytest.approx(80 if scale else 0)
+        label = axes.get_legend_handles_labels()[1][0]
+        assert f"name ({20 if scale else 100} % of the values are equal" in label
 
 
 def test_sequence_has_a_row_for_each_call_and_bars_where_objects_live():
@@ -101,3 +60,40 @@ def test_an_array_has_a_cell_for_each_value_and_dashed_ones_after_its_end():
     assert [cell.get_linestyle() for cell in axes.patches] == ["-", "-", "--", "--"]
     assert [text for text in _texts(axes) if text.startswith("x[")] == ["x[0]", "x[1]", "x[2]", "x[3]"]
     assert _texts(axes).count("?") == 2 and "2.5" in _texts(axes)
+
+
+SECONDS = {
+    "naive": np.array([2.0, 1.5, 900.0]),
+    "fast": np.array([1e-4, 3e-4, 2e-4]),
+    "peer": np.array([4e-3, 5e-3]),
+}
+
+
+def test_no_mark_of_a_ladder_is_outside_of_its_axis_and_each_has_a_name():
+    for limit in (None, ("the limit", 1e-7)):
+        figure = kernels.ladder(SECONDS, ["peer"], limit)
+        (axes,) = figure.axes
+        low, high = axes.get_xlim()
+        for line in axes.lines:
+            assert all(low <= x <= high for x in line.get_xdata())
+        labels = [label.get_text() for label in axes.get_yticklabels()]
+        assert labels == ["naive  1500 ms", "fast  0.1 ms", "peer  4 ms"]
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == ["this chapter's kernel", "another implementation", "the limit"]
+
+
+def test_a_roofline_shows_each_rung_and_both_limits():
+    runs = {name: np.array([value]) for name, value in (("naive", 1.0), ("fast", 0.01))}
+    (axes,) = kernels.roofline(10, 100, {"add": (0.25, 1e9, runs), "matmul": (50, 1e9, runs)}).axes
+    words = [text.get_text() for text in axes.texts]
+    assert words.count("naive") == words.count("fast") == 2
+    assert {"memory", "arithmetic"} <= set(words)
+    low, high = axes.get_ylim()
+    assert all(low <= y <= high for line in axes.lines[1:] for y in line.get_ydata())
+
+
+def test_long_listings_are_cut():
+    lines = [("●", f"instruction {number}") for number in range(40)]
+    left, right = kernels.listings({"long": lines, "short": lines[:3]}).axes
+    assert left.texts[-1].get_text() == "… and 19 more"
+    assert right.texts[-1].get_text() == "instruction 2"

@@ -14,10 +14,6 @@ from tests.support import ROOT
 SOURCES = sorted((ROOT / "notebooks" / "src").glob("*.py"))
 
 
-def test_there_are_sources():
-    assert SOURCES
-
-
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_inputs_are_those_of_the_source(source):
     assert disagreement(source, ROOT / "notebooks" / f"{source.stem}.ipynb") == ""
@@ -25,23 +21,15 @@ def test_inputs_are_those_of_the_source(source):
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_every_cell_was_run_and_can_be_compared(source):
-    notebook = nbformat.read(ROOT / "notebooks" / f"{source.stem}.ipynb", as_version=4)
+    file = ROOT / "notebooks" / f"{source.stem}.ipynb"
+    notebook = nbformat.read(file, as_version=4)
     assert problems(notebook) == []
-
-
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_it_has_a_picture_and_a_graph(source):
-    notebook = nbformat.read(ROOT / "notebooks" / f"{source.stem}.ipynb", as_version=4)
+    assert file.stat().st_size < 2 << 20, "too large for git"
     data = [output.data for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]
     html = [entry.get("text/html", "") for entry in data]
     assert any("oplab-figure" in text for text in html), "a lesson has a picture for each idea"
     if not source.stem.startswith("A"):  # an appendix is not about models
         assert any("data:image/svg+xml;base64," in text for text in html), "a lesson shows a graph"
-
-
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_it_is_small_enough_for_git(source):
-    assert (ROOT / "notebooks" / f"{source.stem}.ipynb").stat().st_size < 2 << 20
 
 
 class TestText:

@@ -51,6 +51,7 @@ def test_the_report_of_a_project(copied, tmp_path):
     assert not (copied / "build" / "capstone").exists()
 
 
+@pytest.mark.nightly
 def test_a_reference_that_disagrees_is_not_a_pass(copied):
     change(copied / "src" / "twist" / "reference.py", "np.tanh(x)", "np.sin(x)")
     done = capstone(copied)
@@ -64,18 +65,14 @@ BROKEN = {
     "no class": (lambda p: change(p("src/twist/reference.py"), "class Twist", "class Twisted"), "Twist"),
     "not an OpRun": (lambda p: change(p("src/twist/reference.py"), "(OpRun)", ""), "no reference"),
     "no cases": (lambda p: change(p("tests/example.py"), "def cases", "def some"), "cases"),
-    "a list": (lambda p: change(p("tests/example.py"), "    return {", "    return [1]\n    return {"), "cases"),
     "no arrays": (lambda p: change(p("tests/example.py"), '{"x": np.z', '{"w": 3, "x": np.z'), "cases"),
     "a model": (lambda p: change(p("tests/example.py"), "super().__init__()", "1 / 0"), "ZeroDivisionError"),
     "an export": (lambda p: change(p("src/twist/export.py"), '"v", "f"', '"v", "v"'), "TorchScript path"),
-    "an export's": (
-        lambda p: change(p("src/twist/export.py"), "opset_version=18", "opset_version=-1"),
-        "TorchScript path",
-    ),
     "a kernel": (lambda p: p("cpp/ort_op.cpp").write_text("int broken\n"), "ort_op.cpp"),
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("what", BROKEN)
 def test_what_is_missing_is_a_sentence(copied, what):
     breaking, says = BROKEN[what]
@@ -85,6 +82,7 @@ def test_what_is_missing_is_a_sentence(copied, what):
     assert not (copied / "build" / "capstone").exists()
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_crashes_is_a_sentence(copied):
     change(
         copied / "cpp" / "ort_op.cpp",

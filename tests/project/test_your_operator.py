@@ -18,6 +18,7 @@ import pytest
 
 from tests.support import ROOT, environment
 
+pytestmark = pytest.mark.nightly
 PAGE = ROOT / "docs" / "your_operator.md"
 # 190 MB or more. The test gives the fresh environment the installed PyTorch instead, unless OPLAB_OTHER_TORCH is set.
 OTHER_TORCH = re.compile(r"fresh/bin/pip install .*torch==[\d.]+$")
@@ -152,11 +153,3 @@ def test_the_messages_that_the_page_explains(folder: Path, failed: list[str]):
         strict=True,
     ):
         assert words in line and f"`{words}`" in page
-
-
-def test_a_missing_line_is_found():
-    page = "**`a/b.py`**\n\n```python\nx\n```\n```sh\nfirst\nsecond\n```\n```text\none … three\nfour\n```\n```\nnot run\n```\n"
-    assert steps_of(page) == [Step(1, "a/b.py", "x\n"), Step(6, None, "first\nsecond\n", "one … three\nfour\n")]
-    assert missing("one … three\nfour\n", "zero\none two three\nother\nfour\n") == ""
-    assert missing("one … three\nfour\n", "four\none two three\n") == "four"
-    assert missing("one\n", "one two\n") == "one"

@@ -6,8 +6,6 @@ import dataclasses
 import json
 import os
 import platform
-import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,8 +19,7 @@ from setup_engine import clock
 from benchmarks import document, suite
 from benchmarks.kernels import __main__ as command
 from benchmarks.kernels import harness, limits, peers, pictures, processor, report
-from benchmarks.kernels.harness import Case, Missing, Peer, Result, Unequal, close
-from oplab.toolchain.compiler import find_compiler
+from benchmarks.kernels.harness import Case, Missing, Peer, Result, Unequal
 from tests.support import ROOT
 
 
@@ -152,35 +149,7 @@ def test_a_peak_that_is_not_what_theory_says_has_a_sentence() -> None:
     assert "starts more than 2" in dataclasses.replace(peak, flops=190e9).remark()
 
 
-@pytest.mark.parametrize(
-    ("machine", "function", "register", "operations"),
-    [
-        ("x86_64", "add_avx512", "zmm", {"vfmadd": 24}),
-        ("x86_64", "add_avx2", "ymm", {"vfmadd": 12}),
-        ("x86_64", "add_plain", "xmm", {"mulps": 14, "addps": 14}),
-        ("aarch64", "add_neon", ".4s", {"fmla": 24}),
-        ("aarch64", "add_plain", ".4s", {"fmul": 24, "fadd": 24}),
-    ],
-)
-def test_the_peak_s_loop_is_nothing_but_multiply_adds_in_registers(
-    machine, function, register, operations, tmp_path
-) -> None:
-    cross = "" if machine == platform.machine() else f"{machine}-linux-gnu-"
-    if cross and not shutil.which(f"{cross}g++"):
-        pytest.skip(f"there is no {cross}g++")
-    compiler = [f"{cross}g++"] if cross else find_compiler().command
-    subprocess.run([*compiler, *limits.FLAGS, limits.SOURCE, "-o", tmp_path / "limits.so"], check=True)
-    command = [f"{cross}objdump", "-d", "--no-show-raw-insn", tmp_path / "limits.so"]
-    dump = subprocess.run(command, capture_output=True, text=True, check=True)
-    body = re.search(rf"<[^>]*{function}[^>]*>:\n(.*?)\n\n", dump.stdout, re.DOTALL)[1]
-    lines = [line.split("\t", 1)[1] for line in body.splitlines() if "\t" in line]
-    at = [i for i, line in enumerate(lines) if line.startswith(tuple(operations)) and register in line]
-    loop = lines[at[0] : at[-1] + 1]
-    for name, count in operations.items():
-        assert sum(line.startswith(name) for line in loop) == count, "\n".join(loop)
-    assert not [line for line in loop if "(%" in line or "[" in line], "\n".join(loop)  # no memory
-
-
+@pytest.mark.nightly
 def test_an_older_processor_for_all_libraries() -> None:
     code = (
         "from benchmarks.kernels import cpuid\ncpuid.hide('plain')\nfrom benchmarks.kernels import processor\nimport torch\n"
@@ -210,10 +179,7 @@ def test_a_ladder_and_a_roofline_are_drawn(tmp_path: Path) -> None:
     assert [path.name for path in made] == ["ladder.png", "roofline.png"]
 
 
-def test_close_takes_nan_for_equal_to_nan() -> None:
-    close()([np.array([np.nan])], [np.array([np.nan])])
-
-
+@pytest.mark.nightly
 def test_a_wheel_that_cannot_be_had_is_one_line(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr(peers, "bench_dir", lambda: tmp_path)
     monkeypatch.setattr(peers, "MMDEPLOY", "oplab-no-such-wheel==0")
@@ -246,6 +212,7 @@ def bench(*arguments: str, **options) -> subprocess.Popen:
     return subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
+@pytest.mark.nightly
 def test_each_case_runs_at_a_tiny_size_and_is_equal(tmp_path: Path) -> None:
     # pip must not be asked: a peer that would have to be fetched is missing then
     env = {**os.environ, "PIP_NO_INDEX": "1"}
@@ -267,6 +234,7 @@ def test_each_case_runs_at_a_tiny_size_and_is_equal(tmp_path: Path) -> None:
     assert [case["other_sets"] for case in deform if case["set"] == sets[0]][0] == sets[1:]
 
 
+@pytest.mark.nightly
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     file = tmp_path / "some.json"
     running = bench("--quick", "--seconds", "2", "--only", "KNN", "--json", str(file))
@@ -280,12 +248,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     assert 1 <= len(json.loads(file.read_text())["cases"]) <= 2 and "scipy cKDTree" in out
 
 
-def test_a_name_that_no_case_has() -> None:
-    running = bench("--only", "no such kernel")
-    out, err = running.communicate(timeout=300)
-    assert running.returncode == 2 and "--list prints them all" in err
-
-
+@pytest.mark.nightly
 def test_a_set_that_the_processor_lacks() -> None:
     lacking = "avx2" if platform.machine() == "aarch64" else "neon"
     running = bench("--quick", "--simd", lacking)

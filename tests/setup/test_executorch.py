@@ -46,6 +46,7 @@ def test_the_pins_are_exact_and_not_in_the_lock():
         assert version and packages.normalize(name) not in lock
 
 
+@pytest.mark.nightly
 def test_without_a_wheel(monkeypatch, elsewhere):
     """pip itself, with an empty folder in place of an index."""
     for name, value in {
@@ -88,6 +89,7 @@ def test_without_a_compiler_nothing_is_fetched(monkeypatch, elsewhere, capsys):
     assert not list(elsewhere.iterdir())
 
 
+@pytest.mark.nightly
 def test_ctrl_c(tmp_path):
     """While pip installs: nothing is left but the lock, and the exit status is the shell's for Ctrl-C."""
     code = """if True:
@@ -152,6 +154,7 @@ def test_what_is_not_refused_and_wrong_numbers_are_noticed(monkeypatch, tmp_path
     ]
 
 
+@pytest.mark.nightly
 def test_the_whole(capsys):
     if not (run_executorch.programs() / "exported.json").is_file():
         pytest.skip("needs ExecuTorch, which `make executorch` installs in about 2 minutes")

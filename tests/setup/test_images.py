@@ -25,18 +25,24 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 START = (ROOT / "docker" / "start").read_text(encoding="utf-8")
 CONTAINER = json.loads(re.sub(r"^\s*//.*$", "", (ROOT / ".devcontainer/devcontainer.json").read_text(), flags=re.M))
 BINDER = yaml.safe_load((ROOT / "binder" / "environment.yml").read_text(encoding="utf-8"))
-WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"))
-STEPS = [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]
+PUSH, NIGHT = (
+    yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text(encoding="utf-8"))
+    for name in ("test.yml", "nightly.yml")
+)
+STEPS = [step for workflow in (PUSH, NIGHT) for job in workflow["jobs"].values() for step in job["steps"]]
 FILES = [
-    *("Dockerfile", ".dockerignore", "docker/start", ".devcontainer/devcontainer.json", ".github/workflows/test.yml"),
-    *(
-        "binder/environment.yml",
-        "binder/postBuild",
-        "binder/start",
-        "tools/matrix.py",
-        "docs/images.md",
-        "docs/matrix.md",
-    ),
+    "Dockerfile",
+    ".dockerignore",
+    "docker/start",
+    ".devcontainer/devcontainer.json",
+    ".github/workflows/test.yml",
+    ".github/workflows/nightly.yml",
+    "binder/environment.yml",
+    "binder/postBuild",
+    "binder/start",
+    "tools/matrix.py",
+    "docs/images.md",
+    "docs/matrix.md",
 ]
 # One line of a Dockerfile with its continuation lines.
 INSTRUCTIONS = re.findall(r"^([A-Z]+) ((?:.*\\\n)*.*)$", DOCKERFILE, re.M)
@@ -207,13 +213,15 @@ def test_binder_has_a_python_and_a_pytorch_of_the_project():
     assert f"onnxruntime-cpp {pins['onnxruntime-cpp']}" in clone
 
 
-def test_the_workflow_runs_pythons_of_the_project_and_targets_that_exist():
-    pythons = WORKFLOW["jobs"]["linux"]["strategy"]["matrix"]["python"]
+def test_the_workflows_run_pythons_of_the_project_and_targets_that_exist():
+    pythons = NIGHT["jobs"]["linux"]["strategy"]["matrix"]["python"]
+    used = {step["with"]["python-version"] for step in STEPS if step.get("uses", "").startswith("actions/setup-python")}
     assert all(isinstance(python, str) and python in PYTHONS for python in pythons)
+    assert used <= {*pythons, "${{ matrix.python }}"}
     assert min(PYTHONS, key=lambda each: each.operator == "<").version == pythons[0]
     targets = {words[1] for step in STEPS if (words := step.get("run", "").split())[:1] == ["make"]}
-    assert {"setup", "test"} <= targets and all(make_knows(target) for target in targets)
-    assert WORKFLOW["permissions"] == {"contents": "read"}
+    assert {"setup", "test", "test-all"} <= targets and all(make_knows(target) for target in targets)
+    assert PUSH["permissions"] == NIGHT["permissions"] == {"contents": "read"}
 
 
 def test_actions_are_pinned():

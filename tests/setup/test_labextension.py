@@ -23,6 +23,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.nightly
 def test_the_committed_files_are_what_the_sources_give(tmp_path):
     target = tmp_path / "another folder" / "with a longer name"
     try:

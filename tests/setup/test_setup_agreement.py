@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import sys
 import tomllib
@@ -47,8 +48,7 @@ def pins_for(python: str, system: dict[str, str]) -> dict[str, list[str]]:
     return held
 
 
-@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system["sys_platform"])
-@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize(("python", "system"), list(itertools.product(PYTHONS, SYSTEMS)))
 def test_the_lock_pins_each_package_once_and_in_range(python: str, system: dict[str, str]) -> None:
     held = pins_for(python, system)
     assert [name for name, versions in held.items() if len(versions) != 1] == []

@@ -42,11 +42,10 @@ def run_as(version: tuple[int, int, int], path: str, **environ: str) -> subproce
     return subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=env, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("version", [(3, 8, 18), (3, 10, 13)])
-def test_a_python_that_is_too_old(version: tuple[int, int, int], tmp_path: Path) -> None:
-    done = run_as(version, str(tmp_path))
+def test_a_python_that_is_too_old(tmp_path: Path) -> None:
+    done = run_as((3, 10, 13), str(tmp_path))
     assert done.returncode == 2
-    said = f"Set-up stopped: Python 3.11 or newer is needed; this is Python {'.'.join(map(str, version))}"
+    said = "Set-up stopped: Python 3.11 or newer is needed; this is Python 3.10.13"
     assert said in done.stderr and "To fix it: install one" in done.stderr and "Traceback" not in done.stderr
 
 

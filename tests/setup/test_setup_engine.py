@@ -73,11 +73,11 @@ def test_a_changed_input_or_a_lost_product_runs_that_step_alone(steps: list[Copy
     assert [step.runs for step in steps] == [2, 2]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\0"])
-def test_a_broken_stamp_is_no_stamp(steps: list[Copy], console: engine.Console, text: str) -> None:
+def test_a_broken_stamp_is_no_stamp(steps: list[Copy], console: engine.Console) -> None:
     engine.run_steps(steps, console)
-    steps[0].stamp().write_text(text)
-    assert engine.run_steps(steps, console) == 1
+    for text in ("", "{", "[]", "null", "\0"):
+        steps[0].stamp().write_text(text)
+        assert engine.run_steps(steps, console) == 1, text
 
 
 def test_a_step_that_fails_has_no_stamp(steps: list[Copy], console: engine.Console) -> None:
@@ -142,6 +142,7 @@ SLOW_STEP = """
 """
 
 
+@pytest.mark.nightly
 def test_a_kill_in_the_middle_is_repaired_by_a_repeat(tmp_path: Path) -> None:
     first = start(tmp_path, SLOW_STEP.format(home=str(tmp_path), seconds=60))
     assert first.stdout is not None

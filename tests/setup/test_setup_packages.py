@@ -130,6 +130,7 @@ def have(step: setup.PackagesStep) -> dict[str, str]:
     return {name: version for name, version in found.items() if name not in ("pip", "setuptools")}
 
 
+@pytest.mark.nightly
 def test_pins_are_installed_once(step: setup.PackagesStep) -> None:
     said = run(step)
     assert "5 pinned packages, 5 of them to install" in said
@@ -139,6 +140,7 @@ def test_pins_are_installed_once(step: setup.PackagesStep) -> None:
     assert not (step.context.build / "tmp").exists()
 
 
+@pytest.mark.nightly
 def test_what_a_killed_pip_left_is_repaired(step: setup.PackagesStep) -> None:
     run(step)
     site = step.env.sites()[0]
@@ -155,6 +157,7 @@ def test_what_a_killed_pip_left_is_repaired(step: setup.PackagesStep) -> None:
     assert not (site / "~orch").exists() and not half.exists()
 
 
+@pytest.mark.nightly
 def test_a_package_that_was_changed_is_put_right(step: setup.PackagesStep) -> None:
     run(step)
     shutil.rmtree(step.env.sites()[0] / "alpha-1.0.dist-info")
@@ -164,6 +167,7 @@ def test_a_package_that_was_changed_is_put_right(step: setup.PackagesStep) -> No
     assert have(fresh)["alpha"] == "1.0"
 
 
+@pytest.mark.nightly
 def test_torch_from_another_index(step: setup.PackagesStep, cpu_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_INDEX", cpu_index.as_uri())
     run(step)
@@ -179,6 +183,7 @@ def test_torch_from_another_index(step: setup.PackagesStep, cpu_index: Path, mon
     assert have(step) == cpu
 
 
+@pytest.mark.nightly
 def test_no_network_is_a_sentence(step: setup.PackagesStep, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "1")
@@ -187,12 +192,14 @@ def test_no_network_is_a_sentence(step: setup.PackagesStep, monkeypatch: pytest.
     assert not step.stamp().exists()
 
 
+@pytest.mark.nightly
 def test_a_package_that_the_index_lacks_is_named(step: setup.PackagesStep) -> None:
     (step.context.root / "requirements.lock").write_text("gamma==3.0\n")
     with pytest.raises(engine.SetupError, match="the package index has no gamma==3.0 for this Python"):
         run(step)
 
 
+@pytest.mark.nightly
 def test_too_little_room_is_said_before_the_download(step: setup.PackagesStep, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pip, "ROOM_CUDA", 1 << 60)
     with pytest.raises(engine.SetupError, match="the disk is too full: the packages need"):
@@ -200,6 +207,7 @@ def test_too_little_room_is_said_before_the_download(step: setup.PackagesStep, m
     assert have(step) == {}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("line", ["alpha>=1.0", "alpha", "-r other.txt", "alpha==1.0 @ file.whl"])
 def test_a_lock_that_is_no_lock(step: setup.PackagesStep, line: str) -> None:
     (step.context.root / "requirements.lock").write_text(f"torch==2.15.0\n{line}\n")
@@ -207,6 +215,7 @@ def test_a_lock_that_is_no_lock(step: setup.PackagesStep, line: str) -> None:
         run(step)
 
 
+@pytest.mark.nightly
 def test_a_missing_lock(step: setup.PackagesStep) -> None:
     (step.context.root / "requirements.lock").unlink()
     with pytest.raises(engine.SetupError, match="requirements.lock is missing"):
@@ -231,6 +240,7 @@ def test_pip_s_failures_are_sentences(output: str, words: str) -> None:
     assert words in error.message and error.fix
 
 
+@pytest.mark.nightly
 def test_a_half_made_environment_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPLAB_PYTHON", "CONDA_PREFIX"):
         monkeypatch.delenv(name, raising=False)
@@ -278,6 +288,7 @@ def wheelhouse(folder: Path, wheels: Iterable[Path]) -> Path:
     return made
 
 
+@pytest.mark.nightly
 def test_everything_comes_from_a_wheelhouse(step, index, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "no network").as_uri())
     monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheelhouse(tmp_path, index.rglob("*.whl"))))
@@ -285,6 +296,7 @@ def test_everything_comes_from_a_wheelhouse(step, index, tmp_path, monkeypatch) 
     assert have(step)["nvidia-cublas"] == "13.0" and len(have(step)) == 5
 
 
+@pytest.mark.nightly
 def test_a_wheelhouse_without_cuda(step, index, cpu_index, tmp_path, monkeypatch) -> None:
     wheels = [*cpu_index.rglob("*.whl"), *index.glob("alpha/*.whl"), *index.glob("beta-two/*.whl")]
     monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheelhouse(tmp_path, wheels)))
@@ -293,6 +305,7 @@ def test_a_wheelhouse_without_cuda(step, index, cpu_index, tmp_path, monkeypatch
     assert again(step.context.root).done()
 
 
+@pytest.mark.nightly
 def test_without_a_gpu_the_cost_of_cuda_is_said(step, cpu_index, monkeypatch) -> None:
     monkeypatch.setattr(pip, "has_nvidia_driver", lambda: True)
     assert "have no use" not in step.about()
@@ -302,18 +315,21 @@ def test_without_a_gpu_the_cost_of_cuda_is_said(step, cpu_index, monkeypatch) ->
     assert "have no use" not in again(step.context.root).about()
 
 
+@pytest.mark.nightly
 def test_a_wheelhouse_that_is_none_is_a_sentence(step, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("OPLAB_WHEELHOUSE", str(tmp_path / "nothing"))
     with pytest.raises(engine.SetupError, match="where there are no wheels"):
         run(step)
 
 
+@pytest.mark.nightly
 def test_python_files_are_compiled(step) -> None:
     run(step)
     site = step.env.sites()[0]
     assert list(site.glob("__pycache__/alpha.*.pyc")) and list(site.glob("__pycache__/torch.*.pyc"))
 
 
+@pytest.mark.nightly
 def test_uv_installs_where_it_is_there(uv_step) -> None:
     run(uv_step)
     assert len(have(uv_step)) == 5 and have(uv_step)["torch"] == "2.15.0"
@@ -321,33 +337,13 @@ def test_uv_installs_where_it_is_there(uv_step) -> None:
     assert again(uv_step.context.root).done()
 
 
-def test_uv_takes_torch_from_another_index(uv_step, cpu_index, monkeypatch) -> None:
-    monkeypatch.setenv("TORCH_INDEX", cpu_index.as_uri())
-    step = again(uv_step.context.root)
-    run(step)
-    assert have(step) == {"alpha": "1.0", "beta-two": "2.0", "torch": "2.15.0+cpu", "torchvision": "0.29.2+cpu"}
-    assert installer(step, "torch") == "uv"
-
-
-def test_uv_installs_from_a_wheelhouse(uv_step, index, tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "no network").as_uri())
-    monkeypatch.setenv("OPLAB_WHEELHOUSE", str(wheelhouse(tmp_path, index.rglob("*.whl"))))
-    run(uv_step)
-    assert len(have(uv_step)) == 5 and installer(uv_step, "alpha") == "uv"
-
-
+@pytest.mark.nightly
 def test_where_uv_fails_pip_does_it(uv_step, monkeypatch) -> None:
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")  # the user's own word for uv, which is wrong
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     said = run(uv_step)
     assert said.count("uv could not install them") == 1 and "pip is used" in said
     assert len(have(uv_step)) == 5 and installer(uv_step, "alpha") == "pip"
-
-
-def test_what_neither_uv_nor_pip_finds_is_named(uv_step) -> None:
-    (uv_step.context.root / "requirements.lock").write_text("gamma==3.0\n")
-    with pytest.raises(engine.SetupError, match="the package index has no gamma==3.0 for this Python"):
-        run(uv_step)
 
 
 def test_uv_gets_pip_s_settings(tmp_path) -> None:
@@ -375,6 +371,7 @@ freeze.timeout='1'
     assert set(uv.variables(settings, own)) == {"UV_FIND_LINKS", "ALL_PROXY"}
 
 
+@pytest.mark.nightly
 def test_compiling_begins_before_the_last_package(step, monkeypatch) -> None:
     found = []
     monkeypatch.setattr(setup.Context, "compile_ahead", lambda context: found.append(have(step)))

@@ -117,6 +117,7 @@ def learner(installed, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.nightly
 def test_the_wheel_has_the_course_and_is_small(wheel):
     assert wheel.stat().st_size < 15 * MB
     names = zipfile.ZipFile(wheel).namelist()
@@ -128,11 +129,13 @@ def test_the_wheel_has_the_course_and_is_small(wheel):
     assert not [name for name in names if "__pycache__" in name or ".ipynb_checkpoints" in name]
 
 
+@pytest.mark.nightly
 def test_the_source_distribution_gives_what_the_repository_gives(built, wheel):
     [direct] = (built / "direct").glob("*.whl")
     assert sorted(zipfile.ZipFile(direct).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
 
 
+@pytest.mark.nightly
 def test_a_learners_folder_has_neither_tests_nor_solutions(learner):
     inside = {path.relative_to(learner).as_posix() for path in learner.rglob("*") if path.is_file()}
     assert not [name for name in inside if re.match(r"(tests|solutions|oplab|\.git|notebooks/src)/", name)]
@@ -145,6 +148,7 @@ def test_a_learners_folder_has_neither_tests_nor_solutions(learner):
         assert (learner / delivery.STUBS / exercise.file).read_text() == stub
 
 
+@pytest.mark.nightly
 def test_links_of_a_learners_folder_lead_somewhere(learner):
     for page in [learner / "README.md", *learner.glob("docs/learning.md")]:
         for target in re.findall(r"\]\(([^)#:]+)[^)]*\)", page.read_text()):
@@ -158,6 +162,7 @@ def answered(learner) -> Path:
     return learner
 
 
+@pytest.mark.nightly
 def test_the_first_answer_passes(answered, installed):
     learner = answered
     said = run("oplab", "check", "c00.export", cwd=learner, env=installed)
@@ -166,6 +171,7 @@ def test_the_first_answer_passes(answered, installed):
     assert "+++ reference" in run("oplab", "diff", "c00.export", cwd=learner, env=installed)
 
 
+@pytest.mark.nightly
 def test_targets_of_the_makefile_work(answered, installed):
     learner = answered
     assert "3 of 3 points" in run("make", "check", "EX=c00.export", cwd=learner, env=installed)
@@ -177,6 +183,7 @@ def test_targets_of_the_makefile_work(answered, installed):
         assert f"\n{target}: " in clone, f"{target} is not a target in a clone"
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(
     not detect(ROOT, ROOT / "exercises").offered, reason="this machine offers neither bubblewrap nor Landlock"
 )
@@ -188,6 +195,7 @@ def test_an_isolated_answer_reads_neither_checks_nor_solutions(learner, installe
     assert "readable: []" in run(*command, "--isolate", cwd=learner, env=installed, code=1)
 
 
+@pytest.mark.nightly
 def test_cpp_is_compiled_in_a_learners_folder(learner, installed):
     (learner / "exercises" / "csrc").mkdir(exist_ok=True)
     shutil.copy(ROOT / "solutions" / "csrc" / "cA1_mean.cpp", learner / "exercises" / "csrc")
@@ -199,6 +207,7 @@ def test_cpp_is_compiled_in_a_learners_folder(learner, installed):
     assert "build failed" in run("oplab", "check", "cA1.mean", cwd=learner, env=installed, code=1)
 
 
+@pytest.mark.nightly
 def test_jupyterlab_opens_with_the_panel(learner, installed):
     """With its operators compiled at the first start: the whole way of somebody who has only pip."""
     port = free_port()

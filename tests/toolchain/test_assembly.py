@@ -36,9 +36,6 @@ def test_a_file_that_does_not_compile(tmp_path):
         innermost_loop(source)
 
 
-@pytest.mark.parametrize(
-    ("line", "stack"),
-    [("vmovaps %ymm0, 8(%rsp)", True), ("ldr q0, [sp, 16]", True), ("vmovups (%rsi), %ymm0", False)],
-)
-def test_the_stack_is_known_by_its_register(line, stack):
-    assert uses_stack(line) == stack
+def test_the_stack_is_known_by_its_register():
+    assert uses_stack("vmovaps %ymm0, 8(%rsp)") and uses_stack("ldr q0, [sp, 16]")
+    assert not uses_stack("vmovups (%rsi), %ymm0")

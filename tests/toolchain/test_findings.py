@@ -1,4 +1,4 @@
-"""Sanitizers' and Python's last words, cut to the learner's line. The real tools run in test_toolchain.py and test_cli.py."""
+"""Sanitizers' and Python's last words, cut to the learner's line. The real tools run in test_diagnostics.py."""
 
 from __future__ import annotations
 

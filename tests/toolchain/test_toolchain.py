@@ -12,19 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from oplab import OplabError, paths
+from oplab import OplabError
 from oplab.toolchain import build, cache, compiler, recipes
 from oplab.toolchain import compile as compiling
 from oplab.toolchain.build import BuildFailed, compile_library
 from oplab.toolchain.headers import ort_include
 from tests.support import ROOT, run_python
 from tests.support.cpp import KERNEL, OPERATOR, PROGRAM, compiler_script, endless_compiler, write
-
-
-def alive(pid: int) -> bool:
-    """A zombie that has not been collected yet does not count."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
-    return bool(state) and not state.startswith("Z")
 
 
 @pytest.fixture
@@ -55,7 +49,7 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class TestExercise:
-    def test_an_ort_kernel_compiles_loads_and_runs(self, tmp_path: Path):
+    def test_an_ort_kernel_compiles_loads_runs_and_shows_its_entry_point_alone(self, tmp_path: Path):
         library = compile_library(write(tmp_path, KERNEL), "ort", cache=tmp_path / "cache")
         import numpy as np
         from onnx import TensorProto, helper
@@ -72,16 +66,11 @@ class TestExercise:
         model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
         (y,) = ops.session(model, libraries=[library]).run(None, {"a": np.arange(5, dtype=np.float32)})
         assert y.tolist() == [0, 2, 4, 6, 8]
-
-    def test_a_torch_operator_compiles_loads_and_runs(self, tmp_path: Path):
-        library = compile_library(write(tmp_path, OPERATOR), "torch", cache=tmp_path / "cache")
-        code = f"""
-import torch
-torch.ops.load_library({str(library)!r})
-print(torch.ops.test_toolchain.zeros_of(torch.ones(2, 3)).tolist())
-"""
-        done = run_python(code)
-        assert done.stdout.strip() == "[[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]", done.stderr
+        if not shutil.which("nm"):
+            pytest.skip("nm is not installed")
+        flags = ["-gU"] if sys.platform == "darwin" else ["-D", "--defined-only"]
+        symbols = subprocess.run(["nm", *flags, library], capture_output=True, text=True, check=True).stdout.split()
+        assert [name.lstrip("_") for name in symbols[2::3]] == ["RegisterCustomOps"], "only the entry point is visible"
 
     def test_a_host_program_is_linked_with_onnx_runtime_and_runs(self, tmp_path: Path):
         source = write(tmp_path, PROGRAM)
@@ -96,41 +85,12 @@ print(torch.ops.test_toolchain.zeros_of(torch.ones(2, 3)).tolist())
         with pytest.raises(BuildFailed, match="main is declared and used, but not defined"):
             compile_library(write(tmp_path, "int other() { return 0; }\n"), "host", cache=tmp_path / "cache")
 
-    def test_only_the_entry_point_is_visible(self, tmp_path: Path):
-        library = compile_library(write(tmp_path, KERNEL), "ort", cache=tmp_path / "cache")
-        if not shutil.which("nm"):
-            pytest.skip("nm is not installed")
-        flags = ["-gU"] if sys.platform == "darwin" else ["-D", "--defined-only"]
-        symbols = subprocess.run(["nm", *flags, library], capture_output=True, text=True, check=True).stdout.split()
-        assert [name.lstrip("_") for name in symbols[2::3]] == ["RegisterCustomOps"]
-
-    def test_the_headers_of_csrc_can_be_included(self, tmp_path: Path):
-        text = KERNEL.replace("#include", '#include "oplab_kernel.h"\n#include', 1)
-        text = text.replace("Ort::Custom::OrtLiteCustomStruct<Twice>", "oplab::Op<Twice>")
-        text = text.replace('{"Twice", "CPUExecutionProvider"}', '{"Twice"}')
-        text = text.replace("void Compute", "Ort::Status Compute")
-        text = text.replace("    }\n  }\n};", "    }\n    return Ort::Status{nullptr};\n  }\n};")
-        assert compile_library(write(tmp_path, text), "ort", cache=tmp_path / "cache").is_file()
-
-    def test_a_missing_file_is_a_sentence(self, tmp_path: Path):
-        with pytest.raises(OplabError, match=r"There is no C\+\+ file .*gone\.cpp"):
-            compile_library(tmp_path / "gone.cpp", "ort", cache=tmp_path / "cache")
-
     def test_a_compiler_that_takes_too_long_is_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        """With all that it has started: a process that has the compiler's output open would be waited for."""
         monkeypatch.setenv("CXX", str(endless_compiler(tmp_path)))
-        file = write(tmp_path, KERNEL)
-        start = time.monotonic()
-        with pytest.raises(
-            BuildFailed, match=r"c12_twice\.cpp: error: the compiler did not finish within 5 s"
-        ) as caught:
-            compile_library(file, "ort", cache=tmp_path / "cache", timeout=5)
-        assert time.monotonic() - start < 300, "it waited for what the compiler had started"
+        with pytest.raises(BuildFailed, match=r"c12_twice\.cpp: error: the compiler did not finish within 1 s"):
+            compile_library(write(tmp_path, KERNEL), "ort", cache=tmp_path / "cache", timeout=1)
         assert not list((tmp_path / "cache").iterdir())
-        if child := caught.value.full_log.strip():  # else the machine was too busy to let it begin
-            deadline = time.monotonic() + 120
-            while alive(int(child)) and time.monotonic() < deadline:
-                time.sleep(0.02)
-            assert not alive(int(child)), "what the compiler started has to end with it"
 
 
 class TestCache:
@@ -208,25 +168,6 @@ class TestCache:
         assert [target.suffix for _, target in moved] == [library.suffix, ".json"]  # the record comes last
         assert moved[0][1] == library and moved[0][0].parent.parent == library.parent
 
-    def test_a_failed_build_leaves_nothing_behind(self, tmp_path: Path):
-        with pytest.raises(BuildFailed):
-            compile_library(write(tmp_path, "int broken\n"), "ort", cache=tmp_path / "cache")
-        assert not list((tmp_path / "cache").iterdir())
-
-    def test_two_processes_at_once(self, tmp_path: Path):
-        file = write(tmp_path, OPERATOR)
-        code = f"""
-from pathlib import Path
-from oplab.toolchain.build import compile_library
-print(compile_library(Path({str(file)!r}), "torch", cache=Path({str(tmp_path / "cache")!r})))
-"""
-        two = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-        said = [process.communicate(timeout=300)[0].strip() for process in two]
-        assert [process.returncode for process in two] == [0, 0]
-        assert said[0] == said[1]
-        left = {file for file in (tmp_path / "cache").iterdir() if file.suffix != ".json"}
-        assert left == {Path(said[0])} and len(list((tmp_path / "cache").iterdir())) == 2
-
     def test_the_oldest_go_when_there_are_too_many(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(cache, "KEEP", 3)
         for number in range(6):
@@ -247,15 +188,11 @@ class TestCompiler:
         for way in ("apt install g++", "dnf install gcc-c++", "xcode-select --install", "conda install"):
             assert way in caught.value.fix
 
-    def test_cxx_that_is_not_there(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setenv("CXX", "no-such-compiler")
-        with pytest.raises(OplabError, match="CXX is set to 'no-such-compiler'"):
-            compiler.find_compiler()
-
-    def test_cxx_that_is_not_a_compiler(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setenv("CXX", "/bin/true --flag")
-        with pytest.raises(OplabError, match="CXX is set to '/bin/true --flag', which is not a C"):
-            compiler.find_compiler()
+    def test_cxx_that_is_not_there_or_not_a_compiler(self, monkeypatch: pytest.MonkeyPatch):
+        for named, words in {"no-such-compiler": "", "/bin/true --flag": ", which is not a C"}.items():
+            monkeypatch.setenv("CXX", named)
+            with pytest.raises(OplabError, match=f"CXX is set to '{named}'{words}"):
+                compiler.find_compiler()
 
     def test_too_old(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         old = write(
@@ -276,6 +213,7 @@ class TestCompiler:
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
         assert compiler.find_compiler().command == (str(tmp_path / "g++"),)
 
+    @pytest.mark.nightly
     def test_a_relative_cxx(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         real = compiler.find_compiler().command[0]
         write(tmp_path, f'#!/bin/sh\nexec {real} "$@"\n', "mine").chmod(0o755)
@@ -300,6 +238,14 @@ class TestCompiler:
             assert f"-L{folder}" in recipes.recipe("torch").link
 
 
+NOTHING_TO_DO = """
+import sys
+from oplab.toolchain import build
+build.main()
+print([name for name in ("torch", "onnx", "onnxruntime", "numpy") if name in sys.modules])
+"""
+
+
 class TestBuild:
     def build(self, **env: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "oplab.toolchain.build"]
@@ -312,8 +258,8 @@ class TestBuild:
             assert build.library_path(kind).is_file()
             assert f"Compiling csrc/{kind}_ops" in first.stdout
         before = {kind: build.library_path(kind).stat().st_mtime_ns for kind in recipes.KINDS}
-        second = self.build()
-        assert second.stdout.strip() == "The operators in build/lib are up to date."
+        second = run_python(NOTHING_TO_DO, env=dict(os.environ))
+        assert second.stdout.splitlines() == ["The operators in build/lib are up to date.", "[]"], second.stderr
         assert before == {kind: build.library_path(kind).stat().st_mtime_ns for kind in recipes.KINDS}
         # A change compiles again what it touches, and only that.
         other = small / "csrc" / "ort_ops" / "other.cpp"
@@ -325,8 +271,10 @@ class TestBuild:
         fourth = self.build()
         assert "Compiling csrc/host" in fourth.stdout and "ort_ops" not in fourth.stdout
 
-    def test_without_cmake(self, small: Path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(build, "_cmake", lambda: None)
+    @pytest.mark.nightly
+    @pytest.mark.parametrize("cmake", [None, "/bin/false"])
+    def test_without_cmake(self, small: Path, monkeypatch: pytest.MonkeyPatch, cmake: str | None):
+        monkeypatch.setattr(build, "_cmake", lambda: cmake)
         said: list[str] = []
         assert build.build_all(say=said.append)
         for name in ("oplab_ort_ops", "oplab_host"):
@@ -335,36 +283,15 @@ class TestBuild:
         assert recipes.kernels_path().is_file()
         assert build.build_all(say=said.append) is False
 
-    def test_a_cmake_that_fails_is_done_without(self, small: Path, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(build, "_cmake", lambda: "/bin/false")
-        said: list[str] = []
-        assert build.build_all(say=said.append)
-        assert build.library_path("ort").is_file()
-
-    def test_nothing_to_do_imports_nothing_heavy(self, small: Path):
-        code = """
-import sys
-from oplab.toolchain import build
-build.build_all()
-build.build_all()
-print([name for name in ("torch", "onnx", "onnxruntime", "numpy") if name in sys.modules])
-"""
-        assert run_python(code, env=dict(os.environ)).stdout.splitlines()[-1] == "[]"
-
-    def test_an_error_in_csrc_exits_with_2(self, course: Path):
-        kernel = course / "csrc" / "torch_ops" / "my_add.cpp"
-        kernel.write_text(kernel.read_text().replace("a.numel()", "a.nmel()"))
+    def test_an_error_in_csrc_exits_with_2(self, small: Path):
+        write(small / "csrc" / "torch_ops", "int a = nmel;\n", "other.cpp")
         done = self.build()
         assert done.returncode == 2
-        assert "my_add.cpp:" in done.stderr and "nmel" in done.stderr
+        assert "other.cpp:1:" in done.stderr and "nmel" in done.stderr
         assert "Traceback" not in done.stderr
         assert not build.library_path("torch").exists()
 
-    def test_no_compiler_exits_with_2(self, small: Path, tmp_path: Path):
-        done = self.build(PATH=str(tmp_path), CXX="")
-        assert done.returncode == 2
-        assert done.stderr.startswith("No C++ compiler was found.") and "apt install g++" in done.stderr
-
+    @pytest.mark.nightly
     def test_killed_in_the_middle_and_repeated(self, small: Path, tmp_path: Path):
         """The compiler has written an object file and waits for the kill."""
         compiled, go = tmp_path / "compiled", tmp_path / "go"
@@ -387,6 +314,7 @@ print([name for name in ("torch", "onnx", "onnxruntime", "numpy") if name in sys
         assert "Compiling" in (begun := said.splitlines()[-1]) and begun in again.stdout
         assert "up to date" in self.build(CXX=str(waits)).stdout
 
+    @pytest.mark.nightly
     def test_two_at_once(self, small: Path):
         command = [sys.executable, "-m", "oplab.toolchain.build"]
         two = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -395,6 +323,7 @@ print([name for name in ("torch", "onnx", "onnxruntime", "numpy") if name in sys
         assert sum("Compiling csrc/ort_ops" in text for text in said) == 1
         assert sum("up to date" in text for text in said) == 1
 
+    @pytest.mark.nightly
     def test_a_library_that_was_damaged_is_made_again(self, small: Path):
         assert build.build_all(say=lambda line: None)
         build.library_path("torch").write_bytes(b"short")
@@ -417,7 +346,3 @@ print([name for name in ("torch", "onnx", "onnxruntime", "numpy") if name in sys
         (small / "build" / "lib").write_text("a file where a folder belongs")
         done = self.build()
         assert done.returncode == 2 and "cannot be created" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_the_repo_s_root_is_used():
-    assert paths.root() == ROOT or "OPLAB_ROOT" in os.environ

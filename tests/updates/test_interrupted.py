@@ -114,6 +114,7 @@ def test_a_run_that_is_killed_anywhere_is_finished_by_the_next(root, tmp_path):
     assert 20 < count < 999
 
 
+@pytest.mark.nightly
 def test_a_real_kill(root):
     """SIGKILL while the journal's files are moved."""
     mine = answer(root)

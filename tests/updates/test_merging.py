@@ -229,10 +229,10 @@ def test_each_answer_of_this_course_meets_each_change():
         assert merge == Merge(mine.replace(mine.splitlines()[0], "// Another first line.", 1)), file
 
 
-def test_random_edits_lose_nothing():
+def test_random_edits_lose_nothing(seed):
     """Each line of the learner's and each of the course's is in the merge, or in a clash."""
-    for seed in range(300):
-        chance = random.Random(seed)
+    for number in range(seed, seed + 300):
+        chance = random.Random(number)
         functions = [f"def f{n}(x):\n    a = {n}\n    b = {n}\n    c = {n}\n    return a\n" for n in range(4)]
 
         def edited(who: str, chance=chance, functions=functions) -> tuple[str, set[str]]:
@@ -256,11 +256,11 @@ def test_random_edits_lose_nothing():
         (mine, by_learner), (fresh, by_course) = edited("mine"), edited("new")
         merge = check(merge_python("\n\n".join(functions), mine, fresh))
         lines = set(merge.text.splitlines())
-        assert by_learner <= lines, seed
-        assert by_course <= lines | {line for clash in merge.clashes for line in clash.new}, seed
+        assert by_learner <= lines, number
+        assert by_course <= lines | {line for clash in merge.clashes for line in clash.new}, number
         for clash in merge.clashes:
             at = clash.line - 1
-            assert tuple(merge.text.splitlines()[at : at + len(clash.mine)]) == clash.mine, seed
+            assert tuple(merge.text.splitlines()[at : at + len(clash.mine)]) == clash.mine, number
 
 
 def test_the_text_of_a_clash_is_what_the_stub_has():

@@ -28,8 +28,7 @@ SETTINGS = (
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch, tmp_path):
-    """Git without the settings of this machine, and a disk that is not waited for."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    """Git without the settings of this machine."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     (tmp_path / "gitconfig").write_text("[core]\nfsync = none\n")
@@ -86,11 +85,6 @@ def backups(root: Path) -> dict[str, bytes]:
     return {
         "/".join(path.relative_to(folder).parts[1:]): path.read_bytes() for path in folder.rglob("*") if path.is_file()
     }
-
-
-def test_nothing_new(root):
-    assert updates.update(root).lines == [f"Everything is up to date (commit {head(root)[:9]})."]
-    assert status(root) == []
 
 
 def test_an_update_moves_the_branch_and_merges(root, origin):
@@ -232,17 +226,17 @@ def branch_is_gone(folder: Path) -> None:
         (branch_is_gone, r"no longer has the branch gone"),
     ],
 )
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_what_is_in_the_way_is_a_sentence(prepare, words, dry_run, root, origin):
+def test_what_is_in_the_way_is_a_sentence(prepare, words, root, origin):
     publish(origin, release(log="Other.") | {"oplab/code.py": b"VERSION = 2\n", "oplab/more.py": b""})
     answer(root)
     prepare(root)
     before = everything(root), head(root), (root / ".git/index").read_bytes()
-    with pytest.raises(OplabError, match=words) as caught:
-        updates.update(root, dry_run=dry_run)
-    assert caught.value.fix and "Traceback" not in str(caught.value)
-    after = {name: text for name, text in everything(root).items() if name != updates.LOCK}
-    assert (after, head(root), (root / ".git/index").read_bytes()) == before
+    for dry_run in (True, False):
+        with pytest.raises(OplabError, match=words) as caught:
+            updates.update(root, dry_run=dry_run)
+        assert caught.value.fix and "Traceback" not in str(caught.value)
+        after = {name: text for name, text in everything(root).items() if name != updates.LOCK}
+        assert (after, head(root), (root / ".git/index").read_bytes()) == before
 
 
 def test_changes_that_the_update_does_not_touch_stay(root, origin):
@@ -297,6 +291,7 @@ def test_git_is_missing(root, monkeypatch):
         updates.update(root)
 
 
+@pytest.mark.nightly
 def test_a_run_that_is_killed_anywhere_is_finished_by_the_next(root, origin, tmp_path):
     """After each rename and each git command."""
     edit(root, PY, "Clip x.", "My words.")

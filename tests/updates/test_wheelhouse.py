@@ -48,6 +48,7 @@ def fill(wheels: Path) -> tuple[int, list[str], set[str]]:
     return count, said, {file.name.split("-")[0] for file in wheels.glob("*.whl")}
 
 
+@pytest.mark.nightly
 def test_it_is_filled_once(index, tmp_path):
     wheels = tmp_path / "all wheels"
     count, said, there = fill(wheels)
@@ -64,6 +65,7 @@ def test_it_is_filled_once(index, tmp_path):
     assert fill(wheels)[:2] == (1, ["3 of 4 packages are there; fetching beta-two"])
 
 
+@pytest.mark.nightly
 def test_pytorch_from_another_index_brings_no_cuda(index, tmp_path, monkeypatch):
     make_wheel(tmp_path / "cpu", "torch", "2.15.0+cpu")
     monkeypatch.setenv("TORCH_INDEX", (tmp_path / "cpu").as_uri())
@@ -72,6 +74,7 @@ def test_pytorch_from_another_index_brings_no_cuda(index, tmp_path, monkeypatch)
     assert fill(tmp_path / "wheels")[0] == 0
 
 
+@pytest.mark.nightly
 def test_what_cannot_be_fetched_is_a_sentence_and_loses_nothing(index, tmp_path, monkeypatch):
     monkeypatch.setattr(wheelhouse, "_TOGETHER", 1)
     shutil.rmtree(index / "torch")
@@ -88,6 +91,7 @@ def test_a_folder_that_cannot_be_made(index, tmp_path):
         fill(tmp_path / "file" / "wheels")
 
 
+@pytest.mark.nightly
 def test_the_courses_own_wheel_is_among_them(tmp_path):
     """A clone builds it; it installs from the folder alone."""
     wheelhouse._own_wheel(tmp_path, print)
@@ -97,6 +101,7 @@ def test_the_courses_own_wheel_is_among_them(tmp_path):
     assert done.returncode == 0 and (tmp_path / "site" / "oplab" / "shipped" / "course.toml").is_file(), done.stderr
 
 
+@pytest.mark.nightly
 def test_an_installed_package_cannot_build_itself(tmp_path, monkeypatch, index):
     monkeypatch.undo()
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")

@@ -6,7 +6,6 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import onnx
-import pytest
 from onnx import helper, numpy_helper
 
 from oplab.viewer import show
@@ -38,10 +37,10 @@ def test_three_nodes_become_one() -> None:
     assert sentence(m.custom(), m.decomposed()) == "1 oplab::MyAdd replaced by 3 nodes (2 Mul, 1 Add)."
 
 
-@pytest.mark.parametrize("make", [m.conv, m.decomposed, lambda: m.tangle(80), lambda: m.transformer(3)])
-def test_a_model_and_itself(make) -> None:
-    assert sentence(make(), make()) == "The graphs are the same."
-    assert sentence(make(), renamed(make())) == "The graphs are the same."
+def test_a_model_and_itself() -> None:
+    for model in (m.conv(), m.decomposed(), m.tangle(80), m.transformer(3)):
+        assert sentence(model, model) == "The graphs are the same."
+        assert sentence(model, renamed(model)) == "The graphs are the same."
 
 
 def test_weights_alone_differ() -> None:
@@ -98,10 +97,3 @@ def test_large_graphs_show_the_differences_only() -> None:
     assert "1 Gelu replaced by 1 Relu." in view.svg
     assert "nodes, the same in both" in view.svg and "260 nodes" in view.svg
     assert len(view.svg) < 60_000
-
-
-def test_bad_second_model() -> None:
-    from oplab.errors import OplabError
-
-    with pytest.raises(OplabError, match="empty"):
-        show(m.conv(), b"")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -54,34 +55,21 @@ def arrays(proto: onnx.ModelProto) -> dict[str, np.ndarray]:
     return {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
 
 
-@pytest.mark.parametrize("form", ["proto", "bytes", "path", "external", "ir"])
-def test_every_form_gives_the_same_graph_and_all_weights(form: str, tmp_path: Path) -> None:
-    proto = big_matmul()
-    given: object = proto
-    if form == "bytes":
-        given = proto.SerializeToString()
-    elif form == "path":
-        onnx.save(proto, tmp_path / "model.onnx")
-        given = tmp_path / "model.onnx"
-    elif form == "external":
-        onnx.save(
-            big_matmul(), tmp_path / "model.onnx", save_as_external_data=True, location="model.data", size_threshold=0
-        )
-        given = str(tmp_path / "model.onnx")
-    elif form == "ir":
-        import onnx_ir
-
-        given = onnx_ir.from_proto(proto)
-    expected = arrays(big_matmul())
-    source = load(given)
-    assert len(source.payload) < 9500, "the payload holds the weights"
-    assert source.model.problems == []
-    assert [n.title for n in source.model.graph.nodes] == ["MatMul", "Add"]
-    assert source.model.graph.nodes[0].params[0].text() == "B float32[64,2000]"
-    found = arrays(rebuilt(source))
-    assert found.keys() == expected.keys()
-    for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array)
+def test_every_form_gives_the_same_graph_and_all_weights(tmp_path: Path) -> None:
+    proto, expected = big_matmul(), arrays(big_matmul())
+    path, external = tmp_path / "model.onnx", tmp_path / "external.onnx"
+    onnx.save(proto, path)
+    onnx.save(big_matmul(), external, save_as_external_data=True, location="model.data", size_threshold=0)
+    for given in (proto, proto.SerializeToString(), path, str(external), onnx_ir.from_proto(big_matmul())):
+        source = load(given)
+        assert len(source.payload) < 9500, "the payload holds the weights"
+        assert source.model.problems == []
+        assert [n.title for n in source.model.graph.nodes] == ["MatMul", "Add"]
+        assert source.model.graph.nodes[0].params[0].text() == "B float32[64,2000]"
+        found = arrays(rebuilt(source))
+        assert found.keys() == expected.keys()
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array)
     assert proto == big_matmul(), "the caller's model was changed"
 
 
@@ -105,38 +93,32 @@ def test_slim_reaches_weights_in_bodies_and_functions() -> None:
     onnx.ModelProto.FromString(slim)
 
 
-@pytest.mark.parametrize("cut", [1, 10, 100, 0.3, 0.7, 0.99])
-def test_every_truncation_is_told_as_one(cut: float, tmp_path: Path) -> None:
+def test_every_truncation_is_told_as_one(tmp_path: Path) -> None:
     data = big_matmul().SerializeToString()
     path = tmp_path / "cut.onnx"
-    path.write_bytes(data[: int(cut * len(data)) if cut < 1 else int(cut)])
-    with pytest.raises(OplabError, match="cut off|no graph inside"):
-        show(path)
+    for size in (1, 10, 100, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:size])
+        with pytest.raises(OplabError, match="cut off|no graph inside"):
+            show(path)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
+def test_what_is_no_model_gets_a_sentence() -> None:
+    for given, words in (
         (b"", "empty"),
-        (b"hello, world", "not an ONNX model"),
         (b"PK\x03\x04" + b"x" * 100, "zip archive"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(100), "not an ONNX model"),
         (b"<!DOCTYPE html><html></html>", "not an ONNX model"),
         (bytes(100), "not an ONNX model"),
         (onnx.ModelProto(ir_version=10).SerializeToString(), "no graph inside"),
         (None, "None"),
         ({}, "dict"),
-        (7, "int"),
-    ],
-)
-def test_what_is_no_model_gets_a_sentence(given: object, words: str) -> None:
-    with pytest.raises(OplabError, match=words) as error:
-        show(given)
-    assert error.value.fix
+    ):
+        with pytest.raises(OplabError, match=words) as error:
+            show(given)
+        assert error.value.fix
 
 
-def test_random_bytes_never_end_in_a_traceback() -> None:
-    rng = np.random.default_rng(0)
+def test_random_bytes_never_end_in_a_traceback(seed: int) -> None:
+    rng = np.random.default_rng(seed)
     data = bytearray(big_matmul().SerializeToString())
     for _ in range(300):
         broken = bytearray(data)
@@ -194,12 +176,6 @@ def test_invalid_onnx_is_shown_with_the_checkers_sentence() -> None:
     assert show(m.conv()).svg.count("onnx.checker") == 0
 
 
-def test_a_valid_model_with_large_weights_is_not_called_invalid(tmp_path: Path) -> None:
-    onnx.save(big_matmul(), tmp_path / "a.onnx")
-    for given in (big_matmul(), tmp_path / "a.onnx"):
-        assert load(given).model.problems == []
-
-
 def test_unsorted_and_cyclic_graphs_are_drawn_too() -> None:
     nodes = [helper.make_node("Relu", ["b"], ["y"]), helper.make_node("Neg", ["x"], ["b"])]
     view = show(m.model(nodes, [m.info("x", [1])], [m.info("y", [1])]))
@@ -209,11 +185,7 @@ def test_unsorted_and_cyclic_graphs_are_drawn_too() -> None:
     assert "Add" in view.svg and "Neg" in view.svg
 
 
-def test_two_nodes_with_one_name_for_their_outputs() -> None:
-    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["y"])]
-    assert "Neg" in show(m.model(nodes, [m.info("x", [1])], [m.info("y", [1])])).svg
-
-
+@pytest.mark.nightly
 def test_modules_sessions_and_scripted_code() -> None:
     import torch
 
@@ -238,6 +210,7 @@ def test_modules_sessions_and_scripted_code() -> None:
     assert "prim::Loop" in text and "prim::If" in text and "aten::mul" in text
 
 
+@pytest.mark.nightly
 def test_memory_of_a_100_mb_model_is_not_doubled(tmp_path: Path) -> None:
     """In a process of its own, because memory that was once used is not given back."""
     code = """
