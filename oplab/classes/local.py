@@ -167,26 +167,6 @@ def failed(task: Plain, why: str) -> Verdict:
     )
 
 
-_own = threading.local()
-
-
-def grade_task(task: Plain) -> Verdict:
-    """Grade one task in a process that belongs to the calling thread and stays warm for the next: for engines on other machines.
-
-    The caller needs no learner's code and runs none. It ends the process with :func:`close_own`; it also ends with the caller.
-    """
-    if not hasattr(_own, "grader"):
-        _own.grader = Grader()
-    return _own.grader.grade(task)
-
-
-def close_own() -> None:
-    """End the process that :func:`grade_task` has started for this thread."""
-    if hasattr(_own, "grader"):
-        _own.grader.close()
-        del _own.grader
-
-
 class LocalEngine:
     """Runs tasks on this machine.
 
