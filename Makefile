@@ -91,7 +91,7 @@ lint: ## for authors: the code's style
 	$(RUN) --quiet -- tools/run_tests.py lint
 
 lock: ## for authors: write requirements.lock from pyproject.toml
-	@$(PYTHON) tools/lock.py
+	$(RUN) --quiet -- tools/lock.py
 
 clean: ## remove what was built; never your backups, your progress or your copies of lessons in work/
 	@if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name backup ! -name 'progress.json*' ! -name 'update*' -exec rm -rf {} +; fi
