@@ -50,7 +50,7 @@ def main():
             "install one (Debian, Ubuntu: sudo apt-get install python3 python3-venv; macOS: brew install python@3.12), "
             "then run the same command with PYTHON=python3.12 behind it.",
         )
-    if found[1] != here[1] and not os.environ.get(
+    if found != here and not os.environ.get(
         "OPLAB_HANDED_OVER"
     ):  # not twice: two paths may lead to one interpreter
         if not wanted and "--quiet" not in sys.argv:
@@ -65,4 +65,8 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # before the set-up began
+        sys.stderr.write("\nStopped.\n")
+        sys.exit(130)

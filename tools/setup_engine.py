@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import platform
 import re
 import select
 import shutil
@@ -66,9 +67,12 @@ def failure_of(output: str, what: str) -> SetupError:
     if re.search(r"Read-only file system|Permission denied", output):
         return SetupError("a folder of the Python environment cannot be written.", "make it writable for you.")
     if found := re.search(r"No matching distribution found for (\S+)", output):
+        here = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+        # Without a list of versions, an index that was not reached looks the same.
+        unsure = ", or the index cannot be reached" if "(from versions: none)" in output else ""
         return SetupError(
-            f"the package index has no {found[1]} for this Python and this kind of machine.",
-            "check the address of your index (TORCH_INDEX, pip's settings); docs/setup.md lists the systems that are supported.",
+            f"the package index has no wheel of {found[1]} for {here}{unsure}.",
+            "check the address of your index (TORCH_INDEX, pip's settings) and the systems in docs/setup.md.",
         )
     tail = "\n".join("    " + line for line in output.strip().splitlines()[-6:])
     return SetupError(f"{what}. Its last lines:\n{tail}", AGAIN)
