@@ -50,9 +50,7 @@ def main():
             "install one (Debian, Ubuntu: sudo apt-get install python3 python3-venv; macOS: brew install python@3.12), "
             "then run the same command with PYTHON=python3.12 behind it.",
         )
-    if found != here and not os.environ.get(
-        "OPLAB_HANDED_OVER"
-    ):  # not twice: two paths may lead to one interpreter
+    if found != here and not os.environ.get("OPLAB_HANDED_OVER"):  # not twice: two paths may lead to one interpreter
         if not wanted and "--quiet" not in sys.argv:
             print("python3 is Python %d.%d.%d; %s is used instead." % (here[0] + found[1:]))
         os.environ["OPLAB_HANDED_OVER"] = "1"
