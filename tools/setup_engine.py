@@ -25,10 +25,9 @@ from oplab.errors import OplabError
 
 AGAIN = "Run the same command again: it continues where it stopped."
 NETWORK = re.compile(
-    r"name resolution|Name or service not known|nodename nor servname|dns error|failed to lookup|NameResolutionError|"
-    r"NewConnectionError|establish a new connection|Connection refused|Network is unreachable|client error \(Connect\)|"
-    r"ConnectTimeoutError|ReadTimeoutError|timed out|ProxyError|Connection reset by peer|IncompleteRead|"
-    r"Could not resolve|Could not connect|Cannot initiate the connection|Failed to fetch",
+    r"name resolution|Name or service not known|nodename nor servname|dns error|failed to lookup|Could not resolve|"
+    r"NewConnectionError|establish a new connection|Connection refused|Connection reset|unreachable|timed out|"
+    r"TimeoutError|ProxyError|IncompleteRead|Cannot initiate the connection|Failed to fetch|client error",
     re.IGNORECASE,
 )
 
@@ -64,8 +63,6 @@ def failure_of(output: str, what: str) -> SetupError:
             "OPLAB_PYTHON is the system's own Python, which does not let pip install packages.",
             "unset OPLAB_PYTHON (then .venv is used), or set it to the Python of a virtual environment.",
         )
-    if re.search(r"Read-only file system|Permission denied", output):
-        return SetupError("a folder of the Python environment cannot be written.", "make it writable for you.")
     if found := re.search(r"No matching distribution found for (\S+)", output):
         here = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
         # Without a list of versions, an index that was not reached looks the same.

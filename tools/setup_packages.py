@@ -154,8 +154,8 @@ class Installer:
                 return
             last = next((line.strip() for line in reversed(ended.output.splitlines()) if line.strip()), "no message")
             self.context.console.say(f"      uv could not install them ({last}); pip is used.")
-        same = {"--reinstall": "--ignore-installed", "--default-index": "--index-url"}
-        words = [same.get(word, word) for word in [*self.source, *chosen]]
+        words = [word.replace("--default-index", "--index-url") for word in [*self.source, *chosen]]
+        words = ["--force-reinstall" if word.startswith("--reinstall") else word for word in words]
         ended = self.run([*self.pip, "install", "--no-input", "--no-warn-script-location", *words])
         if ended.code != 0:
             raise failure_of(ended.output, "the packages could not be installed")
@@ -190,23 +190,33 @@ def packages(context: Context) -> Step:
         )
         have = installed(env.sites)
         has_torch = agrees(pins["torch"].split("==")[1], have.get("torch"))
-        # A killed installer leaves packages without all of their files.
-        again = ["--no-deps", *(["--reinstall"] if unfinished.exists() else [])]
+        if (
+            unfinished.exists()
+        ):  # a killed installer leaves packages without all of their files; so all are installed again
+            for info in (info for site in env.sites for info in site.glob("[!~]*.dist-info")):
+                if normalize(info.name.split("-")[0]) in pins:
+                    shutil.rmtree(info)
+            have, has_torch = {}, False
         env.stamps.mkdir(parents=True, exist_ok=True)
         unfinished.touch()
-        if asked and has_torch and asked != before.get("asked"):
-            torch = [name for name in have if name in TORCH or TORCH_ONLY.match(name)]
-            installer.run([*installer.pip, "uninstall", "--yes", *torch])
-            has_torch = False
-        if wheels:
-            installer.install(again, lines if list(wheels.glob("nvidia_*.whl")) else [*rest, *pair])
-        elif has_torch:
-            installer.install(again, rest if "+" in have["torch"] else lines)
-        elif asked == "pypi" or not (asked or (installer.uv and sys.platform == "linux" and not has_nvidia_gpu())):
-            installer.install(again, lines)
-        else:
-            installer.install(again, rest)
-            get_torch(installer, again, pair, lines)
+        switch = has_torch and asked not in ("", before.get("asked"))
+        again = ["--no-deps", *(f"--reinstall-package={name}" for name in TORCH if switch)]
+        try:
+            if wheels:
+                installer.install(again, lines if list(wheels.glob("nvidia_*.whl")) else [*rest, *pair])
+            elif has_torch and not switch:
+                installer.install(again, rest if "+" in have["torch"] else lines)
+            elif asked == "pypi" or not (asked or (installer.uv and sys.platform == "linux" and not has_nvidia_gpu())):
+                installer.install(again, lines)
+            else:
+                installer.install(["--no-deps"], rest)
+                get_torch(installer, again, pair, lines)
+        except SetupError:
+            unfinished.unlink()  # the installer has ended by itself: nothing is half installed
+            raise
+        have = installed(env.sites)
+        if have["torch"].endswith("+cpu") and (unused := [name for name in have if TORCH_ONLY.match(name)]):
+            installer.run([*installer.pip, "uninstall", "--yes", *unused])  # 4 GB
         unfinished.unlink()
         return {"asked": asked or before.get("asked", ""), "have": installed(env.sites)}
 
