@@ -1,9 +1,10 @@
 # Operator Lab with PyTorch's CPU build. docs/images.md explains how to build and run it.
 #
-#   docker build --build-arg TORCH_INDEX=ADDRESS --tag operator-lab .
+#   docker build --tag operator-lab .
 #   docker run --rm --publish 127.0.0.1:8888:8888 --volume operator-lab:/home/learner/lab operator-lab
 #
-# ADDRESS is PyTorch's index of packages without CUDA: its "Get started" page shows it (Pip, Linux, CPU).
+# PyTorch comes without CUDA, from its own index. --build-arg TORCH_INDEX=ADDRESS names another one; TORCH_INDEX=default takes your
+# usual index, whose packages may bring 4 GiB of CUDA libraries.
 
 # A Debian or Ubuntu image with a Python that the course supports.
 ARG BASE=python:3.12-slim-bookworm
@@ -42,14 +43,15 @@ ENV HOME=/home/learner PATH=/opt/oplab/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1
 # PyTorch first: the largest layer, which changes least often.
 ARG TORCH_INDEX
 COPY --chown=1000:1000 requirements.lock /opt/oplab/
-RUN if [ -z "$TORCH_INDEX" ]; then \
-        echo "TORCH_INDEX is not set. Add --build-arg TORCH_INDEX=ADDRESS with PyTorch's index of packages for the CPU, or" \
-             "TORCH_INDEX=default for your usual index, whose packages may bring 4 GiB of CUDA libraries." >&2; exit 2; \
-    fi \
-    && sed -n -E 's/^(torch|torchvision)(==[^ ;]+).*/\1\2/p' /opt/oplab/requirements.lock > /opt/oplab/torch.txt \
+RUN sed -n -E 's/^(torch|torchvision)(==[^ ;]+).*/\1\2/p' /opt/oplab/requirements.lock > /opt/oplab/torch.txt \
     && python3 -m venv /opt/oplab \
-    && if [ "$TORCH_INDEX" = default ]; then set --; else set -- --index-url "$TORCH_INDEX"; fi \
-    && pip install --no-cache-dir "$@" --requirement /opt/oplab/torch.txt
+    && pip install --no-cache-dir "$(grep '^uv==' /opt/oplab/requirements.lock)" \
+    && case "$TORCH_INDEX" in \
+        "") set -- --torch-backend cpu ;; \
+        default) set -- ;; \
+        *) set -- --default-index "$TORCH_INDEX" ;; \
+    esac \
+    && uv pip install --no-cache --python /opt/oplab/bin/python "$@" --requirement /opt/oplab/torch.txt
 
 # More packages in this environment, such as jupyterhub for a hub.
 ARG EXTRA_PACKAGES

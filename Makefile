@@ -8,13 +8,17 @@ RUN = @command -v $(PYTHON) >/dev/null 2>&1 || { \
 	exec $(PYTHON) tools/bootstrap.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check list next watch update test test-all test-times bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch matrix image lab-extension wheel clean
+.PHONY: help help-all setup lab check list next watch update test test-all test-times bench bench-course notebooks site lint lock doctor deps-extra deps-engines deps-class cuda executorch matrix image lab-extension wheel clean
 
-help: ## list the targets
+help:
 	@echo "make TARGET, where TARGET is"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## [^.]/ { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "make help-all lists the authors' targets, too."
 
-lab: ## open JupyterLab where you were, or on a lesson: CH=05 (LAB_ARGS="--no-browser --port 9000" goes to JupyterLab)
+help-all:
+	@awk -F ':.*## [.]?' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+lab: ## open JupyterLab where you were; CH=05 opens a lesson, LAB_ARGS=... goes to it
 	$(RUN) --quiet -- -m oplab.jupyter.start $(if $(CH),--chapter=$(CH)) $(LAB_ARGS)
 
 check: ## grade your exercises: all, or EX=c04, or EX=c04.asinh
@@ -38,61 +42,61 @@ setup: ## only the set-up: environment, packages, headers, operators
 doctor: ## versions, compiler, headers, and what is missing
 	$(RUN) --as-is -- -m oplab.doctor
 
-deps-extra: ## torch_cluster, compiled (about 9 minutes): only some tests compare with it
+deps-extra: ## .torch_cluster, compiled (9 minutes): some tests compare with it
 	$(RUN) --quiet -- tools/deps_extra.py
 
-deps-engines: ## OpenVINO and ncnn, with the course's operators (100 MB): for `oplab parity --backends eager,ort,openvino,ncnn`
+deps-engines: ## .OpenVINO and ncnn (100 MB): for `oplab parity --backends openvino,ncnn`
 	$(RUN) --quiet -- tools/deps_engines.py
 
-deps-class: ## Dask (10 MB): for `oplab class grade --cluster` on several machines
+deps-class: ## .Dask (10 MB): for `oplab class grade --cluster`
 	$(RUN) --quiet -- tools/deps_class.py
 
-cuda: ## MyAdd and KNNQuery for GPUs: installs NVIDIA's compiler in build/ (115 MB), and compiles csrc/cuda
+cuda: ## .csrc/cuda with NVIDIA's compiler, which is installed in build/ (115 MB)
 	$(RUN) --quiet -- tools/build_cuda.py
 
-executorch: ## a network with MyAdd in ExecuTorch (chapter 18): installs it in build/ (19 MB), compiles a kernel, exports and runs
+executorch: ## .a network with MyAdd in ExecuTorch (19 MB in build/)
 	$(RUN) --quiet -- tools/run_executorch.py
 
-matrix: ## the reference answers with several versions of PyTorch and ONNX Runtime (MATRIX_ARGS="c04 --only torch=2.13 --lessons")
+matrix: ## .the answers with several versions of PyTorch (MATRIX_ARGS="c04 --lessons")
 	$(RUN) --quiet -- tools/matrix.py $(MATRIX_ARGS)
 
-image: ## a container image with the course (TORCH_INDEX=ADDRESS of PyTorch's packages for the CPU; docs/images.md)
+image: ## .a container image with the course (docs/images.md)
 	docker build --build-arg TORCH_INDEX=$(TORCH_INDEX) --tag operator-lab .
 
-test: ## what CI runs at each push, in 15 minutes; or TEST_ARGS=c05, TEST_ARGS=tests/debug, TEST_ARGS=--failed
+test: ## .what CI runs at each push; TEST_ARGS=c05, =tests/debug, =--failed choose
 	$(RUN) --quiet -- tools/run_tests.py $(TEST_ARGS)
 
-test-all: ## every test, on inputs that are drawn anew: at night and before a release
+test-all: ## .every test, on inputs that are drawn anew: at night, before a release
 	$(RUN) --quiet -- tools/run_tests.py --all $(TEST_ARGS)
 
-test-times: ## the twenty modules of tests that took longest in the last run
+test-times: ## .the twenty modules of tests that took longest in the last run
 	$(RUN) --quiet -- tools/test_times.py
 
-bench: ## measure the kernels beside their peers (BENCH_ARGS="--only KNN", "--quick"; docs/benchmarks.md)
+bench: ## .the kernels and their peers (BENCH_ARGS="--only KNN"; docs/benchmarks.md)
 	$(RUN) --quiet -- -m benchmarks.kernels $(BENCH_ARGS)
 
-bench-course: ## measure the grader beside its peers, and the set-up (BENCH_ARGS="--only setup")
+bench-course: ## .the grader and its peers, and the set-up (BENCH_ARGS="--only setup")
 	$(RUN) --quiet -- -m benchmarks.suite $(BENCH_ARGS)
 
-notebooks: ## for authors: notebooks/src/*.py to executed notebooks (CH=04 for one chapter)
+notebooks: ## .notebooks/src/*.py to executed notebooks (CH=04 for one chapter)
 	$(RUN) --quiet -- tools/notebooks.py $(CH)
 
-lab-extension: ## for authors: labextension/ to the panel of JupyterLab in oplab/jupyter (needs npm)
+lab-extension: ## .labextension/ to the panel of JupyterLab in oplab/jupyter (needs npm)
 	$(RUN) --quiet -- tools/build_labextension.py
 	$(RUN) --quiet # JupyterLab reads a copy of it in .venv
 
-site: ## the course as a website in build/site, to be read without installing anything
+site: ## .the course as a website in build/site
 	$(RUN) --quiet -- tools/site.py
 
-wheel: ## for authors: the package in build/dist, as a wheel and as a source distribution
+wheel: ## .the package in build/dist, as a wheel and as a source distribution
 	$(RUN) --quiet -- -m hatchling build -d build/dist
 
-lint: ## for authors: the code's style
+lint: ## .the code's style
 	$(RUN) --quiet -- tools/run_tests.py lint
 
-lock: ## for authors: write requirements.lock from pyproject.toml
-	@$(PYTHON) tools/lock.py
+lock: ## .write requirements.lock from pyproject.toml
+	$(RUN) --quiet -- tools/lock.py
 
-clean: ## remove what was built; never your backups, your progress or your copies of lessons in work/
+clean: ## .remove what was built; never backups, progress or copies of lessons
 	@if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name backup ! -name 'progress.json*' ! -name 'update*' -exec rm -rf {} +; fi
 	@echo "build/ is clean; .venv/ stays (remove it by hand to set up from the start)."

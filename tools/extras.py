@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +13,8 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
-from setup_pip import NETWORK
+import setup_packages as packages
+from setup_engine import failure_of
 
 from oplab import paths
 from oplab.errors import OplabError
@@ -32,15 +31,6 @@ def requirements(extra: str) -> list[str]:
     return project["optional-dependencies"][extra]
 
 
-def is_installed(requirement: str) -> bool:
-    """Whether ``name==version`` is installed in exactly this version."""
-    name, _, version = requirement.partition("==")
-    try:
-        return importlib.metadata.version(name) == version
-    except importlib.metadata.PackageNotFoundError:
-        return False
-
-
 def install(extra: str, *, size: str, dependencies: bool = True) -> bool:
     """Install what is missing of an extra; its packages are pinned with ``==``.
 
@@ -52,7 +42,9 @@ def install(extra: str, *, size: str, dependencies: bool = True) -> bool:
     Returns:
         whether everything is installed. If not, pip has printed why.
     """
-    missing = [requirement for requirement in requirements(extra) if not is_installed(requirement)]
+    have = {packages.normalize(each.name): each.version for each in importlib.metadata.distributions()}
+    pins = (requirement.partition("==") for requirement in requirements(extra))
+    missing = [f"{name}=={version}" for name, _, version in pins if have.get(packages.normalize(name)) != version]
     if not missing:
         return True
     print(f"Installing {', '.join(missing)}: {size} ...", flush=True)
@@ -106,17 +98,6 @@ def install_apart(extra: str, folder: Path, what: str, *, size: str, say: Callab
 
 def not_installed(what: str, size: str, log: str) -> OplabError:
     """The error for what pip printed. Arguments as for :func:`install_apart`."""
-    failed, rest = f"{what} could not be installed", "Nothing else in the course needs it."
-    if NETWORK.search(log):
-        return OplabError(
-            f"{failed}: the package index cannot be reached.", f"It is fetched from the network, once. {rest}"
-        )
-    if re.search(r"No space left on device|Disk quota exceeded", log):
-        return OplabError(f"{failed}: the disk is full.", f"It takes {size}. {rest}")
-    if absent := re.search(r"No matching distribution found for (\S+)", log):
-        here = f"Python {sysconfig.get_python_version()} on {platform.system()} {platform.machine()}"
-        # Without a list of versions, an index that was not reached looks the same.
-        unsure = ", or the index cannot be reached" if "(from versions: none)" in log else ""
-        return OplabError(f"{failed}: the package index has no wheel of {absent[1]} for {here}{unsure}.", rest)
-    why = [line.removeprefix("ERROR: ") for line in log.splitlines() if line.startswith("ERROR")]
-    return OplabError(f"{failed}: {why[-1] if why else 'pip gave no reason.'}", rest)
+    error = failure_of(log, "pip failed")
+    reason = f"the disk is full, and it takes {size}." if "disk is full" in error.message else error.message
+    return OplabError(f"{what} could not be installed: {reason}", "Nothing else in the course needs it.")

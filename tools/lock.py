@@ -2,75 +2,51 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
-import venv
 from pathlib import Path
+
+from setup_packages import uv_variables
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST, NEWEST = 11, 14
-HEAD = """\
-# Every package that the course uses, pinned exactly, for Python 3.{oldest} to 3.{newest} on Linux and macOS.
+HEAD = f"""\
+# Every package that the course uses, pinned exactly, for Python 3.{OLDEST} to 3.{NEWEST} on Linux and macOS.
 # Written by `make lock` from pyproject.toml; do not edit.
-# No index is named: your own pip settings decide where packages come from. There are no hashes: TORCH_INDEX may
-# bring another build of the same torch version, and pip refuses a file in which only some packages have hashes.
+# No index is named: your own settings decide where packages come from. There are no hashes: PyTorch without CUDA is
+# another build of the same version.
 """
 # Linux with glibc 2.28 or newer, and macOS on Apple silicon: what onnxruntime has wheels for
 PLATFORMS = ("x86_64-manylinux_2_28", "aarch64-manylinux_2_28", "aarch64-apple-darwin")
 
 
-def find_uv(scratch: Path) -> str:
-    """uv on PATH, or installed into a scratch environment."""
-    found = shutil.which("uv")
-    if found:
-        return found
-    print("uv is not on PATH; it is installed into a scratch environment ...")
-    venv.create(scratch, with_pip=True)
-    subprocess.run([scratch / "bin" / "python", "-m", "pip", "install", "--quiet", "uv"], check=True)
-    return str(scratch / "bin" / "uv")
-
-
-def compile_lock(uv: str, project: Path, output: Path) -> str:
-    """The lock's text. What is in ``output`` is kept where it still fits, so that a lock changes little."""
-    command = [uv, "pip", "compile", "--quiet", "--universal", "--python-version", f"3.{OLDEST}", "--extra", "dev"]
-    command += ["--no-header", "--no-emit-index-url", "--no-emit-find-links", "--annotation-style", "line"]
-    subprocess.run([*command, str(project), "--output-file", str(output)], check=True)
-    text = re.sub(r"\s*# via .*", "", output.read_text(encoding="utf-8"))
-    if "://" in text:
-        raise SystemExit("The lock names an address; look into your uv settings.")
-    return HEAD.format(oldest=OLDEST, newest=NEWEST) + text
-
-
-def check_wheels(uv: str, lock: Path) -> None:
-    """Every pin has a wheel for every Python and system promised; so no package has to be compiled."""
-    for minor in range(OLDEST, NEWEST + 1):
-        for platform in PLATFORMS:
-            command = [uv, "pip", "compile", "--quiet", str(lock), "--python-version", f"3.{minor}", "--no-deps"]
-            command += ["--python-platform", platform, "--only-binary", ":all:", "--output-file", "/dev/null"]
-            env = {"MACOSX_DEPLOYMENT_TARGET": "14.0"}
-            import os
-
-            done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env})
-            if done.returncode != 0:
-                raise SystemExit(f"Not everything has a wheel for Python 3.{minor} on {platform}:\n{done.stderr}")
-            print(f"Python 3.{minor} on {platform}: every package has a wheel")
+def uv_compile(*arguments: str) -> subprocess.CompletedProcess[str]:
+    pip = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
+    env = {**os.environ, "MACOSX_DEPLOYMENT_TARGET": "14.0", **uv_variables(pip, os.environ)}
+    command = ["uv", "pip", "compile", "--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
+    return subprocess.run([*command, *arguments], env=env, capture_output=True, text=True)
 
 
 def main() -> int:
-    target = ROOT / "requirements.lock"
-    with tempfile.TemporaryDirectory() as scratch:
-        uv = find_uv(Path(scratch, "uv"))
-        draft = Path(scratch, "requirements.lock")
-        if target.exists() and "--fresh" not in sys.argv:
-            shutil.copy(target, draft)
-        text = compile_lock(uv, ROOT / "pyproject.toml", draft)
-        draft.write_text(text, encoding="utf-8")
-        check_wheels(uv, draft)
-        target.write_text(text, encoding="utf-8")
-    print(f"{target.name}: {sum('==' in line for line in text.splitlines())} pins")
+    target, draft = ROOT / "requirements.lock", ROOT / "build" / "requirements.lock"
+    draft.write_text("" if "--fresh" in sys.argv else target.read_text())  # what is in it is kept where it still fits
+    options = ["--universal", "--python-version", f"3.{OLDEST}", "--extra", "dev", "--output-file", str(draft)]
+    done = uv_compile(str(ROOT / "pyproject.toml"), *options)
+    text = HEAD + re.sub(r"^#.*\n", "", draft.read_text(), flags=re.M)
+    if done.returncode or "://" in text:
+        sys.exit(done.stderr or "The lock names an address; look into your uv settings.")
+    draft.write_text(text)
+    for minor in range(OLDEST, NEWEST + 1):
+        for platform in PLATFORMS:  # so that no package has to be compiled
+            there = ["--python-version", f"3.{minor}", "--python-platform", platform, "--only-binary", ":all:"]
+            done = uv_compile(str(draft), "--no-deps", *there)
+            if done.returncode:
+                sys.exit(f"Not everything has a wheel for Python 3.{minor} on {platform}:\n{done.stderr}")
+            print(f"Python 3.{minor} on {platform}: every package has a wheel", flush=True)
+    draft.replace(target)
+    print(f"{target.name}: {text.count('==')} lines with a pin")
     return 0
 
 

@@ -3,355 +3,276 @@
 from __future__ import annotations
 
 import argparse
-import errno
+import importlib.util
 import json
 import os
 import re
 import shutil
 import sys
+import sysconfig
 import time
 from pathlib import Path
 from typing import Any
 
-import setup_packages as packages
 from setup_engine import (
     AGAIN,
     Console,
+    Finished,
     SetupError,
     Step,
-    Stopped,
     digest,
     explain_os_error,
-    only_one,
+    failure_of,
     read_stamp,
+    run_child,
     run_steps,
     stop_on_signals,
 )
-from setup_environment import ROOT, Context, Environment
-from setup_pip import PackagesStep, failure_of
+from setup_packages import QUIET_PIP, installed, packages
 
+from oplab import files
 from oplab.errors import OplabError
 from oplab.jupyter import start as lab
 from oplab.toolchain import compiler
 
+ROOT = Path(__file__).resolve().parent.parent
 
-def check_compiler(env: Environment) -> None:
-    """Checks at once, before gigabytes are downloaded, that a later step will find a C++ compiler.
 
-    Raises:
-        OplabError: it would not.
+class Environment:
+    """The Python environment that the course runs in: ``OPLAB_PYTHON``'s, the conda environment that was created from environment.yml
+    if it is active (it has conda's headers), or ``.venv`` in the course's folder.
+
+    Attributes:
+        kind: ``given``, ``conda`` or ``venv``.
+        python: its interpreter; in a ``.venv`` that does not exist yet, where it will be.
+        stamps: the folder for stamps about it, inside it, so that they are removed with it.
     """
-    compiler._find(os.environ.get("CXX", "").strip(), env.variables()["PATH"])
+
+    def __init__(self, root: Path):
+        conda = os.environ.get("CONDA_PREFIX", "")
+        if os.environ.get("OPLAB_PYTHON"):
+            self.kind, self.prefix, self.python = "given", Path(sys.prefix), Path(sys.executable)
+        elif conda and list(Path(conda, "conda-meta").glob("onnxruntime-cpp-*.json")):
+            self.kind, self.prefix, self.python = "conda", Path(conda), Path(conda, "bin", "python")
+        else:
+            self.kind, self.prefix, self.python = "venv", root / ".venv", root / ".venv" / "bin" / "python"
+        self.bin = self.python.parent
+        self.stamps = self.prefix / "share" / "oplab-setup"
+
+    @property
+    def version(self) -> str:
+        """``3.12`` of the environment; a .venv that exists keeps the version it was created with."""
+        config = self.prefix / "pyvenv.cfg"
+        found = re.search(r"^version\S* = (\d+\.\d+)", config.read_text(), re.M) if config.is_file() else None
+        return found[1] if found and self.kind == "venv" else sysconfig.get_python_version()
+
+    @property
+    def sites(self) -> list[Path]:
+        """The site-packages folders."""
+        if self.kind == "given":
+            return [Path(sysconfig.get_path("purelib"))]
+        return [self.prefix / "lib" / f"python{self.version}" / "site-packages"]
+
+    def variables(self) -> dict[str, str]:
+        """The environment variables with which the course's programs run."""
+        env = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "OPLAB_HANDED_OVER")}
+        env["PATH"] = f"{self.bin}{os.pathsep}{env.get('PATH', os.defpath)}"
+        return env | ({"VIRTUAL_ENV": str(self.prefix)} if self.kind == "venv" else {})
 
 
-def check_writable(root: Path) -> None:
-    """Creates the folder ``build``, and checks that a file can be written in it.
+class Context:
+    """What all steps share: the course's folder, its folder ``build``, the environment, and the lock that each child inherits."""
 
-    Raises:
-        SetupError: it cannot.
-    """
-    try:
-        (root / "build").mkdir(exist_ok=True)
-        probe = root / "build" / f".probe-{os.getpid()}"
-        probe.write_text("")
-        probe.unlink()
-    except OSError as error:
-        raise explain_os_error(error, f"the folder {root}") from error
+    def __init__(self, root: Path = ROOT):
+        self.root, self.build = root, root / "build"
+        self.console = Console()
+        self.env = Environment(root)
+        self.lock: int | None = None
 
+    def child(self, command: list[Any], env: dict[str, str] | None = None, **options: Any) -> Finished:
+        """Runs a command in the course's folder with the environment's variables and these, as :func:`run_child` does."""
+        keep = [] if self.lock is None else [self.lock]
+        env = self.env.variables() | (env or {})
+        return run_child([str(part) for part in command], env=env, cwd=self.root, keep_open=keep, **options)
 
-class PythonStep(Step):
-    """A virtual environment in .venv, unless the user's own environment is used."""
-
-    name = "Python environment"
-
-    def __init__(self, context: Context):
-        self.context = context
-        self.env = context.env
-
-    def stamp(self) -> Path:
-        """``python.json`` in the environment."""
-        return self.env.stamps() / "python.json"
-
-    def inputs(self) -> str:
-        """The kind of environment and its folder."""
-        # A folder that was moved has scripts with the old path in their first line: the environment is created again.
-        return digest(self.env.kind, str(self.env.prefix))
-
-    def intact(self, stamp: dict[str, Any]) -> bool:
-        """True when its interpreter is there, and for a .venv the Python that it was created from."""
-        if not os.access(self.env.python, os.X_OK):
-            return False
-        base = self.env.config().get("executable", "") if self.env.kind == "venv" else ""
-        return not base or os.path.exists(base)
-
-    def about(self) -> str:
-        """The environment and its Python."""
-        if self.env.kind == "venv":
-            return f"{self.env.prefix.name} with Python {sys.version.split()[0]} ({sys.executable})"
-        return f"your {self.env.kind} environment {self.env.prefix}"
-
-    def run(self) -> dict[str, Any]:
-        """Creates .venv, or checks that the user's environment has pip.
-
-        Raises:
-            SetupError: it failed; the message is the reason.
-        """
-        if self.env.kind != "venv":
-            if self.context.child([self.env.python, "-I", "-m", "pip", "--version"]).code != 0:
-                raise SetupError(
-                    f"{self.env.python} has no pip.",
-                    f"run `{self.env.python} -m ensurepip`, or use another environment.",
-                )
-            return {"kind": self.env.kind}
-        if self._usable():
-            return {"kind": "venv"}
-        if self.env.prefix.exists():
-            self.context.console.say(f"      {self.env.prefix} is incomplete or was moved: it is created again.")
-            shutil.rmtree(self.env.prefix)
-        try:
-            import ensurepip  # noqa: F401
-            import venv  # noqa: F401
-        except ImportError:
-            raise SetupError(
-                "this Python cannot create virtual environments: its ensurepip is missing.",
-                f"on Debian, Ubuntu or WSL: sudo apt-get install python{self.env.version}-venv",
-            ) from None
-        made = self.context.child([sys.executable, "-m", "venv", self.env.prefix])
-        if made.code != 0:
-            if shutil.disk_usage(self.context.root).free < 64 << 20:  # ensurepip keeps its reason to itself
-                raise explain_os_error(OSError(errno.ENOSPC, ""), str(self.env.prefix))
-            if "ensurepip" in made.output:
-                raise SetupError(
-                    "this Python cannot create virtual environments: its ensurepip does not work.",
-                    f"on Debian, Ubuntu or WSL: sudo apt-get install python{self.env.version}-venv",
-                )
-            raise failure_of(made.output, "the virtual environment could not be created")
-        return {"kind": "venv"}
-
-    def _usable(self) -> bool:
-        """True for a complete .venv that the user created: it is used as it is."""
-        old = read_stamp(self.stamp()) or self._moved()
-        if old or not self.intact({}):
-            return False
-        pip = [info for site in self.env.sites() for info in site.glob("pip-*.dist-info")]
-        if len(pip) != 1 or not packages.record_is_whole(pip[0]):
-            return False
-        return self.context.child([self.env.python, "-I", "-m", "pip", "--version"]).code == 0
-
-    def _moved(self) -> bool:
-        """True when .venv's own scripts name another folder."""
-        try:
-            return str(self.env.prefix) not in (self.env.bin / "activate").read_text(encoding="utf-8")
-        except OSError:
-            return True
-
-
-class OplabStep(Step):
-    """The course's own library, editable."""
-
-    name = "Course library"
-
-    def __init__(self, context: Context):
-        self.context = context
-        self.env = context.env
-
-    def stamp(self) -> Path:
-        """``oplab.json`` in the environment."""
-        return self.env.stamps() / "oplab.json"
-
-    def inputs(self) -> str:
-        """The course's folder, pyproject.toml, the version of Python, and the files that are copied instead of linked."""
-        root = self.context.root
-        # pyproject's shared-data: copied, not linked
-        panel = (root / "oplab" / "jupyter" / "labextension").rglob("*")
-        copied = sorted([*root.glob("oplab/jupyter/*.json"), *(path for path in panel if path.is_file())])
-        return digest(str(root), root / "pyproject.toml", self.env.version, *copied)
-
-    def intact(self, stamp: dict[str, Any]) -> bool:
-        """True when pip knows the library."""
-        return any(True for site in self.env.sites() for _ in site.glob("operator_lab-*.dist-info/RECORD"))
-
-    def run(self) -> dict[str, Any]:
-        """Installs the library with pip.
-
-        Raises:
-            SetupError: it failed; the message is the reason.
-        """
-        packages.repair(self.env.sites(), ["operator-lab"])
-        env = self.env.variables()
-        env.update(PIP_USER="0", PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_ROOT_USER_ACTION="ignore")
-        pip = [self.env.python, "-I", "-m", "pip"]
-        if "oplab" in packages.installed(self.env.sites()):  # what it was called until 0.1: both own the same files
-            self.context.child([*pip, "uninstall", "--yes", "oplab"], env=env)
-        command = [*pip, "install", "--no-deps", "--no-build-isolation", "--no-input"]
-        ended = self.context.child([*command, "-e", self.context.root], env=env)
+    def must(self, command: list[Any], what: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+        """As :meth:`child`, where a failure ends the set-up: ``what`` could not be done."""
+        ended = self.child(command, env)
         if ended.code != 0:
-            raise failure_of(ended.output, "the course's library could not be installed")
+            raise failure_of(ended.output, what)
         return {}
 
+    def stamp(self, name: str) -> Path:
+        return self.build / "setup" / f"{name}.json"
 
-class HeadersStep(Step):
+
+def python(context: Context) -> Step:
+    """A virtual environment in .venv, unless the user's own environment is used."""
+    env, say = context.env, context.console.say
+    facts = {"prefix": str(env.prefix)}
+
+    def there(stamp: dict[str, Any]) -> bool:
+        return os.access(env.python, os.X_OK)  # not where the Python that it was created from is gone
+
+    def moved(old: str) -> None:
+        """In the environment's programs, replaces the folder where it was."""
+        for program in env.bin.iterdir():
+            data = b"\0" if program.is_symlink() else program.read_bytes()
+            if b"\0" not in data and old.encode() in data:
+                # another file, not the same one changed: it may be linked to uv's cache or to a copy
+                new = data.replace(old.encode(), str(env.prefix).encode())
+                files.write_atomically(program, new, mode=program.stat().st_mode & 0o777, sync=False)
+
+    def run(before: dict[str, Any]) -> dict[str, Any]:
+        has_pip = there({}) and context.child([env.python, "-I", "-m", "pip", "--version"]).code == 0
+        if env.kind != "venv":
+            if not has_pip:
+                raise SetupError(f"{env.python} has no pip.", f"run `{env.python} -m ensurepip`.")
+            say(f"      your {env.kind} environment {env.prefix}")
+            return facts
+        activate = env.bin / "activate"
+        of_user = activate.is_file() and facts["prefix"] in activate.read_text()
+        if has_pip and (before or of_user):
+            if before.get("prefix", facts["prefix"]) != facts["prefix"]:
+                moved(before["prefix"])
+            return facts
+        if env.prefix.exists():
+            say(f"      {env.prefix} is incomplete or of a Python that is gone: it is created again.")
+            shutil.rmtree(env.prefix)
+        say(f"      {env.prefix.name} with Python {sys.version.split()[0]} ({sys.executable})")
+        if not importlib.util.find_spec("ensurepip"):
+            raise SetupError(
+                "this Python cannot create virtual environments: its ensurepip is missing.",
+                f"on Debian, Ubuntu or WSL: sudo apt-get install python{sysconfig.get_python_version()}-venv",
+            )
+        context.must([sys.executable, "-m", "venv", env.prefix], "the virtual environment could not be created")
+        return facts
+
+    return Step("Python environment", env.stamps / "python.json", lambda: digest(env.kind, str(env.prefix)), there, run)
+
+
+def library(context: Context) -> Step:
+    """The course's own library, editable."""
+    root, env = context.root, context.env
+
+    def inputs() -> str:
+        # pyproject's shared-data: copied, not linked
+        copied = [*root.glob("oplab/jupyter/*.json"), *(root / "oplab" / "jupyter" / "labextension").rglob("*.*")]
+        return digest(str(root), root / "pyproject.toml", env.version, *sorted(copied))
+
+    def records(stamp: dict[str, Any]) -> bool:
+        return any(list(site.glob("operator_lab-*.dist-info/RECORD")) for site in env.sites)
+
+    def run(before: dict[str, Any]) -> dict[str, Any]:
+        for info in (info for site in env.sites for info in site.glob("operator_lab-*.dist-info")):
+            if not (info / "RECORD").is_file():  # pip was killed, and could not remove it itself
+                shutil.rmtree(info)
+        command = [
+            env.python,
+            "-I",
+            "-m",
+            "pip",
+            "install",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-input",
+            "-e",
+            root,
+        ]
+        return context.must(command, "the course's library could not be installed", QUIET_PIP)
+
+    return Step("Course library", env.stamps / "oplab.json", inputs, records, run)
+
+
+def headers(context: Context) -> Step:
     """The C++ headers of ONNX Runtime; oplab.toolchain.headers searches for them."""
 
-    name = "ONNX Runtime headers"
-
-    def __init__(self, context: Context):
-        self.context = context
-        self.env = context.env
-
-    def stamp(self) -> Path:
-        """``build/setup/headers.json``."""
-        return self.context.build / "setup" / "headers.json"
-
-    def inputs(self) -> str:
-        """The version of ONNX Runtime, the variables that name folders, and the code of the search."""
-        runtime = packages.installed(self.env.sites()).get("onnxruntime")
+    def inputs() -> str:
         environ = [os.environ.get(name, "") for name in ("ORT_INCLUDE_DIR", "CONDA_PREFIX")]
-        tools = sorted((self.context.root / "oplab" / "toolchain" / "headers").glob("*.py"))
-        return digest(runtime, *environ, *tools)
+        tools = sorted((context.root / "oplab" / "toolchain" / "headers").glob("*.py"))
+        return digest(str(context.root), installed(context.env.sites).get("onnxruntime"), *environ, *tools)
 
-    def intact(self, stamp: dict[str, Any]) -> bool:
-        """True when the headers are still where they were found."""
-        return Path(str(stamp.get("path")), "onnxruntime_cxx_api.h").is_file()
-
-    def run(self) -> dict[str, Any]:
-        """Searches for the headers; returns their ``path``, ``api`` and ``route``.
-
-        Raises:
-            SetupError: it failed; the message is the reason.
-        """
-        ended = self.context.child([self.env.python, "-m", "oplab.toolchain.headers", "--json"])
+    def run(before: dict[str, Any]) -> dict[str, Any]:
+        ended = context.child([context.env.python, "-m", "oplab.toolchain.headers", "--json"])
         try:
             answer = json.loads(ended.output.splitlines()[-1])
         except (ValueError, IndexError):
             raise failure_of(ended.output, "the search for ONNX Runtime's headers failed") from None
         if ended.code != 0:
             raise SetupError(answer["error"], answer["fix"])
-        self.context.console.say(f"      {answer['path']} (API {answer['api']}, from {answer['route']})")
+        context.console.say(f"      {answer['path']} (API {answer['api']}, from {answer['route']})")
         return answer
 
+    def there(stamp: dict[str, Any]) -> bool:
+        return Path(str(stamp.get("path")), "onnxruntime_cxx_api.h").is_file()
 
-class OperatorsStep(Step):
-    """csrc/ compiled into build/lib; oplab.toolchain.build does it."""
+    return Step("ONNX Runtime headers", context.stamp("headers"), inputs, there, run)
 
-    name = "Operators"
 
-    def __init__(self, context: Context):
-        self.context = context
-        self.env = context.env
-        self.lib = context.build / "lib"
+def operators(context: Context) -> Step:
+    """csrc/ compiled into build/lib; oplab.toolchain.build does it, and leaves alone what is up to date."""
+    root, lib = context.root, context.build / "lib"
 
-    def stamp(self) -> Path:
-        """``build/setup/operators.json``."""
-        return self.context.build / "setup" / "operators.json"
-
-    def inputs(self) -> str:
-        """The sources, the code that compiles them, the libraries' versions and the compiler's variables."""
-        root = self.context.root
+    def inputs() -> str:
         sources = sorted(path for path in (root / "csrc").rglob("*") if path.is_file())
-        tools = sorted((root / "oplab" / "toolchain").rglob("*.py"))
-        have = packages.installed(self.env.sites())
-        headers = read_stamp(self.context.build / "setup" / "headers.json")
+        sources += sorted((root / "oplab" / "toolchain").rglob("*.py"))
+        have, found = installed(context.env.sites), read_stamp(context.stamp("headers"))
+        versions = (have.get("torch"), have.get("onnxruntime"), found.get("path"), found.get("api"))
         environ = [os.environ.get(name, "") for name in ("CXX", "CXXFLAGS", "LDFLAGS")]
-        named = [str(path.relative_to(root)) for path in sources + tools]
-        versions = (have.get("torch"), have.get("onnxruntime"), headers.get("path"), headers.get("api"))
-        return digest(*named, *sources, *tools, *versions, *environ)
+        return digest(str(root), *(str(path.relative_to(root)) for path in sources), *sources, *versions, *environ)
 
-    def products(self) -> dict[str, list[int]]:
-        """The size in bytes and the modification time in ns of each file in build/lib, by its path there."""
-        found = {}
-        for path in sorted(self.lib.rglob("*")):
-            if path.is_file() and not any(part.startswith(".") for part in path.relative_to(self.lib).parts):
-                info = path.stat()
-                found[str(path.relative_to(self.lib))] = [info.st_size, info.st_mtime_ns]
-        return found
+    def products() -> dict[str, int]:
+        found = (path for path in sorted(lib.rglob("[!.]*")) if path.is_file())
+        return {str(path.relative_to(lib)): path.stat().st_size for path in found}
 
-    def intact(self, stamp: dict[str, Any]) -> bool:
-        """True when ``build/lib`` is as the last build left it."""
-        return bool(stamp.get("products")) and stamp["products"] == self.products()
-
-    def about(self) -> str:
-        """What is compiled."""
-        return "csrc/ is compiled"
-
-    def run(self) -> dict[str, Any]:
-        """Compiles what changed.
-
-        Raises:
-            SetupError: it failed; the message is the reason.
-        """
-        say = self.context.console.say
-        self.context.console.progress.update("compiling since the packages were installed")
-        if self.context.ahead.wait():
-            say("      Compiled while the packages were installed.")
-        ended = self.context.child(self.context.compiles, on_line=lambda line: say(f"      {line}"))
+    def run(before: dict[str, Any]) -> dict[str, Any]:
+        command = [context.env.python, "-u", "-m", "oplab.toolchain.build"]
+        ended = context.child(command, on_line=lambda line: context.console.say(f"      {line}"))
         if ended.code != 0:
-            if re.search(r"No space left on device", ended.output):
+            if "No space left on device" in ended.output:
                 raise failure_of(ended.output, "")
-            raise SetupError(
-                "the operators could not be compiled; the lines above show the error.", "correct it. " + AGAIN
-            )
-        return {"products": self.products()}
+            raise SetupError("the operators could not be compiled; the lines above show the error.", AGAIN)
+        return {"products": products()}
+
+    def there(stamp: dict[str, Any]) -> bool:
+        return bool(stamp.get("products")) and stamp["products"] == products()
+
+    return Step("Operators", context.stamp("operators"), inputs, there, run)
 
 
-class JupyterStep(Step):
+def jupyter(context: Context) -> Step:
     """JupyterLab's settings for this environment, and the course's notebooks marked as trusted."""
-
-    name = "JupyterLab settings"
-
-    def __init__(self, context: Context):
-        self.context = context
-        self.env = context.env
-        self.script = context.root / "oplab" / "jupyter" / "settings.py"
-
-    def stamp(self) -> Path:
-        """``build/setup/jupyter.json``."""
-        return self.context.build / "setup" / "jupyter.json"
-
-    def inputs(self) -> str:
-        """The script, the environment, and the notebooks."""
-        lessons = sorted((self.context.root / "notebooks").glob("*.ipynb"))
-        return digest(self.script, str(self.env.prefix), *lessons)
-
-    def intact(self, stamp: dict[str, Any]) -> bool:
-        """True when the settings are in the environment."""
-        return (self.env.prefix / "share" / "jupyter" / "lab" / "settings" / "overrides.json").is_file()
-
-    def run(self) -> dict[str, Any]:
-        """Writes the settings and signs the notebooks.
-
-        Raises:
-            SetupError: it failed; the message is the reason.
-        """
-        ended = self.context.child([self.env.python, "-m", "oplab.jupyter.settings"])
-        if ended.code != 0:
-            raise failure_of(ended.output, "JupyterLab's settings could not be written")
-        return {}
+    root, env = context.root, context.env
+    return Step(
+        "JupyterLab settings",
+        context.stamp("jupyter"),
+        lambda: digest(root / "oplab/jupyter/settings.py", str(env.prefix), *sorted(root.glob("notebooks/*.ipynb"))),
+        lambda stamp: (env.prefix / "share" / "jupyter" / "lab" / "settings" / "overrides.json").is_file(),
+        lambda before: context.must(
+            [env.python, "-m", "oplab.jupyter.settings"], "JupyterLab's settings could not be written"
+        ),
+    )
 
 
 def all_steps(context: Context) -> list[Step]:
-    """The steps of the set-up, in order."""
-    kinds = (PythonStep, PackagesStep, OplabStep, HeadersStep, OperatorsStep, JupyterStep)
-    return [kind(context) for kind in kinds]
+    parts = (python, packages, library, headers, operators, jupyter)
+    return [part(context) for part in parts]
 
 
 def set_up(context: Context) -> int:
-    """Runs the steps that are not done; returns how many.
-
-    Raises:
-        OplabError: a step failed, or something that it needs is missing.
-    """
+    """Runs the steps that are not done, one set-up of a folder at a time; returns how many."""
     steps = all_steps(context)
     if all(step.done() for step in steps):
         return 0
-    check_writable(context.root)
-    check_compiler(context.env)
-    with only_one(context.build / "setup" / "lock", context.console) as handle:
-        context.lock_handle = handle
-        try:
-            return run_steps(steps, context.console)
-        finally:
-            context.ahead.stop()
+    context.stamp("").parent.mkdir(parents=True, exist_ok=True)
+    # before gigabytes are downloaded
+    compiler._find(os.environ.get("CXX", "").strip(), context.env.variables()["PATH"])
+
+    def waiting(owner: str) -> None:
+        context.console.say(f"Another set-up of this folder is running (process {owner}). Waiting for it to end ...")
+
+    with files.lock(context.build / "setup" / "lock", waiting) as context.lock:
+        return run_steps(steps, context.console)
 
 
 def main(arguments: list[str]) -> int:
@@ -363,7 +284,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bootstrap.py", description="Sets the course up.")
     parser.add_argument("--quiet", action="store_true", help="print nothing when everything is set up already")
     parser.add_argument(
-        "--as-is", action="store_true", help="skip the set-up; run ARGUMENTS with the environment as it is"
+        "--as-is", action="store_true", help="skip the set-up; run ARGUMENTS in the environment as it is"
     )
     parser.add_argument(
         "then", nargs="*", metavar="ARGUMENT", help="run the environment's Python with these afterwards"
@@ -373,34 +294,27 @@ def main(arguments: list[str]) -> int:
     if opens and (wrong := lab.problem(ROOT, options.then[2:])):  # before minutes of set-up
         print(wrong, file=sys.stderr)
         return 2
-    console = Console()
     start = time.monotonic()
+    context = Context()
     try:
         stop_on_signals()
-        context = Context(console=console)
         ran = 0 if options.as_is else set_up(context)
-    except OplabError as error:
-        console.progress.clear()
-        sys.stdout.flush()
-        print(f"\nSet-up stopped: {error.message}", file=sys.stderr)
-        if error.fix:
-            print(f"  To fix it: {error.fix}", file=sys.stderr)
+    except (OplabError, OSError) as error:
+        sentence = error if isinstance(error, OplabError) else explain_os_error(error)
+        context.console.clear()
+        fix = f"\n  To fix it: {sentence.fix}" if sentence.fix else ""
+        print(f"\nSet-up stopped: {sentence.message}{fix}", file=sys.stderr)
         return 2
-    except OSError as error:
-        sentence = explain_os_error(error)
-        print(f"\nSet-up stopped: {sentence.message}\n  To fix it: {sentence.fix}", file=sys.stderr)
-        return 2
-    except (KeyboardInterrupt, Stopped) as stopped:
-        console.progress.clear()
+    except KeyboardInterrupt as stopped:
+        context.console.clear()
         print(f"\nSet-up was interrupted. {AGAIN}", file=sys.stderr)
-        return 128 + getattr(stopped, "number", 2)
+        return 128 + (stopped.args or (2,))[0]
     took = time.monotonic() - start
     if ran:
-        console.say(f"Everything is set up ({took:.0f} s).")
+        context.console.say(f"Everything is set up ({took:.0f} s).")
     elif not options.quiet and not options.as_is:
-        console.say(f"Everything is set up already (checked in {took * 1000:.0f} ms).")
+        context.console.say(f"Everything is set up already (checked in {took * 1000:.0f} ms).")
     if not options.then:
         return 0
-    env = context.env
-    python = str(env.python) if os.access(env.python, os.X_OK) else sys.executable
-    os.execve(python, [python, *options.then], env.variables())
+    python = str(context.env.python) if os.access(context.env.python, os.X_OK) else sys.executable
+    os.execve(python, [python, *options.then], context.env.variables())

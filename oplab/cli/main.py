@@ -97,8 +97,23 @@ class _Signal(KeyboardInterrupt):
     """SIGTERM or SIGHUP: it ends a command in the way of Ctrl-C, so that whatever holds a folder or a process lets go of it."""
 
 
+@contextlib.contextmanager
+def _stopped() -> Iterator[None]:
+    try:
+        yield
+    except _Signal as error:
+        raise Stopped(128 + error.args[0]) from None
+    except KeyboardInterrupt:
+        raise Stopped(128 + signal.SIGINT) from None
+
+
 class Sections(TyperGroup):
     """The commands under headings, and a signal as :class:`Stopped`."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the arguments. Raises :class:`Stopped`, too: typer imports what it needs here."""
+        with _stopped():
+            return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command.
@@ -106,12 +121,8 @@ class Sections(TyperGroup):
         Raises:
             Stopped: Ctrl-C, SIGTERM or SIGHUP.
         """
-        try:
+        with _stopped():
             return super().invoke(ctx)
-        except _Signal as error:
-            raise Stopped(128 + error.args[0]) from None
-        except KeyboardInterrupt:
-            raise Stopped(128 + signal.SIGINT) from None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each section with a line for each command."""

@@ -49,7 +49,7 @@ class Pages:
     async def run(self, call: Callable[..., Any], *args: Any) -> Any:
         """Run something slow in a thread."""
         if self._closed:
-            raise web.HTTPError(503, "The server ends.")
+            raise web.HTTPError(503, reason="The server ends.")
         return await asyncio.get_running_loop().run_in_executor(self._pool, call, *args)
 
     async def add(self, socket: EventsHandler) -> None:
@@ -120,6 +120,10 @@ class CallHandler(APIHandler):
     def initialize(self, pages: Pages) -> None:
         """Tornado calls this with the arguments of the route."""
         self.pages = pages
+
+    def _log(self) -> None:
+        if self.get_status() != 503:  # a page asks while Ctrl-C ends the server
+            super()._log()
 
     @web.authenticated
     @authorized

@@ -102,6 +102,8 @@ def arguments(root: Path, own: Path, uid: int, page: str, more: list[str]) -> li
         f"--NotebookNotary.data_dir={own}",
         # what Jupyter sets instead of its own default of 90 s, with a warning
         "--ServerApp.websocket_ping_timeout=30000",
+        # between the server and its kernels; without it, each kernel prints a warning
+        "--KernelManager.transport_encryption=auto",
         # Ctrl-C stops it without a question
         "--ServerApp.answer_yes=True",
         "--LabApp.news_url=",
@@ -142,4 +144,8 @@ def run(root: Path, given: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(paths.root(), sys.argv[1:]))
+    try:
+        sys.exit(run(paths.root(), sys.argv[1:]))
+    except KeyboardInterrupt:  # before JupyterLab listens
+        print("\nStopped.", file=sys.stderr)
+        sys.exit(130)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from oplab import files
+from oplab import files, paths
 from oplab.errors import OplabError
 from oplab.toolchain.compiler import Compiler
 from oplab.toolchain.recipes import Recipe, Sanitizer, chosen
@@ -28,7 +28,9 @@ def key(compiler: Compiler, how: Recipe, sources: Sequence[Path], *, sanitize: b
     the versions of the libraries. The folder of a source counts only with a sanitizer.
     """
     parts: list[str | bytes] = [FORMAT, compiler.identity, how.versions, str(chosen(sanitize))]
-    parts += [*how.compile_command(compiler, sanitize=sanitize), *how.link_flags(compiler, sanitize=sanitize)]
+    flags = [*how.compile_command(compiler, sanitize=sanitize), *how.link_flags(compiler, sanitize=sanitize)]
+    # A course that was moved or copied is not compiled again, but where the file itself has the folder.
+    parts += [flag if "rpath" in flag else flag.replace(str(paths.root()), "") for flag in flags]
     if sanitize:
         parts += [str(source.resolve()) for source in sources]  # a report names the file with its path
     for file in _with_headers(sources, how.includes):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from oplab import paths
-from oplab.cli import main
+from oplab.cli.main import main
 from oplab.errors import OplabError
 from oplab.project import new, schema
 from oplab.project.build import build_file, build_project

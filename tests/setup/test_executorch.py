@@ -31,7 +31,7 @@ def test_the_pins_are_what_pip_gets(monkeypatch, elsewhere):
     monkeypatch.setattr(
         run_executorch.extras, "run", lambda command, **_: asked.append(command) or Outcome(1, "ERROR: no\n")
     )
-    with pytest.raises(OplabError, match="ExecuTorch could not be installed: no$"):
+    with pytest.raises(OplabError, match="(?s)ExecuTorch could not be installed: .*ERROR: no$"):
         try:
             run_executorch.install(lambda line: None)
         except OplabError as error:
@@ -56,7 +56,7 @@ def test_without_a_wheel(monkeypatch, elsewhere):
     }.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(
-        OplabError, match=r"no wheel of executorch==\S+ for Python 3\.\d+ on .*, or the index cannot be"
+        OplabError, match=r"no wheel of executorch==\S+ for Python 3\.\S+ on .*, or the index cannot be"
     ):
         run_executorch.install(lambda line: None)
     assert not list((elsewhere / "executorch").iterdir())
@@ -68,11 +68,11 @@ def test_without_a_wheel(monkeypatch, elsewhere):
         (
             "ERROR: Could not find a version that satisfies the requirement executorch==1.5.1 (from versions: 0.1.0)\n"
             "ERROR: No matching distribution found for executorch==1.5.1\n",
-            r"no wheel of executorch==1\.5\.1 for Python 3\.\d+ on \w+ \w+\.$",
+            r"no wheel of executorch==1\.5\.1 for Python 3\.\S+ on \w+ \w+\.$",
         ),
         ("WARNING: Retrying after connection broken by 'NewConnectionError'\n", "the package index cannot be reached"),
         ("ERROR: [Errno 28] No space left on device\n", "the disk is full"),
-        ("", "pip gave no reason"),
+        ("", "pip failed"),
     ],
     ids=["wheel", "network", "disk", "nothing"],
 )

@@ -77,11 +77,20 @@ def test_the_image_gets_pytorch_from_the_lock_and_never_by_chance_with_cuda():
     assert pattern
     found = [re.sub(pattern[1], r"\1\2", text) for text in lock_lines() if re.match(pattern[1], text)]
     assert found == [f"{name}=={lock()[name]}" for name in ("torch", "torchvision")]
-    assert not re.search(r"^ARG TORCH_INDEX=", DOCKERFILE, re.M)
-    refused = subprocess.run(
-        ["/bin/sh", "-c", line.replace("\\\n", "")], capture_output=True, text=True, env={"PATH": ""}
-    )
-    assert refused.returncode == 2 and "--build-arg TORCH_INDEX=ADDRESS" in refused.stderr
+    assert lock()["uv"]  # what installs it
+
+    def words(index: str) -> str:
+        case = re.search(r"case .*? esac", line.replace("\\\n", ""))[0]
+        done = subprocess.run(
+            ["sh", "-c", f'{case}; echo "$@"'], env={"TORCH_INDEX": index}, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    assert [words(index) for index in ("", "default", "ADDRESS")] == [
+        "--torch-backend cpu",
+        "",
+        "--default-index ADDRESS",
+    ]
 
 
 def lock_lines() -> list[str]:

@@ -207,7 +207,7 @@ class HostileCourse:
             env.pop("OPLAB_TRACK", None)
             env["PATH"] = path or env["PATH"]
             done = subprocess.run(
-                [sys.executable, "-P", "-c", f"{first}\nfrom oplab.cli import main; main()", *words],
+                [sys.executable, "-P", "-c", f"{first}\nfrom oplab.cli.main import main; main()", *words],
                 env=env,
                 cwd=self.folder,
                 capture_output=True,
