@@ -11,6 +11,8 @@ import pytest
 
 from oplab.toolchain import build
 
+pytestmark = pytest.mark.nightly
+
 # The version of the headers, and the last one that reads an absent input's type through a null pointer.
 OLDER = ("1.21.1", "1.23.2")
 
@@ -21,8 +23,6 @@ import sys
 import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto, helper
-
-pytestmark = pytest.mark.nightly
 
 def outputs(op, inputs, outs, feed, **attributes):
     types = {"offset": TensorProto.INT64}

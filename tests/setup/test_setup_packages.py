@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import venv
@@ -61,6 +62,7 @@ def root(tmp_path: Path, empty_venv: Path, index: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PIP_INDEX_URL", index.as_uri())
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv-cache"))
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(packages, "has_nvidia_gpu", lambda: True)
     root = tmp_path / "course"
     (root / "build" / "setup").mkdir(parents=True)
