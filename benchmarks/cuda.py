@@ -1,4 +1,4 @@
-"""MyAdd and KNNQuery on a GPU beside their peers there, and beside the course's kernels on the CPU, in one run.
+"""MyAdd and KNNQuery on a GPU next to their peers there, and next to the course's kernels on the CPU, in one run.
 
     make cuda; PYTHONPATH=build/onnxruntime-gpu .venv/bin/python -m benchmarks.cuda [--rounds 15]
 
@@ -22,7 +22,7 @@ import onnxruntime
 import torch
 from onnx import helper, numpy_helper
 
-from benchmarks import document
+from benchmarks import tables
 from benchmarks.kernels.runners import model, one_node
 from oplab import ops, paths
 
@@ -166,7 +166,7 @@ def main() -> int:
         for peer, samples in times.items():
             ratio = statistics.median(theirs / mine for mine, theirs in zip(times["ours"], samples, strict=True))
             rows.append([title, peer, f"{1e3 * statistics.median(samples):.3f}", f"{ratio:.2f}"])
-    print(document.text(rows, ["case", "kernel", "ms", "ratio to ours"]))
+    print(tables.text(rows, ["case", "kernel", "ms", "ratio to ours"]))
     return 0
 
 

@@ -1,16 +1,13 @@
 """The grader against otter-grader and nbgrader: the same exercises, the same right answers, in one run.
 
-    python -m benchmarks.grader [--repeat 3] [--peers otter,nbgrader] [--peers none]
-
 Three exercises (c04.asinh, c04.per_opset, c04.sinc) as assignments of each peer, whose tests ask what the course's checks ask: exports
 at the same opsets and dtypes, a valid graph of the expected operators, the right values at sizes that were not exported. Each peer is
-installed into an environment of its own below ``build/bench`` that sees the course's packages. All are measured in turn, so that a
-busy machine slows all. Medians and ratios are printed; ``build/bench/grader.json`` holds every sample.
+installed into its own environment below ``build/bench`` that sees the course's packages. All are measured in turn, so that a busy
+machine slows all of them.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -18,13 +15,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from .document import ROOT, text
+from . import tables
+from .tables import ROOT
 
 BENCH = ROOT / "build" / "bench"
-PEERS = {"otter": "otter-grader==7.0.0", "nbgrader": "nbgrader==0.9.6"}
 
 # What the tests of both peers share. `graph` is (opset, operators that must be there).
 HELPERS = """\
@@ -77,6 +75,7 @@ TESTS = {
     ),
 }
 EXERCISES = tuple(f"c04.{name}" for name in TESTS)
+Run = Callable[[str], "Cost"]
 
 
 def answer(name: str) -> str:
@@ -93,7 +92,7 @@ def environment(peer: str) -> Path:
     folder = BENCH / peer
     python = folder / "bin" / "python"
     if not (folder / "bin" / peer).exists():
-        print(f"Installing {PEERS[peer]} into build/bench/{peer} …", flush=True)
+        print(f"Installing {PEERS[peer][0]} into build/bench/{peer} …", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
         code = "import sysconfig; print(sysconfig.get_path('purelib'))"
         site, own = (
@@ -101,7 +100,7 @@ def environment(peer: str) -> Path:
             for program in (sys.executable, str(python))
         )
         (Path(own) / "course.pth").write_text(site + "\n")
-        subprocess.run([str(python), "-m", "pip", "install", "-q", PEERS[peer]], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", PEERS[peer][0]], check=True)
     return folder
 
 
@@ -117,16 +116,7 @@ def notebook(cells: list[str], metadata: list[dict] | None = None) -> object:
     return made
 
 
-def timed(command: list[str], **options) -> float:
-    started = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, **options)
-    seconds = time.perf_counter() - started
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return seconds
-
-
-def otter() -> Callable[[str], float]:
+def otter() -> Run:
     """An otter assignment for each exercise; the function that comes back runs one with ``otter run``."""
     import nbformat
 
@@ -147,18 +137,20 @@ def otter() -> Callable[[str], float]:
         command = [python, "-m", "otter", "generate", "-t", str(home / "tests"), "-o", str(home / "autograder.zip")]
         subprocess.run([*command, "--no-environment"], check=True, capture_output=True, cwd=home)
 
-    def run(name: str) -> float:
+    def run(name: str) -> Cost:
         home = folder / name
         command = [python, "-m", "otter", "run", "-a", str(home / "autograder.zip"), "-o", str(home)]
-        seconds = timed([*command, str(home / f"{name}.ipynb")], cwd=home)
+        cost = measured(
+            [*command, str(home / f"{name}.ipynb")], cwd=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         result = json.loads((home / "results.json").read_text())
         assert all(test.get("score", 1) == test.get("max_score", 1) for test in result["tests"]), result
-        return seconds
+        return cost
 
     return run
 
 
-def nbgrader() -> Callable[[str], float]:
+def nbgrader() -> Run:
     """An nbgrader course with an assignment for each exercise; the function that comes back autogrades one submission."""
     import nbformat
 
@@ -188,9 +180,9 @@ def nbgrader() -> Callable[[str], float]:
         submitted.parent.mkdir(parents=True)
         nbformat.write(notebook([answer(name), HELPERS + test], metadata), submitted)
 
-    def run(name: str) -> float:
+    def run(name: str) -> Cost:
         command = [program, "autograde", name, "--force"]
-        seconds = timed(command, cwd=course, env=env)
+        cost = measured(command, cwd=course, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         code = (
             "from nbgrader.api import Gradebook\nimport sys\n"
             "with Gradebook('sqlite:///gradebook.db') as book: print(book.find_submission(sys.argv[1], 'student').score)"
@@ -198,14 +190,56 @@ def nbgrader() -> Callable[[str], float]:
         python = str(environment("nbgrader") / "bin" / "python")
         score = subprocess.run([python, "-c", code, name], capture_output=True, text=True, cwd=course, env=env)
         assert score.stdout.strip() == "2.0", f"nbgrader gave {score.stdout.strip() or score.stderr[-500:]} of 2 points"
-        return seconds
+        return cost
 
     return run
 
 
-def cold(*arguments: str) -> float:
-    """``oplab check`` from the shell, including the start of the server."""
-    return timed([sys.executable, "-m", "oplab.cli", "check", *arguments, "--track", "solutions"], cwd=ROOT)
+@dataclass(frozen=True)
+class Cost:
+    """One command: with all processes that it has waited for, and the largest sum of their memory, shared pages divided among them."""
+
+    seconds: float
+    processor: float
+    megabytes: int
+
+
+def measured(command: list[str], **options) -> Cost:
+    """Runs a command.
+
+    Raises:
+        SystemExit: it failed.
+    """
+    from oplab.grading.processes import descendants
+
+    started, peak = time.perf_counter(), 0
+    running = subprocess.Popen(command, **options)
+    try:
+        while not (ended := os.wait4(running.pid, os.WNOHANG))[0]:
+            peak = max(peak, sum(proportional(pid) for pid in [running.pid, *descendants(running.pid)]))
+            time.sleep(0.1)
+    except KeyboardInterrupt:
+        running.wait()
+        raise
+    seconds = time.perf_counter() - started
+    running.returncode = os.waitstatus_to_exitcode(ended[1])
+    if running.returncode:
+        raise SystemExit(f"{' '.join(command)} failed with {running.returncode}.")
+    return Cost(seconds, ended[2].ru_utime + ended[2].ru_stime, peak >> 10)
+
+
+def proportional(pid: int) -> int:
+    """Proportional set size in kB."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
+def check(*arguments: str) -> list[str]:
+    """``oplab check`` from the shell, which starts the grading server."""
+    return [sys.executable, "-m", "oplab.cli", "check", *arguments, "--track", "solutions"]
 
 
 def warm(repeat: int, isolated: bool = False) -> dict[str, list[float]]:
@@ -228,128 +262,72 @@ def warm(repeat: int, isolated: bool = False) -> dict[str, list[float]]:
     return samples
 
 
-def peak_memory(command: list[str], **options) -> int:
-    """Largest sum of resident memory of a command's processes (shared pages divided among them), in MB."""
-    from oplab.grading.processes import descendants
-
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
-    peak = 0
-    while running.poll() is None:
-        peak = max(peak, sum(proportional(pid) for pid in [running.pid, *descendants(running.pid)]))
-        time.sleep(0.05)
-    return peak >> 10
+PEERS: dict[str, tuple[str, Callable[[], Run]]] = {
+    "otter": ("otter-grader==7.0.0", otter),
+    "nbgrader": ("nbgrader==0.9.6", nbgrader),
+}
 
 
-def proportional(pid: int) -> int:
-    """Proportional set size in kB: pages shared by forks are divided among them."""
-    try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1])
-    except OSError:
-        pass
-    return 0
-
-
-def prepared(names: list[str]) -> dict[str, Callable[[str], float]]:
-    """The peers that can be used here; one that cannot is told in one line and left out."""
+def prepared() -> dict[str, Run]:
+    """The peers that can be used here; one that cannot is named in one line and left out."""
     peers = {}
-    for name in names:
+    for name, (package, make) in PEERS.items():
         try:
-            peers[name] = {"otter": otter, "nbgrader": nbgrader}[name]()
+            peers[name] = make()
         except (subprocess.CalledProcessError, OSError) as error:
             said = getattr(error, "stderr", None) or str(error)
             said = said.decode(errors="replace") if isinstance(said, bytes) else said
             last = (said.strip().splitlines() or ["no message"])[-1]
-            print(f"{PEERS[name]} cannot be used with Python {sys.version.split()[0]}: {last[:200]}", flush=True)
+            print(f"{package} cannot be used with Python {sys.version.split()[0]}: {last[:200]}", flush=True)
     return peers
 
 
-def measure(names: list[str], repeat: int) -> dict:
-    """All in turn, ``repeat`` times: samples in seconds for each exercise and way, megabytes, and the number of exercises."""
+def measure(quick: bool, repeat: int) -> Iterator[str]:
+    """The table with the samples until then, as Markdown, after each round: all in turn, ``repeat`` times."""
     from oplab.course.manifest import load
 
     BENCH.mkdir(parents=True, exist_ok=True)
-    total = len(load(ROOT).exercises)
-    peers = prepared(names)
-    first = EXERCISES[0]
-    samples: dict[str, dict[str, list[float]]] = {"all": {"oplab cold": []}, **{id: {} for id in EXERCISES}}
+    peers, total, first = prepared(), len(load(ROOT).exercises), EXERCISES[0]
+    samples: dict[str, dict[str, list[float]]] = {id: {} for id in EXERCISES}
+    whole: list[Cost] = []
+    isolated: dict[str, list[float]] = {"cold": [], "warm": []}
+    peak = dict.fromkeys(peers, 0)
     for number in range(repeat):
         print(f"round {number + 1} of {repeat}, load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
         for id in EXERCISES:
-            samples[id].setdefault("oplab cold", []).append(cold(id))
+            cost = measured(check(id), cwd=ROOT, stdout=subprocess.DEVNULL)
+            samples[id].setdefault("oplab cold", []).append(cost.seconds)
             for name, run in peers.items():
-                samples[id].setdefault(name, []).append(run(id.partition(".")[2]))
+                cost = run(id.partition(".")[2])
+                samples[id].setdefault(name, []).append(cost.seconds)
+                peak[name] = max(peak[name], cost.megabytes)
         for id, values in warm(5).items():
             samples[id].setdefault("oplab warm", []).extend(values)
-        samples["all"]["oplab cold"].append(cold())
-        samples["all"].setdefault("isolated cold", []).append(cold(first, "--isolate"))
-        samples["all"].setdefault("isolated warm", []).extend(warm(5, isolated=True)[first])
-    return {"samples": samples, "peers": list(peers), "memory_mb": memory(peers), "exercises": total}
+        isolated["cold"].append(measured(check(first, "--isolate"), cwd=ROOT, stdout=subprocess.DEVNULL).seconds)
+        isolated["warm"] += warm(5, isolated=True)[first]
+        if not quick:
+            whole.append(measured(check("--jobs", "2"), cwd=ROOT, stdout=subprocess.DEVNULL))
+        lines = [tables.markdown(rows(samples, peak), HEAD), ""]
+        if whole:
+            every = statistics.median(cost.seconds for cost in whole)
+            lines += [f"- All {total} exercises, cold: {every:.1f} s, {max(cost.megabytes for cost in whole)} MB."]
+        extra = [
+            f"{1000 * (statistics.median(isolated[way]) - statistics.median(samples[first][f'oplab {way}'])):.0f} ms {way}"
+            for way in isolated
+        ]
+        yield "\n".join([*lines, f"- `--isolate` costs {' and '.join(extra)}."])
 
 
-def memory(peers: Iterable[str]) -> dict[str, int]:
-    """Megabytes at the peak: the whole course with 2 jobs for oplab, one exercise for each peer."""
-    check = [sys.executable, "-m", "oplab.cli", "check", "--track", "solutions", "--jobs", "2"]
-    found = {"oplab": peak_memory(check, cwd=ROOT)}
-    if "otter" in peers:
-        home = BENCH / "otter-work" / "asinh"
-        archive, book = str(home / "autograder.zip"), str(home / "asinh.ipynb")
-        command = [str(BENCH / "otter" / "bin" / "python"), "-m", "otter", "run", "-a", archive, "-o", str(home), book]
-        found["otter"] = peak_memory(command, cwd=home)
-    if "nbgrader" in peers:
-        programs = BENCH / "nbgrader" / "bin"
-        env = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
-        command = [str(programs / "nbgrader"), "autograde", "asinh", "--force"]
-        found["nbgrader"] = peak_memory(command, cwd=BENCH / "nbgrader-work", env=env)
-    return found
-
-
-def rows(found: dict) -> list[tuple[str, ...]]:
+def rows(samples: dict[str, dict[str, list[float]]], peak: dict[str, int]) -> list[tuple[str, ...]]:
     """A row for each way of checking: seconds of each exercise, exercises per second, ratios to ours cold and warm, memory."""
-    samples = found["samples"]
-    median = {id: {way: statistics.median(samples[id][way]) for way in samples[id]} for id in EXERCISES}
+    median = {id: {way: statistics.median(values) for way, values in ways.items()} for id, ways in samples.items()}
     sums = {way: sum(median[id][way] for id in EXERCISES) for way in median[EXERCISES[0]]}
     made = []
-    for way in ("oplab cold", "oplab warm", *found["peers"]):
+    for way in ("oplab cold", "oplab warm", *peak):
         seconds = [f"{median[id][way]:.2f}" for id in EXERCISES]
         ratios = [f"{sums[way] / sums[f'oplab {ours}']:.1f}" for ours in ("cold", "warm")]
-        megabytes = found["memory_mb"].get(way.removesuffix(" cold"), "")
-        made.append((way, *seconds, f"{len(EXERCISES) / sums[way]:.2f}", *ratios, str(megabytes)))
+        made.append((way, *seconds, f"{len(EXERCISES) / sums[way]:.2f}", *ratios, str(peak.get(way, ""))))
     return made
 
 
 HEAD = ("", *(f"{id}, s" for id in EXERCISES), "exercises per s", "times ours cold", "times ours warm", "memory, MB")
-
-
-def remarks(found: dict) -> list[str]:
-    """What the table does not hold: the whole course at once, and what --isolate costs."""
-    samples, first = found["samples"], EXERCISES[0]
-    extra = {
-        way: statistics.median(samples["all"][f"isolated {way}"]) - statistics.median(samples[first][f"oplab {way}"])
-        for way in ("cold", "warm")
-    }
-    every = statistics.median(samples["all"]["oplab cold"])
-    return [
-        f"All {found['exercises']} exercises, cold: {every:.1f} s, {every / found['exercises']:.2f} s each.",
-        f"`--isolate` costs {extra['cold'] * 1000:.0f} ms cold and {extra['warm'] * 1000:.0f} ms warm.",
-        "Memory is the proportional set size of all processes: the whole course with 2 jobs for oplab, one exercise for the others.",
-    ]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--peers", default=",".join(PEERS), help=f"some of {', '.join(PEERS)}, or none")
-    args = parser.parse_args()
-    names = [name for name in args.peers.split(",") if name != "none"]
-    if unknown := set(names) - set(PEERS):
-        parser.error(f"there is no peer {', '.join(unknown)}")
-    found = measure(names, args.repeat)
-    print("\n" + text(rows(found), HEAD))
-    print("\n".join(remarks(found)))
-    (BENCH / "grader.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

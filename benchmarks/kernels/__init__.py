@@ -1,10 +1,9 @@
-"""``make bench``: the course's kernels beside what their users would run otherwise, measured in one process.
+"""``make bench``: the course's kernels next to what their users would run otherwise, measured in one process.
 
 A kernel's part is the module of this folder with the name of its source (``my_add.py`` for ``csrc/ort_ops/my_add.cpp``): it is
-found by that name, and has a function ``cases(quick: bool) -> list[Case]``. A ``Case`` is one kernel at one size; ``Peer`` is
-somebody else who computes the same. All that computes is made lazily by ``make(threads)``, which returns a callable without
-arguments: one call of it is what is measured. So a peer that cannot be had raises ``Missing`` with one line, and costs nothing
-where it is not wanted.
+found by that name, and has a function ``cases(quick: bool) -> list[Case]``. A ``Case`` is one kernel at one size; a ``Peer``
+computes the same in another way. Everything that computes is made lazily by ``make(threads)``, which returns a callable without
+arguments: one call of it is measured. A peer that is not available raises ``Missing`` with one line.
 
     def cases(quick):
         n = 1 << (12 if quick else 24)
@@ -14,10 +13,9 @@ where it is not wanted.
                 "MyAdd", f"{n:,} floats",
                 lambda threads: bound(session(model, threads), feed()),        # ours: runners.py
                 (Peer("ORT Mul, Mul, Add", lambda threads: bound(...), target=2.3),),
-                bytes=12 * n, flops=3 * n, series="contiguous", at=n,
             )
         ]
 
-``harness.py`` says what each field means and how is measured. ``quick`` asks for sizes of which all together take a few
-seconds: the tests run them.
+``harness.py`` explains each field and how it is measured. ``quick`` asks for sizes that take a few seconds together: the tests
+run them. Targets are set for ONNX Runtime's own kernels and for what the machine can do at most; other peers have none.
 """

@@ -1,4 +1,4 @@
-"""DeformConv2d beside ONNX Runtime's own DeformConv, torchvision and MMDeploy, on the layers of a network and on odd sizes.
+"""DeformConv2d next to ONNX Runtime's own DeformConv, torchvision and MMDeploy, on the layers of a network and on odd sizes.
 
 X, offset and mask are inputs; W and B are constants of the model, as they are where a network is deployed. The last cases feed
 the weights as well.
@@ -15,18 +15,15 @@ import torch
 from onnx import helper, numpy_helper
 
 from . import product
-from .harness import Case, Make, Peer, Run, close
+from .harness import Case, Peer, Run, close
 from .peers import mmdeploy_library
-from .rungs import ladder
-from .runners import bound, model, one_node
+from .runners import bound, model
 
 KERNEL = "DeformConv2d"
 CONSTANTS = ("W", "B")
-# How many times as long as ours ONNX Runtime, torchvision and MMDeploy have to take, at least. Where the weights are many and
-# the pixels few, the product is nearly all of the time on both sides, and less can be gained from sampling.
-ASKED, FEW_PIXELS = (1.5, 12.0, 14.0), (1.2, None, None)
-PLAIN = 0.5  # of ONNX Runtime, on a processor with nothing but the oldest set
-RUNGS = ("Naive", "Hoisted", "Vectorised", "Blocked", "Parallel")
+# How many times as long as ours ONNX Runtime has to take, at least. Where the weights are many and the pixels few, the product is
+# nearly all of the time on both sides, and less can be gained from sampling.
+TARGET, FEW_PIXELS = 1.5, 1.2
 
 
 def with_constants(made: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> onnx.ModelProto:
@@ -58,8 +55,8 @@ def case(
     kernel: int = 3,
     n: int = 1,
     constant: bool = True,
-    targets: tuple[float | None, ...] | None = ASKED,
-    **place: object,
+    target: float | None = TARGET,
+    threads: bool = False,
 ) -> Case:
     values = functools.cache(lambda: inputs(channels, size, out_channels, kernel, n))
     pad = kernel // 2
@@ -86,77 +83,30 @@ def case(
         x, w, offset, b, mask = (torch.from_numpy(value) for value in values().values())
         return lambda: deform_conv2d(x, offset, w, b, padding=pad, mask=mask)
 
-    ort, vision, deploy = targets or (None, None, None)
-    peers = [
-        Peer("ORT DeformConv", in_onnx("DeformConv", ""), ort, plain=PLAIN if targets else None),
-        Peer("torchvision", torchvision, vision),
-    ]
-    # Where channels × taps is no multiple of 8, MMDeploy's result comes from memory that it never wrote.
+    peers = [Peer("ORT DeformConv", in_onnx("DeformConv", ""), target), Peer("torchvision", torchvision)]
+    # Where channels × taps is not a multiple of 8, MMDeploy's result comes from memory that it never wrote.
     if channels * kernel**2 % 8 == 0:
-        peers.append(Peer("MMDeploy", mmdeploy, deploy))
-    pixels, taps = n * size[0] * size[1], kernel * kernel
+        peers.append(Peer("MMDeploy", mmdeploy))
     words = [f"{n}×{channels}×{size[0]}×{size[1]}", f"{out_channels} out", f"{kernel}×{kernel}", "mask"]
-    return Case(
-        KERNEL,
-        ", ".join(words + ([] if constant else ["weights fed"])),
-        in_onnx(KERNEL, "oplab"),
-        tuple(peers),
-        close(1e-4, 1e-4),
-        flops=2 * pixels * taps * channels * (out_channels + 4),  # the product, and four pixels for each sample
-        bytes=4 * (pixels * (channels + out_channels + 3 * taps) + taps * channels * out_channels),
-        unit="pixels",
-        at=pixels,
-        **place,
-    )
-
-
-def climbed(channels: int, size: int) -> Case:
-    """The lesson's ladder, on its own problem: one image, 3×3, pad 1, no mask and no bias; the weights are fed."""
-
-    @functools.cache
-    def feed() -> dict[str, np.ndarray]:
-        values = inputs(channels, (size, size), channels, 3, 1)
-        return {name: values[name] for name in ("X", "W", "offset")}
-
-    def in_onnx(op: str, domain: str) -> Make:
-        return lambda threads: bound(one_node(op, feed(), {"Y": np.float32}, domain, pads=[1] * 4), feed(), threads)
-
-    def torchvision(threads: int) -> Run:
-        from torchvision.ops import deform_conv2d
-
-        x, w, offset = (torch.from_numpy(value) for value in feed().values())
-        return lambda: deform_conv2d(x, offset, w, padding=1)
-
-    return Case(
-        KERNEL,
-        f"1×{channels}×{size}×{size}, {channels} out, 3×3, no mask, weights fed",
-        in_onnx(KERNEL, "oplab"),
-        (
-            Peer("ORT DeformConv", in_onnx("DeformConv", "")),
-            Peer("torchvision", torchvision),
-            *ladder("14_deform.cpp", RUNGS, feed, "Y"),
-        ),
-        close(1e-4, 1e-4),
-    )
+    name = ", ".join(words + ([] if constant else ["weights fed"]))
+    return Case(KERNEL, name, in_onnx(KERNEL, "oplab"), tuple(peers), close(1e-4, 1e-4), threads)
 
 
 def cases(quick: bool) -> list[Case]:
     if quick:
         return [
-            climbed(5, 9),
-            case(8, (9, 7), 5, series="8 channels", threads=True),
-            case(3, (7, 9), 5, targets=None),
-            case(4, (1, 97), 2, constant=False, targets=None),
+            case(8, (9, 7), 5, threads=True),
+            case(3, (7, 9), 5, target=None),
+            case(4, (1, 97), 2, constant=False, target=None),
             *product.cases(quick),
         ]
-    made = [case(64, (s, s), 64, series="64 channels", threads=True) for s in (14, 28, 56, 128, 192)]
-    made += [case(32, (s, s), 32, series="32 channels", threads=True) for s in (14, 32, 192)]
-    made += [case(128, (s, s), 128, series="128 channels", threads=True) for s in (14, 28, 56, 192)]
+    made = [case(64, (s, s), 64, threads=True) for s in (14, 28, 56, 128, 192)]
+    made += [case(32, (s, s), 32, threads=True) for s in (14, 32, 192)]
+    made += [case(128, (s, s), 128, threads=True) for s in (14, 28, 56, 192)]
     made += [case(*sizes, threads=True) for sizes in ((64, (64, 64), 27), (17, (1, 4093), 31))]
-    made += [case(*sizes, targets=FEW_PIXELS, threads=True) for sizes in ((256, (14, 14), 256), (512, (7, 7), 512))]
+    made += [case(*sizes, target=FEW_PIXELS, threads=True) for sizes in ((256, (14, 14), 256), (512, (7, 7), 512))]
     made += [
-        case(3, (64, 64), 64, targets=None)
+        case(3, (64, 64), 64, target=None)
     ]  # with few channels there is little to gain from sampling them together
-    made += [climbed(64, 40)]
     made += [case(*sizes, constant=False, threads=True) for sizes in ((64, (56, 56), 64), (128, (28, 28), 128))]
     return made + product.cases(quick)

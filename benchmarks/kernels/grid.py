@@ -1,4 +1,4 @@
-"""Grid beside the same numbers computed by standard operators of ONNX, in ONNX Runtime."""
+"""Grid next to the same numbers computed by standard operators of ONNX, in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def standard(d: int, bounds: bool) -> tuple[list[NodeProto], dict[str, np.ndarra
     return nodes, constants
 
 
-def case(n: int, d: int, *, bounds: bool = False, target: float | None = None, **place: object) -> Case:
+def case(n: int, d: int, *, bounds: bool = False, target: float | None = None, threads: bool = False) -> Case:
     @functools.cache
     def feed() -> dict[str, np.ndarray]:
         random = np.random.default_rng(0)
@@ -69,21 +69,17 @@ def case(n: int, d: int, *, bounds: bool = False, target: float | None = None, *
         KERNEL,
         words,
         ours,
-        (Peer("standard operators", composition, target, plain=target),),
+        (Peer("standard operators", composition, target),),
         close(0, 0),
-        flops=4 * n * d,
-        bytes=4 * n * d + 8 * n,
-        unit="points",
-        at=n,
-        **place,
+        threads,
     )
 
 
 def cases(quick: bool) -> list[Case]:
     if quick:
-        return [case(1000, 3, series="3 dimensions", threads=True), case(500, 1), case(500, 4, bounds=True)]
+        return [case(1000, 3, threads=True), case(500, 1), case(500, 4, bounds=True)]
     made = [
-        case(n, 3, series="3 dimensions", threads=n == 1_000_000, target=5.0 if n == 1_000_000 else None)
+        case(n, 3, threads=n == 1_000_000, target=5.0 if n == 1_000_000 else None)
         for n in (1000, 10_000, 100_000, 1_000_000, 4_000_000)
     ]
     return made + [

@@ -1,4 +1,4 @@
-"""Measures callables beside each other: equal results first, then rounds in which all take turns.
+"""Measures callables next to each other: equal results first, then rounds in which all take turns.
 
 How: every contestant gets the same number of threads. Before a measurement all results are compared; an unequal one
 raises, and nothing is measured. In each round each contestant has one turn, beginning with another one each time, so that
@@ -49,12 +49,10 @@ class Peer:
 
     name: str
     make: (
-        Make  # make(threads) -> a callable without arguments. Its result: one array or several, of numpy, torch or ORT
+        Make  # make(threads) -> a callable without arguments; its result: one array or several, of numpy, torch or ORT
     )
     target: float | None = None  # how many times as long as ours it has to take, at least
     check: Check | None = None  # instead of the case's own, for example a limit that computes something else
-    rung: bool = False  # a slower version of our own, for the picture of the ladder: no peer in the table
-    plain: float | None = None  # instead of target, where a kernel has faster sets and the processor has none of them
 
 
 @dataclass(frozen=True)
@@ -66,11 +64,6 @@ class Case:
     ours: Make
     peers: tuple[Peer, ...] = ()
     check: Check | None = None  # check(ours, theirs) raises AssertionError; close() where nothing is said
-    flops: float = 0  # of one call, as the method needs them at least: for the roofline
-    bytes: float = 0  # that one call must read and write at least
-    series: str = ""  # cases of one kernel and series are one line in the picture of sizes
-    at: float = 0  # their place on its axis
-    unit: str = ""  # what the axis counts: "points"
     threads: bool = False  # measured and judged with one thread as well
     has_sets: bool = False  # the kernel is compiled for several sets of instructions: it is measured with each
     simd: str = ""  # or the case is about one set alone
@@ -89,8 +82,6 @@ class Result:
     seconds: dict[str, list[float]] = field(default_factory=dict)
     simd: str = ""  # the set that "ours" uses; "ours, plain" and its like are the sets in `lesser`
     lesser: tuple[str, ...] = ()
-    best: bool = True  # whether this processor has no faster set: the peers would use it
-    missing: dict[str, str] = field(default_factory=dict)
 
     @property
     def rounds(self) -> int:
@@ -107,18 +98,8 @@ class Result:
         return float(low), float(middle), float(high)
 
     def target(self, peer: Peer) -> float | None:
-        """What is asked of the ratio to this peer."""
-        if not self.case.has_sets:
-            return peer.target
-        if not self.best:
-            return None
-        return peer.plain if self.simd == "plain" else peer.target
-
-    def reached(self, peer: Peer) -> bool | None:
-        """Whether the median reaches the peer's target; None where there is no target or no measurement."""
-        if (target := self.target(peer)) is None or peer.name not in self.seconds or not self.rounds:
-            return None
-        return self.ratios(peer.name)[1] >= target
+        """What the ratio to this peer must be: nothing where the kernel has faster sets, and the processor has none of them."""
+        return None if self.case.has_sets and self.simd == "plain" else peer.target
 
 
 def close(rtol: float = 1e-5, atol: float = 1e-5) -> Check:
@@ -163,7 +144,7 @@ def set_threads(threads: int) -> None:
 
 
 def prepare(
-    case: Case, threads: int, say: Callable[[str], None], sets: Sequence[str] = (), best: bool = True
+    case: Case, threads: int, say: Callable[[str], None], sets: Sequence[str] = ()
 ) -> tuple[Result, dict[str, Run]]:
     """Makes all contestants and compares their results.
 
@@ -173,7 +154,7 @@ def prepare(
     set_threads(threads)
     simd, *lesser = (case.simd,) if case.simd else sets if case.has_sets and sets else ("",)
     with simd_set(simd):
-        result, runs = Result(case, threads, {}, simd, tuple(lesser), best), {"ours": case.ours(threads)}
+        result, runs = Result(case, threads, {}, simd, tuple(lesser)), {"ours": case.ours(threads)}
     ours = arrays(runs["ours"]())
     for each in lesser:
         with simd_set(each):
@@ -187,7 +168,6 @@ def prepare(
         try:
             run = peer.make(threads)
         except Missing as reason:
-            result.missing[peer.name] = str(reason)
             say(f"  {peer.name} is not here: {reason}")
             continue
         try:
@@ -249,12 +229,10 @@ def measure(
     results: list[Result],
     say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
     sets: Sequence[str] = (),
-    best: bool = True,
 ) -> None:
     """Measures (case, threads) one after the other into ``results``, the one that is under way included.
 
-    Kernels that are compiled for several sets are measured with ``sets``, the fastest first. ``best``: the processor has no
-    faster one.
+    Kernels that are compiled for several sets are measured with ``sets``, the fastest first.
 
     Raises:
         Unequal: two contestants came to different results. ``results`` holds the cases before.
@@ -263,7 +241,7 @@ def measure(
     todo = list(cases)
     for number, (case, threads) in enumerate(todo, 1):
         say(f"[{number}/{len(todo)}] {case.name}, {threads} thread{'s' if threads > 1 else ''}")
-        result, runs = prepare(case, threads, say, sets, best)
+        result, runs = prepare(case, threads, say, sets)
         results.append(result)
         try:
             rounds(result, runs, seconds)

@@ -1,4 +1,4 @@
-"""KNNQuery beside scipy's cKDTree (built and asked) and torch_cluster's knn, on clouds of many kinds."""
+"""KNNQuery next to scipy's cKDTree (built and asked) and torch_cluster's knn, on clouds of many kinds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
 
 from oplab import ops
 
 from .harness import Case, Peer, Run
-from .peers import ckdtree, torch_cluster
+from .peers import torch_cluster
 from .runners import bound, one_node
 
 K = 16
@@ -58,7 +59,7 @@ def same(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> None:
         assert np.array_equal(mine, other), f"{(mine != other).sum()} of {mine.size} values differ"
 
 
-def case(kind: str, n: int, *, targets: bool, **place: object) -> Case:
+def case(kind: str, n: int, *, peers: bool = False, threads: bool = False) -> Case:
     points = functools.cache(lambda: cloud(kind, n))
 
     def ours(threads: int) -> Run:
@@ -72,10 +73,10 @@ def case(kind: str, n: int, *, targets: bool, **place: object) -> Case:
         return lambda: torch.ops.oplab.knn_query(K, xyz, offset)
 
     def scipy(threads: int) -> Run:
-        tree, xyz = ckdtree(), points()
+        xyz = points()
 
         def run() -> tuple[np.ndarray, np.ndarray]:
-            dist, idx = tree(xyz).query(xyz, K, workers=threads)
+            dist, idx = cKDTree(xyz).query(xyz, K, workers=threads)
             return idx, dist
 
         return run
@@ -92,12 +93,12 @@ def case(kind: str, n: int, *, targets: bool, **place: object) -> Case:
         order = np.argsort(dist, axis=1, kind="stable")
         check(mine, [np.take_along_axis(idx, order, 1), np.take_along_axis(dist, order, 1)])
 
-    peers = (
-        Peer("scipy cKDTree", scipy, 3.0),
-        Peer("torch_cluster", cluster, 4.0, check_cluster),
+    others = (
+        Peer("scipy cKDTree", scipy),
+        Peer("torch_cluster", cluster, None, check_cluster),
         Peer("ours in PyTorch", in_torch, None, same),
     )
-    return Case(KERNEL, f"{n:,} points, {kind}, k = {K}", ours, peers if targets else (), check, unit="points", **place)
+    return Case(KERNEL, f"{n:,} points, {kind}, k = {K}", ours, others if peers else (), check, threads)
 
 
 WORST = ("all equal", "on a line", "two heaps far apart", "one far away")
@@ -105,13 +106,13 @@ WORST = ("all equal", "on a line", "two heaps far apart", "one far away")
 
 def cases(quick: bool) -> list[Case]:
     sizes = (300, 600) if quick else (5_000, 20_000, 50_000, 100_000, 200_000)
-    judged = sizes if quick else (20_000, 100_000)
+    compared = sizes if quick else (20_000, 100_000)
     made = []
     for kind in ("even", "sphere"):
         for n in sizes:
-            made.append(case(kind, n, targets=n in judged, series=kind, at=n, threads=n == judged[-1]))
+            made.append(case(kind, n, peers=n in compared, threads=n == compared[-1]))
     # No quadratic worst case: the time for each point has to stay about the same from one size to the next.
     for kind in WORST:
         for n in (sizes[0], sizes[-1]):
-            made.append(case(kind, n, targets=False, series=kind, at=n))
+            made.append(case(kind, n))
     return made

@@ -142,34 +142,3 @@ extern "C" double peak(const char* name, double operations, int threads) {
   for (double rate : rates) sum += rate;
   return sum;
 }
-
-// Cycles per second, of all threads together: additions that wait for each other take one cycle each. A register is added,
-// since some processors add a constant in no time. Multiply-adds of the set come first: some processors lower the clock for them.
-extern "C" double cycles(const char* name, double count, int threads) {
-  const Set* set = find(name);
-  std::vector<double> rates(threads);
-  on_threads(threads, [&](int t) {
-    volatile float kept = set ? set->add(1 << 16) : 0;
-    (void)kept;
-    uint64_t sum = 0, one = 1;
-    constexpr int kUnrolled = 64;
-    const auto steps = static_cast<int64_t>(count / kUnrolled) + 1;
-    const double start = now();
-    for (int64_t i = 0; i < steps; ++i) {
-#if defined(__x86_64__)
-      asm volatile(".rept 64\n add %1, %0\n .endr" : "+r"(sum) : "r"(one));
-#elif defined(__aarch64__)
-      asm volatile(".rept 64\n add %0, %0, %1\n .endr" : "+r"(sum) : "r"(one));
-#else
-      for (int k = 0; k < kUnrolled; ++k) {
-        sum += one;
-        asm volatile("" : "+r"(sum));
-      }
-#endif
-    }
-    rates[t] = static_cast<double>(steps) * kUnrolled / (now() - start);
-  });
-  double sum = 0;
-  for (double rate : rates) sum += rate;
-  return sum;
-}

@@ -1,4 +1,4 @@
-"""MyAdd beside ONNX Runtime's graph of three nodes, torch.add, and the triad of STREAM, which only moves memory.
+"""MyAdd next to ONNX Runtime's graph of three nodes, torch.add, and the triad of STREAM, which only moves memory.
 
 On both sides the results lie in memory that is used again from call to call: no fresh page is touched while it is measured.
 """
@@ -15,14 +15,12 @@ from onnx import helper
 from .deform_conv2d import with_constants
 from .harness import Case, Peer, Run, close
 from .limits import triad
-from .rungs import ladder
 from .runners import bound, model, one_node
 
 KERNEL = "MyAdd"
-RUNGS = ("Naive", "Hoisted", "Vectorised", "Parallel")
 
 
-def case(n: int, *, targets: bool = False, rungs: bool = False, **place: object) -> Case:
+def case(n: int, *, targets: bool = False, threads: bool = False) -> Case:
     @functools.cache
     def feed() -> dict[str, np.ndarray]:
         random = np.random.default_rng(n)
@@ -60,19 +58,13 @@ def case(n: int, *, targets: bool = False, rungs: bool = False, **place: object)
             Peer("ORT Mul, Mul, Add", three_nodes, 2.3 if targets else None),
             Peer("torch.add(a, b, alpha=2)", in_torch, None, check_torch),
             Peer("STREAM triad", stream, 0.9 if targets else None, check_torch),
-            *(ladder("14_my_add.cpp", RUNGS, feed, "y") if rungs else ()),
         ),
-        flops=3 * n,
-        bytes=12 * n,
-        series="3a + 2b",
-        unit="floats",
-        at=n,
-        **place,
+        threads=threads,
     )
 
 
 def cases(quick: bool) -> list[Case]:
     if quick:
-        return [case(1000), case(40_000, threads=True, rungs=True)]
+        return [case(1000), case(40_000, threads=True)]
     most = 1 << 24
-    return [case(n) for n in (1000, 1 << 17, 1 << 20, 1 << 22)] + [case(most, targets=True, threads=True, rungs=True)]
+    return [case(n) for n in (1000, 1 << 17, 1 << 20, 1 << 22)] + [case(most, targets=True, threads=True)]

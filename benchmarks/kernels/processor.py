@@ -1,9 +1,11 @@
-"""The processor under test: its name, the sets of instructions that the kernels may use, and what it could do at most."""
+"""The processor under test: its name, and the sets of instructions that the kernels may use."""
 
 from __future__ import annotations
 
 import functools
+import os
 import platform
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -43,43 +45,21 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def describe() -> str:
-    """Name, family, model, stepping and the features that matter here: in clouds many processors have the same name."""
+    """Name, family, model, stepping and features: in clouds many processors have the same name. And the libraries' versions."""
     info = _cpuinfo()
     name = info.get("model name") or platform.processor() or platform.machine()
     numbers = {"family": "cpu family", "model": "model", "stepping": "stepping", "part": "CPU part"}
     words = " ".join(f"{word} {info[key]}" for word, key in numbers.items() if key in info)
     flags = (info.get("flags") or info.get("Features") or "").split()
     known = " ".join(each for each in FEATURES if each in flags)
-    return ", ".join(filter(None, (name, words, known and f"with {known}")))
+    about = ", ".join(filter(None, (name, words, known and f"with {known}")))
+    versions = ", ".join(f"{each} {version(each)}" for each in ("torch", "torchvision", "onnxruntime"))
+    return f"{about}; {os.cpu_count()} processors; {versions}."
 
 
-def per_cycle(simd: str) -> float | None:
-    """Vector multiply-adds that a core of this processor can start in a cycle; None where this is not known.
-
-    For ``plain``, pairs of a multiplication and an addition. From the makers' optimisation manuals and uops.info.
-    """
+def slug() -> str:
+    """The name of this processor's file of results: ``intel-6-207-avx512``."""
     info = _cpuinfo()
-    numbers = [info.get("vendor_id"), *(int(info.get(key, -1)) for key in ("cpu family", "model"))]
-    match numbers:
-        case ["GenuineIntel", 6, model]:
-            return _intel(simd, model)
-        case ["AuthenticAMD", 23 | 25 | 26 as family, model]:
-            if simd == "plain":
-                return 2.0  # two multipliers and two adders
-            if simd == "avx512":
-                return 2.0 if family == 26 and model not in range(0x20, 0x40) else 1.0
-            return 1.0 if family == 23 and model < 0x30 else 2.0
-    if simd == "neon":
-        return {"0xd0c": 2.0, "0xd49": 2.0, "0xd40": 4.0, "0xd4f": 4.0}.get(info.get("CPU part", ""))
-    return None
-
-
-def _intel(simd: str, model: int) -> float | None:
-    golden_cove = model in (143, 207, 173, 174, 151, 154, 183, 186, 191, 170)
-    if simd == "plain":  # three ports, of which one does both; before, both on two ports
-        return 1.5 if golden_cove else 1.0
-    if simd == "avx2":
-        return 2.0
-    if model in (106, 108, 143, 207, 173, 174):  # servers since Ice Lake
-        return 2.0
-    return 1.0 if model in (102, 125, 126, 140, 141, 167) else None  # Skylake's servers had one or two
+    vendor = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}.get(info.get("vendor_id", ""), platform.machine())
+    numbers = [info[key] for key in ("cpu family", "model", "CPU part") if key in info]
+    return "-".join([vendor, *numbers, sets()[0]])

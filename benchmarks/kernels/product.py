@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from oplab.errors import OplabError
-from oplab.toolchain.compiler import find_compiler, run
+from oplab.toolchain.compiler import find_compiler
 from oplab.toolchain.recipes import recipe, source_folder
 
 from .harness import Case, Peer, Run
 from .limits import multiply_adds
-from .peers import bench_dir
+from .peers import compiled
 from .processor import SETS
 
 SOURCE = Path(__file__).with_name("product.cpp")
@@ -29,27 +27,13 @@ def _library() -> ctypes.CDLL:
     """``product.cpp``, compiled with the flags of the kernels.
 
     Raises:
-        OplabError: it does not compile.
+        Missing: it does not compile.
     """
-    compiler, how = find_compiler(), recipe("ort")
-    command = [*how.compile_command(compiler), "-shared", "-pthread", str(SOURCE)]
+    command = [*recipe("ort").compile_command(find_compiler()), "-shared", "-pthread"]
     included = [file for file in sorted(source_folder("ort").parent.glob("*/*")) if file.suffix in (".h", ".cpp")]
-    texts = [" ".join(command), str(compiler), *(file.read_text() for file in [SOURCE, *included])]
-    made = bench_dir() / f"product-{hashlib.sha256(''.join(texts).encode()).hexdigest()[:12]}.so"
-    if not made.exists():
-        part = made.with_suffix(f".{os.getpid()}")
-        done = run([*command, "-o", str(part)], timeout=300)
-        if done.returncode:
-            raise OplabError(f"{SOURCE.name} does not compile: {done.log.strip().splitlines()[0]}")
-        part.replace(made)
-    library = ctypes.CDLL(str(made))
-    library.product.argtypes = [
-        ctypes.c_char_p,
-        *[ctypes.c_void_p] * 2,
-        *[ctypes.c_int64] * 3,
-        ctypes.c_int,
-        ctypes.c_void_p,
-    ]
+    library = ctypes.CDLL(str(compiled(SOURCE, command, included)))
+    pointer, number = ctypes.c_void_p, ctypes.c_int64
+    library.product.argtypes = [ctypes.c_char_p, pointer, pointer, number, number, number, ctypes.c_int, pointer]
     return library
 
 

@@ -1,177 +1,118 @@
-"""Results as the rows of a table, and as JSON."""
+"""Results as rows of strings: the long table as CSV, and from it the medians for docs/benchmarks.md."""
 
 from __future__ import annotations
 
-import json
-import platform
+import csv
+import io
 import statistics
 from collections.abc import Sequence
+from pathlib import Path
 
-from .harness import Peer, Result
-from .limits import Peak
-from .processor import BASELINE, describe
+from .. import tables
+from .harness import Result
+from .peers import bench_dir
+from .processor import BASELINE, slug
 
-HEAD = ("kernel", "size", "threads", "set", "peer", "ours, ms", "peer, ms", "ratio", "quartiles", "at least", "")
-SUMMARY_HEAD = ("kernel", "peer", "threads", "median", "all sizes", "at least", "reached")
-ALONE_HEAD = ("kernel", "size", "threads", "set", "ms")
-LIMITS_HEAD = (
-    "set",
-    "threads",
-    "clock, GHz",
-    "multiply-adds in a cycle",
-    "theory, GFLOP/s",
-    "measured, GFLOP/s",
-    "ratio",
-)
+HEAD = ("kernel", "size", "threads", "set", "peer", "ours, ms", "peer, ms", "ratio", "low", "high", "at least")
+MEDIANS = ("kernel", "peer", "1 thread", "2 threads", "at least", "reached")
+OURS = "ours, "  # the peer's name where it is our own kernel with a slower set
+Row = dict[str, str]
 
 
-def rows(results: Sequence[Result], judged: bool = True) -> list[tuple[str, ...]]:
-    """A row for each peer, as many words as HEAD has. Rungs are in a picture."""
-    return [
-        (*_words(result), peer.name, *_numbers(result, peer, judged))
-        for result in results
-        for peer in result.case.peers
-        if not peer.rung
-    ]
+def digits(number: float) -> str:
+    return f"{number:.3g}" if number < 1000 else f"{number:.0f}"
 
 
-def summary(table: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """A row for each kernel, peer and number of threads, as many words as SUMMARY_HEAD has, from what :func:`rows` returns."""
-    groups: dict[tuple[str, ...], list[dict[str, str]]] = {}
-    for words in table:
-        row = dict(zip(HEAD, words, strict=True))
-        if row["ratio"]:
-            groups.setdefault((row["kernel"], row["peer"], row["threads"]), []).append(row)
+def rows(results: Sequence[Result], judged: bool = True) -> list[Row]:
+    """A row for each peer and each slower set, or one without a ratio where a case has neither."""
     found = []
-    for words, group in groups.items():
-        ratios = [float(row["ratio"]) for row in group]
-        verdicts = [row[""] for row in group if row[""]]
-        found.append(
-            (
-                *words,
-                f"{statistics.median(ratios):.2f}",
-                f"{min(ratios):.2f} – {max(ratios):.2f}" if len(ratios) > 1 else "",
-                ", ".join(sorted({row["at least"] for row in group if row["at least"]}, key=float)),
-                f"{verdicts.count('reached')} of {len(verdicts)}" if verdicts else "",
-            )
-        )
+    for result in results:
+        words = [result.case.kernel, result.case.size, str(result.threads), result.simd or BASELINE]
+        ours = digits(1e3 * result.median())
+        targets = {peer.name: result.target(peer) for peer in result.case.peers}
+        names = [name for name in result.seconds if name != "ours"]
+        for name in names or [""]:
+            figures = [""] * 4
+            if name:
+                low, middle, high = (f"{ratio:.2f}" for ratio in result.ratios(name))
+                figures = [digits(1e3 * result.median(name)), middle, low, high]
+            least = targets.get(name) if judged else None
+            row = [*words, name, ours, *figures, "" if least is None else f"{least:.3g}"]
+            found.append(dict(zip(HEAD, row, strict=True)))
     return found
 
 
-def alone(results: Sequence[Result]) -> list[tuple[str, ...]]:
-    """Rows for ALONE_HEAD of the cases without a peer."""
-    return [(*_words(each), f"{1e3 * each.median():.3g}") for each in results if not each.case.peers]
+def is_missed(row: Row) -> bool:
+    return bool(row["at least"]) and float(row["ratio"]) < float(row["at least"])
 
 
-def by_set(results: Sequence[Result]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """Rows and their head: each case's milliseconds with every set, and how many times as long its first peer takes."""
-    shown = [each for each in results if each.lesser]
-    found = []
-    for result in shown:
-        first = next((peer.name for peer in result.case.peers if peer.name in result.seconds), None)
-        words = [result.case.kernel, result.case.size, str(result.threads)]
-        words += [first, f"{1e3 * result.median(first):.3g}"] if first else ["", ""]
-        for name in ("ours", *(f"ours, {simd}" for simd in result.lesser)):
-            words.append(
-                f"{1e3 * result.median(name):.3g}" + (f" ({result.ratios(first, name)[1]:.2f}×)" if first else "")
-            )
-        found.append(tuple(words))
-    sets = (shown[0].simd, *shown[0].lesser) if shown else ()
-    return found, ("kernel", "size", "threads", "peer", "peer, ms", *(f"{simd}, ms" for simd in sets))
+def medians(found: Sequence[Row]) -> list[tuple[str, ...]]:
+    """A row for each kernel and peer: the median of all sizes, with the lowest and the highest, on one thread and on two."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in found:
+        if row["ratio"] and not row["peer"].startswith(OURS):
+            groups.setdefault((row["kernel"], row["peer"]), []).append(row)
+    made = []
+    for words, group in groups.items():
+        cells = []
+        for threads in ("1", "2"):
+            ratios = [float(row["ratio"]) for row in group if row["threads"] == threads]
+            spread = f" ({min(ratios):.2f} – {max(ratios):.2f})" if len(ratios) > 1 else ""
+            cells.append(f"{statistics.median(ratios):.2f}{spread}" if ratios else "")
+        judged = [row for row in group if row["at least"]]
+        least = ", ".join(sorted({row["at least"] for row in judged}, key=float))
+        reached = f"{sum(not is_missed(row) for row in judged)} of {len(judged)}" if judged else ""
+        made.append((*words, *cells, least, reached))
+    return made
 
 
-def limit_rows(peaks: Sequence[Peak]) -> list[tuple[str, ...]]:
-    """Rows for LIMITS_HEAD."""
-    return [
-        (
-            each.simd,
-            str(each.threads),
-            f"{each.cycles / each.threads / 1e9:.2f}",
-            f"{each.starts:g} of {each.lanes} floats" + ("" if each.known else " (what fits best)"),
-            f"{each.theoretical / 1e9:.1f}",
-            f"{each.flops / 1e9:.1f}",
-            f"{each.ratio:.2f}",
+def to_csv(found: Sequence[Row], machine: Sequence[str]) -> str:
+    """The rows, after lines with # that describe the machine."""
+    file = io.StringIO()
+    file.writelines(f"# {line}\n" for line in machine)
+    writer = csv.DictWriter(file, HEAD, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(found)
+    return file.getvalue()
+
+
+def read(path: Path) -> tuple[list[str], list[Row]]:
+    """The machine's lines and the rows of a file that :func:`to_csv` made."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    machine = [line[2:] for line in lines if line.startswith("# ")]
+    return machine, list(csv.DictReader(lines[len(machine) :]))
+
+
+def page(folder: Path) -> str:
+    """The medians of each processor that has a file in the folder, as Markdown."""
+    parts = []
+    for path in sorted(folder.glob("*.csv")):
+        machine, found = read(path)
+        link = f"[{path.name}](../benchmarks/results/{path.name})"
+        parts.append(f"### {path.stem}\n{' '.join(machine)} All sizes: {link}.")
+        parts.append(tables.markdown(medians(found), MEDIANS))
+    return "\n\n".join(parts)
+
+
+def publish(found: Sequence[Row], machine: Sequence[str], docs: bool) -> bool:
+    """Prints and writes what was measured, and returns whether a target is missed."""
+    for table, head in (([list(row.values()) for row in found], HEAD), (medians(found), MEDIANS)):
+        print("\n" + tables.text(table, head))
+    print("\n" + "\n".join(machine))
+    missed = [row for row in found if is_missed(row)]
+    for row in missed:
+        print(
+            f"not reached: {row['kernel']}: {row['size']}, threads: {row['threads']}: "
+            f"{row['ratio']} times {row['peer']}, not {row['at least']}"
         )
-        for each in peaks
-    ]
-
-
-def _words(result: Result) -> tuple[str, ...]:
-    return result.case.kernel, result.case.size, str(result.threads), result.simd or BASELINE
-
-
-def _numbers(result: Result, peer: Peer, judged: bool) -> tuple[str, ...]:
-    target = result.target(peer)
-    least = f"{target:.3g}" if target is not None and judged else ""
-    ours = f"{1e3 * result.median():.3g}"
-    if peer.name not in result.seconds:
-        return ours, "", "", "", least, "not here"
-    low, middle, high = result.ratios(peer.name)
-    verdict = {None: "", True: "reached", False: "not reached"}[result.reached(peer) if judged else None]
-    return (
-        ours,
-        f"{1e3 * result.median(peer.name):.3g}",
-        f"{middle:.2f}",
-        f"{low:.2f} – {high:.2f}",
-        least,
-        verdict,
-    )
-
-
-def machine() -> dict[str, object]:
-    """What the figures depend on."""
-    import os
-
-    import onnxruntime
-    import torch
-    import torchvision
-
-    names = {"torch": torch, "torchvision": torchvision, "onnxruntime": onnxruntime}
-    return {
-        "processor": describe(),
-        "cores": os.cpu_count(),
-        "load": [round(value, 2) for value in os.getloadavg()],
-        "python": platform.python_version(),
-        **{name: module.__version__ for name, module in names.items()},
-    }
-
-
-def caption(about: dict[str, object]) -> str:
-    """One line for each table: what its figures depend on."""
-    sets = ", ".join(about["sets"])
-    masked = (
-        f" (as one whose best set is {about['as']}: the others are hidden from all libraries)"
-        if about.get("as")
-        else ""
-    )
-    versions = ", ".join(f"{name} {about[name]}" for name in ("torch", "torchvision", "onnxruntime"))
-    return f"{about['processor']}{masked}; {about['cores']} processors; measured sets: {sets}; {versions}."
-
-
-def to_json(results: Sequence[Result], limits: dict[str, object], about: dict[str, object]) -> str:
-    """All that was measured, each round of each contestant in seconds."""
-    found = [
-        {
-            "kernel": each.case.kernel,
-            "size": each.case.size,
-            "threads": each.threads,
-            "set": each.simd or BASELINE,
-            "other_sets": each.lesser,
-            "seconds": {name: values[: each.rounds] for name, values in each.seconds.items()},
-            "missing": each.missing,
-            "peers": [
-                {
-                    "name": peer.name,
-                    "at_least": each.target(peer),
-                    "ratio": each.ratios(peer.name) if peer.name in each.seconds else None,
-                    "reached": each.reached(peer),
-                }
-                for peer in each.case.peers
-            ],
-        }
-        for each in results
-    ]
-    return (
-        json.dumps({"version": 2, "machine": about, "limits": limits, "cases": found}, indent=1, ensure_ascii=False)
-        + "\n"
-    )
+    written = [bench_dir() / "kernels.csv"]
+    if docs:
+        tables.RESULTS.mkdir(exist_ok=True)
+        written.append(tables.RESULTS / f"{slug()}.csv")
+    for path in written:
+        path.write_text(to_csv(found, machine), encoding="utf-8")
+    if docs:
+        tables.write("medians", page(tables.RESULTS))
+        written.append(tables.PAGE)
+    print("\nWritten: " + ", ".join(str(path.relative_to(tables.ROOT)) for path in written))
+    return bool(missed)

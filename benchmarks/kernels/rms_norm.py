@@ -1,4 +1,4 @@
-"""RMSNorm beside ONNX Runtime's graph of opset 20, its single node of opset 23, PyTorch, and a copy of the same bytes.
+"""RMSNorm next to ONNX Runtime's graph of opset 20, its single node of opset 23, PyTorch, and a copy of the same bytes.
 
 The copy is the limit that memory sets: x is read once, and y is written once, with stores that do not read it first.
 """
@@ -35,13 +35,11 @@ class Result:
         self.value = value
 
     def numpy(self) -> np.ndarray:
-        made = (
-            self.value if isinstance(self.value, torch.Tensor) else torch.from_dlpack(self.value._ortvalue.to_dlpack())
-        )
-        return made.float().numpy()
+        is_torch = isinstance(self.value, torch.Tensor)
+        return (self.value if is_torch else torch.from_dlpack(self.value._ortvalue.to_dlpack())).float().numpy()
 
 
-def case(rows: int, width: int, dtype: str, *, targets: bool = False, **place: object) -> Case:
+def case(rows: int, width: int, dtype: str, *, targets: bool = False, threads: bool = False) -> Case:
     kind = KINDS[dtype]
     size = 4 if dtype == "float32" else 2
 
@@ -110,27 +108,13 @@ def case(rows: int, width: int, dtype: str, *, targets: bool = False, **place: o
         Peer("ORT, opset 20", decomposed, 2.0 if targets else None, check),
         Peer("ORT RMSNormalization", single, None, check),
     )
-    return Case(
-        KERNEL,
-        f"{rows} x {width} {dtype}",
-        ours,
-        (
-            *(in_float if dtype == "float32" else ()),
-            Peer("torch rms_norm", in_torch, None, check),
-            Peer(
-                "a copy of the bytes",
-                copied,
-                1 / 1.3 if targets and dtype == "bfloat16" else None,
-                lambda ours, theirs: None,
-            ),
-        ),
-        flops=4 * rows * width,
-        bytes=2 * size * rows * width,
-        series=dtype,
-        unit="elements",
-        at=rows * width,
-        **place,
+    limit = 1 / 1.3 if targets and dtype == "bfloat16" else None
+    peers = (
+        *(in_float if dtype == "float32" else ()),
+        Peer("torch rms_norm", in_torch, None, check),
+        Peer("a copy of the bytes", copied, limit, lambda ours, theirs: None),
     )
+    return Case(KERNEL, f"{rows} x {width} {dtype}", ours, peers, threads=threads)
 
 
 def cases(quick: bool) -> list[Case]:

@@ -20,7 +20,7 @@ from oplab.classes.similarity_tokens import Token, tokens
 from oplab.course import answers as course_answers
 from oplab.course.manifest import Course, Exercise
 
-THRESHOLD = 0.7  # the share of the smaller answer; benchmarks/similarity.py measures how often it is wrong
+THRESHOLD = 0.7  # the share of the smaller answer; docs/class.md tells how often it is wrong
 LEAST = 30  # tokens; shorter passages are alike by chance
 NEAR = 0.8  # the share of an answer that the reference contains, from which it is called near the reference
 _RING = 4  # a passage that so many other learners have still counts fully

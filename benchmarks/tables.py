@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "benchmarks.md"
+RESULTS = ROOT / "benchmarks" / "results"
 MARKS = "<!-- {name}: written by a command, not by hand -->", "<!-- end of {name} -->"
 
 
@@ -26,23 +27,19 @@ def markdown(rows: Sequence[Sequence[str]], head: Sequence[str]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
-def replace(document: str, name: str, made: str) -> str:
-    """``document`` with ``made`` between the marks of that name.
+def between(page: str, name: str, made: str) -> str:
+    """``page`` with ``made`` between the marks of that name.
 
     Raises:
         ValueError: the marks are not there.
     """
     first, last = (mark.format(name=name) for mark in MARKS)
     pattern = re.compile(f"{re.escape(first)}.*?{re.escape(last)}", re.DOTALL)
-    if not pattern.search(document):
+    if not pattern.search(page):
         raise ValueError(f"there is no {first}")
-    return pattern.sub(lambda _: f"{first}\n{made}\n{last}", document)
+    return pattern.sub(lambda _: f"{first}\n{made}\n{last}", page)
 
 
-def write(tables: dict[str, str]) -> Path:
-    """Puts tables into docs/benchmarks.md by their names, and returns its path."""
-    document = DOCUMENT.read_text(encoding="utf-8")
-    for name, made in tables.items():
-        document = replace(document, name, made)
-    DOCUMENT.write_text(document, encoding="utf-8")
-    return DOCUMENT
+def write(name: str, made: str) -> None:
+    """Puts a table into docs/benchmarks.md."""
+    PAGE.write_text(between(PAGE.read_text(encoding="utf-8"), name, made), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Copies of an answer that are made to look different. `similarity.py` measures how many of them are found."""
+"""Copies of an answer that are made to look different."""
 
 from __future__ import annotations
 
@@ -98,19 +98,6 @@ def everything(source: str, language: str, seed: int = 0) -> str:
     return source
 
 
-def taken_apart(source: str, language: str, seed: int = 0) -> str:
-    """Each call within a call as a variable before the statement; a C++ text stays as it is."""
-    if language != "python":
-        return source
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        for name in ("body", "orelse"):
-            block = getattr(node, name, None)
-            if isinstance(block, list):
-                setattr(node, name, [part for statement in block for part in _apart(statement)])
-    return ast.unparse(ast.fix_missing_locations(tree)) + "\n"
-
-
 DISGUISES: dict[str, Callable[[str, str, int], str]] = {
     "names": renamed,
     "comments and layout": laid_out,
@@ -118,11 +105,7 @@ DISGUISES: dict[str, Callable[[str, str, int], str]] = {
     "constants split": split,
     "all four": everything,
     "a useless statement after every third": padded,
-    "calls taken apart (Python)": taken_apart,
 }
-HARD = ("calls taken apart (Python)",)  # what the tokens do not undo
-
-
 # Python --------------------------------------------------------------------------------------------------------------------------
 
 
@@ -194,38 +177,6 @@ class _Splitter(ast.NodeTransformer):
             half = len(node.value) // 2
             return ast.BinOp(ast.Constant(node.value[:half]), ast.Add(), ast.Constant(node.value[half:]))
         return node
-
-
-class _Calls(ast.NodeTransformer):
-    """Moves calls out of the arguments of others; not where they may run never, or several times."""
-
-    def __init__(self) -> None:
-        self.moved: list[ast.stmt] = []
-        self.depth = 0
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.depth += 1
-        node = self.generic_visit(node)
-        self.depth -= 1
-        if not self.depth:
-            return node
-        name = f"part_{len(self.moved)}"
-        self.moved.append(ast.Assign([ast.Name(name, ast.Store())], node))
-        return ast.Name(name, ast.Load())
-
-    def visit_Starred(self, node: ast.AST) -> ast.AST:
-        return node
-
-    visit_Lambda = visit_IfExp = visit_BoolOp = visit_ListComp = visit_SetComp = visit_DictComp = visit_Starred
-    visit_GeneratorExp = visit_Starred
-
-
-def _apart(statement: ast.stmt) -> list[ast.stmt]:
-    if not isinstance(statement, (ast.Assign, ast.Return, ast.Expr)):
-        return [statement]
-    calls = _Calls()
-    statement = calls.visit(statement)
-    return [*calls.moved, statement]
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
