@@ -123,7 +123,9 @@ class Installer:
             program = shutil.which("uv", path=str(context.env.bin))
         if not program:
             context.console.say("      uv could not be installed; pip is used.")
-        self.uv = program and [program, "pip", "install", f"--python={context.env.python}", "--no-progress", *source]
+        # The bytecode as pip does: without it each start of a grader or a kernel compiles PyTorch's modules where they cannot be written.
+        words = [f"--python={context.env.python}", "--no-progress", "--compile-bytecode", *source]
+        self.uv = program and [program, "pip", "install", *words]
         self.variables = uv_variables(self.run([*self.pip, "config", "list"]).output, context.env.variables())
 
     def run(self, command: list[Any], **variables: str) -> Finished:

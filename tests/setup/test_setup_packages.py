@@ -94,7 +94,7 @@ def installer(root: Path, name: str) -> str:
 
 def test_the_lock_is_installed_once_and_what_is_lost_comes_back(root: Path) -> None:
     assert (run(root), run(root)) == (1, 0)
-    assert have(root) == CUDA and installer(root, "torch") == "uv"
+    assert have(root) == CUDA and installer(root, "torch") == "uv" and list(site(root).rglob("alpha*.pyc"))
     shutil.rmtree(site(root) / "alpha-1.0.dist-info")
     assert (run(root), run(root)) == (1, 0) and have(root) == CUDA
 
