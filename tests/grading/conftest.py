@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from oplab.cli import main
+from oplab.cli.__main__ import main
 from oplab.course.manifest import load
 from oplab.grading import client
 from oplab.grading.shared import SharedServer
