@@ -71,16 +71,6 @@ def agrees(pin: str, version: str | None) -> bool:
     return version is not None and version.split("+", 1)[0] == pin
 
 
-def missing(pins: Mapping[str, str], have: Mapping[str, str]) -> dict[str, str]:
-    """The pins that are not met. Where torch is a build from another index, the CUDA packages are not asked for."""
-    other_torch = "+" in have.get("torch", "") and agrees(pins.get("torch", ""), have.get("torch"))
-    return {
-        name: version
-        for name, version in pins.items()
-        if not agrees(version, have.get(name)) and not (other_torch and TORCH_ONLY.match(name))
-    }
-
-
 def uv_variables(listed: str, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables that make uv look where pip would; what the user tells uv is not replaced.
 

@@ -224,13 +224,6 @@ def test_an_environment_that_was_moved_is_used_and_one_that_is_broken_is_created
     assert "it is created again" in capsys.readouterr().out
 
 
-def test_another_build_of_the_pinned_torch_needs_no_cuda() -> None:
-    pins = {"torch": "2.15.0", "nvidia-cublas": "13.0", "triton": "3.9", "alpha": "1.0"}
-    assert packages.missing(pins, {"torch": "2.15.0+cpu"}) == {"alpha": "1.0"}
-    assert packages.missing(pins, {"torch": "2.14.0+cpu"}) == pins
-    assert packages.missing(pins, {"torch": "2.15.0"}) == {name: pins[name] for name in pins if name != "torch"}
-
-
 def test_uv_gets_pip_s_settings(tmp_path: Path) -> None:
     listed = f"""\
 :env:.default-timeout='180'
