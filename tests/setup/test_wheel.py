@@ -180,7 +180,7 @@ def test_targets_of_the_makefile_work(answered, installed):
     listed = run("make", cwd=learner, env=installed)
     clone = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^  ([a-z-]+) ", listed, re.MULTILINE):
-        assert f"\n{target}: " in clone, f"{target} is not a target in a clone"
+        assert f"\n{target}:" in clone, f"{target} is not a target in a clone"
 
 
 @pytest.mark.nightly
