@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import json
 import os
 import platform
 import re
@@ -34,7 +35,6 @@ PYTHON = sys.executable
 STEPS = ("lint", "notebooks", "tests")
 PARTS = 8  # of the wrong answers, `make test` grades one; eight commits in a row cover all
 LAST_WORDS = 15  # seconds that pytest has for its summary after Ctrl-C
-NO_TESTS = 5  # pytest's exit status when it has run none
 IDS = r"c[0-9A]\d(\.\w+)?"  # of a chapter or an exercise
 # What compiles the kernels for AArch64 and runs them on any other processor: a Debian package, and the program that it brings.
 CROSS = {"g++-aarch64-linux-gnu": "aarch64-linux-gnu-g++", "qemu-user": "qemu-aarch64"}
@@ -59,7 +59,7 @@ def pytest_command(*arguments: str, workers: int = 3, report: str = "") -> list[
 
 
 def run(command: list[str], **variables: str) -> int:
-    """Runs a command in the course's folder with tools/ importable; returns its exit status. A test run that chose no test is none."""
+    """Runs a command in the course's folder with tools/ importable; returns its exit status."""
     env = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1", "PYTHONPATH": str(ROOT / "tools"), **variables}
     env.setdefault("OMP_NUM_THREADS", str(min(2, os.cpu_count() or 1)))
     # Two or three workers share the processors: threads that spin while they wait for work take time from the others'.
@@ -73,7 +73,7 @@ def run(command: list[str], **variables: str) -> int:
                 process.wait(LAST_WORDS)
             process.kill()
             raise
-    return 0 if code == NO_TESTS and "--last-failed" in command else code
+    return code
 
 
 def lint() -> int:
@@ -129,7 +129,7 @@ def notebooks(chosen: Sequence[str] = (), sets: bool = False, failed: bool = Fal
         get_engines()  # chapter 18 runs them
 
     def run_all(paths: Sequence[str], **variables: str) -> int:
-        again = ["--last-failed", "--last-failed-no-failures=none"] if failed else []
+        again = ["--last-failed"] if failed else []
         nbval = ["--nbval", f"--nbval-cell-timeout={CELL_LIMIT}", *again, *paths]
         return run(pytest_command(*nbval, report="notebooks"), OPLAB_TRACK="solutions", **variables)
 
@@ -265,11 +265,20 @@ def tests(browser: bool = True, every: bool = False, failed: bool = False) -> in
         get_bubblewrap()
         get_site()
     if failed:
-        chosen += ["--last-failed", "--last-failed-no-failures=none"]
+        chosen += ["--last-failed"]
     elif not every:
         chosen += ["-m", "not nightly"]
         variables["OPLAB_PART"] = part_of_today()
     return run(pytest_command(*chosen, report="tests"), **variables)
+
+
+def steps_that_failed() -> list[str]:
+    """The steps in which a test failed in the last runs. In any other one, pytest's --last-failed would run all tests."""
+    try:
+        failed = json.loads((ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [step for step in STEPS if any(test.startswith(f"{step}/") for test in failed)]
 
 
 def some(chosen: Sequence[str]) -> int:
@@ -320,9 +329,12 @@ def main() -> int:
         "notebooks": lambda: notebooks(options.sets or (), options.sets is not None, options.failed),
         "tests": lambda: tests(browser, options.all, options.failed),
     }
-    chosen = [step for step in STEPS if step in (steps or STEPS) and not (options.failed and step == "lint")]
+    possible = steps_that_failed() if options.failed else STEPS
+    chosen = [step for step in possible if step in (steps or STEPS)]
     if named:
         work, chosen = {"tests": lambda: some(named)}, ["tests"]
+    if not chosen:
+        print("No test failed in the last runs.")
     if options.all:
         os.environ.setdefault("OPLAB_SEED", str(secrets.randbits(31)))
         print(f"Random inputs are drawn anew, with OPLAB_SEED={os.environ['OPLAB_SEED']}.")

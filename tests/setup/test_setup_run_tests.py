@@ -175,6 +175,20 @@ def test_what_is_named_is_run(steps, monkeypatch, capsys, words: str) -> None:
         assert [re.sub("-n 3 --dist loadscope --no-loadscope-reorder ", "", each) for each in ran] == expected
 
 
+@pytest.mark.parametrize(
+    "cache, runs", [('{"tests/a.py::b": true}', ["tests"]), ("{}", []), ("broken", []), (None, [])]
+)
+def test_only_the_steps_that_failed_are_run_again(steps, monkeypatch, tmp_path: Path, capsys, cache, runs) -> None:
+    monkeypatch.setattr(run_tests, "ROOT", tmp_path)
+    if cache:
+        (tmp_path / ".pytest_cache" / "v" / "cache").mkdir(parents=True)
+        (tmp_path / ".pytest_cache" / "v" / "cache" / "lastfailed").write_text(cache)
+    monkeypatch.setattr(sys, "argv", ["run_tests.py", "--failed"])
+    assert run_tests.main() == 0
+    said = capsys.readouterr().out
+    assert re.findall("==== (.+)", said) == runs and ("No test failed" in said) == (not runs)
+
+
 def git(folder: Path, *words: str) -> None:
     who = ["-c", "user.name=a", "-c", "user.email=a"]
     subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
