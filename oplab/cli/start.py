@@ -48,8 +48,8 @@ def wheelhouse(
     """Fetch all packages, for machines without a network."""
     from oplab.updates.wheelhouse import make
 
-    count = make(folder, lambda line: print(line, flush=True))
-    print(f"{folder}/ is complete: {count} packages are new. {folder / 'README.txt'} tells how to install from it.")
+    count = make(folder)
+    print(f"{folder}/ has {count} packages and the course. {folder / 'README.txt'} tells how to install from it.")
 
 
 def lab(

@@ -367,9 +367,9 @@ class Service:
     def _files(self) -> dict[Path, tuple[int, ...] | None]:
         """The state of each file besides the answers that the service tells of."""
         root = self.course.root
-        # The last two: what an update could not merge, and one that was interrupted (oplab.updates).
-        own = ("progress.json", "updates.json", "update/journal.json")
-        files = [root / "course.toml", *(self._build / name for name in own)]
+        # What an update could not merge, and one that was interrupted (oplab.updates).
+        updates = [self._build / "update.begun", *(root / "exercises").rglob("*.new")]
+        files = [root / "course.toml", self._build / "progress.json", *updates]
         notebooks = [(root / name, "*.ipynb") for name in _LESSONS]
         for folder, ending in ((self._build / last.FOLDER, "*.json"), *notebooks):
             files += [path for path in folder.glob(ending) if not path.name.startswith(".")]

@@ -1,4 +1,4 @@
-"""Updates of a folder that ``oplab init`` has made: what was delivered there, and what brings it to another release."""
+"""Updates of a folder that ``oplab init`` has made: from what was delivered there to the release that is installed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
 from oplab import paths
+from oplab.course import copies, manifest, renaming
 from oplab.errors import OplabError
+from oplab.files import write_atomically
 from oplab.updates import delivery
-from oplab.updates.journal import Change, digest, digest_of
-from oplab.updates.planning import EXERCISES, Plan, expect_file, kind_of, plan_stubs
+from oplab.updates.placing import Placing, expect_file
+from oplab.updates.stubs import EXERCISES, Report, kind_of, update_stubs
 
 
 @dataclass(frozen=True)
@@ -27,18 +30,9 @@ class Delivered:
 
 
 def delivered(root: Path) -> Delivered:
-    """What was delivered to a folder.
-
-    Raises:
-        OplabError: a newer version of the course has written it down.
-    """
+    """What was delivered to a folder."""
     try:
         data = json.loads((root / paths.DELIVERED).read_text(encoding="utf-8"))
-        if data["version"] > delivery.VERSION:
-            raise OplabError(
-                f"A newer Operator Lab has written {paths.DELIVERED}, which this one cannot read.",
-                "Install the newer version's wheel, and run the command again.",
-            )
         Version(data["release"])
         files = {str(path): str(found) for path, found in data["files"].items()}
         if any(Path(path).is_absolute() or ".." in Path(path).parts for path in files):
@@ -64,94 +58,110 @@ def expect_newer(before: Delivered, release: str) -> None:
             )
 
 
-def plan_folder(
-    plan: Plan,
-    root: Path,
-    before: Delivered,
-    release: str,
-    files: Mapping[str, bytes],
-    renamed: Mapping[str, str],
-) -> None:
-    """Add to a plan what brings a folder to another release.
+def update_folder(placing: Placing, report: Report, release: str, files: Mapping[str, bytes]) -> dict[str, str]:
+    """Bring a folder to a release. A run that was killed is repeated.
 
     Args:
-        plan: is extended.
-        root: the folder.
-        before: what was delivered.
-        release: the version of ``files``.
+        placing: writes into the folder.
+        report: gets what was done.
+        release: the version that ``files`` are of.
         files: the content of all files of the course, by their paths.
-        renamed: new ids of exercises by old ones.
+
+    Returns:
+        new ids of exercises by old ones.
 
     Raises:
-        OplabError: a folder is where the course has a file, or a file cannot be read.
+        OplabError: the folder has a newer release, or one of its folders is where the course has a file.
+        OSError: a file cannot be read or written.
     """
+    root, before = placing.root, delivered(placing.root)
+    expect_newer(before, release)
+    dropped = {path for path in before.files if path not in files and not path.startswith(EXERCISES)}
+    for path in files:
+        expect_file(root, path, dropped)
+    placing.begin()
     if before.broken:
-        plan.backups[paths.DELIVERED] = root / paths.DELIVERED
-        plan.notes.append(
-            f"{paths.DELIVERED} cannot be read. It is kept as {plan.backup}/{paths.DELIVERED}; "
+        record = placing.read(paths.DELIVERED) or b""
+        placing.remove(paths.DELIVERED, record)
+        report.notes.append(
+            f"{paths.DELIVERED} cannot be read. It is kept as {placing.backup}/{paths.DELIVERED}; "
             "files that are not the new ones count as yours."
         )
-    dropped = [path for path in before.files if path not in files and not path.startswith(EXERCISES)]
-    for path in dropped:
-        _plan_dropped(plan, root, path, before.files[path])
+    for path in sorted(dropped):
+        _remove(placing, report, path, before.files[path])
     for path, text in files.items():
         if not path.startswith(EXERCISES):
-            expect_file(root, path, dropped)
-            _plan_file(plan, root, path, text, before.files.get(path))
-    new = {path.removeprefix(EXERCISES): text for path, text in files.items() if path.startswith(EXERCISES)}
-    base = _stubs(root, before)
+            _put(placing, report, path, text, before.files.get(path))
+    new = {path: text for path, text in files.items() if path.startswith(EXERCISES)}
+    renamed = renaming.read(files.get("course.toml", b"").decode("utf-8", "replace"))
 
-    def pristine(name: str, text: bytes) -> bool:
-        return digest(text) == before.files.get(EXERCISES + name) or text == base.get(name)
+    def done(path: str) -> None:
+        """The base of the next merge is this stub, also if the update ends here."""
+        if not placing.dry_run and placing.read(stub := _stub(path)) != new[path]:
+            (root / stub).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(root / stub, new[path])
 
-    plan_stubs(plan, root, base, new, renamed, pristine)
-    for name in sorted({*base, *new}):
-        path = f"{delivery.STUBS}/{name}"
-        was = digest_of(root / path)
-        if was != (digest(new[name]) if name in new else None):
-            plan.changes.append(Change(path, new.get(name), was))
-    record, was = delivery.record(release, files).encode(), digest_of(root / paths.DELIVERED)
-    if was != digest(record):
-        plan.changes.append(Change(paths.DELIVERED, record, was))
-
-
-def _stubs(root: Path, before: Delivered) -> dict[str, bytes | None]:
-    """The stubs as they were delivered; None for one that is not in ``.oplab/stubs`` any more."""
-    folder = root / delivery.STUBS
-    kept = {path.relative_to(folder).as_posix(): path for path in folder.rglob("c*") if path.is_file()}
-    if not before.files:
-        return {name: path.read_bytes() for name, path in sorted(kept.items())}
-    found: dict[str, bytes | None] = {}
-    for path, known in before.files.items():
-        if path.startswith(EXERCISES):
-            name = path.removeprefix(EXERCISES)
-            text = kept[name].read_bytes() if name in kept else None
-            found[name] = text if text is not None and digest(text) == known else None
-    return found
+    base = _delivered_stubs(placing, before)
+    update_stubs(placing, report, base, new, renamed, done)
+    if not placing.dry_run:
+        for path in base.keys() - new.keys():
+            (root / _stub(path)).unlink(missing_ok=True)
+        write_atomically(root / paths.DELIVERED, delivery.record(release, files))
+    return renamed
 
 
-def _plan_file(plan: Plan, root: Path, path: str, text: bytes, known: str | None) -> None:
-    """A file of the course's own: it is replaced where it differs, and backed up before if the learner has changed it."""
-    now = digest_of(root / path)
-    if now == digest(text):
+def renew_lessons(root: Path) -> list[str]:
+    """Renew the learner's copies of the lessons, after an update.
+
+    Returns:
+        sentences about copies that stay as the learner has them, although the lesson is new.
+    """
+    try:
+        course = manifest.load(root)
+        copies.sync(course)
+    except OplabError as error:
+        return [f"Your copies of the lessons are not renewed: {error.message} {error.fix}"]
+    return [
+        f"work/{stem}.ipynb has your changes and stays; `oplab reset notebooks/{stem[:2]}` gets the new one."
+        for stem, state in copies.states(course).items()
+        if state == "newer"
+    ]
+
+
+def _delivered_stubs(placing: Placing, before: Delivered) -> dict[str, bytes | None]:
+    """The stubs as they were delivered; None for one that is known no more."""
+    folder = placing.root / delivery.STUBS
+    kept = {EXERCISES + path.relative_to(folder).as_posix(): path for path in folder.rglob("c*") if path.is_file()}
+    return {
+        path: kept[path].read_bytes() if path in kept else None
+        for path in {**before.files, **kept}
+        if path.startswith(EXERCISES)
+    }
+
+
+def _stub(path: str) -> str:
+    return f"{delivery.STUBS}/{path.removeprefix(EXERCISES)}"
+
+
+def _put(placing: Placing, report: Report, path: str, text: bytes, known: str | None) -> None:
+    """Replaces a file of the course's own, which the backup keeps if the learner has changed it."""
+    now = placing.read(path)
+    if now == text:
         return
-    plan.changes.append(Change(path, text, now))
-    (plan.added if now is None and known is None else plan.changed)[kind_of(path)] += 1
-    if now is not None and now != known:
-        _keep(plan, root, path, f"{path} is replaced by the course's; yours is kept as {plan.backup}/{path}.")
+    edited = now is not None and sha256(now).hexdigest() != known
+    if not placing.put(path, now, text, keep=edited):
+        raise OplabError(f"{path} was saved while it was updated.", "Run `oplab update` again.")
+    (report.added if now is None and known is None else report.changed)[kind_of(path)] += 1
+    if edited:
+        report.notes.append(f"{path} is replaced by the course's; yours is kept as {placing.backup}/{path}.")
 
 
-def _plan_dropped(plan: Plan, root: Path, path: str, known: str) -> None:
-    now = digest_of(root / path)
+def _remove(placing: Placing, report: Report, path: str, known: str) -> None:
+    now = placing.read(path)
     if now is None:
         return
-    plan.changes.append(Change(path, None, now))
-    plan.removed += 1
-    if now != known:
-        _keep(plan, root, path, f"The course no longer has {path}; yours is kept as {plan.backup}/{path}.")
-
-
-def _keep(plan: Plan, root: Path, path: str, note: str) -> None:
-    if (root / path).is_file():  # not a link to nothing
-        plan.backups[path] = root / path
-        plan.notes.append(note)
+    edited = sha256(now).hexdigest() != known
+    placing.remove(path, now, keep=edited)
+    report.removed += 1
+    if edited:
+        report.notes.append(f"The course no longer has {path}; yours is kept as {placing.backup}/{path}.")

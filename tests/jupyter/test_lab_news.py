@@ -9,16 +9,13 @@ import time
 import pytest
 
 from oplab.grading import processes, progress, shared
-from oplab.updates import conflicts, journal
-from oplab.updates.conflicts import Conflict
+from oplab.updates import placing
 from tests.support.fixture_course import copy_course
 from tests.support.lab_calls import Lab, Page, exercise_of
 
 RIGHT, WRONG = "def passes(x):\n    return 2 * x\n", "def passes(x):\n    return 3 * x\n"
 SLOW = "def passes(x):\n    import time\n\n    time.sleep(40)\n    return 2 * x\n"
-CONFLICT = Conflict(
-    "c01.passes", "exercises/c01_cases.py", 2, "passes", ("    return 2 * x",), ("    return x",), ("def",)
-)
+CONFLICT = "exercises/c01_cases.py.new"  # as an update leaves it
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +45,9 @@ def until_seen(lab, page):
     heard = []
     for there in (True, False):
         if there:
-            conflicts.add(lab.root, [CONFLICT])
+            (lab.root / CONFLICT).write_text("another stub")
         else:
-            conflicts.settle(lab.root, CONFLICT.exercise)
+            (lab.root / CONFLICT).unlink()
         page.wait(lambda message, there=there: heard.append(message) or has_conflict(message) is there)
     return heard
 
@@ -58,7 +55,7 @@ def until_seen(lab, page):
 def has_conflict(message):
     """Whether a state has CONFLICT; None for another message."""
     if message["type"] == "state":
-        return any(CONFLICT.exercise in problem for problem in message["state"]["problems"])
+        return any(CONFLICT in problem for problem in message["state"]["problems"])
 
 
 def waiting(state):
@@ -158,18 +155,15 @@ def test_progress_of_another_process_is_shown(lab, page):
 
 
 def test_what_an_update_leaves_open_is_shown_and_goes(lab, page):
-    """From a terminal: the command writes nothing but these two files when it ends."""
-    conflicts.add(lab.root, [CONFLICT])
+    (lab.root / CONFLICT).write_text("another stub")
     state = page.state(lambda state: state["problems"])
-    assert "c01.passes in lines that you had changed" in state["problems"][0]
-    conflicts.settle(lab.root, "c01.passes")
+    assert f"the new stub is {CONFLICT}: take over what you need" in state["problems"][0]
+    (lab.root / CONFLICT).unlink()
     page.state(lambda state: not state["problems"])
-    interrupted = lab.root / journal.FOLDER / "journal.json"
-    interrupted.parent.mkdir()
-    interrupted.write_text("{}")
+    (lab.root / placing.BEGUN).touch()
     state = page.state(lambda state: state["problems"])
-    assert state["problems"] == ["An update was interrupted. `oplab update` finishes it."]
-    interrupted.unlink()
+    assert state["problems"] == ["An update has not ended. `oplab update` finishes it."]
+    (lab.root / placing.BEGUN).unlink()
     page.state(lambda state: not state["problems"])
 
 

@@ -11,15 +11,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from oplab.grading import processes
+from oplab.updates import placing
 from tests.support.forks import fork
 
 COMPILER = ("cc1plus", "-cc1")  # the part of GCC or clang that reads the source
-GIT = ("fetch", "checkout-index", "reset", "read-tree", "update-ref")  # commands that write
-CHANGES = ((os, "replace"), (os, "rename"), (os, "unlink"), (subprocess, "run"))
+GIT = ("fetch", "restore", "reset")  # commands that write
+CHANGES = (
+    (os, "replace"),
+    (os, "rename"),
+    (os, "link"),
+    (os, "unlink"),
+    (os, "fsync"),
+    (placing, "_swap"),
+    (subprocess, "run"),
+)
 
 
 def killed_after(count: int, action: Callable[[], object]) -> bool:
-    """Run in a child process that ends without any cleanup after so many renames, removals and git commands that write.
+    """Run in a child process that ends without any cleanup after so many changes of the disk: renames, links,
+    removals, files that are written whole, and git commands that write.
 
     Returns:
         whether it ended so.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from oplab import paths
 from oplab.updates import delivery
 from oplab.updates import update as updates
@@ -78,6 +80,7 @@ def release(clip: str = "Clip x.", log: str = "The logarithm.", lesson: str = "f
         "docs/page.md": b"# page\n",
         "exercises/c05_symbolic.py": STUB.format(clip=clip, log=log).encode(),
         "exercises/csrc/c05_shift.cpp": CPP,
+        "exercises/c06_more.py": STUB.format(clip="More.", log="More.").replace("c05", "c06").encode(),
         "notebooks/05_symbolic.ipynb": notebook(lesson),
     }
 
@@ -117,8 +120,12 @@ def visible(root: Path) -> Release:
     }
 
 
-def update(root: Path, new: Release, number: str = "0.3.0", **options) -> updates.Report:
-    return updates.update_folder(root, number, new, **options)
+def update(root: Path, new: Release, number: str = "0.3.0", **options) -> updates.Done:
+    """An update where this release is installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delivery, "release", lambda: number)
+        patch.setattr(delivery, "files", lambda: new)
+        return updates.update(root, **options)
 
 
 def edit(root: Path, path: str, old: str, new: str) -> bytes:
