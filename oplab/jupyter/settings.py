@@ -32,9 +32,10 @@ def write_overrides(prefix: Path) -> Path:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         found = {}
-    overrides = found if isinstance(found, dict) else {}
-    for plugin, values in SETTINGS.items():
-        overrides[plugin] = {**overrides.get(plugin, {}), **values}
+    before = found if isinstance(found, dict) else {}
+    overrides = before | {plugin: {**before.get(plugin, {}), **values} for plugin, values in SETTINGS.items()}
+    if overrides == before:  # so it is in an image, where a learner cannot write it
+        return path
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps(overrides, indent=2) + "\n")
     return path
