@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from oplab.classes import records, similarity, similarity_page, similarity_sources
 from oplab.classes.similarity import Given, compare_parts
-from oplab.classes.similarity_graphs import graph_similarity
 from oplab.classes.similarity_parts import own_part
 from oplab.classes.similarity_prints import GRAM, WINDOW, canonical, grams, winnow
 from oplab.classes.similarity_tokens import tokens
@@ -340,46 +337,3 @@ def test_submissions_without_grades(tmp_path):
         (tmp_path / "all" / f"ada{label}" / "cA1_mean.cpp").write_text(text)
     found, _ = similarity_sources.of_submissions(str(tmp_path / "all"), tmp_path / "roster.csv", exercises)
     assert found["cA1.mean"]["ada"] == "int newest;"
-
-
-# Graphs --------------------------------------------------------------------------------------------------------------------------
-
-
-def model(names="abcde", weight=(2.0, 3.0), last="Relu", axis=1, swapped=False) -> onnx.ModelProto:
-    x, w, total, soft, y = names
-    nodes = [helper.make_node("Add", [x, w], [total]), helper.make_node("Softmax", [total], [soft], axis=axis)]
-    nodes += [helper.make_node(last, [soft], [y]), helper.make_node("Neg", [x], [f"{y}2"])]
-    if swapped:
-        nodes.insert(0, nodes.pop())
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2]) for name in (x, y, f"{y}2")]
-    tensor = helper.make_tensor(w, TensorProto.FLOAT, [len(weight)], weight)
-    return helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], [tensor]))
-
-
-def test_graphs_are_compared_without_names_and_values():
-    assert graph_similarity(model(), model("vwxyz", (5.0, 7.0), swapped=True)) == 1.0
-    assert graph_similarity(model(), model(last="Sigmoid")) == 0.75
-    assert graph_similarity(model(), model(axis=0)) == 0.5
-    assert graph_similarity(model(), model(weight=(1.0,))) == 0.25
-    assert graph_similarity(model(), model(last="Sigmoid"), given=model()) == 0.0
-    assert graph_similarity(model(), model(), given=model()) == 0.0
-
-
-def test_a_constant_node_equals_an_initializer_and_bodies_count(tmp_path):
-    held = model()
-    made = model()
-    tensor = made.graph.initializer.pop()
-    made.graph.node.insert(0, helper.make_node("Constant", [], [tensor.name], value=tensor))
-    onnx.save(made, tmp_path / "made.onnx")
-    assert graph_similarity(held, tmp_path / "made.onnx") == 1.0
-
-    def branching(operator: str) -> onnx.ModelProto:
-        inside = helper.make_tensor_value_info("r", TensorProto.FLOAT, None)
-        bodies = [
-            helper.make_graph([helper.make_node(name, ["x"], ["r"])], "b", [], [inside]) for name in (operator, "Neg")
-        ]
-        node = helper.make_node("If", ["c"], ["y"], then_branch=bodies[0], else_branch=bodies[1])
-        return helper.make_model(helper.make_graph([node], "g", [], []))
-
-    assert graph_similarity(branching("Abs"), branching("Abs")) == 1.0
-    assert graph_similarity(branching("Abs"), branching("Exp")) == pytest.approx(1 / 3)
