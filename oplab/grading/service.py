@@ -367,8 +367,11 @@ class Service:
     def _files(self) -> dict[Path, tuple[int, ...] | None]:
         """The state of each file besides the answers that the service tells of."""
         root = self.course.root
-        # What an update could not merge, and one that was interrupted (oplab.updates).
-        updates = [self._build / "update.begun", *(root / "exercises").rglob("*.new")]
+        # An update that was interrupted, and what one could not merge: a folder's state changes with each file that comes or goes.
+        updates = [
+            self._build / "update.begun",
+            *{(root / "exercises" / each.file).parent for each in self.course.exercises},
+        ]
         files = [root / "course.toml", self._build / "progress.json", *updates]
         notebooks = [(root / name, "*.ipynb") for name in _LESSONS]
         for folder, ending in ((self._build / last.FOLDER, "*.json"), *notebooks):

@@ -100,7 +100,8 @@ def test_the_version_and_the_licence_are_the_same_everywhere():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert {"cff-version", "message", "title", "authors"} <= set(citation)  # what the format requires
-    assert citation["cff-version"] == "1.2.0" and citation["license"] == [project["license"]]
+    assert citation["cff-version"] == "1.2.0" and citation["license"] == ["Apache-2.0"]
+    assert project["license"] == "Apache-2.0 AND CC-BY-4.0"  # a list in the citation would mean "or"
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     versions = re.findall(r"^## \[(\d\S*)\] - (\d{4}-\d\d-\d\d)$", changes, re.MULTILINE)
     assert versions[0] == (project["version"], str(citation["date-released"]))
