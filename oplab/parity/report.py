@@ -155,7 +155,7 @@ class Report:
             "PyTorch"
         }:  # it runs the module, and the other backends the model
             return f"{agreeing} do not agree with {_and(odd)}: the model computes something else than the module."
-        return f"{_and(odd)} {'stands' if len(odd) == 1 else 'stand'} alone: {agreeing} agree."
+        return f"{_and(odd)} alone {'differs' if len(odd) == 1 else 'differ'}: {agreeing} agree."
 
     def text(self, *, errors: bool = True) -> str:
         """A table in plain text, what ``close`` allows, and the summary.
