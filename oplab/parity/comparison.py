@@ -90,9 +90,12 @@ def parity(
         for name, found in ran.items()
     }
     faults = [fault for fault in known_faults(tested.proto) if done.get(fault.backend)]
-    suspects = {fault.backend for fault in faults} if backends is None else set()
+    suspects = {fault.backend for fault in faults}
     # The base is the first; in a case that it failed, the next that has outputs takes its place.
-    order = sorted(filter(done.get, done), key=lambda name: (len(done[name]) < len(feeds), name in suspects))
+    order = sorted(
+        filter(done.get, done),
+        key=lambda name: (len(done[name]) < len(feeds), backends is None and name in suspects),
+    )
 
     @functools.cache
     def compare(name: str, against: str, case: int) -> list[BackendOutput]:
@@ -117,10 +120,13 @@ def parity(
         if home is None:
             groups.append(home := [])
         home.append(name)
-    warnings = [f"{fault.sentence} (seen in {fault.version})" for fault in faults] + forbidden(tested.proto)
+    warnings = forbidden(tested.proto)
+    if len(groups) != 1 or suspects.issuperset(groups[0]):
+        warnings += [f"{fault.sentence} (seen in {fault.version})" for fault in faults]
     if tested.uses_float16 and done.keys() & {"ort", "host", "openvino"}:
         warnings += _float16(done.get("reference", {}).values())
-    return Report(tuple(rows), order[0] if order else None, len(feeds), tuple(map(tuple, groups)), tuple(warnings))
+    base = order[0] if order else None
+    return Report(tuple(rows), base, len(feeds), tuple(map(tuple, groups)), frozenset(suspects), tuple(warnings))
 
 
 def _float16(results: Collection[running.RunResult]) -> list[str]:

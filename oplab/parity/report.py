@@ -66,6 +66,7 @@ class Report:
             if no backend ran. In a case that it failed, the first that has outputs takes its place.
         cases: the number of sets of inputs.
         groups: the backends with outputs; those of one group agree with its first, and the first group is that of the base.
+        suspects: the backends that are known to compute an operator of the model wrongly: their agreement proves nothing.
         warnings: what to know before a backend is blamed, a sentence each.
     """
 
@@ -73,6 +74,7 @@ class Report:
     base: str | None
     cases: int
     groups: tuple[tuple[str, ...], ...] = ()
+    suspects: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -145,7 +147,8 @@ class Report:
     def _disagreement(self) -> str:
         others = [name for group in self.groups[1:] for name in group]
         differ = f"{_and(others)} {'does' if len(others) == 1 else 'do'} not agree with {self.base}"
-        proven = [group for group in self.groups if len({IMPLEMENTATION[name] for name in group}) > 1]
+        kinds = [{IMPLEMENTATION[name] for name in group if name not in self.suspects} for group in self.groups]
+        proven = [group for group, kind in zip(self.groups, kinds, strict=True) if len(kind) > 1]
         if len(proven) != 1:
             alone = len(self.groups) > 2 and not proven
             return f"{differ}; {'no two implementations agree' if alone else 'either can be wrong'}."
