@@ -123,7 +123,7 @@ def parity(
     warnings = forbidden(tested.proto)
     if len(groups) != 1 or suspects.issuperset(groups[0]):
         warnings += [f"{fault.sentence} (seen in {fault.version})" for fault in faults]
-    if tested.uses_float16 and done.keys() & {"ort", "host", "openvino"}:
+    if tested.uses_float16 and {*order} & {"ort", "host", "openvino"}:
         warnings += _float16(done.get("reference", {}).values())
     base = order[0] if order else None
     return Report(tuple(rows), base, len(feeds), tuple(map(tuple, groups)), frozenset(suspects), tuple(warnings))
@@ -133,11 +133,10 @@ def _float16(results: Collection[running.RunResult]) -> list[str]:
     engines = "ONNX Runtime and OpenVINO compute float16 in float32 on the CPU"
     if not results:
         return [f"{engines}, so an overflow does not show here; the backend reference would show it"]
-    nodes = list(dict.fromkeys(node for one in results for node in one.overflows))
-    more = f" and {len(nodes) - 1} further node{'s' if len(nodes) > 2 else ''}" if nodes[1:] else ""
+    nodes = dict.fromkeys(node for one in results for node in one.overflows)
     return [
-        f"{node}{more} overflow{'' if more else 's'} in float16 (onnx.reference); {engines} and do not show it, a device may"
-        for node in nodes[:1]
+        f"{node} overflows in float16 (onnx.reference), the first of {len(nodes)}; {engines} and do not show it, a device may"
+        for node in list(nodes)[:1]
     ]
 
 

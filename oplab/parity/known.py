@@ -75,7 +75,7 @@ FAULTS = (
         ("MaxPool",),
         _ALL,
         _ONNX,
-        "onnx.reference pads MaxPool with auto_pad=SAME_LOWER on the wrong side",
+        "onnx.reference pads MaxPool wrongly with auto_pad=SAME_LOWER",
         {"auto_pad": "SAME_LOWER"},
     ),
     Fault(

@@ -163,7 +163,9 @@ class TestFloat16:
 
     def test_an_overflow_is_reported_at_the_node_where_it_happens(self):
         (warning,) = self.warnings(300, ["reference", "ort"])
-        assert warning.startswith("Mul node 'square' overflows in float16 (onnx.reference); ONNX Runtime")
+        assert warning.startswith(
+            "Mul node 'square' overflows in float16 (onnx.reference), the first of 1; ONNX Runtime"
+        )
         assert not self.warnings(200, ["reference", "ort"])
         assert not self.warnings(np.inf, ["reference", "ort"]), "an infinity that was there before"
 
