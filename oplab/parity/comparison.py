@@ -21,7 +21,7 @@ from oplab.onnxtools.inputs import checked_inputs, input_specs
 from oplab.parity import backends as running
 from oplab.parity.arrays import TOLERANCE, describe, difference, max_ulp
 from oplab.parity.backends import ALL, NAMES, ModelUnderTest, Unavailable
-from oplab.parity.known import forbidden, known_faults
+from oplab.parity.known import known_faults
 from oplab.parity.report import Agreement, BackendOutput, Report
 from oplab.toolchain.library import check_library
 
@@ -89,8 +89,8 @@ def parity(
         name: {case: one for case, one in enumerate(found) if isinstance(one, running.RunResult)}
         for name, found in ran.items()
     }
-    faults = [fault for fault in known_faults(tested.proto) if done.get(fault.backend)]
-    suspects = {fault.backend for fault in faults}
+    faults = [fault for fault in known_faults(tested.proto) if not fault.backend or done.get(fault.backend)]
+    suspects = {fault.backend for fault in faults} - {""}
     # The base is the first; in a case that it failed, the next that has outputs takes its place.
     order = sorted(
         filter(done.get, done),
@@ -120,9 +120,8 @@ def parity(
         if home is None:
             groups.append(home := [])
         home.append(name)
-    warnings = forbidden(tested.proto)
-    if len(groups) != 1 or suspects.issuperset(groups[0]):
-        warnings += [f"{fault.sentence} (seen in {fault.version})" for fault in faults]
+    harmless = len(groups) == 1 and not suspects.issuperset(groups[0])
+    warnings = [str(fault) for fault in faults if not (fault.backend and harmless)]
     if tested.uses_float16 and {*order} & {"ort", "host", "openvino"}:
         warnings += _float16(done.get("reference", {}).values())
     base = order[0] if order else None
