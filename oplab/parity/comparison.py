@@ -121,7 +121,7 @@ def parity(
             groups.append(home := [])
         home.append(name)
     harmless = len(groups) == 1 and not suspects.issuperset(groups[0])
-    warnings = [str(fault) for fault in faults if not (fault.backend and harmless)]
+    warnings = [fault.sentence for fault in faults if not (fault.backend and harmless)]
     if tested.uses_float16 and {*order} & {"ort", "host", "openvino"}:
         warnings += _float16(done.get("reference", {}).values())
     base = order[0] if order else None
