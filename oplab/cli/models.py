@@ -55,7 +55,8 @@ def parity(
         ),
     ] = None,
     dims: Annotated[
-        list[str] | None, typer.Option("--dims", metavar="NAME=N", help="a dimension's size, for random inputs")
+        list[str] | None,
+        typer.Option("--dims", metavar="NAME=N", help="for random inputs: a dimension's size; without a name x.0=N"),
     ] = None,
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="of random inputs, and of the generator that a function gets")
@@ -76,23 +77,26 @@ def parity(
     library: Libraries = None,
     rtol: Annotated[float | None, typer.Option(metavar="X", min=0, help="relative tolerance of floats")] = None,
     atol: Annotated[float | None, typer.Option(metavar="X", min=0, help="absolute tolerance of floats")] = None,
+    tolerance: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=X", help="relative and absolute tolerance of one output; may be repeated"),
+    ] = None,
     times: Annotated[bool, typer.Option("--times", help="measure each backend too")] = False,
     json_file: Json = None,
 ) -> None:
     """Run a model in several backends and compare the outputs. Exit code 0: they agree and prove it, 1: not so, 2: a wrong call."""
     from oplab.parity import arguments
-    from oplab.parity.backends import NAMES
     from oplab.parity.comparison import parity as compare
 
     out = sys.stderr if str(json_file) == "-" else sys.stdout
-    names = [name.strip() for name in backends.split(",")] if backends else list(NAMES)
-    _has_module(names if backends else [], module)
+    names = [name.strip() for name in backends.split(",")] if backends else None
+    _has_module(names or [], module)
     report = compare(
         model,
         _inputs(model, inputs, arguments.dimensions(dims or ()), seed, out),
         names,
         module=arguments.load_module(module) if module else None,
-        tolerances=arguments.tolerances(rtol, atol),
+        tolerances=arguments.tolerances(rtol, atol, tolerance or ()),
         libraries=library or (),
         reference=[arguments.load_reference(words) for words in reference or ()],
         times=times,

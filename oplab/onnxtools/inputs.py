@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 import onnx
 
 from oplab.errors import OplabError
+
+LARGEST = 2**28  # elements of a random input: 2 GiB while they are drawn
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,17 @@ def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
             )
         shape = None
         if tensor.HasField("shape"):
-            shape = tuple(
-                side.dim_value if side.HasField("dim_value") else side.dim_param or None for side in tensor.shape.dim
-            )
+            shape = tuple(map(_side, tensor.shape.dim))
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
         found.append(InputSpec(value.name, dtype, shape, value.name not in defaults))
     return found
+
+
+def _side(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+    # Paddle's exporter writes -1 for an unknown size, and ? as the name of several.
+    if dim.HasField("dim_value"):
+        return dim.dim_value if dim.dim_value >= 0 else None
+    return dim.dim_param if any(map(str.isalpha, dim.dim_param)) else None
 
 
 def checked_inputs(specs: list[InputSpec], given: Mapping[str, Any], what: str = "") -> dict[str, np.ndarray]:
@@ -104,34 +112,46 @@ def random_inputs(specs: list[InputSpec], seed: int, dims: Mapping[str, int] | N
     """Random inputs: floats from a standard normal distribution, integers from 0 to 9, bools.
 
     Args:
-        dims: a size for each symbolic dimension.
+        dims: sizes by the name of a dimension or by its place: ``x.0`` is the first of the input ``x``.
 
     Raises:
-        OplabError: a size is not known, or the model has no dimension of a name in ``dims``.
+        OplabError: a size is not known or too large, or the model has no dimension of a name in ``dims``.
     """
     sizes = dict(dims or {})
-    symbols = {side for spec in specs for side in spec.shape or () if isinstance(side, str)}
+    places = {
+        f"{spec.name}.{axis}": side
+        for spec in specs
+        for axis, side in enumerate(spec.shape or ())
+        if not isinstance(side, int)
+    }
+    known = dict.fromkeys([*filter(None, places.values()), *places])
     for name in sizes:
-        if name not in symbols:
-            there = ", ".join(sorted(symbols)) or "none"
-            raise OplabError(f"The model has no dimension {name}.", f"Its named dimensions are: {there}.")
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise OplabError(f"The model has no dimension {name}.", f"Those without a size are: {there}.")
     made = {}
     for spec in specs:
         if not spec.required:
             continue
-        if spec.shape is None or any(side is None for side in spec.shape):
-            unknown = "its shape is not stated" if spec.shape is None else "it has a size without a name"
+        if spec.shape is None:
             raise OplabError(
-                f"No random values can be made for the input {spec.name} ({spec}): {unknown}.",
+                f"No random values can be made for the input {spec.name} ({spec}): its shape is not stated.",
                 "Give the inputs: --inputs X.npz.",
             )
-        open_ = [side for side in spec.shape if isinstance(side, str) and side not in sizes]
-        if open_:
+        shape = []
+        for axis, side in enumerate(spec.shape):
+            place = f"{spec.name}.{axis}"
+            size = side if isinstance(side, int) else sizes.get(place, sizes.get(side))
+            if size is None:
+                raise OplabError(
+                    f"No random values can be made for the input {spec.name} ({spec}): {side or place} is not known.",
+                    f"Say how long it is, --dims {side or place}=4, or give the inputs: --inputs X.npz.",
+                )
+            shape.append(size)
+        if math.prod(shape) > LARGEST:
             raise OplabError(
-                f"No random values can be made for the input {spec.name} ({spec}): {open_[0]} is not known.",
-                f"Say how long it is, --dims {open_[0]}=4, or give the inputs: --inputs X.npz.",
+                f"The input {spec.name} would have the shape {shape}, which is too large.", "Give smaller --dims."
             )
-        shape = tuple(sizes[side] if isinstance(side, str) else side for side in spec.shape)
         # A separate generator for each input: the values of one do not depend on the shape of another.
         generator = np.random.default_rng([seed, *spec.name.encode()])
         if spec.dtype.kind == "b":

@@ -19,34 +19,46 @@ from oplab.toolchain.library import torch_refusal
 
 
 def dimensions(words: Sequence[str]) -> dict[str, int]:
-    """Sizes by the name of a dimension, from words like ``batch=4`` or ``batch=4,n=2``.
+    """Sizes by the name of a dimension or its place, from words like ``batch=4``, ``batch=4,n=2`` or ``x.0=4``.
 
     Raises:
         OplabError: a word is not of this form.
     """
     sizes = {}
     for word in (part for entry in words for part in entry.split(",")):
-        name, _, size = word.partition("=")
+        name, _, size = word.rpartition("=")
         if not name or not size.isascii() or not size.isdigit():
             raise OplabError(f"--dims takes a name and a size, for example --dims batch=4, not {word!r}.")
         sizes[name] = int(size)
     return sizes
 
 
-def tolerances(rtol: float | None, atol: float | None) -> dict[str, tuple[float, float]]:
-    """The tolerances of every float dtype, ``(rtol, atol)``; one that is None keeps its default.
+def tolerances(rtol: float | None, atol: float | None, words: Sequence[str] = ()) -> dict[str, tuple[float, float]]:
+    """The tolerances ``(rtol, atol)`` of every float dtype, and those of ``words``.
+
+    Args:
+        rtol, atol: for all float dtypes; one that is None keeps its default.
+        words: like ``y=1e-3``, an output or a dtype and its relative and absolute tolerance in one.
 
     Raises:
-        OplabError: a tolerance is NaN or infinite.
+        OplabError: a tolerance is not a number, negative, NaN or infinite, or a word is not of this form.
     """
     if any(value is not None and not math.isfinite(value) for value in (rtol, atol)):
         raise OplabError("A tolerance is a number, neither nan nor inf.", "For example --rtol 1e-4.")
-    if rtol is None and atol is None:
-        return {}
-    return {
-        dtype: (default[0] if rtol is None else rtol, default[1] if atol is None else atol)
-        for dtype, default in TOLERANCE.items()
-    }
+    found = {}
+    if rtol is not None or atol is not None:
+        for dtype, default in TOLERANCE.items():
+            found[dtype] = (default[0] if rtol is None else rtol, default[1] if atol is None else atol)
+    for word in words:
+        name, _, text = word.rpartition("=")
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not name or not 0 <= value < math.inf:
+            raise OplabError(f"--tolerance takes an output and a number, for example --tolerance y=1e-3, not {word!r}.")
+        found[name] = (value, value)
+    return found
 
 
 def load_module(words: str) -> Callable[..., Any]:

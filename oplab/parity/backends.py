@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -47,10 +47,14 @@ class RunResult:
     Attributes:
         outputs: an array for each output of the model.
         milliseconds: the median of :data:`REPEATS` runs; None if times were not asked for.
+        overflows: the nodes whose result overflows in float16 and not in float32; only ``reference`` knows them.
+        terms: the largest magnitude of what is added up in an output, for outputs that a sum computes; the same.
     """
 
     outputs: list[np.ndarray]
     milliseconds: float | None = None
+    overflows: tuple[str, ...] = ()
+    terms: Mapping[str, float] = field(default_factory=dict)
 
 
 Runner = Callable[[Feed], RunResult]
@@ -92,6 +96,16 @@ class ModelUnderTest:
     def outputs(self) -> list[str]:
         """The names of the outputs, in the model's order."""
         return [value.name for value in self.proto.graph.output]
+
+    @cached_property
+    def uses_float16(self) -> bool:
+        """Whether an input, an output or a weight is float16, or a node converts to it."""
+        graph, half = self.proto.graph, onnx.TensorProto.FLOAT16
+        return (
+            any(value.type.tensor_type.elem_type == half for value in (*graph.input, *graph.output))
+            or any(tensor.data_type == half for tensor in graph.initializer)
+            or any(one.name == "to" and one.i == half for node in every_node(self.proto) for one in node.attribute)
+        )
 
     @cached_property
     def uses_our_domain(self) -> bool:
@@ -261,27 +275,65 @@ def _reference(tested: ModelUnderTest) -> Runner:
     except (NotImplementedError, RuntimeImplementationError) as error:
         raise Unavailable(f"onnx.reference: {first_line(error)}") from None
 
+    overflows: dict[str, None] = {}
+    terms: dict[str, float] = {}
+
+    def watched(run: Callable[..., Any], node: onnx.NodeProto) -> Callable[..., Any]:
+        """``run`` of a node, whose errors say which node it was, as ONNX Runtime's do."""
+        title = f"{node.op_type} node {node.name or node.output[0]!r}"
+
+        @functools.wraps(run)
+        def named(*args: Any, **kwargs: Any) -> Any:
+            try:
+                with np.errstate(all="ignore"):
+                    results = run(*args, **kwargs)
+                    if _overflows(node.op_type, results, args, lambda *wide: run(*wide, **kwargs)):
+                        overflows[title] = None
+            except Exception as error:
+                error.add_note(title)
+                raise
+            if node.output[0] in tested.outputs and (term := _largest_term(node.op_type, args)):
+                terms[node.output[0]] = term
+            return results
+
+        return named
+
     for node in evaluator.rt_nodes_:
-        node.run = _naming(node.run, node.onnx_node)
+        node.run = watched(node.run, node.onnx_node)
 
     def run(feed: Feed) -> RunResult:
-        return timed(tested, lambda: [np.asarray(y) for y in evaluator.run(None, dict(feed))])
+        overflows.clear()
+        terms.clear()
+        ran = timed(tested, lambda: [np.asarray(y) for y in evaluator.run(None, dict(feed))])
+        return replace(ran, overflows=tuple(overflows), terms=dict(terms))
 
     return run
 
 
-def _naming(run: Callable[..., Any], node: onnx.NodeProto) -> Callable[..., Any]:
-    """``run`` of a node, whose errors say which node it was, as ONNX Runtime's do."""
+def _overflows(operator: str, results: Any, args: Any, run: Callable[..., Any]) -> bool:
+    """Whether a float16 result of a node is infinite or NaN where float32 (for a Cast: its input) has a number."""
+    lost = [getattr(one, "dtype", None) == np.float16 and ~np.isfinite(one) for one in results]
+    if not any(map(np.any, lost)):
+        return False
+    try:
+        wide = args if operator == "Cast" else run(*map(_wide, args))
+    except Exception:  # it does not take float32: then its result is what it is
+        return False
+    return any(bool((bad & np.isfinite(one)).any()) for bad, one in zip(lost, wide, strict=False) if np.any(bad))
 
-    @functools.wraps(run)
-    def named(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return run(*args, **kwargs)
-        except Exception as error:
-            error.add_note(f"{node.op_type} node {node.name!r}")
-            raise
 
-    return named
+def _wide(value: Any) -> Any:
+    return value.astype(np.float32) if getattr(value, "dtype", None) == np.float16 else value
+
+
+def _largest_term(operator: str, args: Any) -> float | None:
+    """The largest magnitude of a term of a sum, or a bound of it; None for an operator that adds nothing up."""
+    sizes = [float(np.abs(one).max(initial=0)) for one in args if getattr(one, "dtype", np.dtype("O")).kind == "f"]
+    if operator in ("Add", "Sub", "Sum", "Mean", "ReduceSum", "ReduceMean"):
+        return max(sizes, default=None)
+    if operator in ("MatMul", "Gemm", "Conv", "ConvTranspose") and len(sizes) > 1:
+        return max([sizes[0] * sizes[1], *sizes[2:3]])
+    return None
 
 
 def _ort(tested: ModelUnderTest) -> Runner:

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from oplab.onnxtools.inputs import checked_inputs, input_specs
 from oplab.parity import backends as running
 from oplab.parity.arrays import TOLERANCE, describe, difference, max_ulp
 from oplab.parity.backends import ALL, NAMES, ModelUnderTest, Unavailable
+from oplab.parity.known import known_faults
 from oplab.parity.report import Agreement, BackendOutput, Report
 from oplab.toolchain.library import check_library
 
@@ -31,7 +33,7 @@ EXACT = (0.0, 0.0)
 def parity(
     model: Any,
     inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    backends: Sequence[str] = NAMES,
+    backends: Sequence[str] | None = None,
     *,
     module: Any = None,
     tolerances: Mapping[str, tuple[float, float]] | None = None,
@@ -44,7 +46,8 @@ def parity(
     Args:
         model: a path, serialized bytes, a ModelProto, or what ``torch.onnx.export`` returns.
         inputs: an array or tensor for each input of the model by name; or a list of such dicts, the cases.
-        backends: their names, the base first.
+        backends: their names, the base first. By default all of :data:`oplab.parity.backends.NAMES`; one that is known to compute
+            an operator of the model wrongly (:mod:`oplab.parity.known`) is then not the base.
             ``eager``: ``module`` as it is. ``exported``: the ExportedProgram inside an ONNXProgram, or ``module`` through
             ``torch.export`` for the shapes at hand. ``reference``: ``onnx.reference`` with
             :data:`oplab.ops.reference.OPERATORS`. ``ort``: ``oplab.session``. ``host``: the C++ program. ``openvino`` and
@@ -64,7 +67,8 @@ def parity(
     Raises:
         OplabError: the call is wrong: no model, an unknown backend, or inputs that do not fit the model.
     """
-    _known(backends, tolerances)
+    names = NAMES if backends is None else backends
+    _known(names, tolerances)
     tested = ModelUnderTest(model, module, _existing(libraries), tuple(reference or ()), times)
     for name in tolerances or {}:
         if name not in tested.outputs and name not in _DTYPES:
@@ -80,35 +84,62 @@ def parity(
         checked_inputs(wanted, case, f" of case {number}" if len(cases) > 1 else "")
         for number, case in enumerate(cases)
     ]
-    ran = {name: _run(name, tested, feeds) for name in backends}
-    base = _base(ran)
+    ran = {name: _run(name, tested, feeds) for name in names}
+    done = {
+        name: {case: one for case, one in enumerate(found) if isinstance(one, running.RunResult)}
+        for name, found in ran.items()
+    }
+    faults = [fault for fault in known_faults(tested.proto) if not fault.backend or done.get(fault.backend)]
+    suspects = {fault.backend for fault in faults} - {""}
+    # The base is the first; in a case that it failed, the next that has outputs takes its place.
+    order = sorted(
+        filter(done.get, done),
+        key=lambda name: (len(done[name]) < len(feeds), backends is None and name in suspects),
+    )
+
+    @functools.cache
+    def compare(name: str, against: str, case: int) -> list[BackendOutput]:
+        expected = None if name == against else done[against][case].outputs
+        terms = done["reference"][case].terms if case in done.get("reference", {}) else {}
+        return _rows(name, case, tested, done[name][case], expected, tolerances or {}, terms)
+
+    def agree(name: str, against: str) -> bool:
+        shared = done[name].keys() & done[against].keys()
+        return not any(row.verdict == "differs" for case in shared for row in compare(name, against, case))
+
     rows: list[BackendOutput] = []
-    for name, cases_ran in ran.items():
-        for number, one in enumerate(cases_ran):
+    for name, found in ran.items():
+        for case, one in enumerate(found):
             if isinstance(one, BackendOutput):
                 rows.append(one)
-                continue
-            against = base if base and _has(ran[base], number) else next(n for n in ran if _has(ran[n], number))
-            expected = None if against == name else ran[against][number]
-            assert not isinstance(expected, BackendOutput)
-            rows += _rows(name, number, tested, one, expected and expected.outputs, tolerances or {})
-    return Report(tuple(rows), base, len(feeds))
+            else:
+                rows += compare(name, next(first for first in order if case in done[first]), case)
+    groups: list[list[str]] = []
+    for name in order:
+        home = next((group for group in groups if agree(name, group[0])), None)
+        if home is None:
+            groups.append(home := [])
+        home.append(name)
+    harmless = len(groups) == 1 and not suspects.issuperset(groups[0])
+    warnings = [fault.sentence for fault in faults if not (fault.backend and harmless)]
+    if tested.uses_float16 and {*order} & {"ort", "host", "openvino"}:
+        warnings += _float16(done.get("reference", {}).values())
+    base = order[0] if order else None
+    return Report(tuple(rows), base, len(feeds), tuple(map(tuple, groups)), frozenset(suspects), tuple(warnings))
+
+
+def _float16(results: Collection[running.RunResult]) -> list[str]:
+    engines = "ONNX Runtime and OpenVINO compute float16 in float32 on the CPU"
+    if not results:
+        return [f"{engines}, so an overflow does not show here; the backend reference would show it"]
+    nodes = dict.fromkeys(node for one in results for node in one.overflows)
+    return [
+        f"{node} overflows in float16 (onnx.reference), the first of {len(nodes)}; {engines} and do not show it, a device may"
+        for node in list(nodes)[:1]
+    ]
 
 
 Ran = list[running.RunResult | BackendOutput]  # for each case its outputs or a row that says why there are none
-
-
-def _has(ran: Ran, case: int) -> bool:
-    return case < len(ran) and isinstance(ran[case], running.RunResult)
-
-
-def _base(ran: Mapping[str, Ran]) -> str | None:
-    """The first backend that has outputs for all cases, or else for some."""
-    for enough in (all, any):
-        for name, results in ran.items():
-            if enough(isinstance(one, running.RunResult) for one in results):
-                return name
-    return None
 
 
 def _known(backends: Sequence[str], tolerances: Mapping[str, tuple[float, float]] | None) -> None:
@@ -178,8 +209,7 @@ def _failed(name: str, case: int | None, error: Exception) -> BackendOutput:
 
 
 def _no_output(name: str, case: int | None, verdict: Agreement, reason: str) -> BackendOutput:
-    agrees = False if verdict == "failed" else None
-    return BackendOutput(name, "", case, None, None, None, None, None, agrees, verdict, reason)
+    return BackendOutput(name, "", case, None, None, None, None, None, None, verdict, reason)
 
 
 def _rows(
@@ -189,6 +219,7 @@ def _rows(
     ran: running.RunResult,
     base: list[np.ndarray] | None,
     tolerances: Mapping[str, tuple[float, float]],
+    terms: Mapping[str, float],
 ) -> list[BackendOutput]:
     rows = []
     for number, (output, got) in enumerate(zip(tested.outputs, ran.outputs, strict=True)):
@@ -198,7 +229,7 @@ def _rows(
             verdict, reason, errors, agrees = "base", "the first that ran", (None,) * 3, None
         else:
             pair = tolerances.get(output, tolerances.get(dtype, TOLERANCE.get(dtype, EXACT)))
-            verdict, reason, errors = compared(base[number], got, *pair)
+            verdict, reason, errors = compared(base[number], got, *pair, terms.get(output))
             agrees = verdict != "differs"
         rows.append(BackendOutput(name, output, case, dtype, shape, *errors, agrees, verdict, reason, milliseconds))
     return rows
@@ -207,7 +238,9 @@ def _rows(
 Errors = tuple[float | None, float | None, float | None]
 
 
-def compared(expected: np.ndarray, got: np.ndarray, rtol: float, atol: float) -> tuple[Agreement, str, Errors]:
+def compared(
+    expected: np.ndarray, got: np.ndarray, rtol: float, atol: float, term: float | None = None
+) -> tuple[Agreement, str, Errors]:
     """Compare an array with the expected one.
 
     Dtypes and shapes have to be equal; NaN and infinities have to be in the same places, infinities with the same sign.
@@ -215,6 +248,7 @@ def compared(expected: np.ndarray, got: np.ndarray, rtol: float, atol: float) ->
     Args:
         expected, got: arrays of any dtype and shape.
         rtol, atol: an element agrees when ``|got - expected| <= atol + rtol * |expected|``.
+        term: the largest magnitude of what was added up. Where terms cancel, the error has its scale, not that of the result.
 
     Returns:
         The verdict, its reason in one line, and the largest absolute, relative and ULP error.
@@ -232,12 +266,26 @@ def compared(expected: np.ndarray, got: np.ndarray, rtol: float, atol: float) ->
         where = f" at {list(index)}" if index else ""
         values = f"{_value(got[index])} instead of {_value(expected[index])}"
         allowed = f"{atol:.0e} + {rtol:.0e} of the value is allowed" if rtol or atol else f"{got.dtype} has to be exact"
-        return "differs", f"{found.bad} of {found.total} elements differ, first{where}: {values}; {allowed}", errors
+        reason = f"{found.bad} of {found.total} elements differ, first{where}: {values}; {allowed}"
+        return "differs", f"{reason}{_scale(expected, found.max_abs, term)}", errors
     if found.max_abs == 0:
         bits = expected.tobytes() == got.tobytes()
         return "equal", "the same bits" if bits else "the same values", errors
     why = WHY_NOT_EXACT if got.dtype.kind in "fc" else "asked for"
     return "close", f"{got.dtype} within {atol:.0e} + {rtol:.0e} of the value ({why})", errors
+
+
+def _scale(expected: np.ndarray, error: float, term: float | None) -> str:
+    """The largest error as a part of the largest term of the sums, or else of the largest value."""
+    if expected.dtype.kind not in "fc":
+        return ""
+    largest = float(np.abs(expected[np.isfinite(expected)]).max(initial=0))
+    kind = "value"
+    if term is not None and largest < term < math.inf:
+        largest, kind = term, "term"
+    if not largest or not math.isfinite(error):
+        return ""
+    return f"; the largest error is {error / largest:.1e} of the largest {kind}, {largest:.3g}"
 
 
 def _value(value: Any) -> str:

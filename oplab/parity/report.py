@@ -36,7 +36,7 @@ class BackendOutput:
         max_abs, max_rel: the largest absolute and relative error; None if nothing was compared. The relative error leaves
             out values that are nearly zero, and is None if all are.
         max_ulp: the largest distance in units of the last place; None for integers and bools.
-        agrees: whether the output is within the tolerance; None for the base and for a backend that cannot be used.
+        agrees: whether the output is within the tolerance; None for the base and where there is no output.
         verdict: in one word.
         reason: why, in one line.
         milliseconds: the median duration of a run with these inputs; None if times were not asked for.
@@ -65,11 +65,17 @@ class Report:
         base: the backend that the other backends were compared with: the first that has outputs for all cases, or else for some; None
             if no backend ran. In a case that it failed, the first that has outputs takes its place.
         cases: the number of sets of inputs.
+        groups: the backends with outputs; those of one group agree with its first, and the first group is that of the base.
+        suspects: the backends that are known to compute an operator of the model wrongly: their agreement proves nothing.
+        warnings: what to know before a backend is blamed, a sentence each.
     """
 
     rows: tuple[BackendOutput, ...]
     base: str | None
     cases: int
+    groups: tuple[tuple[str, ...], ...] = ()
+    suspects: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
 
     @property
     def ran(self) -> tuple[str, ...]:
@@ -115,12 +121,18 @@ class Report:
         return self
 
     def summary(self) -> str:
-        """One line: which backends agree with the base, or which do not."""
-        if len(self.ran) < 2:
-            return f"Nothing was compared: {f'{self.ran[0]} alone ran' if self.ran else 'no backend ran'}."
-        failed = list(dict.fromkeys(row.backend for row in self.rows if row.verdict in ("differs", "failed")))
+        """One line: which backends failed, and which agree or do not."""
+        rows = {row.backend: row for row in reversed(self.rows) if row.verdict == "failed"}
+        failed = "".join(f"{row.backend} failed{self._of(row)}: {row.reason}; " for row in reversed(rows.values()))
+        compared = [name for group in self.groups for name in group]
+        if len(compared) < 2:
+            nothing = f"othing was compared: {f'{compared[0]} alone ran' if compared else 'no backend ran'}."
+            return f"{failed}n{nothing}" if failed else f"N{nothing}"
+        if len(self.groups) > 1:
+            return f"{failed}{self._disagreement()}"
         if failed:
-            return f"{_and(failed)} {'does' if len(failed) == 1 else 'do'} not agree with {self.base}."
+            elsewhere = " in the other cases" if rows.keys() & set(compared) else ""
+            return f"{failed}{_and(compared)} agree{elsewhere}."
         others = [name for name in self.ran if name != self.base]
         agreement = f"{_and(others)} {'agrees' if len(others) == 1 else 'agree'} with {self.base}"
         if self.independent:
@@ -131,6 +143,22 @@ class Report:
             f"{agreement}, which proves nothing: both are ONNX Runtime with the same kernels. "
             "Give the PyTorch module, or a reference."
         )
+
+    def _disagreement(self) -> str:
+        others = [name for group in self.groups[1:] for name in group]
+        differ = f"{_and(others)} {'does' if len(others) == 1 else 'do'} not agree with {self.base}"
+        kinds = [{IMPLEMENTATION[name] for name in group if name not in self.suspects} for group in self.groups]
+        proven = [group for group, kind in zip(self.groups, kinds, strict=True) if len(kind) > 1]
+        if len(proven) != 1:
+            alone = len(self.groups) > 2 and not proven
+            return f"{differ}; {'no two implementations agree' if alone else 'either can be wrong'}."
+        odd = [name for group in self.groups if group not in proven for name in group]
+        agreeing = _and(proven[0])
+        if {IMPLEMENTATION[name] for name in odd} == {
+            "PyTorch"
+        }:  # it runs the module, and the other backends the model
+            return f"{agreeing} do not agree with {_and(odd)}: the model computes something else than the module."
+        return f"{_and(odd)} alone {'differs' if len(odd) == 1 else 'differ'}: {agreeing} agree."
 
     def text(self, *, errors: bool = True) -> str:
         """A table in plain text, what ``close`` allows, and the summary.
@@ -176,6 +204,8 @@ class Report:
             "summary": self.summary(),
             "base": self.base,
             "cases": self.cases,
+            "groups": self.groups,
+            "warnings": self.warnings,
             "rows": rows,
         }
 
@@ -217,10 +247,9 @@ class Report:
         return header, lines
 
     def _notes(self, errors: bool) -> list[str]:
-        """What ``close`` allows, once for each dtype."""
-        if not errors:
-            return []
-        return list(dict.fromkeys(f"close: {row.reason}" for row in self.rows if row.verdict == "close"))
+        """What ``close`` allows, once for each dtype, and the warnings."""
+        close = dict.fromkeys(f"close: {row.reason}" for row in self.rows if row.verdict == "close" and errors)
+        return [*close, *(f"warning: {warning}" for warning in self.warnings)]
 
 
 def _short(value: float | None) -> str:

@@ -153,7 +153,9 @@ class TestDisagreement:
             "ort": "differs",
             "host": "differs",
         }
-        assert report.summary() == "reference, ort and host do not agree with eager."
+        assert report.summary() == (
+            "reference, ort and host do not agree with eager and exported: the model computes something else than the module."
+        )
         with pytest.raises(
             WrongAnswer, match=r"^reference and eager differ in y: 12 of 12 elements differ, first at \[0, 0\]"
         ):
@@ -301,8 +303,11 @@ class TestText:
             r"eager +y +float32\[3, 4\] +1(\.0e\+00)? +\S+ +\S+ +differs: 12 of 12 elements differ", lines[2]
         )
         assert re.match(r"host +y +float32\[3, 4\] +0 +0 +0 +equal$", lines[3])
-        assert lines[-1] == "eager does not agree with ort."
-        assert str(report) == report.text() and "eager does not agree" in repr(report)
+        assert (
+            lines[-1]
+            == "ort, host and reference do not agree with eager: the model computes something else than the module."
+        )
+        assert str(report) == report.text() and "do not agree with eager" in repr(report)
 
     BASE = np.float32([1, 2, 3])
 
