@@ -82,15 +82,23 @@ class Reader:
         if self._pool is None:
             spawn = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(1, spawn, _limit, (os.getpid(),))
+        before = signal.pthread_sigmask(
+            signal.SIG_BLOCK, {signal.SIGINT}
+        )  # a process that starts has no answer to Ctrl-C
         try:
-            return self._pool.submit(_read_in_time, source, tuple(files), self._seconds).result()
+            task = self._pool.submit(_read_in_time, source, tuple(files), self._seconds)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            return task.result()
         except BrokenProcessPool:
             self._pool = None
             return _too_much(self._seconds)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _limit(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     processes.die_with_parent(parent)
     limits.apply(Limits(cpu=1e9, memory_mb=MEMORY_MB))
 
@@ -165,7 +173,7 @@ class _Reading:
                 note = note and f": {note}"
             if note:
                 self._problems.append(f"{path}{note}.")
-        if not files:
+        if not files and not self._problems:
             self._problems.append("it holds none of the course's files.")
         return Content(files, tuple(self._problems))
 
