@@ -139,7 +139,9 @@ def _possible(book: Book, item: str) -> Decimal:
 
 
 def _percent(points: Decimal | None, possible: Decimal) -> Decimal | None:
-    return 100 * points / possible if points and possible else points
+    if points is None:
+        return None
+    return 100 * points / possible if possible else Decimal(0)
 
 
 def _text(text: str) -> str:

@@ -179,15 +179,15 @@ def _publish(course: Course, folder: Path, rules: Path | None, accept: bool) -> 
     if done.files:
         print(f"{folder / 'grades.csv'} written, with lms/, learners/, feedback/ and class.html next to it.")
         return 0 if done.complete else 2
-    if not done.complete:
+    if done.complete:
+        warn(f"These grades would be lower than in {folder / 'grades.csv'}:")
+        for change in done.lower:
+            warn(f"  {change}")
+    else:
         warn(f"{folder / 'grades.csv'} stays as it was until all answers are graded.")
-        return 2
-    warn(f"These grades would be lower than in {folder / 'grades.csv'}:")
-    for change in done.lower:
-        warn(f"  {change}")
     given = f" --rules {rules}" if rules is not None else ""
     warn(f"Nothing was written. `oplab class report {folder}{given} --accept` writes them.")
-    return 1
+    return 1 if done.complete else 2
 
 
 def _engine(jobs: int, cluster: str | None, *hidden: Path) -> Callable[[int], Engine]:
