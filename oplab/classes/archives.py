@@ -82,9 +82,8 @@ class Reader:
         if self._pool is None:
             spawn = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(1, spawn, _limit, (os.getpid(),))
-        before = signal.pthread_sigmask(
-            signal.SIG_BLOCK, {signal.SIGINT}
-        )  # a process that starts has no answer to Ctrl-C
+        # A process that starts would answer Ctrl-C with a traceback.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             task = self._pool.submit(_read_in_time, source, tuple(files), self._seconds)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
