@@ -63,16 +63,11 @@ class Answers:
             self._by_file.setdefault(exercise.file, []).append(exercise)
         self._of_file = functools.lru_cache(maxsize=4096)(self._take_apart)
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files that hold answers, relative to a submission."""
-        return tuple(self._by_file)
-
     def of(self, files: dict[str, str | Unreadable]) -> dict[str, Answer]:
         """The answers of one submission, by exercise id.
 
         Args:
-            files: the submission's files, those of :attr:`files` that it has: the text, or why there is none.
+            files: the submission's files, by their names in the course, as far as it has them: the text, or why there is none.
         """
         found: dict[str, Answer] = {}
         for file in self._by_file:

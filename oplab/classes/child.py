@@ -30,6 +30,7 @@ from oplab.errors import OplabError
 from oplab.grading import processes
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
+from oplab.grading.integrity import Watch
 from oplab.grading.isolation import detect
 from oplab.grading.scratch import discard, scratch_folder
 
@@ -42,6 +43,7 @@ def main() -> None:
     os.dup2(2, 1)  # nothing else may print between the answers
     processes.adopt_orphans()
     course = load(paths.root())
+    watch = versions.watch(course)
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     with scratch_folder() as scratch:
         submitted = scratch / "submission"
@@ -55,7 +57,7 @@ def main() -> None:
             threading.Thread(target=_listen, args=(lines, server, scratch), daemon=True).start()
             while (line := lines.get()) is not None:
                 with contextlib.suppress(BrokenPipeError):
-                    answers.write(json.dumps(_answered(course, json.loads(line), submitted, server)) + "\n")
+                    answers.write(json.dumps(_answered(course, json.loads(line), submitted, server, watch)) + "\n")
                     answers.flush()
         if server.work is not None:  # a task that was about to begin when the server closed has made it again
             discard(server.work)
@@ -75,9 +77,15 @@ def _listen(lines: queue.SimpleQueue[str | None], server: Server, scratch: Path)
     os._exit(1)
 
 
-def _answered(course: Course, task: Mapping[str, Any], submitted: Path, server: Server) -> dict[str, Any]:
+def _answered(course: Course, task: Mapping[str, Any], submitted: Path, server: Server, watch: Watch) -> dict[str, Any]:
     try:
-        return {"verdict": records.verdict_to_dict(_verdict(course, task, submitted, server))}
+        if versions.grader_version(course, course.exercise(task["exercise"])) != task["versions"]["grader"]:
+            return {"error": "The course's files are not those that the run began with."}
+        verdict = _verdict(course, task, submitted, server)
+        # The answer is not to blame, and the next process, which sees other files, refuses the task.
+        if watch.changes():
+            return {"error": "The course's files changed while it ran."}
+        return {"verdict": records.verdict_to_dict(verdict)}
     except OplabError as error:
         return {"error": str(error)}
     except OSError as error:  # a full disk

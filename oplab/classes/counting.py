@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 
 from oplab.classes.records import Grades, Learner, Submission
-from oplab.classes.rules import Rules
+from oplab.classes.rules import TOTAL, Rules
 from oplab.grading.results import Outcome
 
 _CENT = Decimal("0.01")  # grade books show two decimals
+BONUS = "bonus"  # the column of the bonus, where a chapter's is its id
+_ALL = "every exercise"  # what is ungraded in a submission in which nothing was recognised
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Row:
         chapters: points by chapter (``c04``), as they count: with weight and penalty, and without bonus.
         bonus: points of bonus exercises, as they count.
         total: the sum of these.
-        ungraded: the ids of exercises whose points are still open: not graded yet, or the grader itself failed.
+        ungraded: the ids of exercises whose points are still open: not graded yet, or the grader itself failed. The points above are
+            without them.
         too_late: how many submissions came too late to count.
     """
 
@@ -40,6 +43,12 @@ class Row:
     total: Decimal
     ungraded: tuple[str, ...]
     too_late: int
+
+    def points(self, item: str) -> Decimal | None:
+        """What a chapter (``c04``), the bonus or the total has; None while something of it is ungraded."""
+        if any(item not in self.chapters or chapter_of(id) in (item, _ALL) for id in self.ungraded):
+            return None
+        return {**self.chapters, BONUS: self.bonus, TOTAL: self.total}[item]
 
 
 @dataclass(frozen=True)
@@ -129,7 +138,8 @@ def _counted(
     part = rules.part(days)
     chapters = {chapter: Decimal(0) for chapter in possible}
     bonus = Decimal(0)
-    outcomes, ungraded = {}, []
+    outcomes: dict[str, Outcome] = {}
+    ungraded = [] if submission.tasks else [_ALL]
     for id in sorted(submission.tasks):
         verdict = grades.verdict(submission, id)
         weight = rules.weight(chapter_of(id))
@@ -166,10 +176,7 @@ def _notes(grades: Grades, rows: Iterable[Row], rules: Rules) -> Iterable[str]:
     still = [row for row in rows if row.ungraded]
     if still:
         ids = sorted({id for row in still for id in row.ungraded})
-        yield (
-            f"The points of {_people(still)} are not complete: {_few(ids)} could not be graded yet. They count 0 points until then; "
-            "grade again before you use these grades."
-        )
+        yield f"The points of {_people(still)} are not complete, so cells stay empty. Not graded yet: {_few(ids)}."
     if rules.deadline is not None:
         unknown = [row for row in rows if row.submission is not None and row.submission.submitted_at is None]
         if unknown:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from pathlib import Path
 
-from oplab.classes.counting import Book, Row, count, is_formula, shown
-from oplab.classes.records import Grades, Learner
+from oplab.classes.counting import BONUS, Book, Row, is_formula, shown
 from oplab.classes.rules import TOTAL, Rules
 from oplab.errors import clean
 from oplab.files import write_atomically
@@ -20,26 +19,16 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]+")
 Cells = list[str]
 
 
-def write(grades: Grades, roster: Mapping[str, Learner], rules: Rules | None, folder: Path) -> list[Path]:
+def write(book: Book, rules: Rules, folder: Path) -> list[Path]:
     """Write the grade book. The same verdicts, roster and rules give the same bytes.
 
     Args:
-        grades: what was graded.
-        roster: the learners, by login.
-        rules: what counts; without any, the last submission of each learner, with all of its points.
+        book: the grades.
+        rules: by which they were counted.
         folder: where to write ``grades.csv`` and ``lms/``.
 
     Returns:
         the files that were written.
-
-    Raises:
-        OSError: a file cannot be written.
-    """
-    return write_book(count(grades, roster, rules or Rules()), rules or Rules(), folder)
-
-
-def write_book(book: Book, rules: Rules, folder: Path) -> list[Path]:
-    """Write the files of :func:`write` for grades that are counted already.
 
     Raises:
         OSError: a file cannot be written.
@@ -54,13 +43,14 @@ def write_book(book: Book, rules: Rules, folder: Path) -> list[Path]:
 
 
 def plain(book: Book) -> str:
-    """``grades.csv``: login, name, points by chapter, bonus where there is one, total. A row adds up to its total."""
-    header = ["login", "name", *book.possible, *(["bonus"] if book.bonus else []), TOTAL]
-    lines = [header]
+    """``grades.csv``: login, name, points by chapter, bonus where there is one, total. A row adds up to its total.
+
+    What is not graded yet is an empty cell, here and in the other files.
+    """
+    items = [*book.possible, *([BONUS] if book.bonus else []), TOTAL]
+    lines = [["login", "name", *items]]
     for row in book.rows:
-        bonus = [shown(row.bonus)] if book.bonus else []
-        points = [shown(row.chapters[chapter]) for chapter in book.possible]
-        lines.append([_text(row.learner.login), _text(row.learner.name), *points, *bonus, shown(row.total)])
+        lines.append([_text(row.learner.login), _text(row.learner.name), *(_shown(row.points(item)) for item in items)])
     return _csv(lines, "\n")
 
 
@@ -90,7 +80,7 @@ def moodle(book: Book, columns: Mapping[str, str]) -> str:
     for row in book.rows:
         person = row.learner
         first, last = names(person.name)
-        percent = [shown(_percent(_got(row, item), _possible(book, item))) for item, _ in items]
+        percent = [_shown(_percent(row.points(item), _possible(book, item))) for item, _ in items]
         lines.append([_text(first), _text(last), _text(person.login), _text(person.email), *percent])
     return _csv(lines)
 
@@ -136,19 +126,21 @@ def _items(book: Book, columns: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(item, columns.get(item, f"Operator Lab {item}")) for item in (*book.possible, TOTAL)]
 
 
-def _got(row: Row, item: str) -> Decimal:
-    return row.total if item == TOTAL else row.chapters[item]
-
-
 def _points(row: Row, items: Iterable[tuple[str, str]]) -> Cells:
-    return [shown(_got(row, item)) for item, _ in items]
+    return [_shown(row.points(item)) for item, _ in items]
+
+
+def _shown(points: Decimal | None) -> str:
+    return "" if points is None else shown(points)
 
 
 def _possible(book: Book, item: str) -> Decimal:
     return book.total if item == TOTAL else book.possible[item]
 
 
-def _percent(points: Decimal, possible: Decimal) -> Decimal:
+def _percent(points: Decimal | None, possible: Decimal) -> Decimal | None:
+    if points is None:
+        return None
     return 100 * points / possible if possible else Decimal(0)
 
 

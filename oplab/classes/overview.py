@@ -105,7 +105,7 @@ class Overview:
 
     Attributes:
         learners: how many the roster has.
-        handed_in: how many have a submission that counts.
+        handed_in: how many have a submission that counts, in which there was a file of the course.
         median: of the totals of these.
         ranges: how many totals are in each tenth of the possible points; more than all of them is in the last one.
         chapters: those that count, in the order of the course.
@@ -155,7 +155,7 @@ def overview(
         course: for titles and order.
         words: of known wrong answers (:func:`oplab.classes.ideas.known`).
     """
-    rows = [row for row in book.rows if row.submission is not None]
+    rows = [row for row in book.rows if row.submission is not None and row.submission.tasks]
     of_exercise: dict[str, Tally] = {}
     of_chapter: dict[str, Tally] = {}
     ideas: dict[tuple[str, str], tuple[Idea, list[str]]] = {}

@@ -78,7 +78,8 @@ def learner_notes(row: Row, book: Book, rules: Rules) -> list[str]:
         return [f"0 of {shown(book.total)} points count. {why}"]
     notes = []
     bonus = f", {shown(row.bonus)} of them as a bonus" if row.bonus else ""
-    notes.append(f"{shown(row.total)} of {shown(book.total)} points count{bonus}.")
+    so_far = "So far, " if row.ungraded else ""
+    notes.append(f"{so_far}{shown(row.total)} of {shown(book.total)} points count{bonus}.")
     at = row.submission.submitted_at
     if at is not None:
         late = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
@@ -41,11 +41,13 @@ class Published:
         files: the files and folders; none if a grade would have gone down.
         changes: the learners whose total differs from the grade book that was there, by login.
         notes: what the teacher should know before the grades are used, as sentences.
+        complete: whether everything is graded.
     """
 
     files: tuple[Path, ...]
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
+    complete: bool
 
     @property
     def lower(self) -> tuple[Change, ...]:
@@ -89,14 +91,14 @@ def publish(grades: Grades, course: Course, used: Rules, text: str, *, accept: b
     """
     book = count(grades, grades.learners, used)
     changes = differences(totals(grades.folder), book)
-    published = Published((), changes, book.notes)
+    published = Published((), changes, book.notes, not any(row.ungraded for row in book.rows))
     if published.lower and not accept:
         return published
     if text:
         write_atomically(grades.folder / RULES, text)
     # The grade book is last: what it is compared with next time is there only when all the rest is.
     files = pages.write(grades, book, used, course, grades.folder)
-    return Published((*gradebook.write_book(book, used, grades.folder), *files), changes, book.notes)
+    return replace(published, files=(*gradebook.write(book, used, grades.folder), *files))
 
 
 def differences(before: Mapping[str, Decimal], book: Book) -> tuple[Change, ...]:
@@ -109,7 +111,7 @@ def differences(before: Mapping[str, Decimal], book: Book) -> tuple[Change, ...]
 
 
 def totals(folder: Path) -> dict[str, Decimal]:
-    """The totals in the ``grades.csv`` of a folder, by login; empty if there is none.
+    """The totals in the ``grades.csv`` of a folder, by login, of those that have one; empty if there is no such file.
 
     Raises:
         OplabError: it cannot be understood.
@@ -117,7 +119,7 @@ def totals(folder: Path) -> dict[str, Decimal]:
     path = folder / "grades.csv"
     try:
         with open(path, encoding="utf-8", newline="") as stream:
-            return {row["login"]: Decimal(row["total"]) for row in csv.DictReader(stream)}
+            return {row["login"]: Decimal(row["total"]) for row in csv.DictReader(stream) if row["total"] != ""}
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, InvalidOperation):

@@ -60,9 +60,9 @@ class Submission:
 
     Attributes:
         learner: the login.
-        label: tells the submissions of one learner apart: what follows the login in the entry's name, or a commit; may be empty.
+        label: tells the submissions of one learner apart: what follows the login in the entry's name; may be empty.
         submitted_at: when, with a time zone; None where the submission does not tell.
-        source: the entry of the folder of submissions, or the repository.
+        source: the entry of the folder of submissions.
         tasks: one for each graded exercise, by exercise id.
         problems: a sentence for whatever could not be read as it was handed in.
     """

@@ -23,6 +23,7 @@ from oplab.classes.rules import Rules
 from oplab.course.manifest import Course, Exercise
 from oplab.errors import OplabError
 from oplab.files import write_atomically
+from oplab.grading.integrity import Watch
 from oplab.grading.results import Outcome
 
 HISTORY = "regrades.json"
@@ -95,10 +96,11 @@ def run(
         done: called with each new verdict.
 
     Raises:
-        OplabError: GRADES holds no answer to this exercise, or cannot be read.
+        OplabError: GRADES holds no answer to this exercise, or cannot be read; or the course was changed meanwhile.
         OSError: a verdict cannot be written.
         KeyboardInterrupt: a second Ctrl-C. What was graded is kept.
     """
+    watch = versions.watch(course)
     before = records.load(folder)
     old = {task.key: task for task in _tasks(before, exercise.id)}
     if not old:
@@ -125,7 +127,7 @@ def run(
     if waiting:
         seed = before.run.get("seed", next((verdict.seed for verdict in before.verdicts.values()), 0))
         plain = (runner.plain(folder, task, seed, grader) for task in waiting.values())
-        _grade(found, make_engine(len(waiting)), plain, folder, verdicts, done)
+        _grade(found, make_engine(len(waiting)), plain, folder, verdicts, done, watch)
         found.stopped = found.stopped or found.graded + len(found.unfinished) < len(waiting)
     found.after = replace(before, submissions=_replaced(before, exercise.id, new), verdicts=verdicts)
     now_known = {key: task for key, task in new.items() if task.key in verdicts}
@@ -201,6 +203,7 @@ def _grade(
     folder: Path,
     verdicts: dict[str, Verdict],
     done: Callable[[Verdict], None],
+    watch: Watch,
 ) -> None:
     def stop() -> None:
         found.stopped = True
@@ -208,7 +211,7 @@ def _grade(
 
     try:
         with runner.first_interrupt(stop):
-            for verdict in engine.submit(tasks):
+            for verdict in runner.while_unchanged(engine.submit(tasks), watch):
                 if verdict.outcome.status == "grader_error":
                     found.unfinished.append(verdict.outcome.message)
                 else:

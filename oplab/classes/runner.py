@@ -25,7 +25,7 @@ from oplab.classes.records import Learner, Submission, Task, Verdict
 from oplab.course.manifest import Course, Exercise
 from oplab.errors import OplabError
 from oplab.grading.grader import fresh_seed
-from oplab.grading.scratch import scratch_folder
+from oplab.grading.integrity import Watch
 
 GO_ON = "Run the same command again to go on."
 
@@ -43,6 +43,7 @@ class Work:
         settled: how many needed no run: unchanged stubs and missing files.
         done: how many of ``tasks`` have a verdict now.
         unfinished: exercise id and reason of the tasks that could not be graded here.
+        unread: the learners in one of whose submissions no file of the course could be read: it has no tasks.
         slowest: exercise id and seconds of the slowest task so far.
         learners_done: learners of whom everything is graded.
         engine: where the tasks run.
@@ -56,6 +57,7 @@ class Work:
     settled: int = 0
     done: int = 0
     unfinished: list[tuple[str, str]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
     slowest: tuple[str, float] = ("", 0.0)
     learners_done: int = 0
     engine: Engine | None = None
@@ -113,27 +115,35 @@ def run(
         what was done. ``stopping`` says that Ctrl-C has ended it early.
 
     Raises:
-        OplabError: the roster or the submissions cannot be read, GRADES cannot be written, or another run works on it.
+        OplabError: the roster or the submissions cannot be read, GRADES cannot be written, another run works on it, or the course was
+            changed meanwhile.
         KeyboardInterrupt: a second Ctrl-C. What was graded is kept.
     """
     learners, problems = roster.read(roster_file)
-    with writing(folder), alone(folder), scratch_folder() as scratch:
+    with writing(folder), alone(folder):
+        watch = versions.watch(course)
         _remove_drafts(folder)
         before = records.load_run(folder)
         seed = _seed(before, seed)
         work = Work(learners, problems=list(problems))
         answers = Answers(course, exercises)
+        known = dict.fromkeys(exercise.file for exercise in course.exercises)
         by_login: dict[str, list[Submission]] = {}
         unowned: list[str] = []
         tools = _Keeper(course, exercises, folder, seed, work)
-        for found in submissions.scan(where, learners, answers.files, scratch, ignore=(roster_file, folder)):
+        for found in submissions.scan(where, learners, known, ignore=(roster_file, folder)):
             if isinstance(found, str):
                 unowned.append(found)
                 continue
-            tasks = tools.tasks(answers.of(dict(found.files)))
+            tasks = {}
+            if any(isinstance(text, str) for text in found.files.values()):
+                tasks = tools.tasks(answers.of(dict(found.files)))
+            elif found.learner not in work.unread:
+                work.unread.append(found.learner)
             by_login.setdefault(found.learner, []).append(
                 Submission(found.learner, found.label, found.submitted_at, found.source, tasks, found.problems)
             )
+        _unchanged(watch)
         work.submissions = {login: _in_order(by_login.get(login, ())) for login in learners}
         work.problems += unowned
         work.problems += [problem for all in work.submissions.values() for one in all for problem in one.problems]
@@ -151,7 +161,7 @@ def run(
         machines: tuple[str, ...] = ()
         try:
             if work.tasks:
-                machines = _grade(work, folder, make_engine(len(work.tasks)), tools, listener)
+                machines = _grade(work, folder, make_engine(len(work.tasks)), tools, listener, watch)
         finally:
             this = {
                 "started": started.isoformat(),
@@ -167,11 +177,13 @@ def run(
     return work
 
 
-def _grade(work: Work, folder: Path, engine: Engine, tools: _Keeper, listener: Listener) -> tuple[str, ...]:
+def _grade(
+    work: Work, folder: Path, engine: Engine, tools: _Keeper, listener: Listener, watch: Watch
+) -> tuple[str, ...]:
     work.engine = engine
     try:
         with first_interrupt(lambda: _finish(work, engine, listener)):
-            for verdict in engine.submit(tools.plain(work.tasks.values())):
+            for verdict in while_unchanged(engine.submit(tools.plain(work.tasks.values())), watch):
                 if verdict.outcome.status == "grader_error":  # never final: the next run tries again
                     work.unfinished.append((verdict.exercise, verdict.outcome.message))
                 else:
@@ -183,6 +195,23 @@ def _grade(work: Work, folder: Path, engine: Engine, tools: _Keeper, listener: L
         engine.close()
         work.engine = None
     return machines
+
+
+def while_unchanged(verdicts: Iterable[Verdict], watch: Watch) -> Iterator[Verdict]:
+    """The verdicts as they arrive, as long as they come from the course that the run began with.
+
+    Raises:
+        OplabError: a file that decides grades was changed. Learners' code cannot do that where it is isolated.
+    """
+    for verdict in verdicts:
+        _unchanged(watch)
+        yield verdict
+
+
+def _unchanged(watch: Watch) -> None:
+    if changed := sorted(map(str, watch.changes())):
+        names = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
+        raise OplabError(f"{names} changed during the run. What was graded before is kept, and nothing since.", GO_ON)
 
 
 def _finish(work: Work, engine: Engine, listener: Listener) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -45,17 +44,14 @@ def of_submissions(where: str, learners: Path, exercises: Iterable[Exercise]) ->
     chosen = list(exercises)
     known, problems = roster.read(learners)
     newest: dict[str, submissions.Found] = {}
-    with tempfile.TemporaryDirectory(prefix="oplab-similar-") as scratch:
-        for entry in submissions.scan(
-            where, known, dict.fromkeys(exercise.file for exercise in chosen), Path(scratch), [learners]
-        ):
-            if isinstance(entry, str):
-                problems.append(entry)
-                continue
-            problems += entry.problems
-            before = newest.get(entry.learner)
-            if before is None or _age(before) <= _age(entry):
-                newest[entry.learner] = entry
+    for entry in submissions.scan(where, known, dict.fromkeys(exercise.file for exercise in chosen), [learners]):
+        if isinstance(entry, str):
+            problems.append(entry)
+            continue
+        problems += entry.problems
+        before = newest.get(entry.learner)
+        if before is None or _age(before) <= _age(entry):
+            newest[entry.learner] = entry
     found: Sources = {}
     for exercise in chosen:
         texts = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,9 +11,9 @@ from pathlib import Path
 
 from oplab.classes import archives
 from oplab.classes.answers import Unreadable
+from oplab.classes.archives import Reader
 from oplab.classes.records import Learner
 from oplab.errors import OplabError
-from oplab.files import remove_tree
 
 _TIME = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:.hH-]?(\d\d)(?:[:.mM-]?(\d\d))?(Z|[+-]\d\d:?\d\d)?(?!\d)")
 
@@ -25,9 +24,9 @@ class Found:
 
     Attributes:
         learner: the login.
-        label: what follows the login in the entry's name, or a commit's hash.
-        submitted_at: with a time zone; None where neither the name nor a commit tells.
-        source: the entry's name, or the repository.
+        label: what follows the login in the entry's name.
+        submitted_at: with a time zone; None where the name does not tell.
+        source: the entry's name.
         files: by the course's name for the file: its text, or why there is none.
         problems: sentences that name learner and file.
     """
@@ -41,52 +40,42 @@ class Found:
 
 
 def scan(
-    where: str, learners: Mapping[str, Learner], files: Iterable[str], scratch: Path, ignore: Iterable[Path] = ()
+    where: str, learners: Mapping[str, Learner], files: Iterable[str], ignore: Iterable[Path] = ()
 ) -> Iterator[Found | str]:
     """The submissions in ``where``, one after the other; a text is a sentence about an entry that belongs to no learner.
 
     Args:
-        where: a folder with one folder, zip or tar archive, or git repository for each submission, named after the learner; or a path
-            or URL of a repository, folder or archive with ``{login}`` in it.
+        where: a folder with one folder, zip or tar archive for each submission, named after the learner; or a path of a folder or
+            archive with ``{login}`` in it.
         learners: the roster, by login.
         files: the course's answer files, relative to ``exercises/``.
-        scratch: an empty folder for clones.
         ignore: entries that are not submissions, such as the roster.
 
     Raises:
-        OplabError: ``where`` is not a folder, or a pattern with another name than ``{login}``.
+        OplabError: ``where`` is not a folder, or a pattern to which no learner has a submission.
     """
     files = tuple(files)
-    if "{" in where and not Path(where).exists():
-        yield from _by_pattern(where, learners, files, scratch)
-    else:
-        yield from _in_folder(Path(where), learners, files, {path.resolve() for path in ignore})
+    with Reader() as reader:
+        if "{login}" in where and not Path(where).exists():
+            found = _by_pattern(where, learners, files, reader)
+        else:
+            found = _in_folder(Path(where), learners, files, {os.path.realpath(path) for path in ignore}, reader)
+        yield from found
 
 
 def _by_pattern(
-    pattern: str, learners: Mapping[str, Learner], files: tuple[str, ...], scratch: Path
-) -> Iterator[Found | str]:
-    if re.findall(r"\{(.*?)\}", pattern) != ["login"] * pattern.count("{") or "{login}" not in pattern:
-        raise OplabError(f"{pattern} is not a pattern for submissions.", "{login} in it becomes each learner's login.")
-    remote = "://" in pattern or re.match(r"[\w.-]+@[\w.-]+:", pattern) is not None
-    for login in learners:
-        source = pattern.replace("{login}", login)
-        if not remote:
-            if os.path.lexists(source):
-                yield _found(login, "", Path(source), source, files)
-            continue
-        folder = scratch / login
-        try:
-            archives.clone(source, folder)
-            yield _found(login, "", folder, source, files)
-        except (OSError, subprocess.SubprocessError) as error:
-            yield Found(login, "", None, source, {}, (f"{login}: {source} cannot be cloned ({error}).",))
-        finally:
-            remove_tree(folder)
+    pattern: str, learners: Mapping[str, Learner], files: tuple[str, ...], reader: Reader
+) -> Iterator[Found]:
+    sources = {login: source for login in learners if os.path.lexists(source := pattern.replace("{login}", login))}
+    if not sources:
+        fix = "Name a folder, or a path with {login} in it. Clone repositories before."
+        raise OplabError(f"No learner of the roster has a submission at {pattern}.", fix)
+    for login, source in sources.items():
+        yield _found(login, "", Path(source), source, files, reader)
 
 
 def _in_folder(
-    folder: Path, learners: Mapping[str, Learner], files: tuple[str, ...], ignore: set[Path]
+    folder: Path, learners: Mapping[str, Learner], files: tuple[str, ...], ignore: set[str], reader: Reader
 ) -> Iterator[Found | str]:
     try:
         names = sorted(entry.name for entry in os.scandir(folder))
@@ -99,32 +88,31 @@ def _in_folder(
     who = _Who(learners)
     for name in names:
         path = folder / name
-        if name.startswith(".") or name in ("__MACOSX", "Thumbs.db", "desktop.ini") or path.resolve() in ignore:
+        if name.startswith(".") or name in ("__MACOSX", "Thumbs.db", "desktop.ini") or os.path.realpath(path) in ignore:
             continue
         if not path.is_dir() and not archives.is_archive(name):
-            yield f"{name} in {folder.name} is neither a folder nor an archive and was left out."
+            yield _line(f"{name} in {folder.name} is neither a folder nor an archive and was left out.")
             continue
         login, label = who.handed_in(name if path.is_dir() else _stem(name))
         if not login:
-            yield f"{name} in {folder.name} belongs to no learner of the roster and was left out."
+            yield _line(f"{name} in {folder.name} belongs to no learner of the roster and was left out.")
             continue
-        found = _found(login, label, path, name, files)
+        found = _found(login, label, path, name, files, reader)
         if (other := seen.setdefault((login, label), name)) != name:
-            double = f"{login}: {other} and {name} are both there; both are graded."
+            double = _line(f"{login}: {other} and {name} are both there; both are graded.")
             found = Found(login, name, found.submitted_at, name, found.files, (*found.problems, double))
         yield found
 
 
-def _found(login: str, label: str, path: Path, source: str, files: tuple[str, ...]) -> Found:
-    content = archives.read(path, files)
-    at = time_in(label)
-    if path.is_dir() and not path.is_symlink() and archives.is_repository(path):
-        short, when = archives.commit(path)
-        label = label or short
-        at = at or _moment(when)
-    return Found(
-        login, label, at, source, content.files, tuple(f"{login}: {source}: {end}" for end in content.problems)
-    )
+def _found(login: str, label: str, path: Path, source: str, files: tuple[str, ...], reader: Reader) -> Found:
+    content = reader.read(path, files)
+    problems = tuple(_line(f"{login}: {source}: {end}") for end in content.problems)
+    return Found(login, label, time_in(label), source, content.files, problems)
+
+
+def _line(text: str) -> str:
+    """The text without what a name from outside could do to a terminal."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def time_in(label: str) -> datetime | None:

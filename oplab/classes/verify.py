@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from oplab.classes import records, versions
 from oplab.classes.engines import Engine
 from oplab.classes.records import Grades, Task, Verdict
-from oplab.classes.runner import plain
+from oplab.classes.runner import plain, while_unchanged
 from oplab.course.manifest import Course
 from oplab.errors import OplabError
 
@@ -52,7 +52,11 @@ def verify(
 
     Returns:
         a difference for each verdict whose state, points or checks are not the same. Points for speed are not compared.
+
+    Raises:
+        OplabError: the course was changed meanwhile.
     """
+    watch = versions.watch(course)
     found, tasks = [], []
     try:
         for verdict in chosen:
@@ -71,7 +75,7 @@ def verify(
                 )
             except OplabError as error:
                 found.append(Difference(verdict, str(error)))
-        for again in engine.submit(tasks):
+        for again in while_unchanged(engine.submit(tasks), watch):
             kept = grades.verdicts[again.key]
             if sentence := _difference(kept, again, course.exercise(again.exercise).speed):
                 found.append(Difference(kept, sentence))

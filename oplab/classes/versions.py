@@ -10,6 +10,7 @@ from pathlib import Path
 
 from oplab.course.manifest import Course, Exercise
 from oplab.grading.imports import reachable
+from oplab.grading.integrity import CourseFiles, Watch
 
 PACKAGES = ("torch", "onnx", "onnxruntime")
 
@@ -35,6 +36,12 @@ def grader_version(course: Course, exercise: Exercise) -> str:
     if exercise.kind != "python":
         digest.update(_cpp(course.root))
     return digest.hexdigest()
+
+
+def watch(course: Course) -> Watch:
+    """Notices a change of the files that decide grades: the course's manifest, checks, solutions and C++ sources, and the package."""
+    files = CourseFiles(course.root, {chapter.stem for chapter in course.chapters}).paths
+    return Watch([*files, *filter(Path.is_file, (course.root / "csrc").rglob("*"))])
 
 
 @functools.cache

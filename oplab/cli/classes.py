@@ -32,7 +32,7 @@ def grade(
         str,
         typer.Argument(
             metavar="SUBMISSIONS",
-            help="a folder of folders, archives or git repositories, or a path or URL with {login} in it",
+            help="a folder of folders or archives, or a path with {login} in it",
         ),
     ],
     roster: Annotated[Path, typer.Option(metavar="F", help="a CSV file of the learners, with a column login")],
@@ -61,20 +61,20 @@ def grade(
     for id, reason in work.unfinished:
         warn(f"{id} could not be graded here: {reason.splitlines()[0] if reason else 'no reason was given'}")
     total = len(work.tasks)
-    published = _publish(course, out, rules, accept, complete=work.done == total)
+    code = _publish(course, out, rules, accept)
     if work.stopping and work.done < total:
         warn(f"Stopped: {work.done} of {total} answers are graded, and kept in {out}. {runner.GO_ON}")
         leave(130)
     if work.unfinished:
         warn(f"{len(work.unfinished)} answers are not graded: no points are given or taken for them. {runner.GO_ON}")
-        leave(2)
-    if not published:
-        leave(1)
+    if work.unread:
+        warn(f"Not graded, because no file of the course could be read: submissions of {', '.join(work.unread)}.")
+    leave(2 if work.unfinished or work.unread else code)
 
 
 def report(grades: Grades, rules: RulesFile = None, accept: Accept = False) -> None:
     """Write grade book and pages again, for example under other rules."""
-    leave(0 if _publish(load_course(), grades, rules, accept) else 1)
+    leave(_publish(load_course(), grades, rules, accept))
 
 
 def regrade(
@@ -110,8 +110,8 @@ def regrade(
             warn("No grade was changed. Run the same command with --accept to let grades go down, too.")
             leave(1)
         regrade.replace_grades(found, why.strip(), accepted=accept)
-        published = _publish(course, grades, None, accept)
-    leave(0 if published else 1)
+        code = _publish(course, grades, None, accept)
+    leave(code)
 
 
 def verify(
@@ -155,8 +155,11 @@ def demo(
     print(f"  oplab class grade {submitted} --roster {folder / 'roster.csv'} -o {folder / 'grades'}")
 
 
-def _publish(course: Course, folder: Path, rules: Path | None, accept: bool, *, complete: bool = True) -> bool:
-    """Write all that comes out, and say so; False: a grade would have gone down, and nothing was written.
+def _publish(course: Course, folder: Path, rules: Path | None, accept: bool) -> int:
+    """Write all that comes out, and say so.
+
+    Returns:
+        the exit code: 0, 1 where a grade would have gone down, so that nothing was written, or 2 where something is not graded.
 
     Raises:
         OplabError: it cannot be written, or what is there cannot be read.
@@ -171,21 +174,20 @@ def _publish(course: Course, folder: Path, rules: Path | None, accept: bool, *, 
             f"{error.filename or folder} cannot be written: {error.strerror}.",
             f"`oplab class report {folder}` writes what is missing.",
         ) from None
-    if complete:
-        for note in done.notes:
-            warn(note)
+    for note in done.notes:
+        warn(note)
     if done.files:
         print(f"{folder / 'grades.csv'} written, with lms/, learners/, feedback/ and class.html next to it.")
-        return True
-    if not complete:
+        return 0 if done.complete else 2
+    if done.complete:
+        warn(f"These grades would be lower than in {folder / 'grades.csv'}:")
+        for change in done.lower:
+            warn(f"  {change}")
+    else:
         warn(f"{folder / 'grades.csv'} stays as it was until all answers are graded.")
-        return False
-    warn(f"These grades would be lower than in {folder / 'grades.csv'}:")
-    for change in done.lower:
-        warn(f"  {change}")
     given = f" --rules {rules}" if rules is not None else ""
     warn(f"Nothing was written. `oplab class report {folder}{given} --accept` writes them.")
-    return False
+    return 1 if done.complete else 2
 
 
 def _engine(jobs: int, cluster: str | None, *hidden: Path) -> Callable[[int], Engine]:

@@ -100,7 +100,8 @@ def test_every_stub_of_the_course_is_known_and_no_solution_is():
     course = load(ROOT)
     answers = Answers(course, course.exercises)
     for track, known in (("exercises", True), ("solutions", False)):
-        files = {name: (ROOT / track / name).read_text(encoding="utf-8") for name in answers.files}
+        names = {exercise.file for exercise in course.exercises}
+        files = {name: (ROOT / track / name).read_text(encoding="utf-8") for name in names}
         found = answers.of(files)
         assert list(found) and {answer.settled is not None for answer in found.values()} == {known}
 

@@ -9,6 +9,7 @@ import random
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -32,13 +33,17 @@ def totals(small: SmallClass, rules: Rules) -> dict[str, Decimal]:
     return {row.learner.login: row.total for row in count(small.grades(), small.learners, rules).rows}
 
 
+def written(small: SmallClass, rules: Rules) -> list[Path]:
+    return gradebook.write(count(small.grades(), small.learners, rules), rules, small.folder)
+
+
 def table(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text, newline="")))
 
 
 def test_points_by_chapter(small):
     small.hand_in("ada", [outcome("c04.one"), outcome("c04.two", "failed"), outcome("c00.three", points=2, of=3)])
-    files = gradebook.write(small.grades(), small.learners, None, small.folder)
+    files = written(small, Rules())
     assert [file.relative_to(small.folder).as_posix() for file in files] == [
         "grades.csv",
         "lms/canvas.csv",
@@ -53,13 +58,13 @@ def test_points_by_chapter(small):
 def test_the_same_verdicts_give_the_same_bytes(small):
     small.hand_in("ada", [outcome("c04.one"), outcome("c00.two", "failed")])
     small.hand_in("bob", [outcome("c00.two"), outcome("c07.three", points=1)])
-    first = [file.read_bytes() for file in gradebook.write(small.grades(), small.learners, LATE, small.folder)]
+    first = [file.read_bytes() for file in written(small, LATE)]
     grades = small.grades()
     verdicts = list(grades.verdicts.items())
     random.Random(1).shuffle(verdicts)
     other = replace(grades, verdicts=dict(verdicts), submissions=dict(reversed(small.submissions.items())))
     learners = dict(reversed(small.learners.items()))
-    assert [file.read_bytes() for file in gradebook.write(other, learners, LATE, small.folder)] == first
+    assert [file.read_bytes() for file in gradebook.write(count(other, learners, LATE), LATE, small.folder)] == first
 
 
 def test_last_and_best(small):
@@ -118,8 +123,7 @@ def test_notes(small):
     small.hand_in("bob", [outcome("c00.one")], hours=100)
     rules = replace(LATE, extensions={"eve": DEADLINE})
     assert list(count(small.grades(), small.learners, rules).notes) == [
-        "The points of ada are not complete: c00.one, c04.two could not be graded yet. They count 0 points until then; "
-        "grade again before you use these grades.",
+        "The points of ada are not complete, so cells stay empty. Not graded yet: c00.one, c04.two.",
         "The submission of ada has no time, and counts as in time.",
         "bob handed in only after the last late day; that does not count.",
         "class.toml has an extension for eve, and the roster does not.",
@@ -180,6 +184,20 @@ def test_blackboard(book):
     ]
 
 
+def test_ungraded_is_not_zero(small):
+    small.learners["cem"] = Learner("cem")
+    small.submissions["cem"] = ()
+    small.hand_in("ada", {"c00.one": outcome("c00.one"), "c04.two": outcome("c04.two", "grader_error")})
+    small.hand_in("bob", [])  # nothing was recognised in it
+    book = count(small.grades(), small.learners, Rules(bonus=frozenset({"c07.three"})))
+    cells = {"ada": ["4", "", ""], "bob": ["", "", ""], "cem": ["0", "0", "0"]}
+    assert {row[0]: row[2:] for row in table(gradebook.plain(book))[1:]} == cells
+    for system, render in gradebook.SYSTEMS.items():
+        rows = table(render(book, {}))[-3:]
+        percent = {"4": "100"} if system == "moodle" else {}
+        assert [row[-3:] for row in rows] == [[percent.get(cell, cell) for cell in row] for row in cells.values()]
+
+
 def test_no_cell_is_a_formula(small):
     starts = ("=", "+", "-", "@", "\t=", "\r", " =", "\n@", "\x00+")
     small.hand_in("ada", [outcome("c00.one")])
@@ -204,7 +222,7 @@ def test_no_cell_is_a_formula(small):
 )
 def test_names_survive(name, small):
     small.learners["ada"] = Learner("ada", name)
-    files = gradebook.write(small.grades(), small.learners, Rules(), small.folder)
+    files = written(small, Rules())
     rows = table(files[0].read_text(encoding="utf-8"))
     assert rows[1][:2] == ["ada", name]
     first, last = gradebook.names(name)
@@ -213,5 +231,5 @@ def test_names_survive(name, small):
 
 def test_a_name_that_utf_8_cannot_hold(small):
     small.learners["ada"] = Learner("ada", "A\ud800\nB")
-    files = gradebook.write(small.grades(), small.learners, Rules(), small.folder)
+    files = written(small, Rules())
     assert "A\ufffd B" in files[0].read_text(encoding="utf-8")

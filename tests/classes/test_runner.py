@@ -9,10 +9,12 @@ import signal
 
 import pytest
 
-from oplab.classes import gradebook, records, runner, verify
+from oplab.classes import child, gradebook, records, runner, verify, versions
+from oplab.classes.counting import count
+from oplab.classes.rules import Rules
 from oplab.course.manifest import load
 from oplab.errors import OplabError
-from tests.support.fixture_course import COURSE
+from tests.support.fixture_course import COURSE, copy_course
 from tests.support.noting_engine import Noting
 
 
@@ -34,7 +36,7 @@ def grade(tmp_path, course):
         engine = engine or Noting(course)
         listener = options.pop("listener", lambda work: None)
         work = runner.run(
-            course,
+            options.pop("course", course),
             options.pop("exercises", exercises),
             str(tmp_path / "in"),
             tmp_path / "roster.csv",
@@ -129,6 +131,31 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(grade, course, tmp_path, mo
     assert [task["exercise"] for task in engine.asked] == ["c01.fails"] and work.done == 1
 
 
+def test_what_a_changed_course_has_graded_is_not_kept(grade, tmp_path):
+    course = load(copy_course(tmp_path / "course"))
+    exercises = course.select(["c01.passes", "c01.fails"])
+
+    def change(work):
+        if work.done:
+            with open(course.root / "course.toml", "a") as file:
+                file.write("\n")
+
+    with pytest.raises(OplabError, match=r"(?s)course.toml changed during the run.*Run the same command again"):
+        grade(Noting(course), course=course, exercises=exercises, listener=change)
+    work, engine = grade(Noting(course), course=course, exercises=exercises)
+    assert work.reused == work.done == 1
+
+
+def test_a_process_that_grades_refuses_a_changed_course(tmp_path, monkeypatch):
+    course = load(copy_course(tmp_path / "course"))
+    watch = versions.watch(course)
+    version = versions.grader_version(course, course.exercise("c01.passes"))
+    monkeypatch.setattr(child, "_verdict", lambda *_: (course.root / "course.toml").touch())
+    for grader, says in (("another", "not those that the run began with"), (version, "changed while it ran")):
+        task = {"exercise": "c01.passes", "versions": {"grader": grader}}
+        assert says in child._answered(course, task, tmp_path, None, watch)["error"]
+
+
 def test_one_run_at_a_time(grade, course, tmp_path):
     def again(work):
         with pytest.raises(OplabError, match=f"process {os.getpid()}"):
@@ -162,6 +189,7 @@ def test_problems_name_learner_and_file(grade, tmp_path):
     work, _ = grade()
     assert any("zed.zip" in problem and "no learner" in problem for problem in work.problems)
     assert any(problem.startswith("bob: bob.tar: ") for problem in work.problems)
+    assert work.unread == ["bob"]
     assert status(tmp_path / "grades")["ada"]["c01.passes"] == "passed"
     kept = records.load(tmp_path / "grades")
     assert kept.problems == tuple(problem for problem in work.problems if "zed" in problem)
@@ -170,11 +198,11 @@ def test_problems_name_learner_and_file(grade, tmp_path):
 def test_the_grade_book_is_the_same_for_the_same_verdicts(grade, tmp_path):
     grade()
     grades = records.load(tmp_path / "grades")
-    file, *_ = gradebook.write(grades, grades.learners, None, tmp_path)
+    file, *_ = gradebook.write(count(grades, grades.learners, Rules()), Rules(), tmp_path)
     text = file.read_text()
     assert text == "login,name,c01,total\nada,Ada,1,1\nbob,Bob,1,1\ncy,Cy,0,0\n"
     backwards = dict(reversed(list(grades.learners.items())))
-    gradebook.write(grades, backwards, None, tmp_path)
+    gradebook.write(count(grades, backwards, Rules()), Rules(), tmp_path)
     assert file.read_text() == text
 
 

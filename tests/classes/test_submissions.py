@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import random
-import subprocess
+import socket
 import tarfile
 import zipfile
+import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,13 +25,10 @@ CLASS = {
     login: Learner(login, name, f"{login}@x.org")
     for login, name in (("ada", "Ada Abel"), ("bob", "Bob Ito"), ("ada_b", "Ada B"))
 }
-GIT = ["git", "-c", "user.name=A", "-c", "user.email=a@x.org", "-c", "init.defaultBranch=main"]
 
 
 def found(folder, learners=CLASS, **more):
-    scratch = folder.parent / "scratch"
-    scratch.mkdir(exist_ok=True)
-    every = list(scan(str(folder), learners, FILES, scratch, **more))
+    every = list(scan(str(folder), learners, FILES, **more))
     return [one for one in every if not isinstance(one, str)], [one for one in every if isinstance(one, str)]
 
 
@@ -65,19 +62,14 @@ def folder(tmp_path):
 # --- what is read -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["folder", "zip", "tar", "tar.gz", "git", "folder with a zip"])
+@pytest.mark.parametrize("form", ["folder", "zip", "tar", "tar.gz", "folder with a zip"])
 def test_each_form_of_submission(folder, form):
     wanted = {"c00_first.py": "x = 1\n", "csrc/c01_add.cpp": "int y;\n"}
     place = folder / "ada"
-    if form in ("folder", "git"):
+    if form == "folder":
         for name, text in wanted.items():
             (place / "exercises" / name).parent.mkdir(parents=True, exist_ok=True)
             (place / "exercises" / name).write_text(text)
-        if form == "git":
-            for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "m", "--date=2026-01-01"]):
-                env = {**os.environ, "GIT_COMMITTER_DATE": "2026-11-01T10:00:00+00:00"}
-                subprocess.run([*GIT, *command], cwd=place, check=True, env=env, capture_output=True)
-            (place / "exercises" / "c00_first.py").write_text("not committed")
     elif form.endswith("zip"):
         place.mkdir()
         where = place / "any name.zip" if form.startswith("folder") else folder / "ada.zip"
@@ -90,28 +82,30 @@ def test_each_form_of_submission(folder, form):
         tarred(folder / f"ada.{form}", *entries)
     (one,), others = found(folder)
     assert (one.learner, dict(one.files), one.problems, others) == ("ada", wanted, (), [])
-    assert one.submitted_at == (datetime(2026, 11, 1, 10, tzinfo=UTC) if form == "git" else None)
 
 
-def test_a_pattern_of_repositories_and_of_folders(tmp_path):
-    repo = tmp_path / "course-ada"
-    subprocess.run([*GIT, "init", "-q", str(repo)], check=True)
-    (repo / "c00_first.py").write_text("x = 2\n")
-    (repo / "run.sh").write_text("#!/bin/sh\n")
-    for command in (["add", "."], ["commit", "-qm", "m"]):
-        subprocess.run([*GIT, *command], cwd=repo, check=True, capture_output=True)
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    for pattern in (str(tmp_path / "course-{login}"), f"file://{tmp_path}/course-{{login}}"):
-        every = list(scan(pattern, CLASS, FILES, scratch))
-        ada = next(one for one in every if one.learner == "ada")
-        assert dict(ada.files) == {"c00_first.py": "x = 2\n"} and ada.submitted_at is not None and ada.label
-        missing = [one.problems for one in every if one.learner != "ada"]
-        assert all("cannot be cloned" in problems[0] for problems in missing)
-        assert len(missing) == (2 if "://" in pattern else 0)
-    assert list(scratch.iterdir()) == []
-    with pytest.raises(OplabError, match="not a pattern"):
-        list(scan("repos/{user}", CLASS, FILES, scratch))
+def test_no_git_runs_and_a_repository_is_a_folder(folder, tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "git"
+    program.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    for login in ("ada", "bob"):
+        (folder / login).mkdir()
+        (folder / login / "c00_first.py").write_text(login)
+    (folder / "ada" / ".git").mkdir()
+    (folder / "ada" / ".git" / "config").write_text("[log]\nshowSignature = true\n[gpg]\nprogram = evil\n")
+    (folder / "bob" / ".git").write_text("gitdir: ../ada/.git\n")
+    for where in (folder, folder / "{login}"):
+        owned, _ = found(where)
+        assert [(one.learner, one.files["c00_first.py"], one.problems) for one in owned] == [
+            ("ada", "ada", ()),
+            ("bob", "bob", ()),
+        ]
+    assert not (tmp_path / "ran").exists()
+    for where in ("https://git.example.org/{login}.git", "repos/{user}"):
+        with pytest.raises(OplabError, match="no submission at|cannot be listed|has a submission"):
+            found(where)
 
 
 @pytest.mark.parametrize(
@@ -164,136 +158,147 @@ def test_the_copy_in_exercises_is_preferred_and_solutions_are_no_answers(folder)
     assert "is in it 2 times; course/exercises/c00_first.py was graded" in one.problems[0]
 
 
-# --- bad archives -----------------------------------------------------------------------------------------------------
+# --- bad submissions --------------------------------------------------------------------------------------------------
 
 GOOD = ("deep/c01_add.cpp", b"int y;")
+GOOD_TAR = (tarfile.TarInfo(GOOD[0]), GOOD[1])
+FIRST = "c00_first.py"
+PACKED = zlib.compress(b"x")[2:-4]
 
 
-def bad(folder: Path, what: str) -> Path:
-    path = folder / ("ada.tar.gz" if what.startswith("tar") else "ada.zip")
-    plain = (tarfile.TarInfo(GOOD[0]), GOOD[1])
-    if what == "../":
-        return zipped(path, ("../../c00_first.py", b"x"), GOOD)
-    if what == "absolute":
-        return zipped(path, ("/etc/c00_first.py", b"x"), GOOD)
-    if what == "drive":
-        return zipped(path, ("C:\\c00_first.py", b"x"), GOOD)
-    if what == "zip link":
-        info = zipfile.ZipInfo("c00_first.py")
-        info.external_attr = 0o120777 << 16
-        return zipped(path, (info, b"/etc/passwd"), GOOD)
-    if what == "large":
-        return zipped(path, ("c00_first.py", b"\0" * (3 << 20)), GOOD)
-    if what == "tar ../":
-        return tarred(path, (tarfile.TarInfo("../c00_first.py"), b"x"), plain)
-    if what == "tar link":
-        return tarred(path, (link("c00_first.py", "/etc/passwd"), b""), plain)
-    if what == "tar hard link":
-        return tarred(path, plain, (link("c00_first.py", "/etc/passwd", tarfile.LNKTYPE), b""))
-    if what == "tar pipe":
-        return tarred(path, (link("c00_first.py", "", tarfile.FIFOTYPE), b""), plain)
-    raise AssertionError(what)
+def claims(name: str, size: int, **more) -> bytes:
+    """A tar archive of one entry without its data."""
+    info = tarfile.TarInfo(name)
+    info.size = size
+    for key, value in more.items():
+        setattr(info, key, value)
+    return info.tobuf(tarfile.PAX_FORMAT) + bytes(8192)
 
 
-@pytest.mark.parametrize(
-    "what, says",
-    [
-        ("../", "points outside"),
-        ("absolute", "points outside"),
-        ("drive", "points outside"),
-        ("zip link", "links are not followed"),
-        ("large", "larger than 1 MB"),
-        ("tar ../", "points outside"),
-        ("tar link", "links are not followed"),
-        ("tar hard link", "links are not followed"),
-        ("tar pipe", "not a plain file"),
-    ],
-)
-def test_a_bad_entry_costs_only_itself(folder, what, says):
-    bad(folder, what)
+def special_in_zip(kind: int) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(FIRST)
+    info.external_attr = (kind | 0o777) << 16
+    return info
+
+
+def changed_zip(path: Path, before: bytes, after: bytes) -> None:
+    """A zip archive of two files in which some bytes are others."""
+    zipped(path, (FIRST, b"x"), GOOD)
+    data = path.read_bytes()
+    assert data.count(before) and len(before) == len(after)
+    path.write_bytes(data.replace(before, after, 1))
+
+
+def a_folder(folder: Path, make) -> None:
+    (folder / "ada" / "deep").mkdir(parents=True)
+    (folder / "ada" / GOOD[0]).write_bytes(GOOD[1])
+    make(str(folder / "ada" / FIRST))
+
+
+BAD_ENTRIES = {
+    "zip: ../": (lambda at: zipped(at / "ada.zip", (f"../../{FIRST}", b"x"), GOOD), "points outside"),
+    "zip: absolute": (lambda at: zipped(at / "ada.zip", (f"/etc/{FIRST}", b"x"), GOOD), "points outside"),
+    "zip: drive": (lambda at: zipped(at / "ada.zip", (f"C:\\{FIRST}", b"x"), GOOD), "points outside"),
+    "zip: link": (lambda at: zipped(at / "ada.zip", (special_in_zip(0o120000), b"/x"), GOOD), "links are not followed"),
+    "zip: device": (lambda at: zipped(at / "ada.zip", (special_in_zip(0o020000), b""), GOOD), "not a plain file"),
+    "zip: large": (lambda at: zipped(at / "ada.zip", (FIRST, b"\0" * (3 << 20)), GOOD), "larger than 1 MB"),
+    "zip: damaged": (lambda at: changed_zip(at / "ada.zip", PACKED, b"\xff" * len(PACKED)), "cannot be read"),
+    "zip: encrypted": (lambda at: changed_zip(at / "ada.zip", b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1"), "encrypted"),
+    "zip: other names inside": (lambda at: changed_zip(at / "ada.zip", FIRST.encode(), b"c00_other.py"), "differ"),
+    "tar: ../": (lambda at: tarred(at / "ada.tar", (tarfile.TarInfo(f"../{FIRST}"), b"x"), GOOD_TAR), "points outside"),
+    "tar: link": (lambda at: tarred(at / "ada.tar", (link(FIRST, "/etc/passwd"), b""), GOOD_TAR), "links are not followed"),
+    "tar: hard link": (lambda at: tarred(at / "ada.tgz", (link(FIRST, "/x", tarfile.LNKTYPE), b""), GOOD_TAR), "links are not followed"),
+    "tar: pipe": (lambda at: tarred(at / "ada.tar", (link(FIRST, "", tarfile.FIFOTYPE), b""), GOOD_TAR), "not a plain file"),
+    "tar: escapes": (lambda at: tarred(at / "ada.tar", (tarfile.TarInfo(f"/\x1b[2J\n\udcff/{FIRST}"), b""), GOOD_TAR), "points outside"),
+    "folder: link": (lambda at: a_folder(at, lambda name: os.symlink("/etc/passwd", name)), "links are not followed"),
+    "folder: link to itself": (lambda at: a_folder(at, lambda name: os.symlink(name, name)), "links are not followed"),
+    "folder: pipe": (lambda at: a_folder(at, os.mkfifo), "not a plain file"),
+    "folder: socket": (lambda at: a_folder(at, bind), "not a plain file"),
+}  # fmt: skip
+
+
+def bind(name: str) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        os.chdir(os.path.dirname(name))  # a socket's name is short
+        made.bind(os.path.basename(name))
+
+
+@pytest.mark.parametrize("what", BAD_ENTRIES)
+def test_a_bad_entry_costs_only_itself(folder, what, monkeypatch):
+    monkeypatch.chdir(folder)
+    make, says = BAD_ENTRIES[what]
+    make(folder)
     (one,), _ = found(folder)
     assert one.files["csrc/c01_add.cpp"] == "int y;"
-    assert isinstance(one.files.get("c00_first.py", Unreadable("left out")), Unreadable)
-    assert len(one.problems) == 1 and says in one.problems[0]
-    assert one.problems[0].startswith(f"ada: {one.source}: ") and "c00_first.py" in one.problems[0]
-    assert sorted(path.name for path in folder.parent.iterdir()) == ["in", "scratch"]
+    assert isinstance(one.files.get(FIRST, Unreadable("left out")), Unreadable)
+    (problem,) = one.problems
+    assert says in problem and problem.startswith(f"ada: {one.source}: ") and FIRST in problem and problem.isprintable()
+    assert [path.name for path in folder.parent.iterdir()] == ["in"]
 
 
-@pytest.mark.parametrize(
-    "what, says",
-    [
-        ("zeros", "unpacks to more than 4 MB"),
-        ("many in a zip", "more than 50 files"),
-        ("many in a tar", "more than 50 files"),
-        ("many in a folder", "more than 50 files"),
-        ("torn", "cannot be read"),
-        ("no archive", "cannot be read"),
-        ("empty", "none of the course's files"),
-    ],
-)
-def test_a_bad_archive_costs_only_itself(folder, what, says, monkeypatch):
-    monkeypatch.setattr(archives, "MAX_ENTRIES", 50)
-    monkeypatch.setattr(archives, "MAX_UNPACKED", 4 << 20)
-    many = [(f"{number}.txt", b"") for number in range(60)]
-    if what == "zeros":  # 10 MB here; the limit is the same for 10 GB
-        with (
-            gzip.open(folder / "ada.tar.gz", "wb", compresslevel=1) as stream,
-            tarfile.open(fileobj=stream, mode="w|") as archive,
-        ):
-            info = tarfile.TarInfo("zeros")
-            info.size = 10 << 20
-            archive.addfile(info, io.BytesIO(bytes(info.size)))
-    elif what == "many in a zip":
-        zipped(folder / "ada.zip", *many, GOOD)
-    elif what == "many in a tar":
-        tarred(folder / "ada.tar", *((tarfile.TarInfo(name), data) for name, data in many))
-    elif what == "many in a folder":
-        (folder / "ada").mkdir()
-        for name, _ in many:
-            (folder / "ada" / name).touch()
-    elif what == "torn":
-        path = zipped(folder / "ada.zip", ("c00_first.py", random.Random(1).randbytes(5000)))
-        path.write_bytes(path.read_bytes()[:3000])
-    elif what == "no archive":
-        (folder / "ada.zip").write_text("hello")
-    else:
-        (folder / "ada").mkdir()
+def copies(path: Path) -> None:
+    """A small zip archive with more and more likely copies of a file, of 1 MB each."""
+    zipped(path, *((f"{300 - number:03}/{FIRST}", bytes(1 << 20)) for number in range(300)))
+
+
+def long_name(path: Path) -> None:
+    path.write_bytes(claims("x", 1 << 30, type=b"L"))
+    os.truncate(path, 1 << 30)
+
+
+def torn(path: Path) -> None:
+    zipped(path, (FIRST, random.Random(1).randbytes(5000)))
+    path.write_bytes(path.read_bytes()[:3000])
+
+
+def nested(path: Path) -> None:
+    for _ in range(100):
+        path /= "a"
+    path.mkdir(parents=True)
+    (path / FIRST).write_text("x")
+
+
+CLAIM = {"size": str(10**15)}
+BAD_SUBMISSIONS = {
+    "tar: a file of a petabyte": (lambda at: (at / "ada.tar").write_bytes(claims("x", 0, pax_headers=CLAIM)), "more than 256 MB"),
+    "tar: a header of a gigabyte": (lambda at: (at / "ada.tar").write_bytes(claims("x", 1 << 30, type=b"x")), "cannot be read"),
+    "tar: a name of a gigabyte": (lambda at: long_name(at / "ada.tar"), "512 MB of memory"),
+    "tar: a negative size": (lambda at: (at / "ada.tar").write_bytes(claims("x", 0, pax_headers={"size": "-5"})), "it "),
+    "tar: many files": (lambda at: (at / "ada.tar").write_bytes(tarfile.TarInfo("x").tobuf() * 20_001), "more than 20000 files"),
+    "tar: torn": (lambda at: (at / "ada.tar").write_bytes(claims(FIRST, 100_000)), "cannot be read"),
+    "zip: many copies": (lambda at: copies(at / "ada.zip"), "more than 256 MB"),
+    "zip: torn": (lambda at: torn(at / "ada.zip"), "cannot be read"),
+    "zip: text": (lambda at: (at / "ada.zip").write_text("hello"), "cannot be read"),
+    "zip: nothing": (lambda at: (at / "ada.zip").touch(), "cannot be read"),
+    "zip: a pipe": (lambda at: os.mkfifo(at / "ada.zip"), "not a folder or an archive"),
+    "zip: a link to itself": (lambda at: (at / "ada.zip").symlink_to("ada.zip"), "not a folder or an archive"),
+    "zip: only solutions": (lambda at: zipped(at / "ada.zip", (f"solutions/{FIRST}", b"x")), "none of the course's files"),
+    "folder: empty": (lambda at: (at / "ada").mkdir(), "none of the course's files"),
+    "folder: deep": (lambda at: nested(at / "ada"), "none of the course's files"),
+    "folder: a link": (lambda at: (at / "ada").symlink_to("bob"), "not a folder or an archive"),
+    "folder: its name": (lambda at: os.makedirs(os.fsencode(at / "ada") + b" \xff\n"), "none of the course's files"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD_SUBMISSIONS)
+def test_a_bad_submission_costs_only_itself(folder, what):
+    make, says = BAD_SUBMISSIONS[what]
+    (folder / "bob").mkdir()
+    (folder / "bob" / "c01_add.cpp").write_text("int y;")
+    make(folder)
+    (ada, bob), others = found(folder)
+    (problem,) = ada.problems
+    assert ada.files == {} and problem.startswith("ada: ada") and says in problem and problem.isprintable()
+    assert (dict(bob.files), bob.problems, others) == ({"csrc/c01_add.cpp": "int y;"}, (), [])
+
+
+def test_what_takes_too_long_costs_only_itself(folder):
+    (folder / "ada.tar").write_bytes(tarfile.TarInfo("x").tobuf() * 19_999)
     zipped(folder / "bob.zip", GOOD)
-    owned, others = found(folder)
-    ada, bob = owned
-    assert ada.files == {} and len(ada.problems) == 1 and ada.problems[0].startswith(f"ada: {ada.source}: it ")
-    assert says in ada.problems[0]
-    assert dict(bob.files) == {"csrc/c01_add.cpp": "int y;"} and bob.problems == () and others == []
-
-
-def test_a_zip_that_says_it_is_small_is_not_believed(folder, monkeypatch):
-    monkeypatch.setattr(archives, "MAX_ENTRIES", 50)
-    monkeypatch.setattr(archives, "_LISTED", 100)
-    path = zipped(folder / "ada.zip", *((f"{number:060}.txt", b"") for number in range(60)))
-    data = bytearray(path.read_bytes())
-    data[-14:-10] = b"\1\0\1\0"  # the number of entries, twice
-    path.write_bytes(data)
-    (one,), _ = found(folder)
-    assert one.files == {} and "more than 50 files" in one.problems[0]
-
-
-def test_a_tar_that_says_it_is_huge_is_not_read_to_memory(folder):
-    info = tarfile.TarInfo("c00_first.py")
-    info.size = 10 << 30
-    (folder / "ada.tar").write_bytes(info.tobuf() + bytes(1024))
-    (one,), _ = found(folder)
-    assert one.problems and "ada.tar" in one.problems[0]
-
-
-def test_links_in_folders_are_not_followed(folder, tmp_path):
-    (tmp_path / "secret.py").write_text("secret")
-    (folder / "ada").mkdir()
-    (folder / "ada" / "c00_first.py").symlink_to(tmp_path / "secret.py")
-    (folder / "ada" / "csrc").symlink_to(tmp_path)
-    (folder / "bob").symlink_to(tmp_path)
-    owned, _ = found(folder)
-    assert owned[0].files == {"c00_first.py": Unreadable("it is a link, and links are not followed")}
-    assert owned[1].files == {} and owned[1].problems
+    with archives.Reader(seconds=0.001) as reader:
+        assert "cannot be read in 0.001 s" in reader.read(folder / "ada.tar", FILES).problems[0]
+        reader._seconds = 60.0
+        assert reader.read(folder / "bob.zip", FILES).files == {"csrc/c01_add.cpp": "int y;"}
 
 
 @pytest.mark.parametrize(
