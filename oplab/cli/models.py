@@ -128,7 +128,7 @@ def bisect(
 
     found = search(model, reference, read_npz(inputs), tolerance=tolerance, libraries=library or (), progress=progress)
     print("\n".join(found.text().splitlines()[len(shown) :]))
-    leave(0 if found.node is None else 1)
+    leave(1 if found.drift.bad else 0)
 
 
 def tap(

@@ -184,8 +184,3 @@ def feeds(model: onnx.ModelProto, inputs: Any, what: str = "the model") -> dict[
             raise OplabError(f"{what} takes {len(names)} inputs, but {len(given)} were given.", f"They are {names}.")
         inputs = dict(zip(names, given, strict=True))
     return checked_inputs(wanted, inputs, inner)
-
-
-def as_array(value: Any) -> np.ndarray:
-    """A tensor, an array or a number as an array of the same dtype and shape."""
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
