@@ -171,7 +171,11 @@ def extract(
     from oplab.debug.surgery import extract as cut
 
     made = cut(model, inputs, outputs, libraries=library or ())
-    _written(part, lambda: onnx.save(made, part))
+    large = sum(len(tensor.raw_data) for tensor in made.graph.initializer) > 2_000_000_000  # one file holds 2 GB
+    data = f"{part.name}.data"
+    if large:
+        (part.parent / data).unlink(missing_ok=True)  # onnx appends to it
+    _written(part, lambda: onnx.save(made, part, save_as_external_data=large, location=data))
     print(f"{part}: {len(made.graph.node)} nodes from {', '.join(inputs)} to {', '.join(outputs)}")
 
 

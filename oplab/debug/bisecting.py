@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import onnx
 
 from oplab.debug.drifting import Drift, drift
 from oplab.debug.matching import Coverage, coverage, fed_alike, match
 from oplab.debug.model import Wiring, feeds, label, load
 from oplab.debug.partner import Partner
 from oplab.debug.surgery import cone
-from oplab.debug.tapping import Tap, tap
+from oplab.debug.tapping import tap
 from oplab.errors import OplabError
 
 Progress = Callable[["Step"], None]
@@ -130,11 +129,10 @@ def bisect(
     Raises:
         OplabError: the inputs do not fit, the reference has other outputs, or the model does not run even in part.
     """
-    proto = load(model)
-    wiring = Wiring(proto)
-    given = feeds(proto, inputs)
-    other, compared, extra = _reference(reference, proto, wiring, given, libraries)
-    search = _Search(proto, wiring, given, other, tolerance, libraries, progress)
+    wiring = load(model, weights=False)
+    given = feeds(wiring.model, inputs)
+    other, compared, extra = _reference(reference, wiring, given, libraries)
+    search = _Search(wiring, given, other, tolerance, libraries, progress)
     found = search.run()
     details = []
     if found.node is not None and other.wiring is not None:
@@ -144,7 +142,6 @@ def bisect(
 
 @dataclass
 class _Search:
-    proto: onnx.ModelProto
     wiring: Wiring
     given: dict[str, np.ndarray]
     reference: _Values
@@ -215,7 +212,8 @@ class _Search:
         expected = self.reference.get(names)
         self.runs += 1
         try:
-            got = self._values(cut, names)
+            # Only the nodes that these values need: a fault after them has no effect, and nothing is computed in vain.
+            got = tap(self.wiring, names, libraries=self.libraries)(self.given)
         except OplabError as error:
             step = Step(cut, len(self.wiring.nodes), names[-1], Drift(float("inf"), 0.0, error.message))
         else:
@@ -228,16 +226,6 @@ class _Search:
         if self.progress:
             self.progress(step)
         return step
-
-    def _values(self, cut: int, names: Sequence[str]) -> dict[str, np.ndarray]:
-        """Run only the first ``cut`` nodes: a fault after them has no effect, and nothing is computed in vain."""
-        part = onnx.ModelProto()
-        part.CopyFrom(self.proto)
-        keep = self.wiring.nodes[:cut]
-        del part.graph.node[:], part.graph.output[:], part.graph.value_info[:]
-        part.graph.node.extend(keep)
-        part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-        return Tap(part, list(names), self.libraries)(self.given)
 
 
 class _Values:
@@ -265,7 +253,6 @@ class _Values:
 
 def _reference(
     reference: Any,
-    proto: onnx.ModelProto,
     wiring: Wiring,
     given: dict[str, np.ndarray],
     libraries: Sequence[str | os.PathLike[str]],
@@ -284,25 +271,24 @@ def _reference(
     if callable(reference) and hasattr(reference, "forward"):
         from oplab.debug.layers import compare_layers
 
-        found = compare_layers(reference, proto, given, libraries=libraries)
+        found = compare_layers(reference, wiring, given, libraries=libraries)
         arrays = {row.value: row.expected for row in found.rows}
         known = {name: name for name in arrays}
         return _Values(known, lambda names: {name: arrays[name] for name in names}), found.compared(), 1
-    other = load(reference, "the reference")
-    theirs = Wiring(other, "the reference")
+    theirs = load(reference, "the reference", weights=False)
     if len(theirs.outputs) != len(wiring.outputs):
         raise OplabError(
             f"The model has {len(wiring.outputs)} outputs and the reference {len(theirs.outputs)}.",
             "Give a reference of the same model, for example an export before the change.",
         )
-    theirs_given = feeds(other, _renamed_inputs(wiring, theirs, given), "the reference")
+    theirs_given = feeds(theirs.model, _renamed_inputs(wiring, theirs, given), "the reference")
     names, found, runs = match(wiring, theirs, given, theirs_given, libraries)
-    values = _Values(names, lambda asked: _run_reference(other, asked, theirs_given, libraries), theirs)
+    values = _Values(names, lambda asked: _run_reference(theirs, asked, theirs_given, libraries), theirs)
     return values, _sentences(found), runs
 
 
 def _run_reference(
-    other: onnx.ModelProto,
+    other: Wiring,
     names: list[str],
     given: dict[str, np.ndarray],
     libraries: Sequence[str | os.PathLike[str]],

@@ -173,9 +173,8 @@ def compare_layers(
     """
     import torch
 
-    proto = load(model)
-    wiring = Wiring(proto)
-    given = feeds(proto, inputs)
+    wiring = load(model, weights=False)
+    given = feeds(wiring.model, inputs)
     tensors = {name: torch.from_numpy(np.array(given[name])) for name in wiring.inputs if name in given}
     folded = not any(node.op_type == "BatchNormalization" for node in wiring.nodes)
     seen = _watch(module, tensors, fold_norms=folded)
@@ -184,7 +183,7 @@ def compare_layers(
             f"The model has {len(wiring.outputs)} outputs, and the module returns {len(seen.outputs)} values.",
             "Export the module again, or give the module that the model was exported from.",
         )
-    values = tap(proto, [*wiring.makers, *wiring.outputs], libraries=libraries)(given)
+    values = tap(wiring, [*wiring.makers, *wiring.outputs], libraries=libraries)(given)
     real = dict(zip(wiring.outputs, seen.outputs, strict=True))
     left = [item(name, [_plain(wiring.nodes[wiring.makers[name]].op_type)], values[name]) for name in wiring.makers]
     right = [item(call.layer, call.kinds, call.array) for call in seen.calls]

@@ -213,8 +213,8 @@ def match(
     fixed = {here: there for here, there in fixed.items() if there not in ends} | outputs
     if set(mine.makers) <= set(fixed):
         return fixed, coverage(mine, fixed), 0
-    ours = tap(mine.model, libraries=libraries)(my_inputs)
-    others = tap(theirs.model, libraries=libraries, what="the reference")(their_inputs)
+    ours = tap(mine, libraries=libraries)(my_inputs)
+    others = tap(theirs, libraries=libraries, what="the reference")(their_inputs)
     left = [item(name, [mine.nodes[mine.makers[name]].op_type], ours[name]) for name in mine.makers]
     right = [item(name, [theirs.nodes[theirs.makers[name]].op_type], others[name]) for name in theirs.makers]
     mine_at, theirs_at = ({one.name: i for i, one in enumerate(items)} for items in (left, right))

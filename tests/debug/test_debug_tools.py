@@ -156,6 +156,34 @@ def test_extract_takes_only_the_constants_that_it_needs():
     assert [tensor.name for tensor in part.graph.initializer] == ["q"]
 
 
+def test_only_the_weights_that_are_needed_are_read(tmp_path):
+    """The second weight has 4 GB, and its file is not even there."""
+    small = np.random.default_rng(0).normal(size=(4, 2**15)).astype(np.float32)
+    (tmp_path / "small.bin").write_bytes(small.tobytes())
+    weights = []
+    for name, dims in (("small", small.shape), ("large", (2**15, 2**15))):
+        weight = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=dims, data_location=TensorProto.EXTERNAL)
+        weight.external_data.add(key="location", value=f"{name}.bin")
+        weights.append(weight)
+    nodes = [
+        helper.make_node("MatMul", ["x", "small"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "large"], ["y"]),
+    ]
+    model, x = model_of(nodes, inputs=["x"], constants=weights), np.ones((1, 4), np.float32)
+    model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 2**15
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    expected = np.maximum(x @ small, 0)
+    np.testing.assert_allclose(tap(path, ["b"])(x)["b"], expected, rtol=1e-4, atol=1e-5)
+    part = extract(path, ["x"], ["b"])
+    np.testing.assert_allclose(run(part, {"x": x}), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(OplabError, match="keeps weights in 'large.bin', which cannot be read"):
+        extract(path, ["b"], ["y"])
+    with pytest.raises(OplabError, match="ONNX Runtime does not load"):
+        tap(path)(x)
+
+
 # --- replace
 
 
