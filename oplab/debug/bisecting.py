@@ -16,6 +16,7 @@ from oplab.debug.partner import Partner
 from oplab.debug.surgery import cone
 from oplab.debug.tapping import tap
 from oplab.errors import OplabError
+from oplab.onnxtools.subgraphs import reads
 
 Progress = Callable[["Step"], None]
 
@@ -115,7 +116,7 @@ def bisect(
 
     The search compares frontiers. The frontier after the first k nodes are the values that later nodes or the outputs read. A fault that
     reaches the output shows in every later frontier, so a binary search finds it. Each run computes only the nodes before its cut. Where
-    the last frontier that agrees is not equal, one more run compares all values before it: a fault may be below the tolerance there.
+    the last frontier that agrees is not equal, or values without a partner leave a gap, one more run compares what led to the fault.
 
     Args:
         model: the model under test: a path, bytes, a ModelProto or an ONNXProgram.
@@ -165,21 +166,24 @@ class _Search:
                 high, bad = middle, step
             else:
                 low, exact = middle, step.drift.error == 0
-        between = range(cuts[low], cuts[high])
         # Equal frontiers clear all nodes before them. Otherwise a fault may have sunk below the tolerance there, and grown again.
-        earlier = [] if exact else self._leading_to(bad.worst, cuts[low])
-        if earlier and (step := self._compare(cuts[low], earlier)).drift.bad:
-            bad, node = step, self.wiring.makers[step.worst]
-            between = range(max(cut for cut in cuts if cut <= node), node + 1)
+        earlier = self._leading_to(bad.worst, cuts[low] if exact else 0)
+        if earlier and (step := self._compare(cuts[high], earlier)).drift.bad:
+            bad = step
         node = self.wiring.makers[bad.worst]
-        lone = [i for i in between if i != node and not self._has_partner(i)]
-        suspects = [label(self.wiring.nodes[i], i) for i in [*lone, node]]
+        suspects = [label(self.wiring.nodes[i], i) for i in [*self._alone_before(node), node]]
         return Found(node, suspects, bad.worst, bad.drift, 0, [])
 
-    def _leading_to(self, value: str, cut: int) -> list[str]:
-        """The values before the cut that this one depends on and that surely have a partner."""
-        nodes, _ = cone(self.wiring, [], [value])
-        return [name for name, i in self.wiring.makers.items() if i < cut and i in nodes and self._sure(name)]
+    def _leading_to(self, value: str, start: int) -> list[str]:
+        """The values from node ``start`` on that this one depends on and that surely have a partner."""
+        before = set(cone(self.wiring, [], [value])[0]) - {self.wiring.makers[value]}
+        return [name for name, i in self.wiring.makers.items() if i >= start and i in before and self._sure(name)]
+
+    def _alone_before(self, node: int) -> list[int]:
+        """The nodes without a partner between this node and the values with a partner that it depends on."""
+        found, _ = cone(self.wiring, list(self.reference.names), reads(self.wiring.nodes[node]))
+        # A torch module and a list of values contain no constants.
+        return [i for i in found if self.reference.wiring or i in self.wiring.moving]
 
     def _sure(self, name: str) -> bool:
         there, theirs = self.reference.names.get(name), self.reference.wiring
@@ -201,11 +205,6 @@ class _Search:
     def _usable(self, cut: int) -> bool:
         names = self.frontier(cut)
         return bool(names) and all(name in self.reference.names for name in names)
-
-    def _has_partner(self, node: int) -> bool:
-        if self.reference.wiring is None and self.wiring.nodes[node].op_type == "Constant":
-            return True  # nothing that a torch module or a list of values could contain
-        return any(name in self.reference.names for name in self.wiring.nodes[node].output)
 
     def _compare(self, cut: int, names: Sequence[str] = ()) -> Step:
         names = names or [name for name in self.frontier(cut) if name in self.reference.names]

@@ -112,7 +112,7 @@ def _close(mine: Item, theirs: Item) -> bool:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a graph has a counterpart. Constants are not counted: nothing is computed there.
+    """How much of a graph has a counterpart. Nodes that depend on no input, such as constants, are not counted.
 
     Attributes:
         nodes, of: the number of nodes that have one, and of all.
@@ -159,7 +159,7 @@ def coverage(
     """
     sizes = {mine.name: math.prod(mine.shape) for mine in left}
     known = {mine.name: mine for mine in left}
-    counted = {i: node for i, node in enumerate(wiring.nodes) if node.op_type != "Constant"}
+    counted = {i: wiring.nodes[i] for i in wiring.moving}
     names = [name for node in counted.values() for name in node.output if name]
     alone = {}
     for i, node in counted.items():
@@ -242,13 +242,13 @@ def _one_name_alike(mine: Wiring, theirs: Wiring, names: Mapping[str, str]) -> d
     found, taken = dict(names), set(names.values())
     for node in mine.nodes:
         for name in filter(None, node.output):
-            other = by_name.get(node.name) or (theirs.nodes[theirs.makers[name]] if name in theirs.makers else None)
-            if name in found or other is None or not fed_alike(node, other, mine, theirs, found):
-                continue
-            there = next((one for one in other.output if one == name or len(other.output) == len(node.output) == 1), "")
-            if there and there not in taken:
-                found[name] = there
-                taken.add(there)
+            by_output = theirs.nodes[theirs.makers[name]] if name in theirs.makers else None
+            for other in filter(None, (by_output, by_name.get(node.name))):
+                there = name if other is by_output else other.output[0]
+                alone = other is by_output or len(node.output) == len(other.output) == 1
+                if name not in found and there not in taken and alone and fed_alike(node, other, mine, theirs, found):
+                    found[name] = there
+                    taken.add(there)
     return found
 
 

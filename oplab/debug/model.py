@@ -103,6 +103,16 @@ class Wiring:
         return found
 
     @cached_property
+    def moving(self) -> list[int]:
+        """The indices of the nodes that depend on an input: the others compute constants."""
+        found, live = [], set(self.inputs)
+        for i, node in enumerate(self.nodes):
+            if not live.isdisjoint(reads(node)):
+                live.update(node.output)
+                found.append(i)
+        return found
+
+    @cached_property
     def values(self) -> list[str]:
         """Every value of the main graph: inputs, initializers, then the outputs of the nodes in order."""
         return [*self.inputs, *sorted(self.constants), *self.makers]

@@ -198,3 +198,20 @@ def test_an_output_without_a_node_is_compared_with_what_the_module_returns():
     found = bisect(passed, torch.nn.ReLU(), RAMP)
     assert found.node is None and found.drift.bad
     assert "The output 'x' differs, and no node computes it" in found.text() and "No node drifts" not in found.text()
+
+
+def test_a_value_without_a_partner_does_not_hide_a_fault_before_it_is_read():
+    def around(factor):
+        return line(
+            helper.make_node("Exp", ["x"], ["unknown"], name="exp"),
+            helper.make_node("Mul", ["x", "factor"], ["a"], name="fault"),
+            helper.make_node("Abs", ["a"], ["b"]),
+            helper.make_node("Sub", ["b", "unknown"], ["y"], name="last"),
+            factor=factor,
+        )
+
+    values = tap(around(2))(RAMP)
+    del values["unknown"]
+    found = bisect(around(3), values, RAMP)
+    assert found.suspects == ["Mul 'fault'"] and found.runs == 2, found
+    assert "Not compared, without a counterpart: Exp 'exp'." in found.text()
