@@ -117,13 +117,13 @@ class Coverage:
     Attributes:
         nodes, of: the number of nodes that have one, and of all.
         share: of the elements of all results, those that have one; None if the results are not known.
-        alone: why a node has none, by its label.
+        alone: the labels of the nodes that have none, and why.
     """
 
     nodes: int
     of: int
     share: float | None
-    alone: dict[str, str]
+    alone: list[tuple[str, str]]
 
     def text(self) -> str:
         """``3 of 4 nodes, 75% of the elements that they compute``."""
@@ -134,8 +134,8 @@ class Coverage:
     def left_out(self) -> list[str]:
         """A line for each reason, with the nodes."""
         return [
-            f"Not compared, {why}: {some([name for name, its in self.alone.items() if its == why])}."
-            for why in dict.fromkeys(self.alone.values())
+            f"Not compared, {why}: {some([name for name, its in self.alone if its == why])}."
+            for why in dict.fromkeys(why for _, why in self.alone)
         ]
 
 
@@ -161,12 +161,12 @@ def coverage(
     known = {mine.name: mine for mine in left}
     counted = {i: wiring.nodes[i] for i in wiring.moving}
     names = [name for node in counted.values() for name in node.output if name]
-    alone = {}
+    alone = []
     for i, node in counted.items():
         outputs = [name for name in node.output if name]
         if not any(name in paired for name in outputs):
             mine = known.get(outputs[0]) if outputs else None
-            alone[label(node, i)] = "without a counterpart" if mine is None else _why(mine, right)
+            alone.append((label(node, i), "without a counterpart" if mine is None else _why(mine, right)))
     total = sum(sizes.get(name, 0) for name in names)
     share = sum(sizes.get(name, 0) for name in names if name in paired) / total if total else None
     return Coverage(len(counted) - len(alone), len(counted), share, alone)

@@ -88,6 +88,7 @@ def session(
             options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         if folder:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+            options.add_session_config_entry("session.disable_prepacking", "1")  # a second copy of large weights
         for library in registered:
             _register(options, library)
         return onnxruntime.InferenceSession(source, options, providers=chosen)
