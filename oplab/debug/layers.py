@@ -20,8 +20,8 @@ from oplab.parity.modules import TRAINING, arguments, as_array, evaluating, retu
 if TYPE_CHECKING:
     import torch
 
-# Their results are not values of the model: a view for autograd, and memory whose content is still undefined.
-_NO_VALUES = {"detach", "empty", "empty_like", "empty_strided", "new_empty"}
+# Their results are not values of the model: a view for autograd, a literal, and memory whose content is still undefined.
+_NO_VALUES = {"detach", "lift_fresh", "empty", "empty_like", "empty_strided", "new_empty"}
 # ATen's name for what an ONNX operator computes, where the two differ by more than underscores and capitals.
 _KINDS = {
     "convolution": ("conv", "convtranspose"),
