@@ -458,7 +458,7 @@ assert "Cast 'to_int'" in found.suspects
 
 # %% [markdown]
 # **An overflow in float16.** The largest float16 is 65504. Here a tool moved a scale to a place before a part that runs in
-# float16. Among the suspects, `tap` shows where the infinities begin; the Softmax of an infinity produces the NaN after them.
+# float16. Among the suspects, `tap` shows where the infinities begin.
 
 # %%
 number = numpy_helper.from_array(np.float32(2e6))

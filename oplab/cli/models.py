@@ -132,7 +132,7 @@ def bisect(
 
     found = search(model, reference, read_npz(inputs), tolerance=tolerance, libraries=library or (), progress=progress)
     print("\n".join(found.text().splitlines()[len(shown) :]))
-    leave(0 if found.node is None else 1)
+    leave(1 if found.drift.bad else 0)
 
 
 def tap(
@@ -175,7 +175,11 @@ def extract(
     from oplab.debug.surgery import extract as cut
 
     made = cut(model, inputs, outputs, libraries=library or ())
-    _written(part, lambda: onnx.save(made, part))
+    large = sum(len(tensor.raw_data) for tensor in made.graph.initializer) > 2_000_000_000  # one file holds 2 GB
+    data = f"{part.name}.data"
+    if large:
+        (part.parent / data).unlink(missing_ok=True)  # onnx appends to it
+    _written(part, lambda: onnx.save(made, part, save_as_external_data=large, location=data))
     print(f"{part}: {len(made.graph.node)} nodes from {', '.join(inputs)} to {', '.join(outputs)}")
 
 

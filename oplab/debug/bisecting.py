@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import onnx
 
 from oplab.debug.drifting import Drift, drift
-from oplab.debug.matching import match
+from oplab.debug.matching import Coverage, coverage, fed_alike, match
 from oplab.debug.model import Wiring, feeds, label, load
 from oplab.debug.partner import Partner
-from oplab.debug.tapping import Tap, tap
+from oplab.debug.surgery import cone
+from oplab.debug.tapping import tap
 from oplab.errors import OplabError
+from oplab.onnxtools.subgraphs import reads
 
 Progress = Callable[["Step"], None]
 
@@ -46,7 +47,8 @@ class Found:
     """Where a model begins to drift.
 
     Attributes:
-        node: the index of the first node whose result differs although all that it reads agrees; None if nothing differs.
+        node: the index of the first node whose result differs although all that it reads agrees; None if nothing differs, or only an
+            output that no node computes.
         suspects: labels of the nodes that may be at fault: those without a partner in the reference right before this node, then
             this node.
         value: the first value that differs.
@@ -54,6 +56,7 @@ class Found:
         runs: how many times the model, or a part of it, ran; the reference ran as often.
         steps: the comparisons in order.
         details: sentences about how the node differs from its partner in the reference.
+        compared: sentences about how much of the graph could be compared, and what could not and why.
     """
 
     node: int | None
@@ -63,12 +66,17 @@ class Found:
     runs: int
     steps: list[Step] = field(repr=False)
     details: list[str] = field(default_factory=list, repr=False)
+    compared: list[str] = field(default_factory=list, repr=False)
 
     def text(self) -> str:
         """The steps and the result, for a terminal."""
         lines = [str(step) for step in self.steps]
+        if not self.drift.bad:
+            agree = f"No node drifts: all outputs agree (largest error {self.drift.error:.1e})."
+            return "\n".join([*lines, agree, *self.compared])
         if self.node is None:
-            return "\n".join([*lines, f"No node drifts: all outputs agree (largest error {self.drift.error:.1e})."])
+            first = f"The output {self.value!r} differs, and no node computes it: {self._how()}."
+            return "\n".join([*lines, first, *self.compared])
         first = (
             f"First node that drifts: {self.suspects[-1]}, node {self.node}. Its result {self.value!r}: {self._how()}."
         )
@@ -76,7 +84,14 @@ class Found:
         shown = ", ".join(lone) if len(lone) <= 4 else f"{lone[0]} … {lone[-1]}, {len(lone)} nodes"
         more = [f"Before it, without a partner in the reference: {shown}."] if lone else []
         return "\n".join(
-            [*lines, first, *more, *(f"  {line}" for line in self.details), f"{self.runs} runs of the model."]
+            [
+                *lines,
+                first,
+                *more,
+                *(f"  {line}" for line in self.details),
+                f"{self.runs} runs of the model.",
+                *self.compared,
+            ]
         )
 
     def _how(self) -> str:
@@ -100,7 +115,8 @@ def bisect(
     """Find the first node whose result differs from the reference although everything that it reads agrees.
 
     The search compares frontiers. The frontier after the first k nodes are the values that later nodes or the outputs read. A fault that
-    reaches the output shows in every later frontier, so a binary search finds it. Each run computes only the nodes before its cut.
+    reaches the output shows in every later frontier, so a binary search finds it. Each run computes only the nodes before its cut. Where
+    the last frontier that agrees is not equal, or values without a partner leave a gap, one more run compares what led to the fault.
 
     Args:
         model: the model under test: a path, bytes, a ModelProto or an ONNXProgram.
@@ -114,21 +130,19 @@ def bisect(
     Raises:
         OplabError: the inputs do not fit, the reference has other outputs, or the model does not run even in part.
     """
-    proto = load(model)
-    wiring = Wiring(proto)
-    given = feeds(proto, inputs)
-    other, extra = _reference(reference, proto, wiring, given, libraries)
-    search = _Search(proto, wiring, given, other, tolerance, libraries, progress)
+    wiring = load(model, weights=False)
+    given = feeds(wiring.model, inputs)
+    other, compared, extra = _reference(reference, wiring, given, libraries)
+    search = _Search(wiring, given, other, tolerance, libraries, progress)
     found = search.run()
     details = []
     if found.node is not None and other.wiring is not None:
         details = Partner(wiring, other.wiring, other.names).differences(found.node)
-    return replace(found, runs=search.runs + extra, steps=search.steps, details=details)
+    return replace(found, runs=search.runs + extra, steps=search.steps, details=details, compared=compared)
 
 
 @dataclass
 class _Search:
-    proto: onnx.ModelProto
     wiring: Wiring
     given: dict[str, np.ndarray]
     reference: _Values
@@ -142,44 +156,63 @@ class _Search:
         n = len(self.wiring.nodes)
         cuts = [0, *(k for k in range(1, n) if self._usable(k)), n]
         bad = self._compare(n)
-        if not bad.drift.bad:
+        if not bad.drift.bad or bad.worst not in self.wiring.makers:
             return Found(None, [], bad.worst, bad.drift, 0, [])
-        low, high = 0, len(cuts) - 1  # cuts[low] agrees: the inputs are the same
+        low, high, exact = 0, len(cuts) - 1, True  # cuts[low] agrees: the inputs are the same
         while high - low > 1:
             middle = (low + high) // 2
             step = self._compare(cuts[middle])
             if step.drift.bad:
                 high, bad = middle, step
             else:
-                low = middle
-        between = range(cuts[low], cuts[high])
-        node = self.wiring.makers.get(bad.worst, cuts[high] - 1)
-        lone = [i for i in between if i != node and not self._has_partner(i)]
-        suspects = [label(self.wiring.nodes[i], i) for i in [*lone, node]]
+                low, exact = middle, step.drift.error == 0
+        # Equal frontiers clear all nodes before them. Otherwise a fault may have sunk below the tolerance there, and grown again.
+        earlier = self._leading_to(bad.worst, cuts[low] if exact else 0)
+        if earlier and (step := self._compare(cuts[high], earlier)).drift.bad:
+            bad = step
+        node = self.wiring.makers[bad.worst]
+        suspects = [label(self.wiring.nodes[i], i) for i in [*self._alone_before(node), node]]
         return Found(node, suspects, bad.worst, bad.drift, 0, [])
 
+    def _leading_to(self, value: str, start: int) -> list[str]:
+        """The values from node ``start`` on that this one depends on and that surely have a partner."""
+        before = set(cone(self.wiring, [], [value])[0]) - {self.wiring.makers[value]}
+        return [name for name, i in self.wiring.makers.items() if i >= start and i in before and self._sure(name)]
+
+    def _alone_before(self, node: int) -> list[int]:
+        """The nodes without a partner between this node and the values with a partner that it depends on."""
+        found, _ = cone(self.wiring, list(self.reference.names), reads(self.wiring.nodes[node]))
+        # A torch module and a list of values contain no constants.
+        return [i for i in found if self.reference.wiring or i in self.wiring.moving]
+
+    def _sure(self, name: str) -> bool:
+        there, theirs = self.reference.names.get(name), self.reference.wiring
+        if there in (None, name) or theirs is None or there not in theirs.makers:
+            return there is not None
+        nodes = self.wiring.nodes[self.wiring.makers[name]], theirs.nodes[theirs.makers[there]]
+        return fed_alike(*nodes, self.wiring, theirs, self.reference.names)
+
     def frontier(self, cut: int) -> list[str]:
-        """Values computed before the cut that are outputs, or that nodes after it read."""
+        """Values computed before the cut that are outputs, or that nodes after it read; at the end, all outputs."""
         makers, readers, ends = self.wiring.makers, self.wiring.readers, set(self.wiring.outputs)
-        return [
+        alive = [
             name
             for name, i in makers.items()
             if i < cut and (name in ends or any(reader >= cut for reader in readers.get(name, ())))
         ]
+        return alive + [name for name in self.wiring.outputs if cut == len(self.wiring.nodes) and name not in makers]
 
     def _usable(self, cut: int) -> bool:
         names = self.frontier(cut)
         return bool(names) and all(name in self.reference.names for name in names)
 
-    def _has_partner(self, node: int) -> bool:
-        return any(name in self.reference.names for name in self.wiring.nodes[node].output)
-
-    def _compare(self, cut: int) -> Step:
-        names = [name for name in self.frontier(cut) if name in self.reference.names]
+    def _compare(self, cut: int, names: Sequence[str] = ()) -> Step:
+        names = names or [name for name in self.frontier(cut) if name in self.reference.names]
         expected = self.reference.get(names)
         self.runs += 1
         try:
-            got = self._values(cut, names)
+            # Only the nodes that these values need: a fault after them has no effect, and nothing is computed in vain.
+            got = tap(self.wiring, names, libraries=self.libraries)(self.given)
         except OplabError as error:
             step = Step(cut, len(self.wiring.nodes), names[-1], Drift(float("inf"), 0.0, error.message))
         else:
@@ -192,16 +225,6 @@ class _Search:
         if self.progress:
             self.progress(step)
         return step
-
-    def _values(self, cut: int, names: list[str]) -> dict[str, np.ndarray]:
-        """Run only the first ``cut`` nodes: a fault after them has no effect, and nothing is computed in vain."""
-        part = onnx.ModelProto()
-        part.CopyFrom(self.proto)
-        keep = self.wiring.nodes[:cut]
-        del part.graph.node[:], part.graph.output[:], part.graph.value_info[:]
-        part.graph.node.extend(keep)
-        part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-        return Tap(part, names, self.libraries)(self.given)
 
 
 class _Values:
@@ -229,43 +252,42 @@ class _Values:
 
 def _reference(
     reference: Any,
-    proto: onnx.ModelProto,
     wiring: Wiring,
     given: dict[str, np.ndarray],
     libraries: Sequence[str | os.PathLike[str]],
-) -> tuple[_Values, int]:
-    """The reference's values, and how often the model ran to match them.
+) -> tuple[_Values, list[str], int]:
+    """The reference's values, sentences about how many they are, and how often the model ran to match them.
 
     Raises:
         OplabError: the reference has another number of outputs.
     """
     if isinstance(reference, Mapping):
         arrays = {name: np.asarray(value) for name, value in reference.items()}
-        known = {name: name for name in arrays if name in wiring.makers}
+        known = {name: name for name in arrays if name in wiring.makers or name in wiring.outputs}
         _needs_outputs(known, wiring, "The mapping of values")
-        return _Values(known, lambda names: {name: arrays[name] for name in names}), 0
+        compared = _sentences(coverage(wiring, known))
+        return _Values(known, lambda names: {name: arrays[name] for name in names}), compared, 0
     if callable(reference) and hasattr(reference, "forward"):
         from oplab.debug.layers import compare_layers
 
-        found = compare_layers(reference, proto, given, libraries=libraries)
+        found = compare_layers(reference, wiring, given, libraries=libraries)
         arrays = {row.value: row.expected for row in found.rows}
         known = {name: name for name in arrays}
-        _needs_outputs(known, wiring, "The torch module")
-        return _Values(known, lambda names: {name: arrays[name] for name in names}), 1
-    other = load(reference, "the reference")
-    theirs = Wiring(other, "the reference")
+        return _Values(known, lambda names: {name: arrays[name] for name in names}), found.compared(), 1
+    theirs = load(reference, "the reference", weights=False)
     if len(theirs.outputs) != len(wiring.outputs):
         raise OplabError(
             f"The model has {len(wiring.outputs)} outputs and the reference {len(theirs.outputs)}.",
             "Give a reference of the same model, for example an export before the change.",
         )
-    theirs_given = feeds(other, _renamed_inputs(wiring, theirs, given), "the reference")
-    names, runs = match(wiring, theirs, given, theirs_given, libraries)
-    return _Values(names, lambda asked: _run_reference(other, asked, theirs_given, libraries), theirs), runs
+    theirs_given = feeds(theirs.model, _renamed_inputs(wiring, theirs, given), "the reference")
+    names, found, runs = match(wiring, theirs, given, theirs_given, libraries)
+    values = _Values(names, lambda asked: _run_reference(theirs, asked, theirs_given, libraries), theirs)
+    return values, _sentences(found), runs
 
 
 def _run_reference(
-    other: onnx.ModelProto,
+    other: Wiring,
     names: list[str],
     given: dict[str, np.ndarray],
     libraries: Sequence[str | os.PathLike[str]],
@@ -282,6 +304,10 @@ def _renamed_inputs(wiring: Wiring, theirs: Wiring, given: dict[str, np.ndarray]
             "Give a reference that takes the same inputs.",
         )
     return {there: given[here] for here, there in zip(wiring.inputs, theirs.inputs, strict=True)}
+
+
+def _sentences(found: Coverage) -> list[str]:
+    return [f"Comparable: {found.text()}.", *found.left_out()]
 
 
 def _needs_outputs(known: Mapping[str, str], wiring: Wiring, what: str) -> None:

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oplab.debug.drifting import Drift, drift
-from oplab.debug.matching import align, item
-from oplab.debug.model import Wiring, as_array, feeds, label, load
+from oplab.debug.matching import Coverage, align, coverage, item, some
+from oplab.debug.model import Wiring, feeds, label, load
 from oplab.debug.tapping import tap
 from oplab.errors import OplabError, first_line
 from oplab.figures.palette import BLUE, GREY, INK, ORANGE
+from oplab.parity.modules import TRAINING, arguments, as_array, evaluating, returned
 
 if TYPE_CHECKING:
     import torch
 
-# Their results are not values of the model: a view for autograd, and memory whose content is still undefined.
-_NO_VALUES = {"detach", "empty", "empty_like", "empty_strided", "new_empty"}
+# Their results are not values of the model: a view for autograd, a literal, and memory whose content is still undefined.
+_NO_VALUES = {"detach", "lift_fresh", "empty", "empty_like", "empty_strided", "new_empty"}
 # ATen's name for what an ONNX operator computes, where the two differ by more than underscores and capitals.
 _KINDS = {
     "convolution": ("conv", "convtranspose"),
@@ -59,8 +60,8 @@ class LayerComparison:
     Attributes:
         node: the ONNX node, as messages call it.
         value: the name of its output.
-        layer: the torch module's name and operator: ``layer1.0.conv1 (convolution)``.
-        expected, got: torch's array and ONNX Runtime's, of one shape.
+        layer: the torch module's name and operator: ``layer1.0.conv1 (convolution)``; for an output of the model its number, too.
+        expected, got: torch's array and ONNX Runtime's; of one shape, except for an output.
         drift: the difference of the two.
     """
 
@@ -77,14 +78,16 @@ class Layers:
     """What :func:`compare_layers` found.
 
     Attributes:
-        rows: matched values in the order of the graph.
-        unmatched: ONNX nodes without a torch value (shape computations, what an exporter inserted).
-        unseen: torch operations without an ONNX value (folded or fused away).
+        rows: matched values in the order of the graph. The outputs are always among them, next to what the module returned.
+        coverage: how much of the graph that is, and why nodes are left out.
+        unseen: torch operations without an ONNX value (folded or fused away, or lost).
+        hint: about the module's mode, or "".
     """
 
     rows: list[LayerComparison]
-    unmatched: list[str]
+    coverage: Coverage
     unseen: list[str]
+    hint: str = ""
 
     @property
     def first_bad(self) -> LayerComparison | None:
@@ -103,11 +106,18 @@ class Layers:
             for cell in cells
         ]
         first = self.first_bad
-        lines.append(
-            f"{len(self.rows)} values matched, {len(self.unmatched)} ONNX nodes and {len(self.unseen)} torch operations alone. "
-            + (f"The first that drifts: {first.node}, {first.drift.reason}." if first else "None drifts.")
-        )
-        return "\n".join(lines)
+        how = f"The first that drifts: {first.node}, {first.drift.reason}." if first else "None drifts."
+        return "\n".join([*lines, f"{self.compared()[0]} {how}", *self.compared()[1:]])
+
+    def compared(self) -> list[str]:
+        """Sentences about how much was compared, and what was not and why."""
+        unseen = f"Operations of the module without a node: {some(self.unseen)}."
+        return [
+            f"Compared: {self.coverage.text()}.",
+            *self.coverage.left_out(),
+            *[unseen][: len(self.unseen)],
+            *filter(None, [self.hint]),
+        ]
 
     __str__ = text
 
@@ -148,43 +158,54 @@ def compare_layers(
     """Run a module and its exported model, and compare every pair of values inside them that correspond to each other.
 
     Every operator that torch calls is recorded, so functions without a module are compared too. A BatchNorm that the exporter folded
-    into the convolution before it is compared as one with it.
+    into the convolution before it is compared as one with it. The outputs of the model are compared with what the module returns.
 
     Args:
-        module: the module that was exported, in eval mode, on the CPU.
+        module: the module that was exported, on the CPU. It runs in eval mode, and is then as it was.
         model: a path, bytes, a ModelProto or an ONNXProgram.
-        inputs: a tensor, a sequence in the graph's order, or a mapping by the graph's input names. torch gets them by position.
+        inputs: a tensor, a sequence in the graph's order, or a mapping by the graph's input names. The module gets them by
+            name where its parameters have these names, else by position.
         tolerance: of the error relative to a value's largest magnitude; by dtype if left out.
         libraries: custom-op libraries in addition to the course's own.
 
     Raises:
-        OplabError: the inputs do not fit, or one of the two does not run.
+        OplabError: the inputs do not fit, one of the two does not run, or they have different numbers of outputs.
     """
     import torch
 
-    proto = load(model)
-    wiring = Wiring(proto)
-    given = feeds(proto, inputs)
-    tensors = tuple(torch.from_numpy(np.array(given[name])) for name in wiring.inputs if name in given)
+    wiring = load(model, weights=False)
+    given = feeds(wiring.model, inputs)
+    tensors = {name: torch.from_numpy(np.array(given[name])) for name in wiring.inputs if name in given}
     folded = not any(node.op_type == "BatchNormalization" for node in wiring.nodes)
     seen = _watch(module, tensors, fold_norms=folded)
-    values = tap(proto, libraries=libraries)(given)
-    left = [item(name, [_plain(wiring.nodes[wiring.makers[name]].op_type)], values[name]) for name in wiring.makers]
-    right = [item(call.layer, call.kinds, call.array) for call in seen]
-    pairs = align(left, right)
-    rows = []
-    for i, j in pairs:
-        name = left[i].name
-        place = wiring.makers[name]
-        how = drift(seen[j].array, values[name], tolerance)
-        rows.append(
-            LayerComparison(label(wiring.nodes[place], place), name, seen[j].layer, seen[j].array, values[name], how)
+    if len(seen.outputs) != len(wiring.outputs):
+        raise OplabError(
+            f"The model has {len(wiring.outputs)} outputs, and the module returns {len(seen.outputs)} values.",
+            "Export the module again, or give the module that the model was exported from.",
         )
-    paired = [{i for i, _ in pairs}, {j for _, j in pairs}]
-    alone = dict.fromkeys(wiring.makers[left[i].name] for i in range(len(left)) if i not in paired[0])
-    matched_nodes = {wiring.makers[row.value] for row in rows}
-    unmatched = [label(wiring.nodes[k], k) for k in alone if k not in matched_nodes]
-    return Layers(rows, unmatched, [seen[j].layer for j in range(len(seen)) if j not in paired[1]])
+    values = tap(wiring, [*wiring.makers, *wiring.outputs], libraries=libraries)(given)
+    real = dict(zip(wiring.outputs, seen.outputs, strict=True))
+    left = [item(name, [_plain(wiring.nodes[wiring.makers[name]].op_type)], values[name]) for name in wiring.makers]
+    right = [item(call.layer, call.kinds, call.array) for call in seen.calls]
+    ends = {i: None if real[name].changed else real[name].call for i, name in enumerate(wiring.makers) if name in real}
+    pairs = align(left, right, ends)
+    found = {left[i].name: (seen.calls[j].layer, seen.calls[j].array) for i, j in pairs}
+    for number, (name, output) in enumerate(real.items()):
+        layer = "" if output.call is None else f": {seen.calls[output.call].layer}"
+        changed = ", changed through a view" if output.changed else ""
+        found[name] = (f"output {number}{layer}{changed}", output.array)
+    rows = [
+        LayerComparison(_node(wiring, name), name, layer, array, values[name], drift(array, values[name], tolerance))
+        for name, (layer, array) in sorted(found.items(), key=lambda entry: wiring.makers.get(entry[0], -1))
+    ]
+    paired = {j for _, j in pairs} | {output.call for output in seen.outputs}
+    unseen = [call.layer for j, call in enumerate(seen.calls) if j not in paired]
+    return Layers(rows, coverage(wiring, found, left, right), unseen, TRAINING if seen.training else "")
+
+
+def _node(wiring: Wiring, name: str) -> str:
+    place = wiring.makers.get(name)
+    return f"{name!r} (no node)" if place is None else label(wiring.nodes[place], place)
 
 
 @dataclass(frozen=True)
@@ -194,7 +215,21 @@ class _Call:
     array: np.ndarray
 
 
-def _watch(module: torch.nn.Module, tensors: tuple[torch.Tensor, ...], fold_norms: bool) -> list[_Call]:
+@dataclass(frozen=True)
+class _Output:
+    array: np.ndarray
+    call: int | None  # that returned the tensor
+    changed: bool  # since that call, through a view of it
+
+
+@dataclass(frozen=True)
+class _Seen:
+    calls: list[_Call]
+    outputs: list[_Output]
+    training: bool
+
+
+def _watch(module: torch.nn.Module, tensors: dict[str, torch.Tensor], fold_norms: bool) -> _Seen:
     """A copy of every tensor that an ATen operator returns while the module runs, in order: in-place operators may change it later.
 
     Raises:
@@ -211,12 +246,13 @@ def _watch(module: torch.nn.Module, tensors: tuple[torch.Tensor, ...], fold_norm
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = function(*args, **(kwargs or {}))
-            name = function.overloadpacket.__name__.rstrip("_").lstrip("_")
+            shown = function.overloadpacket.__name__.lstrip("_")
+            name = shown.rstrip("_")
             first = result[0] if isinstance(result, (tuple, list)) and result else result
             if not isinstance(first, torch.Tensor) or name in _NO_VALUES:
                 return result
             scope = stack[-1] if stack else ""
-            layer = f"{scope} ({name})" if scope else name
+            layer = f"{scope} ({shown})" if scope else shown
             kinds = (_plain(name), *_KINDS.get(name, ()))
             call = _Call(layer, kinds, as_array(first).copy())
             source = makers.get(id(args[0])) if args and isinstance(args[0], torch.Tensor) else None
@@ -235,9 +271,15 @@ def _watch(module: torch.nn.Module, tensors: tuple[torch.Tensor, ...], fold_norm
         handles.append(part.register_forward_hook(lambda _m, _a, _r: _pop(stack), always_call=True))
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # one operator for a whole transformer layer would hide its parts
+    args, kwargs = arguments(module, tensors)
     try:
-        with torch.no_grad(), Watch():
-            module(*tensors)
+        with evaluating(module) as training, Watch():
+            result = module(*args, **kwargs)
+        outputs = []
+        for leaf in returned(result):
+            array, call = as_array(leaf).copy(), makers.get(id(leaf))
+            changed = call is not None and calls[call].array.tobytes() != array.tobytes()
+            outputs.append(_Output(array, call, changed))
     except Exception as error:
         raise OplabError(
             f"The torch module does not run on these inputs: {first_line(error)}.",
@@ -247,7 +289,7 @@ def _watch(module: torch.nn.Module, tensors: tuple[torch.Tensor, ...], fold_norm
         torch.backends.mha.set_fastpath_enabled(fused)
         for handle in handles:
             handle.remove()
-    return calls
+    return _Seen(calls, outputs, training)
 
 
 def _pop(stack: list[str]) -> None:  # a forward hook's result would replace the module's

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,23 +20,31 @@ from oplab.onnxtools.names import node_type
 from oplab.onnxtools.subgraphs import bodies, reads, walk
 
 
-def load(model: Any, what: str = "the model") -> onnx.ModelProto:
-    """A copy of a model with its weights in memory.
+def load(model: Any, what: str = "the model", *, weights: bool = True) -> Wiring:
+    """A copy of a model, and how its nodes are connected.
 
     Args:
-        model: a path, bytes, a ModelProto, an onnx_ir Model or what ``torch.onnx.export`` returns.
+        model: a path, bytes, a ModelProto, an onnx_ir Model, what ``torch.onnx.export`` returns, or a Wiring.
         what: how messages call it.
+        weights: read those that are in files next to the model. Otherwise they stay there, and the result has their folder.
 
     Raises:
         OplabError: the file or its external data is missing, it is not an ONNX model, or its graph is not valid (a value that nothing
             computes, a value computed twice, a cycle).
     """
-    proto = onnx.ModelProto()
-    proto.CopyFrom(loading.load(model, what))
+    folder = Path(model).resolve().parent if isinstance(model, (str, os.PathLike)) else None
+    if isinstance(model, Wiring):
+        model, folder = model.model, model.folder
+    found = loading.load(model, what, weights=weights or folder is None)
+    proto = found
+    if found is model:  # the caller's own
+        proto = onnx.ModelProto()
+        proto.CopyFrom(found)
     if not proto.HasField("graph") or not proto.graph.output:
         raise OplabError(f"{what} holds no graph with an output.", "Export the model again.")
-    Wiring(proto, what).check()
-    return proto
+    wiring = Wiring(proto, what, None if weights else folder)
+    wiring.check()
+    return wiring
 
 
 def label(node: onnx.NodeProto, index: int) -> str:
@@ -50,10 +60,12 @@ class Wiring:
     Attributes:
         model: the model.
         what: how messages call it.
+        folder: that of the files with the model's weights, if some are not in memory.
     """
 
     model: onnx.ModelProto
     what: str = "the model"
+    folder: Path | None = None
 
     @cached_property
     def nodes(self) -> list[onnx.NodeProto]:
@@ -88,6 +100,16 @@ class Wiring:
         for i, node in enumerate(self.nodes):
             for name in reads(node):
                 found.setdefault(name, []).append(i)
+        return found
+
+    @cached_property
+    def moving(self) -> list[int]:
+        """The indices of the nodes that depend on an input: the others compute constants."""
+        found, live = [], set(self.inputs)
+        for i, node in enumerate(self.nodes):
+            if not live.isdisjoint(reads(node)):
+                live.update(node.output)
+                found.append(i)
         return found
 
     @cached_property
@@ -184,8 +206,3 @@ def feeds(model: onnx.ModelProto, inputs: Any, what: str = "the model") -> dict[
             raise OplabError(f"{what} takes {len(names)} inputs, but {len(given)} were given.", f"They are {names}.")
         inputs = dict(zip(names, given, strict=True))
     return checked_inputs(wanted, inputs, inner)
-
-
-def as_array(value: Any) -> np.ndarray:
-    """A tensor, an array or a number as an array of the same dtype and shape."""
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)

@@ -78,7 +78,10 @@ def _constant(wiring: Wiring, name: str) -> np.ndarray | None:
             return _constant(wiring, node.input[0])
         value = next((entry.t for entry in node.attribute if entry.name == "value"), None)
         return numpy_helper.to_array(value) if node.op_type == "Constant" and value is not None else None
-    return next((numpy_helper.to_array(t) for t in wiring.model.graph.initializer if t.name == name), None)
+    return next(
+        (numpy_helper.to_array(t, str(wiring.folder or "")) for t in wiring.model.graph.initializer if t.name == name),
+        None,
+    )
 
 
 def _constants(place: int, name: str, mine: np.ndarray, theirs: np.ndarray) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -11,6 +11,7 @@ from onnx import helper
 
 from oplab.debug.model import Wiring, label, load
 from oplab.errors import OplabError
+from oplab.onnxtools import loading
 from oplab.onnxtools.names import STANDARD, normal_domain
 from oplab.onnxtools.subgraphs import bodies, reads
 
@@ -38,7 +39,9 @@ def extract(
     *,
     libraries: Sequence[str | os.PathLike[str]] = (),
 ) -> onnx.ModelProto:
-    """The part of a model between some of its values, as a separate model.
+    """The part of a model between some of its values, as a separate model with its weights in memory.
+
+    Of weights in other files, only those of the part are read.
 
     Args:
         model: a path, bytes, a ModelProto or an ONNXProgram.
@@ -50,8 +53,7 @@ def extract(
         OplabError: the outputs need more than these inputs (the message lists what is missing and which nodes read it), or a name is
             unknown.
     """
-    proto = load(model)
-    wiring = Wiring(proto)
+    wiring = load(model, weights=False)
     inputs, outputs = wiring.resolve(inputs), wiring.resolve(outputs)
     if not outputs:
         raise OplabError("extract needs at least one output.", f"The model's own are {wiring.outputs}.")
@@ -63,20 +65,43 @@ def extract(
         raise OplabError(
             _missing(wiring, taken, missing, outputs), f"Give inputs={[*inputs, *missing]!r}, or cut elsewhere."
         )
-    nodes = [wiring.nodes[i] for i in taken]
-    used = {name for node in nodes for name in reads(node)} | set(outputs)
-    types = _types(proto, [*inputs, *outputs], libraries)
+    types = _types(wiring, [*inputs, *outputs], libraries)
+    made = part(wiring, taken, [types[name] for name in inputs], [types[name] for name in outputs], set(inputs))
+    if wiring.folder:
+        loading.read_weights(made, wiring.folder, "The model")
+    return made
+
+
+def part(
+    wiring: Wiring,
+    taken: Iterable[int],
+    inputs: Iterable[onnx.ValueInfoProto],
+    outputs: Iterable[onnx.ValueInfoProto],
+    without: Container[str] = (),
+) -> onnx.ModelProto:
+    """A model of some nodes of another, with the initializers that they read, except those in ``without``."""
+    whole, outputs = wiring.model.graph, list(outputs)
+    ends, nodes = {info.name for info in outputs}, [wiring.nodes[i] for i in taken]
+    used = {name for node in nodes for name in reads(node)} | ends | {info.name for info in inputs}
     graph = helper.make_graph(
         nodes,
-        proto.graph.name or "part",
-        [types[name] for name in inputs],
-        [types[name] for name in outputs],
-        [tensor for tensor in proto.graph.initializer if tensor.name in used and tensor.name not in inputs],
-        sparse_initializer=[t for t in proto.graph.sparse_initializer if t.values.name in used],
+        whole.name or "part",
+        inputs,
+        outputs,
+        [tensor for tensor in whole.initializer if tensor.name in used and tensor.name not in without],
+        sparse_initializer=[t for t in whole.sparse_initializer if t.values.name in used],
     )
-    inside = {name for node in nodes for name in node.output} - set(outputs)
-    graph.value_info.extend(info for info in proto.graph.value_info if info.name in inside)
-    return _around(proto, graph)
+    inside = {name for node in nodes for name in node.output} - ends
+    graph.value_info.extend(info for info in whole.value_info if info.name in inside)
+    made = onnx.ModelProto()
+    for field, value in wiring.model.ListFields():  # versions, functions and metadata, and not the weights
+        if field.name == "graph":
+            made.graph.CopyFrom(graph)
+        elif field.is_repeated:
+            getattr(made, field.name).extend(value)
+        else:
+            setattr(made, field.name, value)
+    return made
 
 
 def _missing(wiring: Wiring, taken: list[int], missing: list[str], outputs: Sequence[str]) -> str:
@@ -92,13 +117,15 @@ def _missing(wiring: Wiring, taken: list[int], missing: list[str], outputs: Sequ
 
 
 def _types(
-    proto: onnx.ModelProto, names: Sequence[str], libraries: Sequence[str | os.PathLike[str]]
+    wiring: Wiring, names: Sequence[str], libraries: Sequence[str | os.PathLike[str]]
 ) -> dict[str, onnx.ValueInfoProto]:
     """The types of values: as the file states them, else from shape inference, else from ONNX Runtime (after custom operators)."""
     try:
-        whole = onnx.shape_inference.infer_shapes(proto)
-    except Exception:  # a model over 2 GB, or one whose shapes contradict each other: only the stated types are known
-        whole = proto
+        whole = onnx.shape_inference.infer_shapes(wiring.model)
+    except (
+        Exception
+    ):  # a model over 2 GB in memory, or one whose shapes contradict each other: only the stated types are known
+        whole = wiring.model
     graph = whole.graph
     known = {
         info.name: info for info in [*graph.value_info, *graph.output, *graph.input] if info.type.WhichOneof("value")
@@ -107,19 +134,17 @@ def _types(
         known.setdefault(tensor.name, helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
     unknown = [name for name in names if name not in known]
     if unknown:
-        known |= _asked_of_the_runtime(proto, unknown, libraries)
+        known |= _asked_of_the_runtime(wiring, unknown, libraries)
     return {name: known[name] for name in names}
 
 
 def _asked_of_the_runtime(
-    proto: onnx.ModelProto, names: Sequence[str], libraries: Sequence[str | os.PathLike[str]]
+    wiring: Wiring, names: Sequence[str], libraries: Sequence[str | os.PathLike[str]]
 ) -> dict[str, onnx.ValueInfoProto]:
     from oplab.debug.tapping import runtime_reason, tap
-    from oplab.ops.sessions import session as open_session
 
-    tapped = tap(proto, names, libraries=libraries)
     try:
-        session = open_session(tapped.model, libraries=libraries, optimize=False)
+        session = tap(wiring, names, libraries=libraries).session()
     except OplabError:
         raise
     except Exception as error:
@@ -140,14 +165,6 @@ def _asked_of_the_runtime(
 
 
 _ORT_NAMES = {"FLOAT": "float", "DOUBLE": "double"}
-
-
-def _around(proto: onnx.ModelProto, graph: onnx.GraphProto) -> onnx.ModelProto:
-    """A model of that graph, with the versions, functions and metadata of ``proto``."""
-    made = onnx.ModelProto()
-    made.CopyFrom(proto)
-    made.graph.CopyFrom(graph)
-    return made
 
 
 def replace(
@@ -174,8 +191,8 @@ def replace(
         OplabError: the old subgraph needs more inputs than these, other nodes read values inside it, numbers of inputs or outputs
             differ, a domain is imported in two versions, or the types of the replacement do not fit.
     """
-    proto = load(model)
-    wiring = Wiring(proto)
+    wiring = load(model)
+    proto = wiring.model
     inputs, outputs = wiring.resolve(inputs), wiring.resolve(outputs)
     not_made = [name for name in outputs if name not in wiring.makers]
     if not_made:
@@ -218,7 +235,7 @@ def replace(
     try:
         return onnx.shape_inference.infer_shapes(proto, strict_mode=True)
     except Exception as error:
-        if not _consistent(load(model)):  # the model was inconsistent before the replacement
+        if not _consistent(load(model).model):  # the model was inconsistent before the replacement
             return proto
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise OplabError(
@@ -269,7 +286,7 @@ def _as_model(
     replacement: Any, inputs: Sequence[str], outputs: Sequence[str], versions: Mapping[str, int]
 ) -> onnx.ModelProto:
     if not isinstance(replacement, onnx.NodeProto):
-        return load(replacement, "the replacement")
+        return load(replacement, "the replacement").model
     node = onnx.NodeProto()
     node.CopyFrom(replacement)
     given = iter([f"input_{i}" for i in range(len(inputs))])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
 from oplab.debug.model import Wiring, feeds, load
+from oplab.debug.surgery import cone, part
 from oplab.errors import OplabError, first_line
 
 
@@ -19,16 +21,18 @@ class Tap:
     """A model whose ``names`` are outputs too. A call with inputs returns their values.
 
     Attributes:
-        model: the model with the further outputs; save it, or open it in a viewer.
+        model: the model with the further outputs; save it, or open it in a viewer. Weights that were in other files are still there.
         names: the values that a call returns, in order.
         libraries: custom-op libraries in addition to the course's own.
         what: how messages call the model.
+        folder: that of the files with the model's weights, if some are not in memory.
     """
 
     model: onnx.ModelProto
     names: list[str]
     libraries: Sequence[str | os.PathLike[str]] = ()
     what: str = "the model"
+    folder: Path | None = None
     _session: Any = field(default=None, repr=False)
 
     def __call__(self, inputs: Any) -> dict[str, np.ndarray]:
@@ -47,10 +51,8 @@ class Tap:
 
     def _run(self, wanted: list[str], given: dict[str, np.ndarray]) -> list[np.ndarray]:
         if self._session is None:
-            from oplab.ops.sessions import session
-
             try:
-                self._session = session(self.model, libraries=self.libraries, optimize=False)
+                self._session = self.session()
             except OplabError:
                 raise
             except Exception as error:
@@ -59,6 +61,21 @@ class Tap:
             return self._session.run(wanted, given)
         except Exception as error:
             raise OplabError(f"ONNX Runtime cannot run {self.what}: {runtime_reason(error)}.") from None
+
+    def session(self) -> Any:
+        """An ONNX Runtime session of the nodes that compute ``names``: nothing else is loaded.
+
+        Raises:
+            Exception: whatever ONNX Runtime raises for a model that it rejects.
+        """
+        from oplab.ops.sessions import session
+
+        wiring = Wiring(self.model)
+        names = [name for name in self.names if name not in wiring.inputs]
+        known = {info.name: info for info in self.model.graph.output}
+        outputs = [known.get(name) or onnx.ValueInfoProto(name=name) for name in names]
+        needed = part(wiring, cone(wiring, [], names)[0], self.model.graph.input, outputs)
+        return session(needed, libraries=self.libraries, optimize=False, folder=self.folder)
 
 
 def tap(
@@ -81,8 +98,8 @@ def tap(
     Raises:
         OplabError: the graph does not have a name, or the model is not one.
     """
-    proto = load(model, what)
-    wiring = Wiring(proto, what)
+    wiring = load(model, what, weights=False)
+    proto = wiring.model
     chosen = wiring.resolve(names) if names is not None else list(wiring.makers)
     known = {value.name for value in proto.graph.value_info}
     there = {*wiring.outputs, *wiring.inputs}
@@ -94,7 +111,7 @@ def tap(
     if known & set(chosen):
         del proto.graph.value_info[:]
         proto.graph.value_info.extend(kept)
-    return Tap(proto, chosen, libraries, what)
+    return Tap(proto, chosen, libraries, what, wiring.folder)
 
 
 def runtime_reason(error: BaseException) -> str:

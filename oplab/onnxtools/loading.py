@@ -109,21 +109,30 @@ def _complete(proto: onnx.ModelProto, what: str) -> onnx.ModelProto:
 
 
 def _from_file(path: Path, weights: bool) -> onnx.ModelProto:
-    import onnx
-
     try:
         data = path.read_bytes()
     except OSError as error:
         raise OplabError(f"{path} cannot be read: {error.strerror}.") from None
     proto = parse(data, str(path))
     if weights:
-        try:
-            onnx.load_external_data_for_model(proto, str(path.parent))
-        except Exception as error:  # onnx raises its own checker errors, OSError and ValueError here
-            entries = (entry for tensor in proto.graph.initializer for entry in tensor.external_data)
-            where = next((entry.value for entry in entries if entry.key == "location"), "another file")
-            raise OplabError(
-                f"{path} keeps weights in {where!r}, which cannot be read ({str(error).splitlines()[0][:160]}).",
-                "Put that file next to the model, or export again with external_data=False.",
-            ) from None
+        read_weights(proto, path.parent, str(path))
     return proto
+
+
+def read_weights(proto: onnx.ModelProto, folder: Path, what: str) -> None:
+    """Read the weights of a model that are in files of that folder.
+
+    Raises:
+        OplabError: one cannot be read.
+    """
+    import onnx
+
+    try:
+        onnx.load_external_data_for_model(proto, str(folder))
+    except Exception as error:  # onnx raises its own checker errors, OSError and ValueError here
+        entries = (entry for tensor in proto.graph.initializer for entry in tensor.external_data)
+        where = next((entry.value for entry in entries if entry.key == "location"), "another file")
+        raise OplabError(
+            f"{what} keeps weights in {where!r}, which cannot be read ({str(error).splitlines()[0][:160]}).",
+            "Put that file next to the model, or export again with external_data=False.",
+        ) from None

@@ -38,6 +38,7 @@ def session(
     threads: int | None = None,
     libraries: Sequence[str | os.PathLike[str]] = (),
     optimize: bool = True,
+    folder: Path | None = None,
 ) -> onnxruntime.InferenceSession:
     """An ONNX Runtime session that knows the kernels of the domain ``oplab``.
 
@@ -54,6 +55,7 @@ def session(
             a library declares its domain (``roi.toml`` for ``roi.so``, see :mod:`oplab.onnxtools.domain`), the model is
             checked as it is for the course's own.
         optimize: let ONNX Runtime fold and fuse nodes. Without it, each node of the file runs as it is there.
+        folder: where the files with the weights of a ModelProto are.
 
     Raises:
         OplabError: the operators are not compiled, or a file or a provider is missing, or a library is not one for
@@ -62,7 +64,7 @@ def session(
     """
     import onnxruntime
 
-    source = loading.source(model)
+    source = model.SerializeToString() if folder else loading.source(model)
     chosen = list(providers) if providers is not None else ["CPUExecutionProvider"]
     available = onnxruntime.get_available_providers()
     for provider in chosen:
@@ -84,6 +86,9 @@ def session(
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         if os.environ.get("OPLAB_SANITIZE"):  # see oplab.toolchain.sanitizer
             options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+        if folder:
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+            options.add_session_config_entry("session.disable_prepacking", "1")  # a second copy of large weights
         for library in registered:
             _register(options, library)
         return onnxruntime.InferenceSession(source, options, providers=chosen)

@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import inspect
 import re
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +23,7 @@ import onnx
 from oplab.errors import first_line
 from oplab.onnxtools import domain, loading
 from oplab.onnxtools.subgraphs import every_node
+from oplab.parity.modules import arguments, as_array, evaluating, returned
 
 NAMES = ("eager", "exported", "reference", "ort", "host")
 # Other engines, which `make deps-engines` installs. They run only where they are named: a table is then the same on every machine.
@@ -157,11 +156,10 @@ def timed(tested: ModelUnderTest, run: Callable[[], list[np.ndarray]]) -> RunRes
 def _eager(tested: ModelUnderTest) -> Runner:
     if tested.module is None:
         raise Unavailable("no PyTorch module or function was given (module=)")
-    import torch
 
     def run(feed: Feed) -> RunResult:
-        args, kwargs = _arguments(tested.module, feed)
-        with torch.no_grad(), _evaluating(tested.module):
+        args, kwargs = arguments(tested.module, {name: _tensor(array) for name, array in feed.items()})
+        with evaluating(tested.module):
             return timed(tested, lambda: _arrays(tested.module(*args, **kwargs)))
 
     return run
@@ -180,12 +178,12 @@ def _exported(tested: ModelUnderTest) -> Runner:
             raise Unavailable(f"the exported program takes {spec.num_leaves} inputs, and the ONNX model {len(feed)}")
         args, kwargs = pytree.tree_unflatten([_tensor(array) for array in feed.values()], spec)
         module = program.module()
-        with torch.no_grad():
+        with evaluating(module):
             return timed(tested, lambda: _arrays(module(*args, **kwargs)))
 
     def run_module(feed: Feed) -> RunResult:
-        args, kwargs = _arguments(tested.module, feed)
-        with torch.no_grad(), _evaluating(tested.module):
+        args, kwargs = arguments(tested.module, {name: _tensor(array) for name, array in feed.items()})
+        with evaluating(tested.module):
             try:
                 # The shapes are those of this feed: the comparison is about values, not about dynamic shapes.
                 module = torch.export.export(_as_module(tested.module), args, kwargs, strict=False).module()
@@ -209,38 +207,6 @@ def _as_module(module: Any) -> Any:
     return Function()
 
 
-@contextlib.contextmanager
-def _evaluating(module: Any) -> Iterator[None]:
-    """In eval mode, as an exported model is: dropout would make every comparison fail."""
-    before = [part for part in module.modules() if part.training] if hasattr(module, "modules") else []
-    for part in before:
-        part.training = False
-    try:
-        yield
-    finally:
-        for part in before:
-            part.training = True
-
-
-def _arguments(module: Any, feed: Feed) -> tuple[tuple, dict[str, Any]]:
-    """By name where the module has parameters of these names, else in the model's order."""
-    tensors = {name: _tensor(array) for name, array in feed.items()}
-    if set(tensors) <= _parameters(module):
-        return (), tensors
-    return tuple(tensors.values()), {}
-
-
-def _parameters(module: Any) -> set[str]:
-    overload = getattr(module, "default", module)  # torch.ops.oplab.grid has overloads; its own is called default
-    if hasattr(overload, "_schema"):
-        return {argument.name for argument in overload._schema.arguments}
-    try:
-        found = inspect.signature(getattr(module, "forward", module)).parameters.values()
-    except (TypeError, ValueError):
-        return set()
-    return {parameter.name for parameter in found if parameter.kind is not parameter.POSITIONAL_ONLY}
-
-
 def _tensor(array: np.ndarray) -> Any:
     import torch
 
@@ -251,11 +217,7 @@ def _tensor(array: np.ndarray) -> Any:
 
 
 def _arrays(value: Any) -> list[np.ndarray]:
-    """The tensors that a module returned, however they are nested; None is not an output, as in an export."""
-    from torch.utils import _pytree as pytree
-
-    leaves = [leaf for leaf in pytree.tree_leaves(value) if leaf is not None]
-    return [leaf.detach().cpu().numpy() if hasattr(leaf, "detach") else np.asarray(leaf) for leaf in leaves]
+    return [as_array(leaf) for leaf in returned(value)]
 
 
 # --- ONNX

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from oplab.debug import bisect, drift, tap
+from oplab.debug.matching import align, item
 from oplab.errors import OplabError
 from tests.support import faults
 from tests.support.faults import chain
@@ -124,3 +126,92 @@ def test_other_inputs_and_outputs_are_said(x):
         bisect(good, good, x.astype(np.float64))
     with pytest.raises(OplabError, match=r"has the shape \[3, 7\], and the model takes float32\[n, 8\]"):
         bisect(good, good, x[:, :7])
+
+
+def line(*nodes: onnx.NodeProto, size: int = 8, **constants: float) -> onnx.ModelProto:
+    """Nodes from x to y."""
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size]) for name in "xy"]
+    tensors = [numpy_helper.from_array(np.float32(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "line", info[:1], info[1:], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+RAMP = np.linspace(-1, 1, 8, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "input_"), [("n1", "b", "a"), ("n1", "b", "x"), ("n1", "other", "a"), ("other", "b", "a")]
+)
+def test_a_replaced_operator_is_named_and_not_its_reader(name, output, input_):
+    def chain_of(op, name, output, input_):
+        return line(
+            helper.make_node("Relu", ["x"], ["a"], name="n0"),
+            helper.make_node(op, [input_, "c"], [output], name=name),
+            helper.make_node("Abs", [output], ["d"], name="n2"),
+            helper.make_node("Sqrt", ["d"], ["y"], name="n3"),
+            c=0.3,
+        )
+
+    found = bisect(chain_of("Sub", name, output, input_), chain_of("Add", "n1", "b", "a"), RAMP)
+    assert found.suspects == [f"Sub {name!r}"], found
+    assert found.details == ["It is Sub; in the reference Add makes this value."]
+
+
+def test_one_name_is_not_enough_where_the_inputs_differ():
+    def fed_by(op, name, source):
+        return line(
+            helper.make_node("Exp", ["x"], ["a"], name="n0"),
+            helper.make_node(op, [source], ["b"], name=name),
+            helper.make_node("Add", ["b", "a"], ["y"], name="n2"),
+        )
+
+    found = bisect(fed_by("Sin", "mine", "x"), fed_by("Neg", "n1", "a"), RAMP)
+    assert found.suspects == ["Sin 'mine'", "Add 'n2'"]
+    assert "Comparable: 2 of 3 nodes, 66% of the elements that they compute." in found.text()
+    assert "Not compared, another kind of operation and other numbers: Sin 'mine'." in found.text()
+
+
+def test_a_float_is_never_the_counterpart_of_an_integer():
+    real, whole = (item(name, [name], np.ones(3, dtype)) for name, dtype in (("a", np.float32), ("b", np.int64)))
+    assert align([real], [whole], {}) == [] and align([real], [real], {}) == [(0, 0)]
+
+
+def test_a_fault_that_sinks_below_the_tolerance_and_grows_again_is_found_where_it_is():
+    def sinking(wrong):
+        return line(
+            helper.make_node("Add", ["x", "c"], ["a"], name="fault"),
+            helper.make_node("Add", ["a", "large"], ["b"], name="sink"),
+            helper.make_node("Relu", ["b"], ["d"]),
+            helper.make_node("Relu", ["d"], ["e"]),
+            helper.make_node("Sub", ["e", "large"], ["y"], name="grow"),
+            c=wrong,
+            large=1e3,
+        )
+
+    found = bisect(sinking(0.31), sinking(0.3), RAMP)
+    assert found.suspects == ["Add 'fault'"] and found.runs == 5, found
+
+
+def test_an_output_without_a_node_is_compared_with_what_the_module_returns():
+    passed = line(helper.make_node("Neg", ["x"], ["n"]))
+    passed.graph.output[0].name = "x"
+    found = bisect(passed, torch.nn.ReLU(), RAMP)
+    assert found.node is None and found.drift.bad
+    assert "The output 'x' differs, and no node computes it" in found.text() and "No node drifts" not in found.text()
+
+
+def test_a_value_without_a_partner_does_not_hide_a_fault_before_it_is_read():
+    def around(factor):
+        return line(
+            helper.make_node("Exp", ["x"], ["unknown"], name="exp"),
+            helper.make_node("Mul", ["x", "factor"], ["a"], name="fault"),
+            helper.make_node("Abs", ["a"], ["b"]),
+            helper.make_node("Sub", ["b", "unknown"], ["y"], name="last"),
+            factor=factor,
+        )
+
+    values = tap(around(2))(RAMP)
+    del values["unknown"]
+    found = bisect(around(3), values, RAMP)
+    assert found.suspects == ["Mul 'fault'"] and found.runs == 2, found
+    assert "Not compared, without a counterpart: Exp 'exp'." in found.text()

@@ -12,8 +12,9 @@ import torchvision
 from onnx import TensorProto, helper, numpy_helper
 
 from oplab import ops
-from oplab.debug import compare_layers, drift, extract, replace, tap
+from oplab.debug import bisect, compare_layers, drift, extract, replace, tap
 from oplab.errors import OplabError
+from oplab.parity import parity
 
 FLOATS = ["n", 4]
 
@@ -153,6 +154,34 @@ def test_extract_takes_only_the_constants_that_it_needs():
     nodes = [helper.make_node("Add", ["x", "p"], ["m"]), helper.make_node("Add", ["m", "q"], ["y"])]
     part = extract(model_of(nodes, inputs=["x"], constants=constants), ["m"], ["y"])
     assert [tensor.name for tensor in part.graph.initializer] == ["q"]
+
+
+def test_only_the_weights_that_are_needed_are_read(tmp_path):
+    """The second weight has 4 GB, and its file is not even there."""
+    small = np.random.default_rng(0).normal(size=(4, 2**15)).astype(np.float32)
+    (tmp_path / "small.bin").write_bytes(small.tobytes())
+    weights = []
+    for name, dims in (("small", small.shape), ("large", (2**15, 2**15))):
+        weight = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=dims, data_location=TensorProto.EXTERNAL)
+        weight.external_data.add(key="location", value=f"{name}.bin")
+        weights.append(weight)
+    nodes = [
+        helper.make_node("MatMul", ["x", "small"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "large"], ["y"]),
+    ]
+    model, x = model_of(nodes, inputs=["x"], constants=weights), np.ones((1, 4), np.float32)
+    model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 2**15
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    expected = np.maximum(x @ small, 0)
+    np.testing.assert_allclose(tap(path, ["b"])(x)["b"], expected, rtol=1e-4, atol=1e-5)
+    part = extract(path, ["x"], ["b"])
+    np.testing.assert_allclose(run(part, {"x": x}), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(OplabError, match="keeps weights in 'large.bin', which cannot be read"):
+        extract(path, ["b"], ["y"])
+    with pytest.raises(OplabError, match="ONNX Runtime does not load"):
+        tap(path)(x)
 
 
 # --- replace
@@ -303,6 +332,74 @@ def test_the_first_layer_that_drifts_is_named(resnet):
     assert (right + wrong, wrong) == (len(found.rows), sum(row.drift.bad for row in found.rows))
     with pytest.raises(OplabError, match="The torch module does not run on these inputs"):
         compare_layers(torch.nn.Linear(3, 3), model, x)
+
+
+class FillThroughView(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.tensor([True, False, False, False]))
+
+    def forward(self, x):
+        y = x * 2
+        y.view(1, 2, 4).masked_fill_(self.mask, 7.0)
+        return y
+
+
+@pytest.fixture
+def doubled() -> onnx.ModelProto:
+    two = numpy_helper.from_array(np.float32(2), "two")
+    nodes = [
+        helper.make_node("Mul", ["x", "two"], ["y"], name="mul"),
+        helper.make_node("Shape", ["x"], ["s"], name="s"),
+    ]
+    return model_of(nodes, inputs=["x"], constants=[two])
+
+
+def test_an_output_is_compared_with_what_the_module_returns_not_with_a_layer(doubled):
+    x = np.ones((2, 4), np.float32)
+    found = compare_layers(FillThroughView(), doubled, x)
+    assert found.first_bad.value == "y" and found.first_bad.expected[0].tolist() == [7, 2, 2, 2]
+    searched = bisect(doubled, FillThroughView(), x)
+    assert searched.suspects == ["Mul 'mul'"]
+    for text in (found.text(), searched.text()):
+        assert "Operations of the module without a node: view, masked_fill_." in text
+        assert "Compared: 1 of 2 nodes, 80% of the elements that they compute." in text
+        assert "Not compared, no counterpart has its shape and kind of dtype: Shape 's'." in text
+    with pytest.raises(OplabError, match="has 1 outputs, and the module returns 2 values"):
+        compare_layers(torch.nn.LSTMCell(4, 4), doubled, x)
+
+
+class Forgetful(torch.nn.Module):
+    """Whatever a run in training mode changes: the statistics of a BatchNorm, a buffer that is assigned, random numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.drop = torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5)
+        self.register_buffer("runs", torch.zeros(()))
+
+    def forward(self, x):
+        self.runs = self.runs + 1
+        return self.drop(self.norm(x)) + 0 * torch.rand(())
+
+
+def test_every_tool_runs_a_module_in_eval_mode_and_gives_it_back_as_it_was():
+    parts = {"scale": np.ones(4), "bias": np.zeros(4), "mean": np.zeros(4), "var": np.ones(4)}
+    constants = [numpy_helper.from_array(array.astype(np.float32), name) for name, array in parts.items()]
+    model = model_of(
+        [helper.make_node("BatchNormalization", ["x", *parts], ["y"], name="norm")], inputs=["x"], constants=constants
+    )
+    module, x = Forgetful().train(), np.float32([[1, 2, 3, 4], [4, 3, 2, 0]])
+    module.drop.eval()
+    before = {name: (buffer, buffer.clone()) for name, buffer in module.named_buffers()}
+    random = torch.get_rng_state()
+    found, searched = compare_layers(module, model, x), bisect(model, module, x)
+    assert found.first_bad is None and searched.node is None
+    assert all("The module was in training mode, and ran in eval mode." in str(one) for one in (found, searched))
+    assert parity(model, {"x": x}, ("eager", "ort"), module=module).passed
+    assert (module.training, module.norm.training, module.drop.training) == (True, True, False)
+    for name, buffer in module.named_buffers():
+        assert buffer is before[name][0] and torch.equal(buffer, before[name][1])
+    assert torch.equal(random, torch.get_rng_state())
 
 
 # --- drift
