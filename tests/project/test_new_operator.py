@@ -7,10 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+from onnx import helper
 
 from oplab import paths
 from oplab.cli.main import main
@@ -119,8 +122,19 @@ class TestItsTestsNotice:
         assert "test_a_wrong_shape_is_a_sentence" in self.failed(copy, "kernel")
 
 
+RUN_THE_WHEEL = """
+import sys
+import numpy as np, onnxruntime, soft_add
+options = onnxruntime.SessionOptions()
+options.register_custom_ops_library(str(soft_add.ort_library))
+run = onnxruntime.InferenceSession(sys.stdin.buffer.read(), options).run
+print(run(None, dict.fromkeys("xy", np.zeros(2, np.float32)))[0])
+soft_add.soft_add
+"""
+
+
 def test_the_wheel(project, tmp_path):
-    """Small, for every Python, and with the files that a user needs."""
+    """Small, for every Python, with the files that a user needs; a machine without PyTorch runs its kernels."""
     env = {**os.environ, "ORT_INCLUDE_DIR": str(ort_include())}
     command = [
         sys.executable,
@@ -144,6 +158,23 @@ def test_the_wheel(project, tmp_path):
         f"soft_add/{name}" for name in ("__init__.py", "soft_add_torch.so", "soft_add_ort.so", "soft_add_ort.toml")
     } <= names
     assert not any("__pycache__" in name for name in names)
+    metadata = zipfile.ZipFile(wheel).read("soft_add-0.1.0.dist-info/METADATA").decode()
+    assert "Requires-Dist: torch" in metadata and not re.search(r"^Requires-Dist: [^;]*$", metadata, re.MULTILINE)
+    fresh = tmp_path / "fresh"
+    venv.create(fresh, symlinks=True)
+    site = next(fresh.glob("lib/python3*/site-packages"))
+    for package in ("numpy", "onnxruntime"):
+        for found in (Path(sysconfig.get_paths()["purelib"]) / package).parent.glob(f"{package}*"):
+            (site / found.name).symlink_to(found)
+    zipfile.ZipFile(wheel).extractall(site)
+    node = helper.make_node("SoftAdd", ["x", "y"], ["z"], domain="my")
+    ends = {name: helper.make_tensor_value_info(name, 1, [2]) for name in "xyz"}
+    graph = helper.make_graph([node], "g", [ends["x"], ends["y"]], [ends["z"]])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("my", 1)], ir_version=10).SerializeToString()
+    done = subprocess.run(
+        [fresh / "bin" / "python", "-I", "-c", RUN_THE_WHEEL], input=model, capture_output=True, timeout=60
+    )
+    assert done.stdout == b"[0. 0.]\n" and b"No module named 'torch'" in done.stderr, done.stderr.decode()
 
 
 class TestWhatIsMade:
