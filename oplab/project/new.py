@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import re
 import shutil
@@ -129,6 +130,7 @@ def _files(plan: Plan) -> Iterator[tuple[str, str]]:
     )
     environment.filters["py"] = lambda value: repr(value).replace("'", '"')
     environment.filters["quoted"] = _quoted
+    environment.filters["tuple"] = lambda words: f"({', '.join(words)}{',' if len(words) == 1 else ''})"
     context = _context(plan)
     for file in sorted(_TEMPLATE.rglob("*.j2")):
         name = file.relative_to(_TEMPLATE).as_posix().removesuffix(".j2").replace("NAME", plan.name)
@@ -166,6 +168,8 @@ def _context(plan: Plan) -> dict[str, Any]:
     single = schema.attributes[0].python_term if len(schema.attributes) == 1 else "scale"
     formula = [f"{one} = {single} * t / ({number} + t * t)" for number, one in enumerate(schema.outputs, start=1)]
     formula.append(f"with t = {total}")
+    if schema.output_dims:
+        formula.append("where the values of each input are read in order, again and again")
     if single == "scale":
         formula.append(f"and scale = {python_scale}")
     # They are comments and docstrings, which _wrapped leaves alone.
@@ -184,7 +188,54 @@ def _context(plan: Plan) -> dict[str, Any]:
     if schema.attributes:
         run_parameters += ["*", *(one.python for one in schema.attributes)]
     double = "double" in plan.dtypes
+    some_sizes = [
+        {size: [2 + n % 4, 3 + 2 * n % 5, 1, 2 if n else 0][case] for n, size in enumerate(schema.sizes)}
+        for case in range(4)
+    ]
+    products = {size for one in schema.inputs for dim in one.dims or () if " * " in dim for size in dim.split(" * ")}
     return {
+        "typed": bool(schema.output_dims),
+        "described": textwrap.wrap(
+            ", ".join(
+                f"{name} [{', '.join(dims)}]{f' {integer}' if integer else ''}"
+                for name, integer, dims in (
+                    *((one.name, one.integer, one.dims or ()) for one in schema.inputs),
+                    *((name, "", dims) for name, dims in zip(schema.outputs, schema.output_dims, strict=False)),
+                )
+            ),
+            100,
+        ),
+        "unpacked": f"{', '.join(schema.sizes)}{',' if len(schema.sizes) == 1 else ''} = "
+        + "".join(f"{name}.shape[{place}], " for name, place in schema.sizes.values()).strip(),
+        "open_names": {size for size in schema.sizes if size not in products},
+        "infers_from": {
+            schema.sizes[size][0]: [one.name for one in schema.inputs].index(schema.sizes[size][0])
+            for dims in schema.output_dims
+            for dim in dims
+            for size in dim.split(" * ")
+            if size in schema.sizes
+        },
+        "inferred": [[_inferred(dim, schema) for dim in dims] for dims in schema.output_dims],
+        "product_outputs": any(" * " in dim for dims in schema.output_dims for dim in dims),
+        "integers": schemas.INTEGERS,
+        # Of the tests: all sizes differ, or nearly so; then other ones; then 1; then no values.
+        "some_sizes": some_sizes,
+        "small_sizes": {size: 1 + number % 2 for number, size in enumerate(schema.sizes)},
+        "large": _large(schema, some_sizes[0]),
+        # What has to be refused: one more dimension, and a size that another input determines.
+        "wrong": [
+            (one.name, place)
+            for one in schema.inputs
+            for place in (None, *range(len(one.dims or ())))
+            if place is None or schema.sizes.get((one.dims or ())[place]) != (one.name, place)
+        ],
+        # The exporters cannot leave a size open of which there is a product in an input.
+        "open_sizes": {
+            one.name: {
+                place: dim for place, dim in enumerate(one.dims or ()) if dim in schema.sizes and dim not in products
+            }
+            for one in schema.inputs
+        },
         "name": plan.name,
         "op": plan.op,
         "domain": plan.domain,
@@ -213,6 +264,21 @@ def _context(plan: Plan) -> dict[str, Any]:
         "ort_flags": _flags("ort"),
         "torch_version": _torch_version(),
     }
+
+
+def _inferred(dim: str, schema: Schema) -> str:
+    """A size of an output in InferShapes."""
+    if " * " in dim:
+        return f"product({{{', '.join(_inferred(size, schema) for size in dim.split(' * '))}}})"
+    return "{}[{}]".format(*schema.sizes[dim]) if dim in schema.sizes else f'oplab::Shapes::Dim{{{dim}, ""}}'
+
+
+def _large(schema: Schema, sizes: dict[str, int]) -> dict[str, int]:
+    """The sizes, with the first one of the first output so large that this has 150,000 values or more."""
+    factors = [size for dims in schema.output_dims[:1] for dim in dims for size in dim.split(" * ")]
+    first = next((size for size in factors if size in sizes), None)
+    count = math.prod(sizes.get(size) or int(size) for size in factors)
+    return sizes if first is None else {**sizes, first: sizes[first] * -(-150_000 // count)}
 
 
 def _flags(kind: str) -> list[str]:

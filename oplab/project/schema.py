@@ -29,6 +29,8 @@ DTYPES = {
     "half": ("Half", "", "float16"),
     "bfloat16": ("BFloat16", "", ""),
 }
+# PyTorch's names of the dtypes of tensors of integers -> (ScalarType, C++, NumPy).
+INTEGERS = {"int64": ("Long", "int64_t", "int64"), "int32": ("Int", "int32_t", "int32")}
 _ALIASES = {"float32": "float", "float64": "double", "float16": "half"}
 
 _CPP = frozenset(
@@ -45,11 +47,18 @@ TAKEN = frozenset(
     "model len sum list tuple float int str output inputs slope rng dtype size Model OpRun script my "
     "data_of shape_of name tensor expected".split()
 )
+# The same, where each tensor has its own shape.
+_TAKEN_BY_SHAPES = frozenset(
+    "fill grad into math number product rank result Shape shapes slopes Tensor View view_of".split()
+)
 # Words of PyTorch's parser for what it expects.
 _TOKENS = {"eof": "the end", "ident": "a name", "number": "a number", "a valid token": "a name, a number or a sign"}
 _BEFORE = "lab::name"  # of a schema's parenthesis, for the parser
 _LARGEST = 3.4028234663852886e38  # float32
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_LONGEST = 4000  # of a schema, in characters: PyTorch's parser ends the process where brackets are nested deeper
+_TENSOR = re.compile(r"(\w+)(\??):(\w+)\[([\w\s,*]*)\]")
+_SHAPES_EXAMPLE = "For example --schema 'x:float[N,C] index:int64[K] alpha=1.0 -> y:float[K,2*C]'."
 
 
 @dataclass(frozen=True)
@@ -61,12 +70,16 @@ class Input:
         optional: whether a caller may leave it out.
         weight: the factor of this input in the formula of the template.
         has_default: whether the schema says ``=None``.
+        integer: its dtype, of :data:`INTEGERS`; empty where it has that of the operator.
+        dims: its sizes: a number, a name, or a product of them such as ``M * D``; None where it has the shape of all tensors.
     """
 
     name: str
     optional: bool
     weight: int
     has_default: bool = False
+    integer: str = ""
+    dims: tuple[str, ...] | None = None
 
     @property
     def is_input(self) -> bool:
@@ -195,10 +208,12 @@ class Schema:
     Attributes:
         arguments: inputs and attributes, in PyTorch's order.
         outputs: the names of the tensors that are returned.
+        output_dims: the sizes of each, as in :attr:`Input.dims`; empty where all tensors have one shape and one dtype.
     """
 
     arguments: tuple[Input | Attribute, ...]
     outputs: tuple[str, ...]
+    output_dims: tuple[tuple[str, ...], ...] = ()
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
@@ -212,8 +227,18 @@ class Schema:
 
     @cached_property
     def main(self) -> Input:
-        """The first input that a caller always gives: the outputs have its shape."""
-        return next(one for one in self.inputs if not one.optional)
+        """The first input of floats that a caller always gives: the outputs have its dtype, and its shape where all have one."""
+        return next(one for one in self.inputs if not one.optional and not one.integer)
+
+    @cached_property
+    def sizes(self) -> dict[str, tuple[str, int]]:
+        """Each named size: the first input that a caller always gives and that has it alone, and at which place."""
+        found: dict[str, tuple[str, int]] = {}
+        for one in self.inputs:
+            for place, dim in enumerate(one.dims or ()):
+                if not one.optional and dim.isidentifier():
+                    found.setdefault(dim, (one.name, place))
+        return found
 
     @cached_property
     def optional(self) -> tuple[Input, ...]:
@@ -264,7 +289,8 @@ def with_defaults(inputs: str | None, outputs: str | None, attributes: str | Non
 
 
 def from_text(text: str) -> Schema:
-    """The schema of a text such as ``(Tensor x, Tensor? mask=None, float alpha=1.0) -> Tensor``.
+    """The schema of a text such as ``(Tensor x, Tensor? mask=None, float alpha=1.0) -> Tensor``, in which all tensors have one shape and
+    one dtype, or ``x:float[N,C] index:int64[K] mask?:float[N] alpha=1.0 -> y:float[K,2*C]``, in which each has its own.
 
     Raises:
         OplabError: PyTorch cannot parse it, or it has what the template cannot do.
@@ -273,6 +299,10 @@ def from_text(text: str) -> Schema:
 
     if not text.strip():
         raise OplabError("The schema is empty.", "For example --schema '(Tensor x, float alpha=1.0) -> Tensor'.")
+    if len(text) > _LONGEST:
+        raise OplabError(f"The schema has {len(text):,} characters.", f"It can have {_LONGEST:,}.")
+    if ":" in text and "(" not in text:
+        return _from_shapes(text)
     try:
         found = torch._C.parse_schema(_BEFORE + text.strip())
     except (RuntimeError, ValueError) as error:
@@ -305,6 +335,55 @@ def from_text(text: str) -> Schema:
     if not any(isinstance(one, Input) for one in made):
         raise OplabError("There are no inputs: the schema has no Tensor.", "Write (Tensor x, …) -> Tensor.")
     return _checked(Schema(tuple(made), outputs))
+
+
+def _from_shapes(text: str) -> Schema:
+    given, _, returned = text.partition("->")
+    words, outputs = (re.findall(r"(?:[^\s,\[]|\[[^\]]*\]?)+", part) for part in (given, returned))
+    tensors = [_tensor(word) for word in words if ":" in word]
+    last = max((number for number, one in enumerate(tensors) if not one[1]), default=-1)
+    inputs = tuple(
+        Input(name, optional, number + 1, optional and number > last, integer, dims)
+        for number, (name, optional, integer, dims) in enumerate(tensors)
+    )
+    made = [_tensor(word) for word in outputs]
+    if any(optional or integer for _, optional, integer, _ in made):
+        raise OplabError(
+            "An output is optional or has integers.", "Write y:float[…] here, and change the dtype in the code."
+        )
+    attributes = tuple(_attribute(word) for word in words if ":" not in word)
+    schema = Schema((*inputs, *attributes), tuple(one[0] for one in made), tuple(one[3] for one in made))
+    if all(one.optional or one.integer for one in inputs):
+        raise OplabError("There is no input of floats that is always given.", _SHAPES_EXAMPLE)
+    for dims in (*(one.dims for one in inputs), *schema.output_dims):
+        for size in (size for dim in dims for size in dim.split(" * ") if not size.isdigit()):
+            if size not in schema.sizes:
+                raise OplabError(
+                    f"No input has the size {size} alone.",
+                    "Write it in an input that is not optional, not as a product.",
+                )
+    return _checked(schema)
+
+
+def _tensor(word: str) -> tuple[str, bool, str, tuple[str, ...]]:
+    """Name, whether it is optional, dtype if it has integers, and sizes of ``x?:float[N,2*C]``."""
+    found = _TENSOR.fullmatch(word)
+    if found is None:
+        raise OplabError(f"{word!r} is not a tensor with its dtype and sizes.", _SHAPES_EXAMPLE)
+    name, optional, dtype, inside = found.groups()
+    if dtype != "float" and dtype not in INTEGERS:
+        raise OplabError(
+            f"{name} has the dtype {dtype}.", f"It can be float, which stands for --dtypes, or {' or '.join(INTEGERS)}."
+        )
+    dims = (
+        tuple(" * ".join(part.strip() for part in dim.split("*")) for dim in inside.split(","))
+        if inside.strip()
+        else ()
+    )
+    for size in (size for dim in dims for size in dim.split(" * ")):
+        if not re.fullmatch(r"[1-9]\d{0,8}", size):
+            identifier(size, "The size")
+    return name, bool(optional), dtype if dtype in INTEGERS else "", dims
 
 
 def dtypes(text: str) -> tuple[str, ...]:
@@ -342,14 +421,16 @@ def identifier(name: str, what: str) -> str:
 def _checked(schema: Schema) -> Schema:
     if not schema.outputs:
         raise OplabError("There are no outputs.", "For example --outputs y.")
-    names = [*(one.name for one in schema.arguments), *schema.outputs]
+    names = [*(one.name for one in schema.arguments), *schema.outputs, *schema.sizes]
     for name in names:
         identifier(name, "The name")
-        if name in TAKEN:
+        if name in TAKEN or (schema.output_dims and name in _TAKEN_BY_SHAPES):
             raise OplabError(f"The generated code uses the name {name!r} itself.", "Choose another name.")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
-        raise OplabError(f"The name {twice!r} is used twice.", "Inputs, outputs and attributes need different names.")
+        raise OplabError(
+            f"The name {twice!r} is used twice.", "Inputs, outputs, attributes and sizes need different names."
+        )
     if all(one.optional for one in schema.inputs):
         raise OplabError("All inputs are optional.", "Write one without ?: the outputs have its shape.")
     return schema

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 from onnx import helper
 
 from oplab import paths
@@ -57,8 +58,18 @@ def test_the_default_project_passes(project):
             ("float", "double", "half", "bfloat16"),
         ),
         ("(Tensor x) -> Tensor", ("float",)),
+        # Multi-scale deformable attention, and what it has not.
+        (
+            "value:float[N,S,M,D] spatial_shapes:int64[L,2] level_start_index:int64[L] locations:float[N,Q,M,L,P,2] "
+            "weights:float[N,Q,M,L,P] im2col_step=64 -> y:float[N,Q,M*D]",
+            ("float", "double"),
+        ),
+        (
+            "mask?:int32[N] x:float[N,C] w:float[C,N*K,3] gains:float[K] bias?:float[C] pads=[1,2] -> lo:float[N,2*C] hi:float[]",
+            ("float", "half", "bfloat16"),
+        ),
     ],
-    ids=["many", "one"],
+    ids=["many", "one", "shapes", "more shapes"],
 )
 def test_another_combination_passes(tmp_path, compiled, text, dtypes):
     folder = tmp_path / "blend_all"
@@ -188,6 +199,8 @@ class TestWhatIsMade:
             + ", ".join(f"Tensor an_input_with_a_name_{n}" for n in range(3))
             + "".join(f", int an_attribute_{n}=1" for n in range(3))
             + ") -> Tensor",
+            "x:float[3] k:int64[] -> y:float[2]",
+            "a?:int32[N] x:float[N,C,H,W] s:float[2*N] n=1 -> y:float[N,2*C] z:float[]",
         ],
     )
     def test_it_is_tidy(self, tmp_path, text):
@@ -202,6 +215,18 @@ class TestWhatIsMade:
                 compile(content, str(name), "exec")
             if name.suffix in (".py", ".h", ".cpp"):
                 assert max(map(len, content.splitlines())) <= 140, name
+
+    def test_the_page_about_second_derivatives_is_right(self, project):
+        page = (project / "DEVELOPING.md").read_text()
+        (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+        @torch.library.custom_op("lab44::cube_backward", mutates_args=())
+        def backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            return 3 * grad * x * x
+
+        exec(code, {"torch": torch, "_NAME": "lab44::cube"})
+        with pytest.raises(RuntimeError, match="lab44::cube has no second derivative"):
+            backward(torch.ones(2), torch.ones(2, requires_grad=True)).sum().backward()
 
     def test_it_does_not_depend_on_the_course(self, project):
         """What is compiled includes the project's own files alone, and what libraries bring."""
