@@ -381,7 +381,7 @@ def _tensor(word: str) -> tuple[str, bool, str, tuple[str, ...]]:
         else ()
     )
     for size in (size for dim in dims for size in dim.split(" * ")):
-        if not re.fullmatch(r"[1-9]\d{0,8}", size):
+        if not re.fullmatch("[1-9][0-9]{0,8}", size):
             identifier(size, "The size")
     return name, bool(optional), dtype if dtype in INTEGERS else "", dims
 
