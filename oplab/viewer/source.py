@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import onnx
 
 from oplab.errors import OplabError
+from oplab.onnxtools.loading import texts
 from oplab.viewer import graph as g
 from oplab.viewer import wire
 from oplab.viewer.onnx_graph import from_onnx
@@ -226,16 +227,6 @@ def _parse(payload: bytes, what: str) -> onnx.ModelProto:
     return proto
 
 
-def _texts(message: Any) -> Iterator[object]:
-    """All the strings in a message. Protobuf gives bytes for what is not UTF-8."""
-    for descriptor, value in message.ListFields():
-        if descriptor.type == descriptor.TYPE_STRING:
-            yield from [value] if isinstance(value, (str, bytes)) else value
-        elif descriptor.type == descriptor.TYPE_MESSAGE:
-            for inner in [value] if hasattr(value, "ListFields") else value:
-                yield from _texts(inner)
-
-
 # --- models in memory -----------------------------------------------------------------------------------------------
 
 
@@ -299,7 +290,7 @@ def _from_ir(model: Any) -> Source:
 def _from_proto(
     proto: onnx.ModelProto, name: str, weights: list[Weights], folder: Path | None = None, check: bool = True
 ) -> Source:
-    if not all(isinstance(text, str) for text in _texts(proto)):
+    if not all(isinstance(text, str) for text in texts(proto)):
         raise OplabError(f"{name} is damaged: a name inside is not text.", "Export or download it again.")
     weights = list(weights)
     problems = _adopt_external(proto, weights, folder) if folder else []
