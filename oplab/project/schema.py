@@ -356,8 +356,8 @@ def _from_shapes(text: str) -> Schema:
     if all(one.optional or one.integer for one in inputs):
         raise OplabError("There is no input of floats that is always given.", _SHAPES_EXAMPLE)
     for dims in (*(one.dims for one in inputs), *schema.output_dims):
-        for size in (size for dim in dims for size in dim.split(" * ") if not size.isdigit()):
-            if size not in schema.sizes:
+        for size in (size for dim in dims for size in dim.split(" * ")):
+            if not size.isdigit() and size not in schema.sizes:
                 raise OplabError(
                     f"No input has the size {size} alone.",
                     "Write it in an input that is not optional, not as a product.",
