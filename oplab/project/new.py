@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import math
 import os
 import re
 import shutil
@@ -23,6 +22,7 @@ from typing import Any
 from oplab import paths
 from oplab.errors import OplabError
 from oplab.project import schema as schemas
+from oplab.project import shapes
 from oplab.project.schema import Schema
 
 _TEMPLATE = Path(__file__).parent / "template"
@@ -189,7 +189,7 @@ def _context(plan: Plan) -> dict[str, Any]:
         run_parameters += ["*", *(one.python for one in schema.attributes)]
     double = "double" in plan.dtypes
     return {
-        **_shapes(schema),
+        **shapes.context(schema),
         "name": plan.name,
         "op": plan.op,
         "domain": plan.domain,
@@ -218,67 +218,6 @@ def _context(plan: Plan) -> dict[str, Any]:
         "ort_flags": _flags("ort"),
         "torch_version": _torch_version(),
     }
-
-
-def _shapes(schema: Schema) -> dict[str, Any]:
-    """What the template says about the dtypes and sizes of each tensor, where they have their own."""
-    places = {one.name: place for place, one in enumerate(schema.inputs)}
-    made = [(name, "", dims) for name, dims in zip(schema.outputs, schema.output_dims, strict=False)]
-    tensors = [(one.name, one.integer, one.dims or ()) for one in schema.inputs]
-    products = {size for _, _, dims in tensors for dim in dims if " * " in dim for size in dim.split(" * ")}
-    needed = {schema.sizes[size][0] for dims in schema.output_dims for size in _factors(dims) if size in schema.sizes}
-    some_sizes = [
-        {size: [2 + n % 4, 3 + 2 * n % 5, 1, 2 if n else 0][case] for n, size in enumerate(schema.sizes)}
-        for case in range(4)
-    ]
-    words = [f"{name} [{', '.join(dims)}]{f' {integer}' if integer else ''}" for name, integer, dims in tensors + made]
-    unpacked = " ".join(f"{name}.shape[{place}]," for name, place in schema.sizes.values())
-    return {
-        "typed": bool(schema.output_dims),
-        "integers": schemas.INTEGERS,
-        "described": textwrap.wrap(", ".join(words), 100),
-        "unpacked": f"{', '.join(schema.sizes)}{',' if len(schema.sizes) == 1 else ''} = {unpacked}",
-        # InferShapes: the inputs that it reads, and what it says.
-        "infers_from": {name: places[name] for name in needed},
-        "inferred": [[_inferred(dim, schema) for dim in dims] for dims in schema.output_dims],
-        "has_products": any(" * " in dim for dims in schema.output_dims for dim in dims),
-        # Of the tests: all sizes differ, or nearly so; then other ones; then 1; then no values.
-        "some_sizes": some_sizes,
-        "small_sizes": {size: 1 + number % 2 for number, size in enumerate(schema.sizes)},
-        "large": _large(schema, some_sizes[0]),
-        # What has to be refused: one more dimension, and a size that another input determines.
-        "wrong": [
-            (name, place)
-            for name, _, dims in tensors
-            for place in (None, *range(len(dims)))
-            if place is None or schema.sizes.get(dims[place]) != (name, place)
-        ],
-        # The exporters cannot leave a size open of which there is a product in an input.
-        "fixed_sizes": [size for size in schema.sizes if size in products],
-        "open_sizes": {
-            name: {place: dim for place, dim in enumerate(dims) if dim in schema.sizes and dim not in products}
-            for name, _, dims in tensors
-        },
-    }
-
-
-def _factors(dims: tuple[str, ...]) -> list[str]:
-    return [size for dim in dims for size in dim.split(" * ")]
-
-
-def _inferred(dim: str, schema: Schema) -> str:
-    """A size of an output in InferShapes."""
-    if " * " in dim:
-        return f"product({{{', '.join(_inferred(size, schema) for size in dim.split(' * '))}}})"
-    return "{}[{}]".format(*schema.sizes[dim]) if dim in schema.sizes else f'oplab::Shapes::Dim{{{dim}, ""}}'
-
-
-def _large(schema: Schema, sizes: dict[str, int]) -> dict[str, int]:
-    """The sizes, with the first one of the first output so large that this has 150,000 values or more."""
-    factors = _factors(schema.output_dims[0] if schema.output_dims else ())
-    first = next((size for size in factors if size in sizes), None)
-    count = math.prod(sizes.get(size) or int(size) for size in factors)
-    return sizes if first is None else {**sizes, first: sizes[first] * -(-150_000 // count)}
 
 
 def _flags(kind: str) -> list[str]:

@@ -29,8 +29,6 @@ DTYPES = {
     "half": ("Half", "", "float16"),
     "bfloat16": ("BFloat16", "", ""),
 }
-# PyTorch's names of the dtypes of tensors of integers -> (ScalarType, C++, NumPy).
-INTEGERS = {"int64": ("Long", "int64_t", "int64"), "int32": ("Int", "int32_t", "int32")}
 _ALIASES = {"float32": "float", "float64": "double", "float16": "half"}
 
 _CPP = frozenset(
@@ -47,18 +45,12 @@ TAKEN = frozenset(
     "model len sum list tuple float int str output inputs slope rng dtype size Model OpRun script my "
     "data_of shape_of name tensor expected".split()
 )
-# The same, where each tensor has its own shape.
-_TAKEN_BY_SHAPES = frozenset(
-    "fill grad into math number product rank result Shape shapes slopes Tensor View view_of".split()
-)
 # Words of PyTorch's parser for what it expects.
 _TOKENS = {"eof": "the end", "ident": "a name", "number": "a number", "a valid token": "a name, a number or a sign"}
 _BEFORE = "lab::name"  # of a schema's parenthesis, for the parser
 _LARGEST = 3.4028234663852886e38  # float32
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _LONGEST = 4000  # of a schema, in characters: PyTorch's parser ends the process where brackets are nested deeper
-_TENSOR = re.compile(r"(\w+)(\??):(\w+)\[([\w\s,*]*)\]")
-_SHAPES_EXAMPLE = "For example --schema 'x:float[N,C] index:int64[K] alpha=1.0 -> y:float[K,2*C]'."
 
 
 @dataclass(frozen=True)
@@ -70,7 +62,7 @@ class Input:
         optional: whether a caller may leave it out.
         weight: the factor of this input in the formula of the template.
         has_default: whether the schema says ``=None``.
-        integer: its dtype, of :data:`INTEGERS`; empty where it has that of the operator.
+        integer: its dtype, of :data:`oplab.project.shapes.INTEGERS`; empty where it has that of the operator.
         dims: its sizes: a number, a name, or a product of them such as ``M * D``; None where it has the shape of all tensors.
     """
 
@@ -231,16 +223,6 @@ class Schema:
         return next(one for one in self.inputs if not one.optional and not one.integer)
 
     @cached_property
-    def sizes(self) -> dict[str, tuple[str, int]]:
-        """Each named size: the first input that a caller always gives and that has it alone, and at which place."""
-        found: dict[str, tuple[str, int]] = {}
-        for one in self.inputs:
-            for place, dim in enumerate(one.dims or ()):
-                if not one.optional and dim.isidentifier():
-                    found.setdefault(dim, (one.name, place))
-        return found
-
-    @cached_property
     def optional(self) -> tuple[Input, ...]:
         """The inputs that a caller may leave out."""
         return tuple(one for one in self.inputs if one.optional)
@@ -267,8 +249,8 @@ def from_options(inputs: str, outputs: str, attributes: str) -> Schema:
     for number, word in enumerate(words):
         optional = word.endswith("?")
         made.append(Input(word.removesuffix("?").strip(), optional, number + 1, optional and number > last))
-    made += [_attribute(word) for word in _split(attributes)]
-    return _checked(Schema(tuple(made), tuple(_split(outputs))))
+    made += [attribute(word) for word in _split(attributes)]
+    return checked(Schema(tuple(made), tuple(_split(outputs))))
 
 
 def with_defaults(inputs: str | None, outputs: str | None, attributes: str | None) -> tuple[str, str, str]:
@@ -302,7 +284,9 @@ def from_text(text: str) -> Schema:
     if len(text) > _LONGEST:
         raise OplabError(f"The schema has {len(text):,} characters.", f"It can have {_LONGEST:,}.")
     if ":" in text and "(" not in text:
-        return _from_shapes(text)
+        from oplab.project import shapes  # it needs the classes of this module
+
+        return shapes.parse(text)
     try:
         found = torch._C.parse_schema(_BEFORE + text.strip())
     except (RuntimeError, ValueError) as error:
@@ -334,56 +318,7 @@ def from_text(text: str) -> Schema:
     outputs = _outputs([value.name for value in found.returns], [one.name for one in made])
     if not any(isinstance(one, Input) for one in made):
         raise OplabError("There are no inputs: the schema has no Tensor.", "Write (Tensor x, …) -> Tensor.")
-    return _checked(Schema(tuple(made), outputs))
-
-
-def _from_shapes(text: str) -> Schema:
-    given, _, returned = text.partition("->")
-    words, outputs = (re.findall(r"(?:[^\s,\[]|\[[^\]]*\]?)+", part) for part in (given, returned))
-    tensors = [_tensor(word) for word in words if ":" in word]
-    last = max((number for number, one in enumerate(tensors) if not one[1]), default=-1)
-    inputs = tuple(
-        Input(name, optional, number + 1, optional and number > last, integer, dims)
-        for number, (name, optional, integer, dims) in enumerate(tensors)
-    )
-    made = [_tensor(word) for word in outputs]
-    if any(optional or integer for _, optional, integer, _ in made):
-        raise OplabError(
-            "An output is optional or has integers.", "Write y:float[…] here, and change the dtype in the code."
-        )
-    attributes = tuple(_attribute(word) for word in words if ":" not in word)
-    schema = Schema((*inputs, *attributes), tuple(one[0] for one in made), tuple(one[3] for one in made))
-    if all(one.optional or one.integer for one in inputs):
-        raise OplabError("There is no input of floats that is always given.", _SHAPES_EXAMPLE)
-    for dims in (*(one.dims for one in inputs), *schema.output_dims):
-        for size in (size for dim in dims for size in dim.split(" * ")):
-            if not size.isdigit() and size not in schema.sizes:
-                raise OplabError(
-                    f"No input has the size {size} alone.",
-                    "Write it in an input that is not optional, not as a product.",
-                )
-    return _checked(schema)
-
-
-def _tensor(word: str) -> tuple[str, bool, str, tuple[str, ...]]:
-    """Name, whether it is optional, dtype if it has integers, and sizes of ``x?:float[N,2*C]``."""
-    found = _TENSOR.fullmatch(word)
-    if found is None:
-        raise OplabError(f"{word!r} is not a tensor with its dtype and sizes.", _SHAPES_EXAMPLE)
-    name, optional, dtype, inside = found.groups()
-    if dtype != "float" and dtype not in INTEGERS:
-        raise OplabError(
-            f"{name} has the dtype {dtype}.", f"It can be float, which stands for --dtypes, or {' or '.join(INTEGERS)}."
-        )
-    dims = (
-        tuple(" * ".join(part.strip() for part in dim.split("*")) for dim in inside.split(","))
-        if inside.strip()
-        else ()
-    )
-    for size in (size for dim in dims for size in dim.split(" * ")):
-        if not re.fullmatch("[1-9][0-9]{0,8}", size):
-            identifier(size, "The size")
-    return name, bool(optional), dtype if dtype in INTEGERS else "", dims
+    return checked(Schema(tuple(made), outputs))
 
 
 def dtypes(text: str) -> tuple[str, ...]:
@@ -418,13 +353,18 @@ def identifier(name: str, what: str) -> str:
     return name
 
 
-def _checked(schema: Schema) -> Schema:
+def checked(schema: Schema, *more: str) -> Schema:
+    """The schema, if the template can do it. ``more`` are further names of the generated code.
+
+    Raises:
+        OplabError: a name cannot be used, or there is no output or no input that is always given.
+    """
     if not schema.outputs:
         raise OplabError("There are no outputs.", "For example --outputs y.")
-    names = [*(one.name for one in schema.arguments), *schema.outputs, *schema.sizes]
+    names = [*(one.name for one in schema.arguments), *schema.outputs, *more]
     for name in names:
         identifier(name, "The name")
-        if name in TAKEN or (schema.output_dims and name in _TAKEN_BY_SHAPES):
+        if name in TAKEN:
             raise OplabError(f"The generated code uses the name {name!r} itself.", "Choose another name.")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
@@ -436,7 +376,12 @@ def _checked(schema: Schema) -> Schema:
     return schema
 
 
-def _attribute(word: str) -> Attribute:
+def attribute(word: str) -> Attribute:
+    """The attribute of ``name=value``.
+
+    Raises:
+        OplabError: there is no value, or not one that an attribute can have.
+    """
     name, equals, value = (part.strip() for part in word.partition("="))
     if not equals or not value:
         raise OplabError(

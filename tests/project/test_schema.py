@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from oplab.errors import OplabError
-from oplab.project import schema
+from oplab.project import schema, shapes
 
 
 class TestFromOptions:
@@ -124,7 +124,7 @@ class TestShapes:
             made.text == "(Tensor? mask, Tensor x, Tensor at, Tensor? b=None, float gain=0.5) -> (Tensor y, Tensor z)"
         )
         assert [one.integer for one in made.inputs] == ["int32", "", "int64", ""] and made.main.name == "x"
-        assert made.sizes == {"N": ("x", 0), "C": ("x", 1), "K": ("at", 0)}
+        assert shapes.sizes(made) == {"N": ("x", 0), "C": ("x", 1), "K": ("at", 0)}
         assert made.output_dims == (("K", "2 * C"), ())
 
     @pytest.mark.parametrize(
