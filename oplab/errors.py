@@ -6,6 +6,9 @@ import re
 
 # Colours, the lines of a box, and sentences that send the reader to PyTorch's developers: none of them says what is wrong.
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 _BOX = re.compile(r"[\u2500-\u259f]+")
 _ADVICE = re.compile(
     r"submit a (?:PR|pull request)|request support|bug report|\breport (?:it|this|a bug)\b|pytorch/pytorch/issues"
@@ -60,6 +63,12 @@ def first_line(error: BaseException) -> str:
     """
     lines = [line.strip() for line in without_advice(str(error)).splitlines() if line.strip()]
     return lines[0].rstrip(".")[:300] if lines else type(error).__name__
+
+
+def printable(text: str) -> str:
+    """The text with a replacement character for each control character but tab and line ends, each that turns the direction of reading, and
+    each that neither UTF-8 nor XML can hold: what a model's names may do to a terminal or a picture."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def clean(text: str) -> str:

@@ -25,7 +25,7 @@ from oplab.cli.clinic import clinic
 from oplab.cli.new_operator import new_operator
 from oplab.cli.update import update
 from oplab.course.manifest import SeveralExercises
-from oplab.errors import OplabError
+from oplab.errors import OplabError, printable
 
 _SETTINGS: dict[str, Any] = {
     "no_args_is_help": True,
@@ -174,8 +174,28 @@ def _no_signal_is_lost() -> Iterator[None]:
         sys.unraisablehook = before
 
 
+class _Printable:
+    """A stream whose text is :func:`oplab.errors.printable`: names in models are other people's text. rich, whose colours are codes, too,
+    looks for the attribute and writes to the stream itself."""
+
+    def __init__(self, stream: Any):
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        """Write the text."""
+        return self.rich_proxied_file.write(printable(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
 def main() -> None:
     """Entry point of the ``oplab`` command: a user's mistake is a sentence, never a traceback."""
+    with contextlib.redirect_stdout(_Printable(sys.stdout)), contextlib.redirect_stderr(_Printable(sys.stderr)):
+        _main()
+
+
+def _main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # not one that `nohup` has it ignore
             signal.signal(number, _stop)

@@ -23,9 +23,12 @@ def new_operator(
     ] = None,
     schema: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="all three in PyTorch's schema language: '(Tensor x, int n=2) -> Tensor'"),
+        typer.Option(
+            metavar="TEXT",
+            help="all three: '(Tensor x, int n=2) -> Tensor', or 'x:float[N,C] at:int64[K] n=2 -> y:float[K,2*C]'",
+        ),
     ] = None,
-    dtypes: Annotated[str, typer.Option(metavar="NAMES", help="of the tensors")] = "float,double",
+    dtypes: Annotated[str, typer.Option(metavar="NAMES", help="of the tensors of floats")] = "float,double",
     domain: Annotated[str, typer.Option(metavar="NAME", help="of the ONNX operator")] = "my",
 ) -> None:
     """Begin a project for an operator of yours, complete."""

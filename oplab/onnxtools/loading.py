@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +67,30 @@ def parse(data: bytes, what: str = "the model") -> onnx.ModelProto:
     import onnx
 
     try:
-        return onnx.load_model_from_string(data)
+        proto = onnx.load_model_from_string(data)
     except Exception:  # protobuf's DecodeError; its place differs between protobuf versions
         raise OplabError(f"{what} is not an ONNX model ({len(data)} bytes).", "Export the model again.") from None
+    if not all(isinstance(text, str) for text in texts(proto)):
+        raise OplabError(f"{what} is damaged: a name inside is not text.", "Export or download it again.")
+    return proto
+
+
+def texts(message: Any) -> Iterator[object]:
+    """All the strings in a protobuf message. Protobuf gives bytes for what is not UTF-8."""
+    if message.DESCRIPTOR.name != "TensorProto":
+        fields = message.ListFields()
+    else:  # ListFields would copy its numbers
+        fields = [
+            (one, getattr(message, one.name))
+            for one in message.DESCRIPTOR.fields
+            if one.name in ("name", "external_data")
+        ]
+    for descriptor, value in fields:
+        if descriptor.type == descriptor.TYPE_STRING:
+            yield from [value] if isinstance(value, (str, bytes)) else value
+        elif descriptor.type == descriptor.TYPE_MESSAGE:
+            for inner in [value] if hasattr(value, "ListFields") else value:
+                yield from texts(inner)
 
 
 def _existing(model: str | os.PathLike[str]) -> Path:

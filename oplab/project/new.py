@@ -22,6 +22,7 @@ from typing import Any
 from oplab import paths
 from oplab.errors import OplabError
 from oplab.project import schema as schemas
+from oplab.project import shapes
 from oplab.project.schema import Schema
 
 _TEMPLATE = Path(__file__).parent / "template"
@@ -129,6 +130,7 @@ def _files(plan: Plan) -> Iterator[tuple[str, str]]:
     )
     environment.filters["py"] = lambda value: repr(value).replace("'", '"')
     environment.filters["quoted"] = _quoted
+    environment.filters["tuple"] = lambda words: f"({', '.join(words)}{',' if len(words) == 1 else ''})"
     context = _context(plan)
     for file in sorted(_TEMPLATE.rglob("*.j2")):
         name = file.relative_to(_TEMPLATE).as_posix().removesuffix(".j2").replace("NAME", plan.name)
@@ -166,6 +168,8 @@ def _context(plan: Plan) -> dict[str, Any]:
     single = schema.attributes[0].python_term if len(schema.attributes) == 1 else "scale"
     formula = [f"{one} = {single} * t / ({number} + t * t)" for number, one in enumerate(schema.outputs, start=1)]
     formula.append(f"with t = {total}")
+    if schema.output_dims:
+        formula.append("where the values of each input are read in order, again and again")
     if single == "scale":
         formula.append(f"and scale = {python_scale}")
     # They are comments and docstrings, which _wrapped leaves alone.
@@ -185,6 +189,7 @@ def _context(plan: Plan) -> dict[str, Any]:
         run_parameters += ["*", *(one.python for one in schema.attributes)]
     double = "double" in plan.dtypes
     return {
+        **shapes.context(schema),
         "name": plan.name,
         "op": plan.op,
         "domain": plan.domain,

@@ -50,6 +50,7 @@ _TOKENS = {"eof": "the end", "ident": "a name", "number": "a number", "a valid t
 _BEFORE = "lab::name"  # of a schema's parenthesis, for the parser
 _LARGEST = 3.4028234663852886e38  # float32
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_LONGEST = 4000  # of a schema, in characters: PyTorch's parser ends the process where brackets are nested deeper
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,16 @@ class Input:
         optional: whether a caller may leave it out.
         weight: the factor of this input in the formula of the template.
         has_default: whether the schema says ``=None``.
+        integer: its dtype, of :data:`oplab.project.shapes.INTEGERS`; empty where it has that of the operator.
+        dims: its sizes: a number, a name, or a product of them such as ``M * D``; None where it has the shape of all tensors.
     """
 
     name: str
     optional: bool
     weight: int
     has_default: bool = False
+    integer: str = ""
+    dims: tuple[str, ...] | None = None
 
     @property
     def is_input(self) -> bool:
@@ -195,10 +200,12 @@ class Schema:
     Attributes:
         arguments: inputs and attributes, in PyTorch's order.
         outputs: the names of the tensors that are returned.
+        output_dims: the sizes of each, as in :attr:`Input.dims`; empty where all tensors have one shape and one dtype.
     """
 
     arguments: tuple[Input | Attribute, ...]
     outputs: tuple[str, ...]
+    output_dims: tuple[tuple[str, ...], ...] = ()
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
@@ -212,8 +219,8 @@ class Schema:
 
     @cached_property
     def main(self) -> Input:
-        """The first input that a caller always gives: the outputs have its shape."""
-        return next(one for one in self.inputs if not one.optional)
+        """The first input of floats that a caller always gives: the outputs have its dtype, and its shape where all have one."""
+        return next(one for one in self.inputs if not one.optional and not one.integer)
 
     @cached_property
     def optional(self) -> tuple[Input, ...]:
@@ -242,8 +249,8 @@ def from_options(inputs: str, outputs: str, attributes: str) -> Schema:
     for number, word in enumerate(words):
         optional = word.endswith("?")
         made.append(Input(word.removesuffix("?").strip(), optional, number + 1, optional and number > last))
-    made += [_attribute(word) for word in _split(attributes)]
-    return _checked(Schema(tuple(made), tuple(_split(outputs))))
+    made += [attribute(word) for word in _split(attributes)]
+    return checked(Schema(tuple(made), tuple(_split(outputs))))
 
 
 def with_defaults(inputs: str | None, outputs: str | None, attributes: str | None) -> tuple[str, str, str]:
@@ -264,7 +271,8 @@ def with_defaults(inputs: str | None, outputs: str | None, attributes: str | Non
 
 
 def from_text(text: str) -> Schema:
-    """The schema of a text such as ``(Tensor x, Tensor? mask=None, float alpha=1.0) -> Tensor``.
+    """The schema of a text such as ``(Tensor x, Tensor? mask=None, float alpha=1.0) -> Tensor``, in which all tensors have one shape and
+    one dtype, or ``x:float[N,C] index:int64[K] mask?:float[N] alpha=1.0 -> y:float[K,2*C]``, in which each has its own.
 
     Raises:
         OplabError: PyTorch cannot parse it, or it has what the template cannot do.
@@ -273,6 +281,12 @@ def from_text(text: str) -> Schema:
 
     if not text.strip():
         raise OplabError("The schema is empty.", "For example --schema '(Tensor x, float alpha=1.0) -> Tensor'.")
+    if len(text) > _LONGEST:
+        raise OplabError(f"The schema has {len(text):,} characters.", f"It can have {_LONGEST:,}.")
+    if ":" in text and "(" not in text:
+        from oplab.project import shapes  # it needs the classes of this module
+
+        return shapes.parse(text)
     try:
         found = torch._C.parse_schema(_BEFORE + text.strip())
     except (RuntimeError, ValueError) as error:
@@ -304,7 +318,7 @@ def from_text(text: str) -> Schema:
     outputs = _outputs([value.name for value in found.returns], [one.name for one in made])
     if not any(isinstance(one, Input) for one in made):
         raise OplabError("There are no inputs: the schema has no Tensor.", "Write (Tensor x, …) -> Tensor.")
-    return _checked(Schema(tuple(made), outputs))
+    return checked(Schema(tuple(made), outputs))
 
 
 def dtypes(text: str) -> tuple[str, ...]:
@@ -339,23 +353,35 @@ def identifier(name: str, what: str) -> str:
     return name
 
 
-def _checked(schema: Schema) -> Schema:
+def checked(schema: Schema, *more: str) -> Schema:
+    """The schema, if the template can do it. ``more`` are further names of the generated code.
+
+    Raises:
+        OplabError: a name cannot be used, or there is no output or no input that is always given.
+    """
     if not schema.outputs:
         raise OplabError("There are no outputs.", "For example --outputs y.")
-    names = [*(one.name for one in schema.arguments), *schema.outputs]
+    names = [*(one.name for one in schema.arguments), *schema.outputs, *more]
     for name in names:
         identifier(name, "The name")
         if name in TAKEN:
             raise OplabError(f"The generated code uses the name {name!r} itself.", "Choose another name.")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
-        raise OplabError(f"The name {twice!r} is used twice.", "Inputs, outputs and attributes need different names.")
+        raise OplabError(
+            f"The name {twice!r} is used twice.", "Inputs, outputs, attributes and sizes need different names."
+        )
     if all(one.optional for one in schema.inputs):
         raise OplabError("All inputs are optional.", "Write one without ?: the outputs have its shape.")
     return schema
 
 
-def _attribute(word: str) -> Attribute:
+def attribute(word: str) -> Attribute:
+    """The attribute of ``name=value``.
+
+    Raises:
+        OplabError: there is no value, or not one that an attribute can have.
+    """
     name, equals, value = (part.strip() for part in word.partition("="))
     if not equals or not value:
         raise OplabError(

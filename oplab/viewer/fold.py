@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from oplab.viewer.graph import Graph, Node
+from oplab.viewer.graph import Graph, Node, Param
 
 FOLD_ABOVE = 60  # nodes; smaller graphs are drawn whole
 CUT_ABOVE = 150
 HEAD, TAIL = 100, 30  # what stays of a graph that is cut
 MAX_PERIOD = 400
+MAX_CONSTANTS = 8  # nodes that depend on no input; a lesson's picture of a few shows them
 MAX_ENDS = 48  # graph inputs, and outputs, that are drawn
 MAX_LEAVING = 4  # tensors that leave a folded block; with more, a box hides more than it shows
 MAX_WIRES = 16  # edges of a box that represents many nodes
@@ -35,15 +36,23 @@ class Folded:
 
 
 def fold(graph: Graph, above: int = FOLD_ABOVE) -> Folded:
-    """Fold what repeats and cut what is left over. A graph of at most ``above`` nodes comes back as it is.
+    """Fold what repeats and cut what is left over. A graph of at most ``above`` nodes comes back as it is, but for nodes that
+    compute constants, where there are many.
 
     Args:
         graph: is not changed. A block's box has the block as its body.
         above: draw graphs of up to this many nodes whole.
     """
     result = Folded(graph)
+    nodes = _without_constants(graph)
+    constants = len(graph.nodes) - len(nodes)
+    if constants > MAX_CONSTANTS or len(graph.nodes) > above:
+        graph = result.graph = dataclasses.replace(graph, nodes=nodes)
+        if constants:
+            result.notes.append(
+                f"{constants:,} nodes that depend on no input are drawn as the constants that they compute."
+            )
     if len(graph.nodes) > above:
-        nodes = list(graph.nodes)
         for _ in range(ROUNDS):
             found = _best_repeat(nodes)
             if found is None:
@@ -66,6 +75,29 @@ def fold(graph: Graph, above: int = FOLD_ABOVE) -> Folded:
         result.graph = dataclasses.replace(graph, nodes=nodes)
     _limit_ends(result)
     return result
+
+
+def _without_constants(graph: Graph) -> list[Node]:
+    """The nodes, without those that depend on no input: what they compute is a constant of the nodes that read it."""
+    if not graph.inputs and not graph.outer:
+        return list(graph.nodes)
+    outputs, folded = {value.name for value in graph.outputs}, set()
+    nodes = []
+    for node in graph.nodes:
+        reads = {*node.inputs, *node.captures, *(name for _, body in node.bodies for name in body.outer)}
+        if reads <= folded and outputs.isdisjoint(node.outputs) and not node.mark:
+            folded.update(node.outputs)
+        else:
+            nodes.append(node)
+    return [
+        dataclasses.replace(
+            node,
+            inputs=[name for name in node.inputs if name not in folded],
+            captures=[name for name in node.captures if name not in folded],
+            params=[*node.params, *(Param("", graph.value(name)) for name in node.inputs if name in folded)],
+        )
+        for node in nodes
+    ]
 
 
 def _limit_ends(result: Folded) -> None:

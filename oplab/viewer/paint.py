@@ -6,7 +6,7 @@ page's theme. On its own the picture carries its background, so it can be read o
 
 from __future__ import annotations
 
-import re
+from oplab.errors import printable
 
 SANS = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'DejaVu Sans',sans-serif"
 MONO = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
@@ -89,12 +89,9 @@ def mono_width(text: str, size: float = ROW_SIZE) -> float:
     return sum(2 if ord(c) > 0x2E80 else 1 for c in text) * size * 0.61
 
 
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff\u202a-\u202e\u2066-\u2069]")
-
-
 def esc(text: str) -> str:
     """Text for XML: markup escaped, characters that XML forbids or that turn the reading direction replaced."""
-    text = _CONTROL.sub("\ufffd", text).replace("\n", " ").replace("\r", " ").replace("\t", " ")
+    text = printable(text).replace("\n", " ").replace("\r", " ").replace("\t", " ")
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 

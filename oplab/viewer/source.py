@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import onnx
 
 from oplab.errors import OplabError
+from oplab.onnxtools.loading import texts
 from oplab.viewer import graph as g
 from oplab.viewer import wire
 from oplab.viewer.onnx_graph import from_onnx
@@ -68,6 +69,15 @@ def load(model: Any) -> Source:
     Raises:
         OplabError: it cannot be shown; the message names what it seems to be instead.
     """
+    try:
+        return _load(model)
+    except RecursionError:  # one protobuf message inside the other; protobuf itself reads 100 of them
+        raise OplabError(
+            "The model has graphs in graphs too deep to be read.", "Export or download it again."
+        ) from None
+
+
+def _load(model: Any) -> Source:
     if isinstance(model, (str, os.PathLike)):
         return _from_path(Path(model).expanduser())
     if isinstance(model, (bytes, bytearray, memoryview)):
@@ -187,10 +197,10 @@ def _slim(view: memoryview, what: str) -> tuple[bytes, list[wire.Range]]:
     try:
         return wire.slim(view)
     except wire.TruncatedError:
-        raise _damaged(bytes(view[:16]), len(view), what) from None
+        raise _damaged(bytes(view[:16]), what, f"cut off: the model ends after {len(view)} bytes") from None
 
 
-def _damaged(head: bytes, size: int, what: str) -> OplabError:
+def _damaged(head: bytes, what: str, how: str) -> OplabError:
     verb = "are" if what.startswith("The bytes") else "is"
     if head.startswith(b"PK"):
         return OplabError(
@@ -198,7 +208,7 @@ def _damaged(head: bytes, size: int, what: str) -> OplabError:
             "Load it with torch.jit.load or torch.export.load, and show what that returns.",
         )
     if head[:1] in (b"\x08", b"\x12", b"\x3a"):  # ir_version, producer_name or graph: how ONNX files begin
-        return OplabError(f"{what} {verb} cut off: the model ends after {size} bytes.", "Export or download it again.")
+        return OplabError(f"{what} {verb} {how}.", "Export or download it again.")
     return OplabError(f"{what} {verb} not an ONNX model.", "Pass a file that torch.onnx.export or onnx.save wrote.")
 
 
@@ -207,34 +217,14 @@ def _parse(payload: bytes, what: str) -> onnx.ModelProto:
     try:
         proto.ParseFromString(payload)
     except Exception:  # protobuf's DecodeError; its place differs between protobuf versions
-        raise _damaged(payload[:16], len(payload), what) from None
+        raise _damaged(payload[:16], what, "damaged, or has graphs in graphs too deep for protobuf") from None
     if not proto.HasField("graph"):
         verb = "are" if what.startswith("The bytes") else "is"
         raise OplabError(
             f"{what} {verb} not an ONNX model: there is no graph inside.",
             "Pass a file that torch.onnx.export or onnx.save wrote.",
         )
-    if not all(isinstance(name, str) for name in _names(proto.graph)):  # protobuf gives bytes where text is not UTF-8
-        verb = "are" if what.startswith("The bytes") else "is"
-        raise OplabError(f"{what} {verb} damaged: a name inside is not text.", "Export or download it again.")
     return proto
-
-
-def _names(graph: onnx.GraphProto) -> Iterator[object]:
-    yield graph.name
-    for item in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
-        yield item.name
-    for info in (*graph.input, *graph.output, *graph.value_info):
-        for dim in info.type.tensor_type.shape.dim:
-            yield dim.dim_param
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        for attr in node.attribute:
-            yield attr.name
-            if attr.HasField("g"):
-                yield from _names(attr.g)
-            for body in attr.graphs:
-                yield from _names(body)
 
 
 # --- models in memory -----------------------------------------------------------------------------------------------
@@ -300,6 +290,8 @@ def _from_ir(model: Any) -> Source:
 def _from_proto(
     proto: onnx.ModelProto, name: str, weights: list[Weights], folder: Path | None = None, check: bool = True
 ) -> Source:
+    if not all(isinstance(text, str) for text in texts(proto)):
+        raise OplabError(f"{name} is damaged: a name inside is not text.", "Export or download it again.")
     weights = list(weights)
     problems = _adopt_external(proto, weights, folder) if folder else []
     payload = proto.SerializeToString()
@@ -341,6 +333,7 @@ def _adopt_external(proto: onnx.ModelProto, weights: list[Weights], folder: Path
     """Make references to files next to the model point to the one file of weights for Netron."""
     offset = sum(w.length for w in weights)
     missing: dict[str, int] = {}
+    lies: dict[str, int] = {}
     for tensor in tensors(proto.graph):
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             continue
@@ -352,8 +345,15 @@ def _adopt_external(proto: onnx.ModelProto, weights: list[Weights], folder: Path
         if path is None:
             missing[location] = missing.get(location, 0) + 1
             continue
-        start = int(entries.get("offset") or 0)
-        length = int(entries.get("length") or max(path.stat().st_size - start, 0))
+        size = path.stat().st_size
+        try:
+            start = int(entries.get("offset") or 0)
+            length = int(entries.get("length") or max(size - start, 0))
+        except ValueError:
+            start = length = -1
+        if not (0 <= start and 0 <= length <= size - start):
+            lies[location] = lies.get(location, 0) + 1
+            continue
         if length <= INLINE_LIMIT:
             with open(path, "rb") as file:
                 file.seek(start)
@@ -367,6 +367,9 @@ def _adopt_external(proto: onnx.ModelProto, weights: list[Weights], folder: Path
     return [
         f"The file {location} next to the model is missing: {_count(n, 'tensor')} in it are shown by shape only."
         for location, n in sorted(missing.items())
+    ] + [
+        f"The file {location} has no such place: {_count(n, 'tensor')} with a wrong offset or length are shown by shape only."
+        for location, n in sorted(lies.items())
     ]
 
 
@@ -377,9 +380,9 @@ def _beside(folder: Path, location: str) -> Path | None:
     path = folder / location
     try:
         inside = path.resolve().is_relative_to(folder.resolve())
-    except OSError:
+        return path if inside and path.is_file() and not path.is_symlink() else None
+    except (OSError, ValueError):  # too long a name, or a NUL in it
         return None
-    return path if inside and path.is_file() and not path.is_symlink() else None
 
 
 def _count(n: int, noun: str) -> str:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from oplab.errors import OplabError
+from oplab.errors import OplabError, printable
 from oplab.viewer import bundle, source, svg, text
 from oplab.viewer.store import MAX_WEIGHTS, Store, identify
 
@@ -27,8 +27,8 @@ class View:
 
     def __init__(self, sources: list[source.Source], picture: str, alt: str, words: str, title: str, height: int):
         self.svg = picture
-        self.alt = alt
-        self.text = words
+        self.alt = printable(alt)
+        self.text = printable(words)
         self.title = title
         self.height = height
         self._sources = sources

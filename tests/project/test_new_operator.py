@@ -7,10 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+import torch
+from onnx import helper
 
 from oplab import paths
 from oplab.cli.main import main
@@ -54,8 +58,18 @@ def test_the_default_project_passes(project):
             ("float", "double", "half", "bfloat16"),
         ),
         ("(Tensor x) -> Tensor", ("float",)),
+        # Multi-scale deformable attention, and what it has not.
+        (
+            "value:float[N,S,M,D] spatial_shapes:int64[L,2] level_start_index:int64[L] locations:float[N,Q,M,L,P,2] "
+            "weights:float[N,Q,M,L,P] im2col_step=64 -> y:float[N,Q,M*D]",
+            ("float", "double"),
+        ),
+        (
+            "mask?:int32[N] x:float[N,C] w:float[C,N*K,3] gains:float[K] bias?:float[C] pads=[1,2] -> lo:float[N,2*C] hi:float[]",
+            ("float", "half", "bfloat16"),
+        ),
     ],
-    ids=["many", "one"],
+    ids=["many", "one", "shapes", "more shapes"],
 )
 def test_another_combination_passes(tmp_path, compiled, text, dtypes):
     folder = tmp_path / "blend_all"
@@ -119,8 +133,19 @@ class TestItsTestsNotice:
         assert "test_a_wrong_shape_is_a_sentence" in self.failed(copy, "kernel")
 
 
+RUN_THE_WHEEL = """
+import sys
+import numpy as np, onnxruntime, soft_add
+options = onnxruntime.SessionOptions()
+options.register_custom_ops_library(str(soft_add.ort_library))
+run = onnxruntime.InferenceSession(sys.stdin.buffer.read(), options).run
+print(run(None, dict.fromkeys("xy", np.zeros(2, np.float32)))[0])
+soft_add.soft_add
+"""
+
+
 def test_the_wheel(project, tmp_path):
-    """Small, for every Python, and with the files that a user needs."""
+    """Small, for every Python, with the files that a user needs; a machine without PyTorch runs its kernels."""
     env = {**os.environ, "ORT_INCLUDE_DIR": str(ort_include())}
     command = [
         sys.executable,
@@ -144,6 +169,23 @@ def test_the_wheel(project, tmp_path):
         f"soft_add/{name}" for name in ("__init__.py", "soft_add_torch.so", "soft_add_ort.so", "soft_add_ort.toml")
     } <= names
     assert not any("__pycache__" in name for name in names)
+    metadata = zipfile.ZipFile(wheel).read("soft_add-0.1.0.dist-info/METADATA").decode()
+    assert "Requires-Dist: torch" in metadata and not re.search(r"^Requires-Dist: [^;]*$", metadata, re.MULTILINE)
+    fresh = tmp_path / "fresh"
+    venv.create(fresh, symlinks=True)
+    site = next(fresh.glob("lib/python3*/site-packages"))
+    for package in ("numpy", "onnxruntime"):
+        for found in (Path(sysconfig.get_paths()["purelib"]) / package).parent.glob(f"{package}*"):
+            (site / found.name).symlink_to(found)
+    zipfile.ZipFile(wheel).extractall(site)
+    node = helper.make_node("SoftAdd", ["x", "y"], ["z"], domain="my")
+    ends = {name: helper.make_tensor_value_info(name, 1, [2]) for name in "xyz"}
+    graph = helper.make_graph([node], "g", [ends["x"], ends["y"]], [ends["z"]])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("my", 1)], ir_version=10).SerializeToString()
+    done = subprocess.run(
+        [fresh / "bin" / "python", "-I", "-c", RUN_THE_WHEEL], input=model, capture_output=True, timeout=60
+    )
+    assert done.stdout == b"[0. 0.]\n" and b"No module named 'torch'" in done.stderr, done.stderr.decode()
 
 
 class TestWhatIsMade:
@@ -157,6 +199,8 @@ class TestWhatIsMade:
             + ", ".join(f"Tensor an_input_with_a_name_{n}" for n in range(3))
             + "".join(f", int an_attribute_{n}=1" for n in range(3))
             + ") -> Tensor",
+            "x:float[3] k:int64[] -> y:float[2]",
+            "a?:int32[N] x:float[N,C,H,W] s:float[2*N] n=1 -> y:float[N,2*C] z:float[]",
         ],
     )
     def test_it_is_tidy(self, tmp_path, text):
@@ -171,6 +215,18 @@ class TestWhatIsMade:
                 compile(content, str(name), "exec")
             if name.suffix in (".py", ".h", ".cpp"):
                 assert max(map(len, content.splitlines())) <= 140, name
+
+    def test_the_page_about_second_derivatives_is_right(self, project):
+        page = (project / "DEVELOPING.md").read_text()
+        (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+        @torch.library.custom_op("lab44::cube_backward", mutates_args=())
+        def backward(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            return 3 * grad * x * x
+
+        exec(code, {"torch": torch, "_NAME": "lab44::cube"})
+        with pytest.raises(RuntimeError, match="lab44::cube has no second derivative"):
+            backward(torch.ones(2), torch.ones(2, requires_grad=True)).sum().backward()
 
     def test_it_does_not_depend_on_the_course(self, project):
         """What is compiled includes the project's own files alone, and what libraries bring."""

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from oplab.errors import OplabError
-from oplab.project import schema
+from oplab.project import schema, shapes
 
 
 class TestFromOptions:
@@ -86,6 +86,7 @@ class TestFromText:
         ("text", "words"),
         [
             (" ", "The schema is empty"),
+            ("(" * 100_000, "The schema has 100,000 characters"),  # a segmentation fault of the parser
             ("(Tensor x", "cannot be parsed: expected ), but it ends."),
             ("(Tensor x) ->", "cannot be parsed: expected a name, but it ends."),
             ("(Tensr x) -> Tensor", "cannot be parsed: unknown type specifier at 'Tensr'."),
@@ -104,6 +105,42 @@ class TestFromText:
             ("(Tensor x, ...) -> Tensor", "has a ... in it"),
             ("fold(Tensor x) -> Tensor", "begins with a name"),
             ("(Tensor x, int[] pads=[]) -> Tensor", "empty list"),
+        ],
+    )
+    def test_bad_input(self, text, words):
+        with pytest.raises(OplabError) as caught:
+            schema.from_text(text)
+        assert words in caught.value.message and "\n" not in caught.value.message
+
+
+class TestShapes:
+    """``x:float[N,C] index:int64[K] -> y:float[K,2*C]``: each tensor has its own dtype and shape."""
+
+    def test_dtypes_sizes_and_products(self):
+        made = schema.from_text(
+            "mask?:int32[N] x:float[N, C] gain=0.5 at:int64[K,2], b?:float[2*C] -> y:float[K,2*C] z:float[]"
+        )
+        assert (
+            made.text == "(Tensor? mask, Tensor x, Tensor at, Tensor? b=None, float gain=0.5) -> (Tensor y, Tensor z)"
+        )
+        assert [one.integer for one in made.inputs] == ["int32", "", "int64", ""] and made.main.name == "x"
+        assert shapes.sizes(made) == {"N": ("x", 0), "C": ("x", 1), "K": ("at", 0)}
+        assert made.output_dims == (("K", "2 * C"), ())
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("x:float[N", "'x:float[N' is not a tensor with its dtype and sizes"),
+            ("x:float -> y:float[N]", "'x:float' is not a tensor"),
+            ("x:half[N] -> y:float[N]", "x has the dtype half"),
+            ("x:float[0] -> y:float[2]", "The size '0' is not an identifier"),
+            ("x:float[N] -> y:int64[N]", "An output is optional or has integers"),
+            ("x:float[N]", "no outputs"),
+            ("x:int64[N] w?:float[N] -> y:float[N]", "no input of floats"),
+            ("x:float[2*N] -> y:float[N]", "No input has the size N alone"),
+            ("x:float[N] w?:float[M] -> y:float[M]", "No input has the size M alone"),
+            ("x:float[N] N=1 -> y:float[N]", "'N' is used twice"),
+            ("x:float[N] shapes:float[N] -> y:float[N]", "uses the name 'shapes' itself"),
         ],
     )
     def test_bad_input(self, text, words):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from oplab.cli.main import main
 from oplab.cli.models import show as command
 from oplab.errors import OplabError
 from oplab.viewer import show
@@ -162,7 +165,7 @@ def test_names_are_data_and_never_markup() -> None:
     view = show(proto, title=evil)
     ET.fromstring(view.svg)
     assert "<script>alert" not in view.html and "<script>alert" not in view.svg
-    assert "\x00" not in view.svg and "\u202e" not in view.svg
+    assert all(code not in text for code in "\x00\x1b\u202e" for text in (view.svg, view.text, view.alt))
 
 
 def test_fifty_nodes_are_drawn_one_by_one_and_300_are_folded() -> None:
@@ -181,6 +184,16 @@ def test_blocks_are_folded_only_where_the_wiring_repeats() -> None:
     proto.graph.node[6 * 26 + 25].input[1] = "l0_m2"
     view = show(proto)
     assert "14 times the same" not in view.svg and "times the same" in view.svg
+
+
+def test_nodes_that_depend_on_no_input_are_drawn_as_constants() -> None:
+    """The onnx package ships nets of which half the nodes make weights."""
+    net = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_resnet50.onnx"
+    view = show(net)
+    assert int(ET.fromstring(view.svg).get("width")) < 2000
+    assert "239 nodes that depend on no input are drawn as the constants" in view.svg and "415 nodes" in view.svg
+    assert "ConstantOfShape" not in view.svg and view.svg.count(">Conv<") >= 20
+    assert "float32[64,3,7,7]" in view.svg
 
 
 def test_twenty_thousand_nodes() -> None:
@@ -259,8 +272,6 @@ def test_a_bad_height_is_refused() -> None:
 
 
 def test_files_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    import onnx
-
     onnx.save(m.decomposed(), tmp_path / "a.onnx")
     onnx.save(m.custom(), tmp_path / "b.onnx")
     command([tmp_path / "a.onnx"], tmp_path / "one.svg")
@@ -278,6 +289,27 @@ def test_files_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture
     with pytest.raises(OplabError, match="3 models"):
         command(["a", "b", "c"], tmp_path / "x.svg")
     assert not (tmp_path / "x.svg").exists()
+
+
+def test_no_command_writes_a_names_codes(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They clear a terminal, or turn its direction of reading."""
+    evil = "a\x1b[2J\u202eb\x9b"
+    proto = m.model([helper.make_node("Relu", [evil], ["y" + evil])], [m.info(evil, [1])], [m.info("y" + evil, [1])])
+    onnx.save(proto, tmp_path / "a.onnx")
+    np.savez(tmp_path / "a.npz", **{evil: np.ones(1, np.float32)})
+    for words in (
+        ["debug", "tap", "a.onnx", "-i", "a.npz"],
+        ["parity", "a.onnx", "--backends", "reference,ort"],
+        ["show", evil],
+    ):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["oplab", *words])
+        with pytest.raises(SystemExit):
+            main()
+        said = "".join(capsys.readouterr())
+        assert "a\ufffd[2J\ufffdb\ufffd" in said and "\x1b" not in said
 
 
 def test_png_has_the_pictures_size_and_its_colours(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from oplab.errors import OplabError
+from oplab.onnxtools import loading
+from oplab.onnxtools.npz import read_npz
 from oplab.viewer import show, wire
 from oplab.viewer.source import load
 from tests.support import environment
@@ -166,6 +170,64 @@ def test_a_model_cannot_name_files_outside_its_folder(location: str, tmp_path: P
     source.write_weights(out)
     assert b"sss" not in out.getvalue()
     assert "next to the model is missing" in source.model.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("offset", "length"), [("x", "4"), ("-4", "4"), (str(2**70), "4"), ("0", str(2**70)), ("0", "-4"), ("4", "12")]
+)
+def test_external_data_that_lies_is_said_above_the_picture(offset: str, length: str, tmp_path: Path) -> None:
+    (tmp_path / "w.data").write_bytes(bytes(12))
+    weight = TensorProto(name="w", data_type=1, data_location=TensorProto.EXTERNAL, dims=[3])
+    for key, value in (("location", "w.data"), ("offset", offset), ("length", length)):
+        weight.external_data.add(key=key, value=value)
+    onnx.save(
+        m.model([helper.make_node("Add", ["x", "w"], ["y"])], [m.info("x", [3])], [m.info("y", [3])], (weight,)),
+        tmp_path / "a.onnx",
+    )
+    source = load(tmp_path / "a.onnx")
+    assert source.weights == [] and "w.data has no such place: 1 tensor with" in source.model.problems[0]
+
+
+def test_bytes_that_are_no_text_are_a_sentence_wherever_a_name_is(tmp_path: Path) -> None:
+    weight = TensorProto(name="w", data_type=1, data_location=TensorProto.EXTERNAL, dims=[3])
+    weight.external_data.add(key="location", value="NAME.data")
+    proto = m.model([helper.make_node("Add", ["x", "w"], ["y"])], [m.info("x", [3])], [m.info("y", [3])], (weight,))
+    proto.functions.append(
+        helper.make_function(
+            "my", "F", ["a"], ["NAME"], [helper.make_node("Relu", ["a"], ["NAME"])], [helper.make_opsetid("", 20)]
+        )
+    )
+    data = proto.SerializeToString()
+    pieces = data.split(b"NAME")
+    for k in range(1, len(pieces)):
+        broken = b"NAME".join(pieces[:k]) + b"\xff\xfe\x80\x81" + b"NAME".join(pieces[k:])
+        (tmp_path / "a.onnx").write_bytes(broken)
+        for read in (show, functools.partial(loading.load, weights=False)):
+            with pytest.raises(OplabError, match="a name inside is not text"):
+                read(tmp_path / "a.onnx")
+    (tmp_path / "a.onnx").write_bytes(data.replace(b"NAME", b"N\x00\x00E"))
+    assert "N\ufffd\ufffdE.data next to the model is missing" in show(tmp_path / "a.onnx").text
+
+
+@pytest.mark.parametrize("padding", [0, 5000])  # what is small is not walked before protobuf reads it
+def test_600_graphs_in_graphs_are_a_sentence(padding: int) -> None:
+    def field(number: int, content: bytes) -> bytes:
+        return wire.encode_varint(number << 3 | 2) + wire.encode_varint(len(content)) + content
+
+    graph = field(2, bytes(padding))
+    for _ in range(600):
+        graph = field(1, field(5, field(1, b"body") + field(6, graph)))
+    with pytest.raises(OplabError, match="graphs in graphs too deep"):
+        show(b"\x08\x08" + field(7, graph))
+
+
+def test_an_npz_that_claims_terabytes_is_a_sentence(tmp_path: Path) -> None:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**12,)})
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", header.getvalue())
+    with pytest.raises(OplabError, match="cannot be read as .npz: Unable to allocate 3.64 TiB"):
+        read_npz(tmp_path / "x.npz")
 
 
 def test_invalid_onnx_is_shown_with_the_checkers_sentence() -> None:
