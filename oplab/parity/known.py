@@ -82,6 +82,13 @@ FAULTS = (
         lambda attributes, rank: (attributes.get("mode"), attributes.get("padding_mode")) == (b"cubic", b"border"),
     ),
     Fault(
+        "openvino",
+        ("Resize",),
+        _ALL,
+        f"{_OPENVINO} ignores antialias in Resize",
+        lambda attributes, rank: attributes.get("antialias") == 1,
+    ),
+    Fault(
         "",
         ("GridSample",),
         range(16, 20),

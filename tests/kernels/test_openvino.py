@@ -137,6 +137,16 @@ def test_what_is_wrong_in_openvino_and_in_the_reference_is_no_majority():
     assert report.summary() == "ort does not agree with reference; either can be wrong."
 
 
+def test_openvino_ignores_antialias():
+    """Where this fails, OpenVINO has been fixed: remove the entry from oplab.parity.known."""
+    feed = {"x": numbers(1, 1, 8, 8), "scales": np.float32([1, 1, 0.5, 0.5])}
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="linear", antialias=1)
+    model = model_of([node], {"x": F}, {"y": F}, {"x": [1, 1, 8, 8]}, opset=18)
+    model.graph.initializer.append(numpy_helper.from_array(feed.pop("scales"), "scales"))
+    report = parity(model, feed, ("ort", "reference", "openvino"))
+    assert report.summary() == "openvino alone differs: ort and reference agree." and len(report.warnings) == 1
+
+
 def test_the_command(tmp_path):
     weight = numpy_helper.from_array(numbers(3, 3), "w")
     nodes = [
