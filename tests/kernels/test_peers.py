@@ -1,13 +1,18 @@
-"""The onnx package's own test cases, given to the course's kernels that compute the same."""
+"""The course's kernels on their peers' cases: the onnx package's own, and random ones against torchvision and SciPy."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from onnx import helper
 from onnx.backend.test.case.node import collect_testcases
+from scipy.spatial import cKDTree
+from torchvision.ops import deform_conv2d
 
 from oplab import ops
+from tests.support import deform_conv2d as deform
+from tests.support import knn
 from tests.support.models import one_node
 
 pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("compiled")]
@@ -57,3 +62,43 @@ def test_the_same_results():
             )
             ran[node.op_type] += 1
     assert all(ran[name] >= count for name, count in LEAST.items()), ran
+
+
+def test_random_deformable_convolutions(seed):
+    draw = np.random.default_rng(seed)
+    for number in range(100):
+        group, offset_group = draw.choice([1, 2], 2)
+        kernel, strides, dilations = (tuple(map(int, draw.integers(1, 4, 2))) for _ in range(3))
+        pads = tuple(map(int, draw.integers(0, 3, 2))) * 2  # torchvision pads both ends alike
+        feed, attributes = deform.make_feed(
+            n=int(draw.integers(1, 3)),
+            channels=4,
+            size=tuple(map(int, draw.integers(8, 14, 2))),
+            out_channels=6,
+            kernel=kernel,
+            strides=strides,
+            pads=pads,
+            dilations=dilations,
+            group=int(group),
+            offset_group=int(offset_group),
+            reach=float(draw.choice([0, 1.5, 20])),
+            seed=number,
+        )
+        x, weight, offset, bias, mask = map(torch.from_numpy, feed.values())
+        wanted = deform_conv2d(x, offset, weight, bias, strides, pads[:2], dilations, mask)
+        (got,) = ops.session(deform.make_model(**attributes)).run(None, feed)
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4, err_msg=str(attributes))
+
+
+def test_random_neighbours(seed):
+    draw = np.random.default_rng(seed)
+    for number in range(100):
+        points, nsample = int(draw.integers(1, 300)), int(draw.integers(1, 20))
+        xyz, _ = knn.cloud(
+            str(draw.choice(["even", "normal", "on a plane", "on a sphere"])), points, np.float64, seed=number
+        )
+        queries = draw.normal(0, 1, (int(draw.integers(1, 50)), 3))
+        nsample = min(nsample, points)
+        feed = {"xyz": xyz, "offset": np.array([points]), "new_xyz": queries, "new_offset": np.array([len(queries)])}
+        wanted = cKDTree(xyz).query(queries, nsample)[0].reshape(len(queries), nsample)
+        np.testing.assert_allclose(knn.in_ort(nsample, feed)[1], wanted, rtol=1e-12)
