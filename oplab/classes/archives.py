@@ -40,9 +40,8 @@ MAX_DEPTH = 12
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 # Next to course.toml they hold the course's files of the same names. Elsewhere a learner may have called a folder so.
 _OF_COURSE = {"solutions", "checks", "tests", "build", "oplab"}
-_AGAIN = re.compile(
-    r"(?:-\d+| ?\(\d+\))(?=\.\w+$)"
-)  # what Canvas or a browser adds to the name of a file that is there already
+# What Canvas or a browser adds to the name of a file that is there already.
+_AGAIN = re.compile(r"(?:-\d+| ?\(\d+\))(?=\.\w+$)")
 _LINK, _SPECIAL = "it is a link, and links are not followed", "it is not a plain file"
 # Opens an entry, or why it cannot be read.
 _Opened = Callable[[], AbstractContextManager[IO[bytes]]] | str
@@ -195,7 +194,8 @@ class _Reading:
             elif path.is_dir():
                 self.folder(path)
             elif is_archive(path.name):
-                self.archive(path)
+                with open(path, "rb") as stream:
+                    self.archive(stream)
             else:
                 self._entry(path.name, functools.partial(_opened, str(path)), answer_in(path.name, self._known))
         except (TooMuch, MemoryError):
@@ -227,15 +227,11 @@ class _Reading:
                         self._entry(str(name), why or functools.partial(_opened, entry.path))
         if not self._best:
             for path in sorted(archives):
-                self.archive(path)
+                with open(path, "rb") as stream:
+                    self.archive(stream)
 
-    def archive(self, path: Path) -> None:
-        """Files of an archive, which is not unpacked."""
-        with open(path, "rb") as stream:
-            self._archive(stream)
-
-    def _archive(self, stream: IO[bytes], inner: bool = False) -> None:
-        """Files of an archive, and where a zip archive holds no answer but archives, those of the archives."""
+    def archive(self, stream: IO[bytes], inner: bool = False) -> None:
+        """Files of an archive, which is not unpacked, and where a zip archive holds no answer but archives, those of the archives."""
         if zipfile.is_zipfile(stream):
             archives = []
             with zipfile.ZipFile(stream) as archive:
@@ -254,12 +250,11 @@ class _Reading:
                     if isinstance(data, str):
                         self._problems.append(f"{info.filename[:200]} cannot be read: {data}.")
                     else:
-                        self._archive(io.BytesIO(data), inner=True)
+                        self.archive(io.BytesIO(data), inner=True)
             return
         stream.seek(0)
-        with tarfile.open(
-            fileobj=stream, mode="r|*"
-        ) as tar:  # a stream: nothing is sought, so nothing is decompressed twice
+        # As a stream: nothing is sought, so nothing is decompressed twice.
+        with tarfile.open(fileobj=stream, mode="r|*") as tar:
             for member in tar:
                 self._count()
                 if tar.offset > MAX_UNPACKED:  # where the next entry begins, as this one claims
@@ -295,10 +290,8 @@ class _Reading:
 
     def _of_course(self, place: tuple[str, ...]) -> bool:
         """Whether a folder is one of those in which the whole course, handed in with the answers, has its own files."""
-        return any(
-            place[: len(root)] == root and not _OF_COURSE.isdisjoint(place[len(root) : len(root) + 1])
-            for root in self._courses
-        )
+        roots = (root for root in self._courses if place[: len(root)] == root)
+        return any(not _OF_COURSE.isdisjoint(place[len(root) :][:1]) for root in roots)
 
     def _loaded(self, opened: _Opened, most: int = MAX_BYTES) -> bytes | str:
         if isinstance(opened, str):

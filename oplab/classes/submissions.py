@@ -23,7 +23,7 @@ _TIME = re.compile(
 )
 # The name that Canvas and Moodle put before what belongs to one submission, and how it is told from others.
 _NAMED = re.compile(r"(.+?)_((?:late_)?\d+)_(?:\d+_.|text\.html|link\.html|assignsubmission_)", re.IGNORECASE)
-_BLACKBOARD = re.compile(r"(.+)_attempt_(\d{4}(?:-\d\d){5})(?!\d)")
+_BLACKBOARD = re.compile(r"(.+?)_attempt_(\d{4}(?:-\d\d){5})(?!\d)")
 _GRADESCOPE = "submission_metadata.yml"
 
 
@@ -104,10 +104,8 @@ def _in_folder(
             continue
         packed = path.is_dir() or archives.is_archive(name)
         answer = "" if packed else archives.answer_in(name, files)
-        owners = export.get(name)
-        if owners is None:
-            stem = name if path.is_dir() else name[: name.rindex(Path(answer).stem)] if answer else _stem(name)
-            owners = [who.handed_in(name, stem)]
+        stem = name if path.is_dir() else name[: name.rindex(Path(answer).stem)] if answer else _stem(name)
+        owners = export.get(name) or [who.handed_in(name, stem)]
         if not (packed or answer or owners[0][2]):
             yield _line(f"{name} in {folder.name} is neither a folder nor an archive nor an answer, and was left out.")
             continue
@@ -116,7 +114,7 @@ def _in_folder(
                 groups.setdefault((login, label, "" if part or answer else name), []).append(path)
             else:
                 yield _line(
-                    f"{name} in {folder.name} belongs to no learner of the roster, or to several, and was left out."
+                    f"{name} in {folder.name} belongs to no learner of the roster, or to several. It was left out."
                 )
     seen: dict[tuple[str, str], str] = {}
     for (login, label, _), paths in groups.items():
@@ -132,17 +130,11 @@ def _gradescope(path: Path, who: _Who) -> dict[str, list[tuple[str, str, bool]]]
     """By folder of Gradescope's export, who handed it in (a group: several), when, and that it is a submission of its own."""
     try:  # all values are read as texts
         entries = yaml.load(path.read_bytes(), getattr(yaml, "CBaseLoader", yaml.BaseLoader))
-        return {
-            name: [
-                (
-                    who.one_of(person.get(":sid"), person.get(":email"), person.get(":name")),
-                    str(entry.get(":created_at", "")),
-                    False,
-                )
-                for person in entry[":submitters"]
-            ]
-            for name, entry in entries.items()
-        }
+        found: dict[str, list[tuple[str, str, bool]]] = {}
+        for name, entry in entries.items():
+            people = [[person.get(key) for key in (":sid", ":email", ":name")] for person in entry[":submitters"]]
+            found[name] = [(who.one_of(*names), str(entry.get(":created_at", "")), False) for names in people]
+        return found
     except (OSError, yaml.YAMLError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise OplabError(
             f"{path} is not as Gradescope writes it ({first_line(error)}).", "Export the submissions again."
@@ -167,12 +159,8 @@ def time_in(label: str) -> datetime | None:
         return None
     year, month, day, hour, minute, second, zone = match.groups()
     zone = "+00:00" if zone == "Z" else zone or ""
-    return _moment(f"{year}-{month}-{day}T{hour}:{minute}:{second or '00'}{zone}")
-
-
-def _moment(text: str) -> datetime | None:
     try:
-        return datetime.fromisoformat(text).astimezone()
+        return datetime.fromisoformat(f"{year}-{month}-{day}T{hour}:{minute}:{second or '00'}{zone}").astimezone()
     except (ValueError, OverflowError, OSError):
         return None
 
@@ -188,45 +176,39 @@ class _Who:
     """Finds the learner that the name of a submission belongs to: it begins with a login, an e-mail address or a name."""
 
     def __init__(self, learners: Mapping[str, Learner]):
-        self._names: dict[str, str] = {}
-        self._people: dict[str, str] = {}  # by squeezed name; empty: several learners have it
-        doubtful: set[str] = set()
-        for attribute in ("login", "email", "name"):
-            for login, learner in learners.items():
-                name = _folded(getattr(learner, attribute))
-                if name and self._names.setdefault(name, login) != login and attribute == "name":
-                    doubtful.add(name)  # two learners of one name: only their logins tell them apart
-        for name in doubtful - {_folded(login) for login in learners}:
-            del self._names[name]
+        self._logins: dict[str, str] = {}
+        self._people: dict[str, str] = {}  # by squeezed name; empty where several learners have it
+        for login in learners:
+            self._logins[_folded(login)] = login
         for login, learner in learners.items():
-            words = re.split(r"[\s,]+", learner.name.strip())
-            for turned in {_squeezed("".join(words[place:] + words[:place])) for place in range(len(words))} - {""}:
-                if self._people.setdefault(turned, login) != login:
-                    self._people[turned] = ""
+            self._logins.setdefault(_folded(learner.email), login)
+            words = re.split(r"[\s,]+", learner.name)
+            for name in {_squeezed("".join(words[place:] + words[:place])) for place in range(len(words))}:
+                self._people[name] = "" if self._people.get(name, login) != login else login
+        for known in (self._logins, self._people):
+            known.pop("", None)  # those of whom the roster has no address or name
 
     def handed_in(self, name: str, stem: str) -> tuple[str, str, bool]:
-        """The login, empty where there is none; the label; and whether it is one of the files of a submission on a platform.
+        """The login, empty where there is none; the label; and whether the entry is one of the files of a submission on a platform.
 
-        Args:
-            name: of the entry.
-            stem: the same without what says which file it is; what follows the learner in it is the label.
+        ``stem`` is the name without what says which file it is. What follows the learner in it is the label.
         """
-        if match := _BLACKBOARD.match(name):
-            assignment_and_login = match[1].split("_")
-            for place in range(1, len(assignment_and_login)):
-                if login := self._names.get(_folded("_".join(assignment_and_login[place:]))):
+        if match := _NAMED.match(name):  # before logins: one that looks like the name can be another learner's
+            if (login := self._people.get(_squeezed(match[1]))) is not None:
+                return login, match[2], True
+        elif match := _BLACKBOARD.match(name):
+            words = match[1].split("_")
+            for place in range(1, len(words)):  # the longest login that fits
+                if login := self._logins.get(_folded("_".join(words[place:]))):
                     return login, match[2], True
-        if (match := _NAMED.match(name)) and (login := self._people.get(_squeezed(match[1]))) is not None:
-            return login, match[2], True  # a login that looks like the name can be another learner's
         for place in range(len(stem), 0, -1):  # the longest name that fits
-            if place == len(stem) or stem[place] in "@_- .+#,(":
-                if login := self.one_of(stem[:place]):
-                    return login, stem[place:].strip("@_- .+#,()"), False
+            if (stem[place:] or " ")[0] in "@_- .+#,(" and (login := self.one_of(stem[:place])):
+                return login, stem[place:].strip("@_- .+#,()"), False
         return "", "", False
 
     def one_of(self, *names: str | None) -> str:
         """The login of the learner with one of these logins, e-mail addresses or names; empty where there is none."""
-        found = (self._names.get(_folded(name)) or self._people.get(_squeezed(name)) for name in names if name)
+        found = (self._logins.get(_folded(name)) or self._people.get(_squeezed(name)) for name in names if name)
         return next(filter(None, found), "")
 
 

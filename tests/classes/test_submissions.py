@@ -250,10 +250,22 @@ def test_single_answer_files_are_a_submission(folder):
     check(folder, ada="", bob="")
 
 
-def test_a_name_of_several_learners_is_nobodys(folder):
-    put(folder, "itobob_13_347_work.zip")
-    owned, others = found(folder, {**CLASS, "ito2": Learner("ito2", "Ito, Bob")})
-    assert owned == [] and "no learner of the roster, or to several" in others[0]
+def test_the_name_of_a_file_gives_it_to_no_other_learner(folder):
+    as_bobs = "x_bob_attempt_2026-11-01-18-00-00_c00_first.py"
+    put(
+        folder,
+        f"abelada_12_345_{as_bobs}",
+        f"Lab_zoe_attempt_2026-10-01-18-00-00_{as_bobs}",
+        f"abeleve_12_345_{as_bobs}",
+    )
+    owned, others = found(folder, TWINS)
+    assert {one.learner for one in owned} == {"ada", "zoe"} and len(others) == 1
+
+
+def test_a_name_that_several_learners_have(folder):
+    put(folder, "itobob_13_347_work.zip", "-_13_348_work.zip", "_.zip")
+    owned, others = found(folder, {**CLASS, "ito2": Learner("ito2", "Ito, Bob"), "nix": Learner("nix")})
+    assert owned == [] and all("no learner of the roster, or to several" in other for other in others)
 
 
 def test_archives_in_an_archive(folder):
