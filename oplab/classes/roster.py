@@ -13,23 +13,12 @@ from oplab.errors import OplabError
 
 # Names of columns, in lower case and without punctuation, as Canvas, Moodle, Blackboard and people write them.
 _COLUMNS = {
-    "login": (
-        "login",
-        "sisloginid",
-        "username",
-        "user",
-        "loginid",
-        "userid",
-        "netid",
-        "github",
-        "githubusername",
-        "account",
-    ),
-    "name": ("name", "student", "fullname", "learner", "studentname"),
-    "first": ("firstname", "givenname"),
-    "last": ("lastname", "surname", "familyname"),
-    "email": ("email", "emailaddress", "mail"),
-    "section": ("section", "group", "groups", "sections", "class"),
+    "login": "login sisloginid username user loginid userid netid github githubusername account".split(),
+    "name": "name student fullname learner studentname".split(),
+    "first": "firstname givenname".split(),
+    "last": "lastname surname familyname".split(),
+    "email": "email emailaddress mail".split(),
+    "section": "section group groups sections class".split(),
 }
 _LOGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 MAX_BYTES = 16 << 20

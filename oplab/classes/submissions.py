@@ -91,7 +91,7 @@ def _in_folder(
     except OSError as error:
         raise OplabError(
             f"The submissions {folder} cannot be listed: {error.strerror}.",
-            "Name a folder with one folder or archive for each learner, or a pattern with {login}.",
+            "Name the folder that a platform's download unpacks to, or a path with {login} in it.",
         ) from None
     who = _Who(learners)
     export = _gradescope(folder / _GRADESCOPE, who) if _GRADESCOPE in names else {}
