@@ -250,6 +250,14 @@ def test_single_answer_files_are_a_submission(folder):
     check(folder, ada="", bob="")
 
 
+def test_a_spoiled_part_of_a_submission_costs_only_itself(folder):
+    put(folder, "abelada_12_345_c00_first.py")
+    torn(folder / "abelada_12_346_work.zip")
+    (one,), _ = found(folder, TWINS)
+    (problem,) = one.problems
+    assert dict(one.files) == {"c00_first.py": "x = 1\n"} and "abelada_12_346_work.zip cannot be read" in problem
+
+
 def test_the_name_of_a_file_gives_it_to_no_other_learner(folder):
     as_bobs = "x_bob_attempt_2026-11-01-18-00-00_c00_first.py"
     put(
