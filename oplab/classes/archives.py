@@ -7,14 +7,16 @@ Files are recognised by their names and read into memory: nothing is unpacked to
 from __future__ import annotations
 
 import functools
+import io
 import multiprocessing
 import os
+import re
 import signal
 import stat
 import tarfile
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
@@ -32,11 +34,14 @@ from oplab.grading.submitted import MAX_BYTES
 # What an honest submission needs a small part of.
 MAX_ENTRIES = 20_000
 MAX_UNPACKED = 256 << 20  # bytes of one tar archive, and of all entries of zip archives that are read
+MAX_INNER = 64 << 20  # bytes of an archive in an archive
 SECONDS, MEMORY_MB = 60.0, 512
 MAX_DEPTH = 12
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
-# The course has files of the same names there; a learner may hand in all of it.
-_NOT_ANSWERS = {"solutions", "checks", "tests", "build", "oplab", "__MACOSX", "__pycache__"}
+# Next to course.toml they hold the course's files of the same names. Elsewhere a learner may have called a folder so.
+_OF_COURSE = {"solutions", "checks", "tests", "build", "oplab"}
+# What Canvas or a browser adds to the name of a file that is there already.
+_AGAIN = re.compile(r"(?:-\d+| ?\(\d+\))(?=\.\w+$)")
 _LINK, _SPECIAL = "it is a link, and links are not followed", "it is not a plain file"
 # Opens an entry, or why it cannot be read.
 _Opened = Callable[[], AbstractContextManager[IO[bytes]]] | str
@@ -77,7 +82,7 @@ class Reader:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def read(self, source: Path, files: Iterable[str]) -> Content:
+    def read(self, sources: Sequence[Path], files: Iterable[str]) -> Content:
         """As :func:`read`."""
         if self._pool is None:
             spawn = multiprocessing.get_context("spawn")
@@ -85,7 +90,7 @@ class Reader:
         # A process that starts would answer Ctrl-C with a traceback.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            task = self._pool.submit(_read_in_time, source, tuple(files), self._seconds)
+            task = self._pool.submit(_read_in_time, sources, tuple(files), self._seconds)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             return task.result()
         except BrokenProcessPool:
@@ -102,10 +107,10 @@ def _limit(parent: int) -> None:
     limits.apply(Limits(cpu=1e9, memory_mb=MEMORY_MB))
 
 
-def _read_in_time(source: Path, files: tuple[str, ...], seconds: float) -> Content:
+def _read_in_time(sources: Sequence[Path], files: tuple[str, ...], seconds: float) -> Content:
     signal.setitimer(signal.ITIMER_REAL, seconds)  # without a handler it ends the process, wherever that is
     try:
-        return read(source, files)
+        return read(sources, files)
     except MemoryError:
         return _too_much(seconds)
     finally:
@@ -121,11 +126,18 @@ def is_archive(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
-def read(source: Path, files: Iterable[str]) -> Content:
-    """The answer files in a folder or an archive.
+def answer_in(name: str, files: Iterable[str]) -> str:
+    """Which of the course's file names a name such as ``abelada_12_345_c00_first-1.py`` ends with; empty if none."""
+    plain = _AGAIN.sub("", name)
+    known = (PurePosixPath(file).name for file in files)
+    return next((one for one in known if plain == one or plain.endswith(("_" + one, "-" + one, " " + one))), "")
+
+
+def read(sources: Sequence[Path], files: Iterable[str]) -> Content:
+    """The answer files of one submission.
 
     Args:
-        source: the folder or archive.
+        sources: its folders, archives and single files; mostly one.
         files: the files that the course knows, relative to ``exercises/``. They are recognised by their last part, wherever they are.
 
     Raises:
@@ -133,18 +145,10 @@ def read(source: Path, files: Iterable[str]) -> Content:
     """
     found = _Reading(files)
     try:
-        if source.is_dir() and not source.is_symlink():
-            found.folder(source)
-        elif source.is_symlink() or not source.is_file():
-            return Content({}, ("it is not a folder or an archive.",))
-        else:
-            found.archive(source)
+        for source in sources:
+            found.source(source, "it" if len(sources) == 1 else source.name)
     except TooMuch as error:
         return Content({}, (f"{error}; nothing of it was read.",))
-    except MemoryError:
-        raise
-    except Exception as error:  # a barrier: what a spoiled archive raises is not documented
-        return Content({}, (f"it cannot be read ({_why(error)}).",))
     return found.content()
 
 
@@ -153,16 +157,20 @@ class _Reading:
 
     def __init__(self, files: Iterable[str]):
         self._known = {PurePosixPath(file).name: file for file in files}
-        self._entries = self._bytes = 0
+        self._entries = self._bytes = self._sources = 0
         self._copies: Counter[str] = Counter()
-        self._best: dict[
-            str, tuple[tuple[bool, int, str], bytes | str]
-        ] = {}  # file -> rank, content or why there is none
+        # file -> rank, content or why there is none
+        self._best: dict[str, tuple[tuple[bool, bool, int, int, str], bytes | str]] = {}
+        self._courses: list[tuple[str, ...]] = []  # folders with a course.toml
         self._problems: list[str] = []
 
     def content(self) -> Content:
         files: dict[str, str | Unreadable] = {}
-        for file, ((*_, path), data) in self._best.items():
+        for file, ((aside, *_, path), data) in self._best.items():
+            if self._of_course(PurePosixPath(path).parts[:-1]):
+                continue
+            if aside and "solutions" in PurePosixPath(path).parts:
+                self._problems.append(f"{path} was graded: there is no other {PurePosixPath(file).name}.")
             if (copies := self._copies[file]) > 1:
                 self._problems.append(f"{PurePosixPath(file).name} is in it {copies} times; {path} was graded.")
             if isinstance(data, str):
@@ -176,12 +184,34 @@ class _Reading:
             self._problems.append("it holds none of the course's files.")
         return Content(files, tuple(self._problems))
 
+    def source(self, path: Path, it: str) -> None:
+        """A folder, archive or file of the submission, which messages call ``it``. Of what is spoiled nothing is taken."""
+        self._sources += 1
+        before = dict(self._best), self._copies.copy()
+        try:
+            if path.is_symlink() or not (path.is_dir() or path.is_file()):
+                self._problems.append(f"{it} is not a folder or an archive.")
+            elif path.is_dir():
+                self.folder(path)
+            elif is_archive(path.name):
+                with open(path, "rb") as stream:
+                    self.archive(stream)
+            else:
+                self._entry(path.name, functools.partial(_opened, str(path)), answer_in(path.name, self._known))
+        except (TooMuch, MemoryError):
+            raise
+        except Exception as error:  # a barrier: what a spoiled archive raises is not documented
+            self._best, self._copies = before
+            self._problems.append(f"{it} cannot be read ({_why(error)}).")
+
     def folder(self, folder: Path) -> None:
         """Files of a folder, and where it holds no answer but archives, those of the archives: a platform's folder for one learner."""
         archives = []
         waiting = [(folder, PurePosixPath())]
         while waiting:
             place, inside = waiting.pop()
+            if self._of_course(inside.parts):
+                continue
             with os.scandir(place) as entries:
                 for entry in entries:
                     self._count()
@@ -197,22 +227,34 @@ class _Reading:
                         self._entry(str(name), why or functools.partial(_opened, entry.path))
         if not self._best:
             for path in sorted(archives):
-                self.archive(path)
+                with open(path, "rb") as stream:
+                    self.archive(stream)
 
-    def archive(self, path: Path) -> None:
-        """Files of an archive, which is not unpacked."""
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
+    def archive(self, stream: IO[bytes], inner: bool = False) -> None:
+        """Files of an archive, which is not unpacked, and where a zip archive holds no answer but archives, those of the archives."""
+        if zipfile.is_zipfile(stream):
+            archives = []
+            with zipfile.ZipFile(stream) as archive:
                 for info in archive.infolist():
                     self._count()
-                    if not info.is_dir():
-                        kind = stat.S_IFMT(
-                            info.external_attr >> 16
-                        )  # 0 where it comes from a system without such kinds
-                        why = "" if kind in (0, stat.S_IFREG) else _LINK if kind == stat.S_IFLNK else _SPECIAL
-                        self._entry(info.filename.replace("\\", "/"), why or functools.partial(archive.open, info))
+                    if info.is_dir():
+                        continue
+                    kind = stat.S_IFMT(info.external_attr >> 16)  # 0 where it comes from a system without such kinds
+                    why = "" if kind in (0, stat.S_IFREG) else _LINK if kind == stat.S_IFLNK else _SPECIAL
+                    name = info.filename.replace("\\", "/")
+                    if is_archive(name) and not why and not any(map(_left_out, PurePosixPath(name).parts)):
+                        archives.append(info)
+                    self._entry(name, why or functools.partial(archive.open, info))
+                for info in () if self._best or inner else archives:
+                    data = self._loaded(functools.partial(archive.open, info), MAX_INNER)
+                    if isinstance(data, str):
+                        self._problems.append(f"{info.filename[:200]} cannot be read: {data}.")
+                    else:
+                        self.archive(io.BytesIO(data), inner=True)
             return
-        with tarfile.open(path, "r|*") as tar:  # a stream: nothing is sought, so nothing is decompressed twice
+        stream.seek(0)
+        # As a stream: nothing is sought, so nothing is decompressed twice.
+        with tarfile.open(fileobj=stream, mode="r|*") as tar:
             for member in tar:
                 self._count()
                 if tar.offset > MAX_UNPACKED:  # where the next entry begins, as this one claims
@@ -226,10 +268,12 @@ class _Reading:
         if self._entries > MAX_ENTRIES:
             raise TooMuch(f"it holds more than {MAX_ENTRIES} files")
 
-    def _entry(self, path: str, opened: _Opened) -> None:
-        """Look at an entry, and read it if it is the best copy so far of one of the course's files."""
+    def _entry(self, path: str, opened: _Opened, answer: str = "") -> None:
+        """Look at an entry, and read it if it is the best copy so far of a file of the course: ``answer``, or one of its name."""
         *place, name = PurePosixPath(path).parts or ("",)
-        if name not in self._known:
+        if name == "course.toml":
+            self._courses.append(tuple(place))
+        if (name := answer or name) not in self._known:
             return
         if path.startswith("/") or ".." in place or ":" in (*place, name)[0]:
             if sum("outside" in problem for problem in self._problems) < 3:
@@ -237,17 +281,24 @@ class _Reading:
             return
         if any(map(_left_out, place)):
             return
-        file, rank = self._known[name], ("exercises" not in place, len(place), path)
-        self._copies[file] += 1
+        file, elsewhere = self._known[name], "exercises" not in place
+        aside = elsewhere and not _OF_COURSE.isdisjoint(place)
+        rank = (aside, elsewhere, len(place), -self._sources, path)
+        self._copies[file] += not aside
         if file not in self._best or rank < self._best[file][0]:
             self._best[file] = rank, self._loaded(opened)
 
-    def _loaded(self, opened: _Opened) -> bytes | str:
+    def _of_course(self, place: tuple[str, ...]) -> bool:
+        """Whether a folder is one of those in which the whole course, handed in with the answers, has its own files."""
+        roots = (root for root in self._courses if place[: len(root)] == root)
+        return any(not _OF_COURSE.isdisjoint(place[len(root) :][:1]) for root in roots)
+
+    def _loaded(self, opened: _Opened, most: int = MAX_BYTES) -> bytes | str:
         if isinstance(opened, str):
             return opened
         try:
             with opened() as stream:
-                data = stream.read(MAX_BYTES + 1)
+                data = stream.read(most + 1)
         except MemoryError:
             raise
         except Exception as error:  # a barrier, as in read
@@ -255,11 +306,11 @@ class _Reading:
         self._bytes += len(data)
         if self._bytes > MAX_UNPACKED:
             raise TooMuch(f"it unpacks to more than {MAX_UNPACKED >> 20} MB")
-        return data if len(data) <= MAX_BYTES else "it is larger than 1 MB"
+        return data if len(data) <= most else f"it is larger than {most >> 20} MB"
 
 
 def _left_out(folder: str) -> bool:
-    return folder in _NOT_ANSWERS or folder.startswith(".")
+    return folder in ("__MACOSX", "__pycache__") or folder.startswith(".")
 
 
 def _why(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 
 from oplab.classes.records import Grades, Learner, Submission
@@ -28,6 +28,7 @@ class Row:
         chapters: points by chapter (``c04``), as they count: with weight and penalty, and without bonus.
         bonus: points of bonus exercises, as they count.
         total: the sum of these.
+        exercises: points by exercise id, as they count.
         ungraded: the ids of exercises whose points are still open: not graded yet, or the grader itself failed. The points above are
             without them.
         too_late: how many submissions came too late to count.
@@ -43,9 +44,12 @@ class Row:
     total: Decimal
     ungraded: tuple[str, ...]
     too_late: int
+    exercises: Mapping[str, Decimal] = field(default_factory=dict)
 
     def points(self, item: str) -> Decimal | None:
-        """What a chapter (``c04``), the bonus or the total has; None while something of it is ungraded."""
+        """What an exercise, a chapter (``c04``), the bonus or the total has; None while something of it is ungraded."""
+        if "." in item:
+            return None if {item, _ALL} & {*self.ungraded} else self.exercises.get(item, Decimal(0))
         if any(item not in self.chapters or chapter_of(id) in (item, _ALL) for id in self.ungraded):
             return None
         return {**self.chapters, BONUS: self.bonus, TOTAL: self.total}[item]
@@ -58,12 +62,14 @@ class Book:
     Attributes:
         rows: sorted by login.
         possible: the points that each chapter is worth, in the order of their numbers; a chapter that does not count is missing.
+        exercises: the same by exercise id.
         bonus: whether there are bonus exercises.
         notes: what the teacher should know before the grades are used, as sentences.
     """
 
     rows: tuple[Row, ...]
     possible: Mapping[str, Decimal]
+    exercises: Mapping[str, Decimal]
     bonus: bool
     notes: tuple[str, ...]
 
@@ -83,13 +89,15 @@ def count(grades: Grades, roster: Mapping[str, Learner], rules: Rules) -> Book:
     """
     worth = _worth(grades)
     possible: dict[str, Decimal] = {}
+    exercises: dict[str, Decimal] = {}
     for id in sorted(worth):
         if id not in rules.bonus and (weight := rules.weight(chapter_of(id))):
+            exercises[id] = _rounded(weight * worth[id])
             possible[chapter_of(id)] = possible.get(chapter_of(id), Decimal(0)) + weight * worth[id]
     possible = {chapter: _rounded(points) for chapter, points in sorted(possible.items())}
     rows = tuple(_row(grades, roster[login], rules, possible) for login in sorted(roster))
     has_bonus = any(rules.weight(chapter_of(id)) for id in rules.bonus if id in worth)
-    return Book(rows, possible, has_bonus, tuple(_notes(grades, rows, rules)))
+    return Book(rows, possible, exercises, has_bonus, tuple(_notes(grades, rows, rules)))
 
 
 def chapter_of(exercise: str) -> str:
@@ -139,6 +147,7 @@ def _counted(
     chapters = {chapter: Decimal(0) for chapter in possible}
     bonus = Decimal(0)
     outcomes: dict[str, Outcome] = {}
+    exercises: dict[str, Decimal] = {}
     ungraded = [] if submission.tasks else [_ALL]
     for id in sorted(submission.tasks):
         verdict = grades.verdict(submission, id)
@@ -150,6 +159,7 @@ def _counted(
         if verdict is None or not weight:
             continue
         points = part * weight * _points(verdict.outcome, rules)
+        exercises[id] = _rounded(points)
         if id in rules.bonus:
             bonus += points
         else:
@@ -160,7 +170,7 @@ def _counted(
     chapters = {chapter: _rounded(points) for chapter, points in chapters.items()}
     bonus = _rounded(bonus)
     total = sum(chapters.values(), bonus)
-    return Row(learner, submission, days, part, outcomes, chapters, bonus, total, tuple(ungraded), 0)
+    return Row(learner, submission, days, part, outcomes, chapters, bonus, total, tuple(ungraded), 0, exercises)
 
 
 def _points(outcome: Outcome, rules: Rules) -> int:
@@ -197,9 +207,9 @@ def _notes(grades: Grades, rows: Iterable[Row], rules: Rules) -> Iterable[str]:
 def is_formula(text: str) -> bool:
     """Whether a spreadsheet may take a cell with this text for a formula.
 
-    The characters are those of the page "CSV Injection" of the OWASP community, after blanks too.
+    The characters are those of the page "CSV Injection" of the OWASP community, also full-width and after blanks.
     """
-    return text.lstrip()[:1] in ("=", "+", "-", "@") or text[:1] in ("\t", "\r", "\0")
+    return text.lstrip()[:1] in (*"=+-@＝＋－＠",) or text[:1] in ("\t", "\r", "\0")
 
 
 def _people(rows: list[Row]) -> str:

@@ -12,20 +12,22 @@ from oplab.classes.rules import TOTAL, Rules
 from oplab.errors import clean
 from oplab.files import write_atomically
 
-_QUOTED = re.compile(r"[\",;'\t\r\n]|^\s|\s$")
+_QUOTED = re.compile(r"[\",;|'\t\r\n]|^\s|\s$")
 # Where the comma is the decimal separator, a spreadsheet splits at semicolons, and sees quotation marks only at a cell's begin.
-_INNER = re.compile(r"([;,]\s*)(?=[=+\-@])")
+_INNER = re.compile(r"([;,|；，｜]\s*)(?=[=+\-@＝＋－＠])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]+")
 Cells = list[str]
 
 
-def write(book: Book, rules: Rules, folder: Path) -> list[Path]:
+def write(book: Book, rules: Rules, folder: Path, *, exercises: bool = False) -> list[Path]:
     """Write the grade book. The same verdicts, roster and rules give the same bytes.
 
     Args:
         book: the grades.
         rules: by which they were counted.
         folder: where to write ``grades.csv`` and ``lms/``.
+        exercises: whether the files in ``lms/`` have a column for each exercise. Else they have one for the total; with both, a platform
+            would count the points twice.
 
     Returns:
         the files that were written.
@@ -36,7 +38,7 @@ def write(book: Book, rules: Rules, folder: Path) -> list[Path]:
     (folder / "lms").mkdir(parents=True, exist_ok=True)
     files = {folder / "grades.csv": plain(book)}
     for system, render in SYSTEMS.items():
-        files[folder / "lms" / f"{system}.csv"] = render(book, rules.columns.get(system, {}))
+        files[folder / "lms" / f"{system}.csv"] = render(book, rules.columns.get(system, {}), exercises)
     for path, text in reversed(files.items()):  # grades.csv last: it says which grades are out
         write_atomically(path, text)
     return list(files)
@@ -54,13 +56,13 @@ def plain(book: Book) -> str:
     return _csv(lines, "\n")
 
 
-def canvas(book: Book, columns: Mapping[str, str]) -> str:
+def canvas(book: Book, columns: Mapping[str, str], exercises: bool = False) -> str:
     """For Canvas, "How do I import grades in the Gradebook?" (Canvas Instructor Guide).
 
     Its importer wants the columns Student, ID, SIS User ID, SIS Login ID and Section first and in this order, and takes each further
     one for an assignment. The row "Points Possible" sets what a new assignment is worth. A learner is found by the SIS login.
     """
-    items = _items(book, columns)
+    items = _items(book, columns, exercises)
     lines = [["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(_text(header) for _, header in items)]]
     lines.append(["    Points Possible", "", "", "", "", *(shown(_possible(book, item)) for item, _ in items)])
     for row in book.rows:
@@ -70,12 +72,12 @@ def canvas(book: Book, columns: Mapping[str, str]) -> str:
     return _csv(lines)
 
 
-def moodle(book: Book, columns: Mapping[str, str]) -> str:
+def moodle(book: Book, columns: Mapping[str, str], exercises: bool = False) -> str:
     """For Moodle, "Grade import" (MoodleDocs): any columns, which the teacher maps to a user's field and to grade items.
 
     The grades are percentages, because a new grade item goes up to 100: one larger grade, and Moodle imports none.
     """
-    items = _items(book, columns)
+    items = _items(book, columns, exercises)
     lines = [["First name", "Last name", "Username", "Email address", *(_text(header) for _, header in items)]]
     for row in book.rows:
         person = row.learner
@@ -85,13 +87,13 @@ def moodle(book: Book, columns: Mapping[str, str]) -> str:
     return _csv(lines)
 
 
-def blackboard(book: Book, columns: Mapping[str, str]) -> str:
+def blackboard(book: Book, columns: Mapping[str, str], exercises: bool = False) -> str:
     """For Blackboard, "Work Offline with Grade Data" (Blackboard Help).
 
     Each cell of a comma-separated file is in quotation marks. A learner is found by the username; a column by the number after ``|``
     in its header, and one without a number becomes a new column of text.
     """
-    items = _items(book, {})
+    items = _items(book, {}, exercises)
     headers = [
         columns.get(item, f"{header} [Total Pts: {shown(_possible(book, item))} Score]") for item, header in items
     ]
@@ -102,7 +104,7 @@ def blackboard(book: Book, columns: Mapping[str, str]) -> str:
     return _csv(lines, always=True)
 
 
-SYSTEMS: Mapping[str, Callable[[Book, Mapping[str, str]], str]] = {
+SYSTEMS: Mapping[str, Callable[[Book, Mapping[str, str], bool], str]] = {
     "canvas": canvas,
     "moodle": moodle,
     "blackboard": blackboard,
@@ -121,9 +123,9 @@ def names(name: str) -> tuple[str, str]:
     return first.strip(), last
 
 
-def _items(book: Book, columns: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Chapters and the total, each with the header of its column."""
-    return [(item, columns.get(item, f"Operator Lab {item}")) for item in (*book.possible, TOTAL)]
+def _items(book: Book, columns: Mapping[str, str], exercises: bool) -> list[tuple[str, str]]:
+    """What has a column of points, each with its header."""
+    return [(item, columns.get(item, f"Operator Lab {item}")) for item in (book.exercises if exercises else (TOTAL,))]
 
 
 def _points(row: Row, items: Iterable[tuple[str, str]]) -> Cells:
@@ -135,7 +137,7 @@ def _shown(points: Decimal | None) -> str:
 
 
 def _possible(book: Book, item: str) -> Decimal:
-    return book.total if item == TOTAL else book.possible[item]
+    return book.total if item == TOTAL else book.exercises[item]
 
 
 def _percent(points: Decimal | None, possible: Decimal) -> Decimal | None:

@@ -55,25 +55,33 @@ class Published:
         return tuple(change for change in self.changes if change.after < change.before)
 
 
-def rules_of(folder: Path, course: Course, given: Path | None = None) -> tuple[Rules, str]:
+def rules_of(folder: Path, course: Course, given: Path | None = None, *, exercises: bool = False) -> tuple[Rules, str]:
     """The rules for GRADES, and the text of their file.
 
     Args:
         folder: GRADES.
         course: whose chapters they name.
         given: a file from the teacher; else the one that GRADES was last written with, else there are no rules.
+        exercises: whether grade books get a column for each exercise.
 
     Raises:
-        OplabError: the file cannot be read, or something in it is wrong.
+        OplabError: the file cannot be read, something in it is wrong, or it has a bonus, which is not one exercise's.
     """
     path = given if given is not None else folder / RULES
     if given is None and not path.exists():
         return Rules(), ""
     found = rules.load(path, course)
+    if exercises and found.bonus:
+        raise OplabError(
+            f"{path} has a bonus, and a platform would count the column of a bonus exercise as points to lose.",
+            "Leave out --columns exercises, or the bonus.",
+        )
     return found, path.read_text(encoding="utf-8-sig")
 
 
-def publish(grades: Grades, course: Course, used: Rules, text: str, *, accept: bool = False) -> Published:
+def publish(
+    grades: Grades, course: Course, used: Rules, text: str, *, accept: bool = False, exercises: bool = False
+) -> Published:
     """Write ``grades.csv``, ``lms/``, ``learners/``, ``feedback/``, ``class.html`` and ``class.toml`` to GRADES.
 
     If a total would be lower than in the ``grades.csv`` that is there, nothing is written.
@@ -84,6 +92,7 @@ def publish(grades: Grades, course: Course, used: Rules, text: str, *, accept: b
         used: the rules.
         text: of the rules' file; empty if there is none.
         accept: write lower grades, too.
+        exercises: as for :func:`gradebook.write`.
 
     Raises:
         OplabError: the ``grades.csv`` that is there cannot be understood.
@@ -98,7 +107,7 @@ def publish(grades: Grades, course: Course, used: Rules, text: str, *, accept: b
         write_atomically(grades.folder / RULES, text)
     # The grade book is last: what it is compared with next time is there only when all the rest is.
     files = pages.write(grades, book, used, course, grades.folder)
-    return replace(published, files=(*gradebook.write(book, used, grades.folder), *files))
+    return replace(published, files=(*gradebook.write(book, used, grades.folder, exercises=exercises), *files))
 
 
 def differences(before: Mapping[str, Decimal], book: Book) -> tuple[Change, ...]:

@@ -13,23 +13,12 @@ from oplab.errors import OplabError
 
 # Names of columns, in lower case and without punctuation, as Canvas, Moodle, Blackboard and people write them.
 _COLUMNS = {
-    "login": (
-        "login",
-        "sisloginid",
-        "username",
-        "user",
-        "loginid",
-        "userid",
-        "netid",
-        "github",
-        "githubusername",
-        "account",
-    ),
-    "name": ("name", "student", "fullname", "learner", "studentname"),
-    "first": ("firstname", "givenname"),
-    "last": ("lastname", "surname", "familyname"),
-    "email": ("email", "emailaddress", "mail"),
-    "section": ("section", "group", "groups", "sections", "class"),
+    "login": "login sisloginid username user loginid userid netid github githubusername account".split(),
+    "name": "name student fullname learner studentname".split(),
+    "first": "firstname givenname".split(),
+    "last": "lastname surname familyname".split(),
+    "email": "email emailaddress mail".split(),
+    "section": "section group groups sections class".split(),
 }
 _LOGIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
 MAX_BYTES = 16 << 20
@@ -39,7 +28,7 @@ def read(path: Path) -> tuple[dict[str, Learner], list[str]]:
     """The learners by login, in the order of the file, and a sentence for each row that was left out.
 
     A first row in which a column is called ``login`` (or as one of the learning platforms calls it) is a header. Without one the
-    columns are login, name, email, section. Columns are separated by commas, semicolons or tabs.
+    columns are login, name, email, section. Columns are separated by commas, semicolons, tabs or pipes.
 
     Raises:
         OplabError: the file cannot be read, or there is no learner in it.
@@ -85,7 +74,8 @@ def read(path: Path) -> tuple[dict[str, Learner], list[str]]:
             learners[learner.login] = learner
     if not learners:
         raise OplabError(
-            f"There is no learner in the roster {path}.", "It needs one row for each, with a column login."
+            f"There is no learner in the roster {path}.",
+            "It needs one row for each, with a column login, and commas, semicolons, tabs or pipes between columns.",
         )
     return learners, problems
 
@@ -93,7 +83,12 @@ def read(path: Path) -> tuple[dict[str, Learner], list[str]]:
 def _rows(text: str) -> list[tuple[int, list[str]]]:
     """Line number and cells of each row that is not empty."""
     first = text.partition("\n")[0]
-    delimiter = max(",;\t", key=first.count)
+    if first.startswith("sep="):  # how Excel is told
+        delimiter, text = first[4:5] or ",", text[len(first) :]
+    else:  # a name may hold a comma
+        delimiter = max(
+            ",;\t|", key=lambda one: (len(_header(next(csv.reader([first], delimiter=one), []))), first.count(one))
+        )
     reader = csv.reader(io.StringIO(text.replace("\0", "")), delimiter=delimiter)
     rows = []
     try:

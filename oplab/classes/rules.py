@@ -21,7 +21,7 @@ SUBMISSIONS = ("last", "best")
 SYSTEMS = ("canvas", "moodle", "blackboard")
 # A column of Canvas whose header holds one of these is its own, computed one: an import leaves it out.
 _CANVAS_OWN = re.compile(r"(?:Current|Final) (?:Score|Points|Grade)|Override (?:Score|Grade|Status)")
-TOTAL = "total"  # the key of the total's column, where a chapter's is its id
+TOTAL = "total"  # the key of the total's column, where an exercise's is its id
 _TABLES = ("weights", "bonus", "extensions", "columns")
 _KEYS = ("deadline", "timezone", "late_days", "late_penalty", "submission", "speed", "chapters", *_TABLES)
 _DAY = timedelta(days=1)
@@ -42,7 +42,7 @@ class Rules:
         bonus: ids of exercises whose points are a bonus: the total can grow by them, and nothing is lost without them.
         bonus_most: how many points the bonus can be at most; None: there is no limit.
         extensions: a learner's own deadline, by login.
-        columns: for each of :data:`SYSTEMS` the headers that its grade book has, by chapter (``c04``) or :data:`TOTAL`.
+        columns: for each of :data:`SYSTEMS` the headers that its grade book has, by exercise or :data:`TOTAL`.
     """
 
     deadline: datetime | None = None
@@ -220,7 +220,10 @@ class _Reader:
                 self._fail("columns", system, f"{system} has to be a table: [{table}]")
             found[system] = {}
             for name, header in headers.items():
-                id = TOTAL if name == TOTAL else self._chapter(table, name, name)
+                try:
+                    id = TOTAL if name == TOTAL else self.course.exercise(name).id
+                except OplabError as error:
+                    self._fail(table, name, error.message.rstrip("."), error.fix)
                 if not isinstance(header, str) or not header.strip() or not header.isprintable():
                     self._fail(table, name, f"{name} = {_shown(header)} has to be the header of a column")
                 if system == "canvas" and (own := _CANVAS_OWN.search(header)):

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import yaml
+
 from oplab.classes import archives
 from oplab.classes.answers import Unreadable
 from oplab.classes.archives import Reader
 from oplab.classes.records import Learner
-from oplab.errors import OplabError
+from oplab.errors import OplabError, first_line
 
-_TIME = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:.hH-]?(\d\d)(?:[:.mM-]?(\d\d))?(Z|[+-]\d\d:?\d\d)?(?!\d)")
+_TIME = re.compile(
+    r"(\d{4})-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:.hH-]?(\d\d)(?:[:.mM-]?(\d\d))?(?:\.\d+)? ?(Z|[+-]\d\d:?\d\d)?(?!\d)"
+)
+# The name that Canvas and Moodle put before what belongs to one submission, and how it is told from others.
+_NAMED = re.compile(r"(.+?)_((?:late_)?\d+)_(?:\d+_.|text\.html|link\.html|assignsubmission_)", re.IGNORECASE)
+_BLACKBOARD = re.compile(r"(.+?)_attempt_(\d{4}(?:-\d\d){5})(?!\d)")
+_GRADESCOPE = "submission_metadata.yml"
 
 
 @dataclass(frozen=True)
@@ -45,8 +54,8 @@ def scan(
     """The submissions in ``where``, one after the other; a text is a sentence about an entry that belongs to no learner.
 
     Args:
-        where: a folder with one folder, zip or tar archive for each submission, named after the learner; or a path of a folder or
-            archive with ``{login}`` in it.
+        where: a folder with one folder, zip or tar archive, or single files, for each submission, named after the learner or as
+            Canvas, Moodle, Blackboard and Gradescope name them; or a path of a folder or archive with ``{login}`` in it.
         learners: the roster, by login.
         files: the course's answer files, relative to ``exercises/``.
         ignore: entries that are not submissions, such as the roster.
@@ -71,7 +80,7 @@ def _by_pattern(
         fix = "Name a folder, or a path with {login} in it. Clone repositories before."
         raise OplabError(f"No learner of the roster has a submission at {pattern}.", fix)
     for login, source in sources.items():
-        yield _found(login, "", Path(source), source, files, reader)
+        yield _found(login, "", [Path(source)], source, files, reader)
 
 
 def _in_folder(
@@ -82,30 +91,58 @@ def _in_folder(
     except OSError as error:
         raise OplabError(
             f"The submissions {folder} cannot be listed: {error.strerror}.",
-            "Name a folder with one folder or archive for each learner, or a pattern with {login}.",
+            "Name the folder that a platform's download unpacks to, or a path with {login} in it.",
         ) from None
-    seen: dict[tuple[str, str], str] = {}
     who = _Who(learners)
+    export = _gradescope(folder / _GRADESCOPE, who) if _GRADESCOPE in names else {}
+    groups: dict[tuple[str, str, str], list[Path]] = {}
     for name in names:
         path = folder / name
-        if name.startswith(".") or name in ("__MACOSX", "Thumbs.db", "desktop.ini") or os.path.realpath(path) in ignore:
+        if name.startswith(".") or name in ("__MACOSX", "Thumbs.db", "desktop.ini", _GRADESCOPE):
             continue
-        if not path.is_dir() and not archives.is_archive(name):
-            yield _line(f"{name} in {folder.name} is neither a folder nor an archive and was left out.")
+        if os.path.realpath(path) in ignore:
             continue
-        login, label = who.handed_in(name if path.is_dir() else _stem(name))
-        if not login:
-            yield _line(f"{name} in {folder.name} belongs to no learner of the roster and was left out.")
+        packed = path.is_dir() or archives.is_archive(name)
+        answer = "" if packed else archives.answer_in(name, files)
+        stem = name if path.is_dir() else name[: name.rindex(Path(answer).stem)] if answer else _stem(name)
+        owners = export.get(name) or [who.handed_in(name, stem)]
+        if not (packed or answer or owners[0][2]):
+            yield _line(f"{name} in {folder.name} is neither a folder nor an archive nor an answer, and was left out.")
             continue
-        found = _found(login, label, path, name, files, reader)
-        if (other := seen.setdefault((login, label), name)) != name:
-            double = _line(f"{login}: {other} and {name} are both there; both are graded.")
-            found = Found(login, name, found.submitted_at, name, found.files, (*found.problems, double))
+        for login, label, part in owners:
+            if login:
+                groups.setdefault((login, label, "" if part or answer else name), []).append(path)
+            else:
+                yield _line(
+                    f"{name} in {folder.name} belongs to no learner of the roster, or to several. It was left out."
+                )
+    seen: dict[tuple[str, str], str] = {}
+    for (login, label, _), paths in groups.items():
+        source = paths[0].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
+        found = _found(login, label, paths, source, files, reader)
+        if (other := seen.setdefault((login, label), source)) != source:
+            double = _line(f"{login}: {other} and {source} are both there; both are graded.")
+            found = Found(login, source, found.submitted_at, source, found.files, (*found.problems, double))
         yield found
 
 
-def _found(login: str, label: str, path: Path, source: str, files: tuple[str, ...], reader: Reader) -> Found:
-    content = reader.read(path, files)
+def _gradescope(path: Path, who: _Who) -> dict[str, list[tuple[str, str, bool]]]:
+    """By folder of Gradescope's export, who handed it in (a group: several), when, and that it is a submission of its own."""
+    try:  # all values are read as texts
+        entries = yaml.load(path.read_bytes(), getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+        found: dict[str, list[tuple[str, str, bool]]] = {}
+        for name, entry in entries.items():
+            people = [[person.get(key) for key in (":sid", ":email", ":name")] for person in entry[":submitters"]]
+            found[name] = [(who.one_of(*names), str(entry.get(":created_at", "")), False) for names in people]
+        return found
+    except (OSError, yaml.YAMLError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise OplabError(
+            f"{path} is not as Gradescope writes it ({first_line(error)}).", "Export the submissions again."
+        ) from None
+
+
+def _found(login: str, label: str, paths: list[Path], source: str, files: tuple[str, ...], reader: Reader) -> Found:
+    content = reader.read(paths, files)
     problems = tuple(_line(f"{login}: {source}: {end}") for end in content.problems)
     return Found(login, label, time_in(label), source, content.files, problems)
 
@@ -122,12 +159,8 @@ def time_in(label: str) -> datetime | None:
         return None
     year, month, day, hour, minute, second, zone = match.groups()
     zone = "+00:00" if zone == "Z" else zone or ""
-    return _moment(f"{year}-{month}-{day}T{hour}:{minute}:{second or '00'}{zone}")
-
-
-def _moment(text: str) -> datetime | None:
     try:
-        return datetime.fromisoformat(text).astimezone()
+        return datetime.fromisoformat(f"{year}-{month}-{day}T{hour}:{minute}:{second or '00'}{zone}").astimezone()
     except (ValueError, OverflowError, OSError):
         return None
 
@@ -143,26 +176,46 @@ class _Who:
     """Finds the learner that the name of a submission belongs to: it begins with a login, an e-mail address or a name."""
 
     def __init__(self, learners: Mapping[str, Learner]):
-        self._names: dict[str, str] = {}
-        doubtful: set[str] = set()
-        for attribute in ("login", "email", "name"):
-            for login, learner in learners.items():
-                name = _folded(getattr(learner, attribute))
-                if name and self._names.setdefault(name, login) != login and attribute == "name":
-                    doubtful.add(name)  # two learners of one name: only their logins tell them apart
-        for name in doubtful - {_folded(login) for login in learners}:
-            del self._names[name]
+        self._logins: dict[str, str] = {}
+        self._people: dict[str, str] = {}  # by squeezed name; empty where several learners have it
+        for login in learners:
+            self._logins[_folded(login)] = login
+        for login, learner in learners.items():
+            self._logins.setdefault(_folded(learner.email), login)
+            words = re.split(r"[\s,]+", learner.name)
+            for name in {_squeezed("".join(words[place:] + words[:place])) for place in range(len(words))}:
+                self._people[name] = "" if self._people.get(name, login) != login else login
+        for known in (self._logins, self._people):
+            known.pop("", None)  # those of whom the roster has no address or name
 
-    def handed_in(self, name: str) -> tuple[str, str]:
-        """The login, empty where there is none, and the label: the rest of the name."""
-        folded = _folded(name)
-        if folded in self._names:
-            return self._names[folded], ""
-        for place in range(len(name) - 1, 0, -1):  # the longest name that fits
-            if name[place] in "@_- .+#,(" and (login := self._names.get(_folded(name[:place]))):
-                return login, name[place:].strip("@_- .+#,()")
-        return "", ""
+    def handed_in(self, name: str, stem: str) -> tuple[str, str, bool]:
+        """The login, empty where there is none; the label; and whether the entry is one of the files of a submission on a platform.
+
+        ``stem`` is the name without what says which file it is. What follows the learner in it is the label.
+        """
+        if match := _NAMED.match(name):  # before logins: one that looks like the name can be another learner's
+            if (login := self._people.get(_squeezed(match[1]))) is not None:
+                return login, match[2], True
+        elif match := _BLACKBOARD.match(name):
+            words = match[1].split("_")
+            for place in range(1, len(words)):  # the longest login that fits
+                if login := self._logins.get(_folded("_".join(words[place:]))):
+                    return login, match[2], True
+        for place in range(len(stem), 0, -1):  # the longest name that fits
+            if (stem[place:] or " ")[0] in "@_- .+#,(" and (login := self.one_of(stem[:place])):
+                return login, stem[place:].strip("@_- .+#,()"), False
+        return "", "", False
+
+    def one_of(self, *names: str | None) -> str:
+        """The login of the learner with one of these logins, e-mail addresses or names; empty where there is none."""
+        found = (self._logins.get(_folded(name)) or self._people.get(_squeezed(name)) for name in names if name)
+        return next(filter(None, found), "")
 
 
 def _folded(name: str) -> str:
-    return " ".join(name.replace("_", " ").split()).casefold()
+    return " ".join(unicodedata.normalize("NFC", name).replace("_", " ").split()).casefold()
+
+
+def _squeezed(name: str) -> str:
+    """Letters and digits alone, without accents: Canvas writes ``Ó Sé, Zoë`` as ``ósézoë``."""
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", name))).casefold()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,16 @@ RulesFile = Annotated[
     Path | None, typer.Option("--rules", metavar="class.toml", help="what counts; kept in GRADES for the next time")
 ]
 Accept = Annotated[bool, typer.Option("--accept", help="let grades go down, too")]
+
+
+class ColumnsOption(StrEnum):
+    """What has a column of points in the files for learning platforms."""
+
+    total = "total"
+    exercises = "exercises"
+
+
+Columns = Annotated[ColumnsOption, typer.Option(help="what has a column in lms/: the total, or each exercise")]
 Workers = Annotated[int, typer.Option(metavar="N", min=1, max=256, help="how many answers are graded at the same time")]
 
 Cluster = Annotated[
@@ -32,7 +43,7 @@ def grade(
         str,
         typer.Argument(
             metavar="SUBMISSIONS",
-            help="a folder of folders or archives, or a path with {login} in it",
+            help="what a platform lets you download; a folder of folders or archives; or a path with {login} in it",
         ),
     ],
     roster: Annotated[Path, typer.Option(metavar="F", help="a CSV file of the learners, with a column login")],
@@ -44,6 +55,7 @@ def grade(
     ] = None,
     seed: Seed = None,
     rules: RulesFile = None,
+    columns: Columns = ColumnsOption.total,
     accept: Accept = False,
 ) -> None:
     """Grade a class. Run it again to go on after a stop, or after new submissions."""
@@ -52,7 +64,9 @@ def grade(
 
     course = load_course()
     chosen = course.select(split(exercises))
-    publish.rules_of(out, course, rules)  # a mistake in it is found now, not after a night of grading
+    publish.rules_of(
+        out, course, rules, exercises=columns == "exercises"
+    )  # a mistake in it is found now, not after a night of grading
     with Display(sys.stdout) as display:
         engine = _engine(jobs, cluster, out, Path(submissions))
         work = runner.run(course, chosen, submissions, roster, out, engine, seed=seed, listener=display)
@@ -61,7 +75,7 @@ def grade(
     for id, reason in work.unfinished:
         warn(f"{id} could not be graded here: {reason.splitlines()[0] if reason else 'no reason was given'}")
     total = len(work.tasks)
-    code = _publish(course, out, rules, accept)
+    code = _publish(course, out, rules, accept, columns)
     if work.stopping and work.done < total:
         warn(f"Stopped: {work.done} of {total} answers are graded, and kept in {out}. {runner.GO_ON}")
         leave(130)
@@ -72,15 +86,18 @@ def grade(
     leave(2 if work.unfinished or work.unread else code)
 
 
-def report(grades: Grades, rules: RulesFile = None, accept: Accept = False) -> None:
+def report(
+    grades: Grades, rules: RulesFile = None, columns: Columns = ColumnsOption.total, accept: Accept = False
+) -> None:
     """Write grade book and pages again, for example under other rules."""
-    leave(_publish(load_course(), grades, rules, accept))
+    leave(_publish(load_course(), grades, rules, accept, columns))
 
 
 def regrade(
     id: Id,
     grades: Grades,
     why: Annotated[str, typer.Option(metavar="TEXT", help="what was wrong with the check; kept in regrades.json")],
+    columns: Columns = ColumnsOption.total,
     accept: Accept = False,
     jobs: Workers = CORES,
 ) -> None:
@@ -91,7 +108,7 @@ def regrade(
     exercise = course.exercise(id)
     if not why.strip():
         raise OplabError("--why is empty.", "Say what was wrong with the check: learners will ask.")
-    used, _ = publish.rules_of(grades, course)
+    used, _ = publish.rules_of(grades, course, exercises=columns == "exercises")
     if not grades.is_dir():
         raise OplabError(f"There is no folder {grades}.", "`oplab class grade … -o GRADES` makes one.")
     with runner.writing(grades), runner.alone(grades):
@@ -110,7 +127,7 @@ def regrade(
             warn("No grade was changed. Run the same command with --accept to let grades go down, too.")
             leave(1)
         regrade.replace_grades(found, why.strip(), accepted=accept)
-        code = _publish(course, grades, None, accept)
+        code = _publish(course, grades, None, accept, columns)
     leave(code)
 
 
@@ -155,7 +172,7 @@ def demo(
     print(f"  oplab class grade {submitted} --roster {folder / 'roster.csv'} -o {folder / 'grades'}")
 
 
-def _publish(course: Course, folder: Path, rules: Path | None, accept: bool) -> int:
+def _publish(course: Course, folder: Path, rules: Path | None, accept: bool, columns: ColumnsOption) -> int:
     """Write all that comes out, and say so.
 
     Returns:
@@ -166,9 +183,10 @@ def _publish(course: Course, folder: Path, rules: Path | None, accept: bool) -> 
     """
     from oplab.classes import publish, records
 
-    used, text = publish.rules_of(folder, course, rules)
+    exercises = columns == "exercises"
+    used, text = publish.rules_of(folder, course, rules, exercises=exercises)
     try:
-        done = publish.publish(records.load(folder), course, used, text, accept=accept)
+        done = publish.publish(records.load(folder), course, used, text, accept=accept, exercises=exercises)
     except OSError as error:
         raise OplabError(
             f"{error.filename or folder} cannot be written: {error.strerror}.",

@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from oplab.classes import gradebook
+from oplab.classes import gradebook, publish
 from oplab.classes.counting import count
 from oplab.classes.records import Learner
 from oplab.classes.rules import Rules
+from oplab.course import manifest
+from oplab.errors import OplabError
+from tests.support import ROOT
 from tests.support.small_class import DEADLINE, SmallClass, outcome
 
 ADA = Learner("ada", "Ada Lovelace", "ada@example.org", "Monday")
@@ -145,16 +148,16 @@ def book(small):
 
 
 def test_canvas(book):
-    text = gradebook.canvas(book, {"c04": "Symbolics (4711)"})
+    text = gradebook.canvas(book, {"total": "Lab (4711)"})
     assert text.endswith("\r\n")
     header, possible, ada, bob = table(text)
     # What Canvas's importer asks of a header, and where it looks for the row of possible points.
     assert "Student" in header[0] and "ID" in header[1]
     assert header[2:5] == ["SIS User ID", "SIS Login ID", "Section"]
-    assert header[5:] == ["Operator Lab c00", "Symbolics (4711)", "Operator Lab total"]
-    assert "Points Possible" in possible[0] and possible[1:] == ["", "", "", "", "4", "3", "7"]
-    assert ada == ["Ada Lovelace", "", "", "ada", "Monday", "4", "1", "5"]
-    assert bob == ["de Vries, Bob", "", "", "bob", "", "0", "3", "3"]
+    assert header[5:] == ["Lab (4711)"]
+    assert "Points Possible" in possible[0] and possible[1:] == ["", "", "", "", "7"]
+    assert ada == ["Ada Lovelace", "", "", "ada", "Monday", "5"]
+    assert bob == ["de Vries, Bob", "", "", "bob", "", "3"]
 
 
 def test_moodle(book):
@@ -164,24 +167,46 @@ def test_moodle(book):
         "Last name",
         "Username",
         "Email address",
-        "Operator Lab c00",
-        "Operator Lab c04",
         "Course",
     ]
-    assert ada == ["Ada", "Lovelace", "ada", "ada@example.org", "100", "33.33", "71.43"]
-    assert bob == ["Bob", "de Vries", "bob", "", "0", "100", "42.86"]
+    assert ada == ["Ada", "Lovelace", "ada", "ada@example.org", "71.43"]
+    assert bob == ["Bob", "de Vries", "bob", "", "42.86"]
 
 
 def test_blackboard(book):
-    text = gradebook.blackboard(book, {"c04": "Symbolics [Total Pts: 3 Score] |534283"})
+    text = gradebook.blackboard(book, {"total": "Lab [Total Pts: 7 Score] |534283"})
     lines = text.split("\r\n")
     assert lines == [
-        '"Last Name","First Name","Username","Operator Lab c00 [Total Pts: 4 Score]",'
-        '"Symbolics [Total Pts: 3 Score] |534283","Operator Lab total [Total Pts: 7 Score]"',
-        '"Lovelace","Ada","ada","4","1","5"',
-        '"de Vries","Bob","bob","0","3","3"',
+        '"Last Name","First Name","Username","Lab [Total Pts: 7 Score] |534283"',
+        '"Lovelace","Ada","ada","5"',
+        '"de Vries","Bob","bob","3"',
         "",
     ]
+
+
+def test_a_column_for_each_exercise_and_none_for_their_sum(small):
+    small.hand_in("ada", [outcome("c00.one"), outcome("c04.two", points=1, of=3)], hours=1)
+    small.hand_in("bob", [outcome("c00.one")])
+    rules = replace(LATE, weights={"c04": Decimal(2)}, columns={"blackboard": {"c04.two": "Two |534283"}})
+    book = count(small.grades(), small.learners, rules)
+    files = gradebook.write(book, rules, small.folder, exercises=True)
+    canvas, moodle, blackboard = (table(file.read_text()) for file in files[1:])
+    assert [row[5:] for row in canvas] == [
+        ["Operator Lab c00.one", "Operator Lab c04.two"],
+        ["4", "6"],
+        ["3.6", "1.8"],
+        ["4", "0"],
+    ]
+    assert [row[4:] for row in moodle[1:]] == [["90", "30"], ["100", "0"]]
+    assert blackboard[0][3:] == ["Operator Lab c00.one [Total Pts: 4 Score]", "Two |534283"]
+
+
+def test_a_bonus_has_no_column_of_an_exercise(tmp_path):
+    (tmp_path / "class.toml").write_text('[bonus]\nexercises = ["c04.asinh"]')
+    course = manifest.load(ROOT)
+    assert publish.rules_of(tmp_path, course)[0].bonus
+    with pytest.raises(OplabError, match="has a bonus"):
+        publish.rules_of(tmp_path, course, exercises=True)
 
 
 def test_ungraded_is_not_zero(small):
@@ -193,28 +218,31 @@ def test_ungraded_is_not_zero(small):
     cells = {"ada": ["4", "", ""], "bob": ["", "", ""], "cem": ["0", "0", "0"]}
     assert {row[0]: row[2:] for row in table(gradebook.plain(book))[1:]} == cells
     for system, render in gradebook.SYSTEMS.items():
-        rows = table(render(book, {}))[-3:]
-        percent = {"4": "100"} if system == "moodle" else {}
-        assert [row[-3:] for row in rows] == [[percent.get(cell, cell) for cell in row] for row in cells.values()]
+        assert [row[-1] for row in table(render(book, {}, False))[-3:]] == ["", "", "0"]
+        first = "100" if system == "moodle" else "4"
+        assert [row[-2:] for row in table(render(book, {}, True))[-3:]] == [[first, ""], ["", ""], ["0", "0"]]
 
 
 def test_no_cell_is_a_formula(small):
-    starts = ("=", "+", "-", "@", "\t=", "\r", " =", "\n@", "\x00+")
+    starts = ("=", "+", "-", "@", "\t=", "\r", " =", "\n@", "\x00+", "＝", "＋", " －", "＠")
     small.hand_in("ada", [outcome("c00.one")])
     for system, start in itertools.product([*gradebook.SYSTEMS, "plain"], starts):
-        evil = f'{start}cmd|"/c calc"!A1;=1+1,=2'
+        evil = f'{start}cmd|"/c calc"!A1;=1+1,=2|=3；＝4'
         small.learners["ada"] = Learner("ada", f"{evil} {evil}", evil, evil)
         book = count(small.grades(), small.learners, Rules())
-        text = gradebook.plain(book) if system == "plain" else gradebook.SYSTEMS[system](book, {})
+        text = gradebook.plain(book) if system == "plain" else gradebook.SYSTEMS[system](book, {}, False)
         rows = table(text)
         assert len({len(row) for row in rows}) == 1
         for row in rows:
             for cell in row:
-                assert cell.lstrip()[:1] not in ("=", "+", "-", "@", "\t", "\r", "\0") or not cell
+                assert cell.lstrip()[:1] not in {*"=+-@＝＋－＠\t\r\0"}
                 assert cell.isprintable()
         assert any("calc" in cell for row in rows for cell in row)
-        for line in text.splitlines()[1:]:  # a reader that splits at semicolons finds no formula either
-            assert not any(cell.lstrip().startswith("=") for cell in next(csv.reader([line], delimiter=";")))
+        for line, split in itertools.product(
+            text.splitlines()[1:], ";|；"
+        ):  # a reader that splits there finds none either
+            cells = next(csv.reader([line], delimiter=split))
+            assert not any(cell.lstrip().startswith(("=", "＝")) for cell in cells)
 
 
 @pytest.mark.parametrize(

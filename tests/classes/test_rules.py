@@ -34,7 +34,7 @@ ada = 3
 "bob.b" = 2026-11-08
 
 [columns.canvas]
-c07 = "Kernels (123)"
+"c07.knn_query" = "Kernels (123)"
 total = "Course points"
 """
 
@@ -62,7 +62,7 @@ def test_each_key(load):
     assert [found.weight(chapter) for chapter in ("c00", "c07", "c04")] == [1, Decimal("2.5"), 0]
     assert found.bonus == {"c07.knn_query"} and found.bonus_most == 3
     assert found.extensions["bob.b"] == datetime(2026, 11, 8, 22, 59, 59, tzinfo=UTC)
-    assert found.columns == {"canvas": {"c07": "Kernels (123)", "total": "Course points"}}
+    assert found.columns == {"canvas": {"c07.knn_query": "Kernels (123)", "total": "Course points"}}
     assert found.strangers(["ada"]) == ["bob.b"]
     assert load("") == Rules()
     assert load('[bonus]\nexercises = ["c00"]').bonus == {"c00.export", "c00.compare", "c00.one_file"}
@@ -130,7 +130,7 @@ MISTAKES = {
         "line 3: c04 has a weight, but chapters does not list it.",
     ),
     "the same key in another table": (
-        "[columns.moodle]\nc04 = 'x'\n[weights]\nc04 = -1",
+        "[columns.moodle]\ntotal = 'x'\n[weights]\nc04 = -1",
         "line 4: c04 = -1 has to be a number from 0 to 1000.",
     ),
     "two weights": ("[weights]\nc04 = 1\n04_aten_symbolic = 1", "line 3: c04 has two weights."),
@@ -150,11 +150,11 @@ MISTAKES = {
         "line 3: the extension of ada ends before the deadline.",
     ),
     "system": ("[columns.ilias]\nc04 = 'x'", "line 1: the table columns has no key 'ilias'; known are canvas, moodle,"),
-    "column of none": ("[columns.moodle]\nc99 = 'x'", "line 2: There is no chapter c99."),
-    "column": ("[columns.moodle]\nc04 = 4", "line 2: c04 = 4 has to be the header of a column."),
-    "one header": ("[columns.moodle]\nc04 = 'x'\nc05 = 'x'", 'line 3: two columns have the header "x".'),
+    "column of none": ("[columns.moodle]\nc04 = 'x'", "line 2: There is no exercise c04."),
+    "column": ("[columns.moodle]\ntotal = 4", "line 2: total = 4 has to be the header of a column."),
+    "one header": ("[columns.moodle]\ntotal = 'x'\n'c04.asinh' = 'x'", 'line 3: two columns have the header "x".'),
     "Canvas's own": ("[columns.canvas]\ntotal = 'Final Score'", "line 2: Canvas computes columns with Final Score in"),
-    "inline table": ("columns.moodle = {c04 = 4}", "line 1: c04 = 4 has to be the header"),
+    "inline table": ("columns.moodle = {total = 4}", "line 1: total = 4 has to be the header"),
 }
 
 

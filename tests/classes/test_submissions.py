@@ -116,7 +116,7 @@ def test_no_git_runs_and_a_repository_is_a_folder(folder, tmp_path, monkeypatch)
         ("ada_b_2", "ada_b", "2"),
         ("ADA@2026-11-01T10-00Z", "ada", "2026-11-01T10-00Z"),
         ("bob@x.org", "bob", ""),
-        ("Bob Ito_1234_assignsubmission_file", "bob", "1234_assignsubmission_file"),
+        ("Bob Ito_1234_assignsubmission_file", "bob", "1234"),
         ("bobby", "", ""),
     ],
 )
@@ -156,6 +156,158 @@ def test_the_copy_in_exercises_is_preferred_and_solutions_are_no_answers(folder)
     (one,), _ = found(folder)
     assert one.files == {"c00_first.py": "course/exercises/c00_first.py"}
     assert "is in it 2 times; course/exercises/c00_first.py was graded" in one.problems[0]
+
+
+# --- what learning platforms let a teacher download ----------------------------------------------------------------------
+
+TWINS = {**CLASS, "abelada": Learner("abelada", "Ida Orr"), "zoe": Learner("zoe", "Ó Sé, Zoë Ann")}
+BOTH = {"c00_first.py": "x = 1\n", "csrc/c01_add.cpp": "int y;\n"}
+
+
+def put(folder: Path, *names: str) -> None:
+    """Files of these names with the text of the course's file that each ends with, or is an archive of."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".zip"):
+            zipped(path, *((file, text.encode()) for file, text in BOTH.items()))
+        else:
+            path.write_text(BOTH["c00_first.py" if name.endswith(".py") else "csrc/c01_add.cpp"])
+
+
+def check(folder: Path, learners=TWINS, **labels: str) -> None:
+    """Each of these learners has one submission of both files, and no sentence is left."""
+    owned, others = found(folder, learners)
+    assert {one.learner: one.label for one in owned} == labels and len(owned) == len(labels)
+    assert [(dict(one.files), one.problems) for one in owned] == [(BOTH, ())] * len(owned) and others == []
+
+
+def test_canvas(folder):
+    """``lib/content_zipper.rb`` of Canvas: the sortable name in small letters without what is not a letter or digit, ``LATE``, the ids
+    of user and file, the file's name. ``Attachment.make_unique_filename`` adds ``-1`` to a name that was handed in before.
+    """
+    put(folder, "abelada_LATE_12_345_c00_first-1.py", "abelada_LATE_12_346_c01_add-12.cpp", "itobob_13_347_work-2.zip")
+    put(folder, "ósézoëann_14_348_c00_first.py", "ósézoëann_14_349_c01_add.cpp", "ósézoëann_14_text.html")
+    check(folder, ada="LATE_12", bob="13", zoe="14")
+
+
+@pytest.mark.parametrize(
+    "form", ["{}_assignsubmission_file_/{}", "{}_assignsubmission_file/{}", "{}_assignsubmission_file_{}"]
+)
+def test_moodle(folder, form):
+    """``downloader.php`` and ``locallib.php`` of Moodle's mod_assign: full name, number, ``assignsubmission``, the plugin; a folder for
+    each, or with ``assign_downloadasfolders`` off one file for each. Text typed in Moodle is another plugin's.
+    """
+    for person in ("Ada Abel_12", "Zoë Ann Ó Sé_14"):
+        put(folder, form.format(person, "c00_first.py"), form.format(person, "c01_add.cpp"))
+        put(folder, f"{person}_assignsubmission_onlinetext_/onlinetext.html")
+    put(folder, form.format("Bob Ito_13", "work.zip"))
+    check(folder, ada="12", zoe="14", bob="13")
+
+
+def test_blackboard(folder):
+    """ "Download assignments" (Blackboard Help): the assignment, the username, ``attempt``, its time, the file's name, and for each attempt
+    a text file of its name with the learner, the date and the names of the files.
+    """
+    for login, files in {"ada_b": ("c00_first.py", "c01_add.cpp"), "bob": ("work.zip",)}.items():
+        first = f"Lab_1 ada_{login}_attempt_2026-11-01-18-00-00"
+        put(folder, f"{first}.txt", *(f"{first}_{file}" for file in files))
+    check(folder, ada_b="2026-11-01-18-00-00", bob="2026-11-01-18-00-00")
+    assert all(one.submitted_at == time_in("2026-11-01T18:00:00") for one in found(folder)[0])
+
+
+def test_gradescope(folder):
+    """ "Export submissions" (Gradescope Guides): a folder ``submission_N`` for each, and ``submission_metadata.yml``, which names its
+    submitters, several for a group, and the time.
+    """
+    put(
+        folder,
+        "submission_1/c00_first.py",
+        "submission_1/c01_add.cpp",
+        "submission_2/work.zip",
+        "submission_3/work.zip",
+    )
+    (folder / "submission_metadata.yml").write_text(
+        "submission_1:\n  :submitters:\n  - :name: Ada Abel\n    :sid: '0123'\n    :email: ada@x.org\n"
+        "  :created_at: 2026-11-01 17:00:00.123456789 Z\n  :results: !ruby/object:Results\n    output: |\n      submission_3:\n"
+        "submission_2:\n  :submitters:\n  - :name: Zoë Ann Ó Sé\n  - :sid: bob\n  :created_at: 2026-11-01 17:00:00 Z\n"
+        "submission_3:\n  :submitters:\n  - :name: Eve\n"
+    )
+    owned, (other,) = found(folder, TWINS)
+    assert [(one.learner, dict(one.files), one.problems) for one in owned] == [
+        (who, BOTH, ()) for who in ("ada", "zoe", "bob")
+    ]
+    assert {one.submitted_at for one in owned} == {datetime(2026, 11, 1, 17, tzinfo=UTC)}
+    assert other.startswith("submission_3 in in belongs to no learner")
+    for spoiled in ("- 1", "submission_1: 1", "a: [", "submission_1: {}", "\x00"):
+        (folder / "submission_metadata.yml").write_text(spoiled)
+        with pytest.raises(OplabError, match="not as Gradescope writes it"):
+            found(folder)
+
+
+def test_single_answer_files_are_a_submission(folder):
+    put(folder, "ada_c00_first.py", "ada_c01_add.cpp", "Bob Ito c00_first (2).py", "bob@x.org-c01_add.cpp")
+    check(folder, ada="", bob="")
+
+
+def test_a_spoiled_part_of_a_submission_costs_only_itself(folder):
+    put(folder, "abelada_12_345_c00_first.py")
+    torn(folder / "abelada_12_346_work.zip")
+    (one,), _ = found(folder, TWINS)
+    (problem,) = one.problems
+    assert dict(one.files) == {"c00_first.py": "x = 1\n"} and "abelada_12_346_work.zip cannot be read" in problem
+
+
+def test_the_name_of_a_file_gives_it_to_no_other_learner(folder):
+    as_bobs = "x_bob_attempt_2026-11-01-18-00-00_c00_first.py"
+    put(
+        folder,
+        f"abelada_12_345_{as_bobs}",
+        f"Lab_zoe_attempt_2026-10-01-18-00-00_{as_bobs}",
+        f"abeleve_12_345_{as_bobs}",
+    )
+    owned, others = found(folder, TWINS)
+    assert {one.learner for one in owned} == {"ada", "zoe"} and len(others) == 1
+
+
+def test_a_name_that_several_learners_have(folder):
+    put(folder, "itobob_13_347_work.zip", "-_13_348_work.zip", "_.zip")
+    owned, others = found(folder, {**CLASS, "ito2": Learner("ito2", "Ito, Bob"), "nix": Learner("nix")})
+    assert owned == [] and all("no learner of the roster, or to several" in other for other in others)
+
+
+def test_archives_in_an_archive(folder):
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("c00_first.py", "x = 1\n")
+    tar = tarred(folder / "x.tgz", (tarfile.TarInfo("c01_add.cpp"), b"int y;\n")).read_bytes()
+    (folder / "x.tgz").unlink()
+    zipped(folder / "ada.zip", ("work/1.zip", inner.getvalue()), ("work/2.tgz", tar), ("__MACOSX/._1.zip", b"?"))
+    check(folder, ada="")
+
+
+@pytest.mark.parametrize("top", ["oplab", "build", "tests", "solutions", "any name"])
+@pytest.mark.parametrize("form", ["folder", "zip"])
+def test_the_top_folder_may_have_any_name(folder, top, form):
+    names = {
+        f"{top}/exercises/c00_first.py": b"right",
+        f"{top}/course.toml": b"",  # the whole course, in which these are its own
+        f"{top}/solutions/c00_first.py": b"wrong",
+        f"{top}/oplab/checks/c01_add.cpp": b"wrong",
+        f"{top}/build/c01_add.cpp": b"wrong",
+    }
+    alone = {f"{top}/c00_first.py": b"right"}
+    for login, entries in {"ada": names, "bob": alone}.items():
+        for name, data in entries.items() if form == "folder" else ():
+            (folder / login / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / login / name).write_bytes(data)
+        if form == "zip":
+            zipped(folder / f"{login}.zip", *entries.items())
+    owned, _ = found(folder)
+    assert [(one.learner, dict(one.files)) for one in owned] == [
+        (who, {"c00_first.py": "right"}) for who in ("ada", "bob")
+    ]
+    assert owned[0].problems == () and bool(owned[1].problems) == (top == "solutions")
 
 
 # --- bad submissions --------------------------------------------------------------------------------------------------
@@ -272,7 +424,7 @@ BAD_SUBMISSIONS = {
     "zip: nothing": (lambda at: (at / "ada.zip").touch(), "cannot be read"),
     "zip: a pipe": (lambda at: os.mkfifo(at / "ada.zip"), "not a folder or an archive"),
     "zip: a link to itself": (lambda at: (at / "ada.zip").symlink_to("ada.zip"), "not a folder or an archive"),
-    "zip: only solutions": (lambda at: zipped(at / "ada.zip", (f"solutions/{FIRST}", b"x")), "none of the course's files"),
+    "zip: the course": (lambda at: zipped(at / "ada.zip", (f"tests/{FIRST}", b"x"), ("course.toml", b"")), "none of the course's files"),
     "folder: empty": (lambda at: (at / "ada").mkdir(), "none of the course's files"),
     "folder: deep": (lambda at: nested(at / "ada"), "none of the course's files"),
     "folder: a link": (lambda at: (at / "ada").symlink_to("bob"), "not a folder or an archive"),
@@ -296,9 +448,9 @@ def test_what_takes_too_long_costs_only_itself(folder):
     (folder / "ada.tar").write_bytes(tarfile.TarInfo("x").tobuf() * 19_999)
     zipped(folder / "bob.zip", GOOD)
     with archives.Reader(seconds=0.001) as reader:
-        assert "cannot be read in 0.001 s" in reader.read(folder / "ada.tar", FILES).problems[0]
+        assert "cannot be read in 0.001 s" in reader.read([folder / "ada.tar"], FILES).problems[0]
         reader._seconds = 60.0
-        assert reader.read(folder / "bob.zip", FILES).files == {"csrc/c01_add.cpp": "int y;"}
+        assert reader.read([folder / "bob.zip"], FILES).files == {"csrc/c01_add.cpp": "int y;"}
 
 
 @pytest.mark.parametrize(
@@ -345,6 +497,9 @@ def test_other_things_in_the_folder(folder):
             [],
         ),
         (b"ada,Ada Abel,ada@x.org,1\nbob,Bob,,\n", ["has no header"]),
+        (b"login|name|email|section\nada|Ada Abel|ada@x.org|1\nbob|Bob||\n", []),
+        (b"login;name;email;section;a,b,c,d,e,f\nada;Ada Abel;ada@x.org;1\nbob;Bob;;\n", []),
+        (b"sep=^\nlogin^name^email^section\nada^Ada Abel^ada@x.org^1\nbob^Bob^^\n", []),
         (
             b'login,name,email,section\r\nada,"Ada  Abel",ada@x.org,1\r\n\r\nbob,Bob\r\nADA,x\r\n',
             ["ADA is in the roster twice"],
@@ -364,7 +519,7 @@ def test_rosters(tmp_path, data, problems):
 
 
 def test_an_empty_roster_is_a_sentence(tmp_path):
-    for data in (b"", b"login,name\n", b"\0\0\0"):
+    for data in (b"", b"login,name\n", b"\0\0\0", b"sep=", b"login^name\nada^Ada\n"):
         (tmp_path / "roster.csv").write_bytes(data)
         with pytest.raises(OplabError, match="no learner in the roster"):
             roster.read(tmp_path / "roster.csv")
