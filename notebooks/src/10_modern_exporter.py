@@ -802,7 +802,7 @@ with raises(Exception, "are not equal"):
     torch.library.opcheck(inside, (points, low, high), **checks)
 
 # %% [markdown]
-# It also detects an operator that writes into its input and does not declare it. (`mutates_args=("x",)` would declare it.)
+# It also detects an operator that writes into its input and does not declare it.
 
 
 # %%
@@ -814,6 +814,30 @@ def doubled(x: torch.Tensor) -> torch.Tensor:
 doubled.register_fake(lambda x: torch.empty_like(x))
 with raises(Exception, "not defined as mutable but was mutated"):
     torch.library.opcheck(doubled, (torch.ones(3),), **checks)
+
+# %% [markdown]
+# `mutates_args=("x",)` would declare it, and then the export fails. Before the translation the exporter makes the graph *functional*: what is
+# written in place becomes a new value. An operator that declares a write is wrapped for that in `auto_functionalized_v2`, and the wrapper has no
+# translation, whatever your table has for the operator. Export an operator that returns a new tensor instead.
+
+
+# %%
+@torch.library.custom_op("lab::double_", mutates_args=("x",))
+def double_(x: torch.Tensor) -> None:
+    x.mul_(2)
+
+
+def writes(x):
+    y = x + 1
+    double_(y)
+    return y
+
+
+program = torch.export.export(Call(writes), (torch.ones(3),))
+print("captured:  ", fx(program))
+print("functional:", fx(program.run_decompositions({})))
+with raises(torch.onnx.OnnxExporterError, "Error when translating node"):
+    export(writes, (torch.ones(3),), {torch.ops.lab.double_.default: lambda x: op.Add(x, x)})
 
 # %% [markdown]
 # ### The honest fake

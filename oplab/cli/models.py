@@ -160,13 +160,9 @@ def tap(
 
 def extract(
     model: Model,
-    part: Annotated[Path, typer.Argument(metavar="PART.onnx", help="the file to write")],
-    inputs: Annotated[
-        list[str], typer.Option("--input", metavar="NAME", help="a value that the part takes; may be repeated")
-    ],
-    outputs: Annotated[
-        list[str], typer.Option("--output", metavar="NAME", help="a value that it computes; may be repeated")
-    ],
+    inputs: Annotated[list[str], typer.Option("--inputs", metavar="NAME", help="a value it takes; may be repeated")],
+    outputs: Annotated[list[str], typer.Option("--outputs", metavar="NAME", help="one it computes; may be repeated")],
+    part: Annotated[Path, typer.Option("--output", "-o", metavar="PART.onnx", help="the file to write")],
     library: Libraries = None,
 ) -> None:
     """Cut out the part of a model between some of its values."""

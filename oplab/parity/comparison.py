@@ -22,6 +22,7 @@ from oplab.parity import backends as running
 from oplab.parity.arrays import TOLERANCE, describe, difference, max_ulp
 from oplab.parity.backends import ALL, NAMES, ModelUnderTest, Unavailable
 from oplab.parity.known import known_faults
+from oplab.parity.modules import TRAINING, in_training
 from oplab.parity.report import Agreement, BackendOutput, Report
 from oplab.toolchain.library import check_library
 
@@ -124,6 +125,8 @@ def parity(
     warnings = [fault.sentence for fault in faults if not (fault.backend and harmless)]
     if tested.uses_float16 and {*order} & {"ort", "host", "openvino"}:
         warnings += _float16(done.get("reference", {}).values())
+    if len(groups) > 1 and in_training(module):
+        warnings.append(TRAINING)  # an export in that mode differs from the module: a Dropout stays in the file
     base = order[0] if order else None
     return Report(tuple(rows), base, len(feeds), tuple(map(tuple, groups)), frozenset(suspects), tuple(warnings))
 

@@ -24,8 +24,7 @@ def evaluating(module: Any) -> Iterator[bool]:
     """
     import torch
 
-    parts = list(module.modules()) if hasattr(module, "modules") else []
-    training = [part for part in parts if part.training]
+    parts, training = _parts(module), in_training(module)
     buffers = [
         (part, name, buffer, None if buffer is None else buffer.clone())
         for part in parts
@@ -44,6 +43,15 @@ def evaluating(module: Any) -> Iterator[bool]:
             if before is not None and not torch.equal(buffer, before):
                 with torch.no_grad():
                     buffer.copy_(before)
+
+
+def in_training(module: Any) -> list[Any]:
+    """The parts of a torch module that are in training mode; a function has none."""
+    return [part for part in _parts(module) if part.training]
+
+
+def _parts(module: Any) -> list[Any]:
+    return list(module.modules()) if hasattr(module, "modules") else []
 
 
 def arguments(module: Any, tensors: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:

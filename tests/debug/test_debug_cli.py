@@ -52,7 +52,7 @@ def test_tap_shows_ranges_and_keeps_arrays(folder):
 
 
 def test_extract_writes_a_model_that_passes_the_checker(folder):
-    done = call("extract", folder / "good.onnx", folder / "part.onnx", "--input", "v3", "--output", "v5")
+    done = call("extract", folder / "good.onnx", "--inputs", "v3", "--outputs", "v5", "-o", folder / "part.onnx")
     assert done.exit_code == 0, done.output
     onnx.checker.check_model(onnx.load(folder / "part.onnx"))
     assert "2 nodes from v3 to v5" in done.output
@@ -66,7 +66,7 @@ def test_a_mistake_is_a_sentence(folder, monkeypatch):
         ("tap good.onnx nine -i x.npz", "good.onnx has no value and no node 'nine'"),
         ("tap good.onnx -i wrong.npz", "There is no input 'z'"),
         ("tap good.onnx -i x.npz -o no/such/folder/out.npz", "cannot be written"),
-        ("extract good.onnx part.onnx --input v4 --output v2", "'x' (read by MatMul 'node0') is missing"),
+        ("extract good.onnx --inputs v4 --outputs v2 -o part.onnx", "'x' (read by MatMul 'node0') is missing"),
     ):
         done = call(*words.split())
         assert isinstance(done.exception, OplabError) and said in str(done.exception)  # main() makes it exit code 2

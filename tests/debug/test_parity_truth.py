@@ -14,6 +14,7 @@ from oplab.onnxtools.inputs import input_specs, random_inputs
 from oplab.parity import parity
 from oplab.parity.arguments import dimensions, tolerances
 from oplab.parity.known import FAULTS, Fault, known_faults
+from oplab.parity.modules import TRAINING
 from tests.support.models import model_of, one_node
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -50,6 +51,11 @@ class TestWhoIsWrong:
         for backends in (["reference", "eager", "ort"], ["eager", "ort", "reference"]):
             report = parity(self.model(), self.X, backends, module=self.right)
             assert report.summary() == "reference alone differs: eager and ort agree." and not report.passed
+
+    def test_a_module_in_training_mode_is_named_where_the_file_differs(self):
+        model, module = one_node("Neg", {"x": IMAGE}, domain=""), torch.nn.Dropout()
+        assert parity(model, {"x": IMAGE}, ["eager", "ort"], module=module).warnings == (TRAINING,)
+        assert parity(model, {"x": IMAGE}, ["eager", "ort"], module=module.eval()).warnings == ()
 
     def test_a_softmax_over_the_last_axis_is_right_everywhere(self):
         model = one_node("Softmax", {"x": IMAGE}, domain="", opset=12, axis=3)
