@@ -816,9 +816,9 @@ with raises(Exception, "not defined as mutable but was mutated"):
     torch.library.opcheck(doubled, (torch.ones(3),), **checks)
 
 # %% [markdown]
-# `mutates_args=("x",)` would declare it, and then the export fails. Before the translation the exporter makes the graph *functional*: what is
-# written in place becomes a new value. An operator that declares a write is wrapped for that in `auto_functionalized_v2`, and the wrapper has no
-# translation, whatever your table has for the operator. Export an operator that returns a new tensor instead.
+# `mutates_args=("x",)` would declare it, and then the export fails. Before the translation the exporter makes the graph *functional*: a
+# write in place becomes a new value. An operator that declares a write is wrapped in `auto_functionalized_v2` for that, and the wrapper has
+# no translation, whatever your table has for the operator. Export an operator that returns a new tensor instead.
 
 
 # %%

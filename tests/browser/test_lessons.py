@@ -139,8 +139,8 @@ def test_make_lab_shows_the_first_lesson_and_no_popup(make_lab, new_page):
     heading.wait_for()
     assert "First round trip" in heading.inner_text()
     page.locator(".jp-OutputArea-output img, .jp-OutputArea-output svg.oplab-plot").first.wait_for(state="attached")
-    # Until it is idle: a notebook that becomes ready takes the focus, which closes a menu, and Jupyter's server interrupts a kernel before it
-    # ends it; one that still imports its modules prints a traceback.
+    # Until it is idle: a notebook that becomes ready takes the focus, which closes a menu. And Jupyter's server interrupts a kernel before
+    # it ends it; one that still imports its modules prints a traceback.
     page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for(state="attached")
     page.get_by_role("menuitem", name="Help").click()
     page.get_by_text("About JupyterLab").click()  # one dialog waits for another: a popup would be before this one
