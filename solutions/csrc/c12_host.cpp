@@ -25,13 +25,13 @@
 #include <onnxruntime_cxx_api.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -63,15 +63,21 @@ std::vector<float> read_floats(const std::string& file) {
 // ANSWER c12.host: write main: run MODEL on INPUT, and turn every failure into a sentence
 namespace {
 
-// Writes all of a file, or leaves none. Throws std::runtime_error, with the file's name.
+// Writes all of a file, or leaves what was there. Throws std::runtime_error, with its name.
 void write_floats(const std::string& file, const float* values, std::size_t count) {
-  if (std::filesystem::is_directory(file)) throw std::runtime_error(file + " is a folder");
-  std::ofstream out(file, std::ios::binary);
+  namespace fs = std::filesystem;
+  if (fs::exists(file) && !fs::is_regular_file(file)) {
+    throw std::runtime_error(file + " is not a regular file");  // a folder, or a device
+  }
+  const std::string part = file + ".part";
+  std::ofstream out(part, std::ios::binary);
   out.write(reinterpret_cast<const char*>(values),
             static_cast<std::streamsize>(count * sizeof(float)));
-  out.close();
-  if (out) return;
-  std::remove(file.c_str());
+  out.close();  // a full disk may be noticed only now
+  std::error_code failed;
+  if (out) fs::rename(part, file, failed);
+  if (out && !failed) return;
+  fs::remove(part, failed);
   throw std::runtime_error(file + " cannot be written");
 }
 

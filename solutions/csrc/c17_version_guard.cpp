@@ -86,9 +86,9 @@ extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
                                    base->GetVersionString() + ".";
       return oldest->CreateStatus(ORT_FAIL, sentence.c_str());
     }
-    Ort::InitApi(api);
     static const Quantize last_year{"Quantize", 1, false}, this_year{"Quantize2", 2, true};
-    static const Ort::CustomOpDomain domain = [] {
+    static const Ort::CustomOpDomain domain = [api] {  // one thread runs this, the others wait
+      Ort::InitApi(api);
       Ort::CustomOpDomain made{"c17"};
       made.Add(&last_year);
       made.Add(&this_year);

@@ -130,7 +130,7 @@ def test_the_source_distribution_gives_what_the_repository_gives(built, wheel):
 def test_an_index_would_take_both_and_show_their_page(built):
     files = [*built.glob("*.whl"), *built.glob("*.tar.gz")]
     run("uv", "tool", "run", "twine==7.0.0", "check", "--strict", *files, cwd=built)
-    page = (ROOT / "docs" / "package.md").read_text()
+    page = (ROOT / "docs" / "site" / "package.md").read_text()
     assert "](" not in page  # a link would have to be relative: the course has no public address yet
 
 
