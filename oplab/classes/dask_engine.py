@@ -142,8 +142,8 @@ class DaskEngine:
             raise
         except KilledWorker as error:
             return failed(task, f"Its worker was lost {error.allowed_failures + 1} times, so it is not graded yet.")
-        except (NoWorkerError, NoValidWorkerError):
-            raise OplabError(f"{self._where} has no worker with a free slot any more.", AGAIN) from None
+        except (NoWorkerError, NoValidWorkerError) as error:
+            raise OplabError(f"{self._where} has had no worker with slots for {error.timeout:.0f} s.", AGAIN) from None
         except Exception as error:
             if self._client.status != "running":
                 raise OplabError(
@@ -180,15 +180,16 @@ class DaskEngine:
         client.subscribe_topic("all", self._heard)
         try:
             client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise OplabError(f"{self._where} has had no worker for {PATIENCE:.0f} s.", PAGE) from None
+        try:
             client.register_plugin(Leaving(client.id, self._name))
             client.register_plugin(Graders(self._name, self._hidden, needed))
         except OplabError:
             raise
-        except TimeoutError:
-            raise OplabError(f"{self._where} has had no worker for {PATIENCE:.0f} s.", PAGE) from None
         except Exception as error:
             raise OplabError(
-                f"oplab cannot be used on all machines of {self._where}: {first_line(error)}.", PAGE
+                f"{self._where} cannot use oplab on all its machines: {first_line(error)}.", PAGE
             ) from None
         if not self._slots():
             raise OplabError(f"No worker of {self._where} offers the resource {SLOT}.", PAGE)

@@ -123,6 +123,7 @@ class Leaving(SchedulerPlugin):
         """Dask calls this in the scheduler for each client that leaves."""
         if client == self.client:
             del scheduler.plugins[self.name]
+        if client == self.client and self._graders in scheduler.worker_plugins:
             scheduler.loop.add_callback(scheduler.unregister_worker_plugin, None, name=self._graders)
 
 

@@ -188,6 +188,14 @@ class TestNothingCanRun:
             list(grading(single).submit(make_tasks("")))
 
     @pytest.mark.nightly
+    def test_no_worker_any_more(self, grading, tmp_path, course, monkeypatch):
+        monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT", "500ms")
+        with dask_lab.lab(tmp_path, course) as lab:
+            lab.start_worker(nanny=False)
+            with pytest.raises(OplabError, match="has had no worker with slots for"):
+                list(grading(lab).submit(make_tasks("kill")))
+
+    @pytest.mark.nightly
     def test_a_killed_scheduler(self, single, grading, tmp_path):
         worker = single.start_worker(nanny=False)
         verdicts = []
