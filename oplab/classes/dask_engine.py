@@ -95,9 +95,18 @@ class DaskEngine:
             OplabError: the cluster cannot be reached, has other versions, has no worker with slots, or its scheduler has ended.
         """
         self._open()
-        yield from self._all(iter(tasks))
-        if again := self._neighbours.suspected():
-            yield from self._all(iter(again), most=1)
+        try:
+            yield from self._all(iter(tasks))
+            if again := self._neighbours.suspected():
+                yield from self._all(iter(again), most=1)
+        except OplabError:
+            raise
+        except Exception:
+            if self._client.status == "running":
+                raise
+            raise OplabError(
+                f"The scheduler of {self._where} has ended, or cannot be reached any more.", AGAIN
+            ) from None
 
     def _all(self, tasks: Iterator[Plain], most: float = float("inf")) -> Iterator[Verdict]:
         from distributed import as_completed
@@ -112,7 +121,7 @@ class DaskEngine:
             if self._changed.is_set():
                 self._changed.clear()
                 slots = self._slots()
-            while len(self._running) < min(slots, most) and not self._stopping.is_set():
+            while len(self._running) < min(max(1, slots), most) and not self._stopping.is_set():
                 if (task := next(tasks, None)) is None:
                     break
                 self._neighbours.begin(task)
@@ -146,9 +155,7 @@ class DaskEngine:
             raise OplabError(f"{self._where} has had no worker with slots for {error.timeout:.0f} s.", AGAIN) from None
         except Exception as error:
             if self._client.status != "running":
-                raise OplabError(
-                    f"The scheduler of {self._where} has ended, or cannot be reached any more.", AGAIN
-                ) from None
+                raise
             return failed(task, f"It could not be graded: {type(error).__name__}: {first_line(error)}.")
 
     def _slots(self) -> int:
