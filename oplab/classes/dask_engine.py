@@ -1,368 +1,248 @@
-"""The engine of ``oplab class grade --cluster``: tasks on the workers of a Dask cluster.
+"""The engine of ``oplab class grade --cluster``: Dask schedules the tasks, on this machine or on others.
 
-Dask moves tasks and results; what runs where is decided here. Each task is sent to a worker by name, one more than the worker runs at a
-time, so that the client knows which tasks a dead worker had. They are sent again from here: Dask would blame every task that waited on that
-worker, forget all of them with its scheduler, and try a task as often as somebody has set the scheduler's ``allowed-failures``.
+A worker's slots are a resource. An exception is tried again (``retries``), and so is a task whose worker has died, as often as the
+scheduler's ``allowed-failures`` says. Dask blames the death of a worker on all tasks that it has assigned to it, also on those that
+wait there. So there are never more tasks in the cluster than slots.
 """
 
 from __future__ import annotations
 
-import itertools
-import queue
+import contextlib
+import logging
+import re
+import secrets
+import signal
+import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from contextlib import ExitStack
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from oplab.classes.dask_cluster import Cluster, Found, refuse_versions
 from oplab.classes.engines import Plain
-from oplab.classes.probe import probe
-from oplab.classes.records import Verdict, verdict_from_dict
-from oplab.course.manifest import Course
-from oplab.errors import OplabError
-from oplab.grading.outcomes import without_points
+from oplab.classes.local import failed
+from oplab.classes.neighbours import Neighbours
+from oplab.classes.records import Verdict
+from oplab.errors import OplabError, first_line
+from oplab.grading.scratch import scratch_folder
 
-ATTEMPTS = 2  # of one task whose worker ended while it had no other
-PATIENCE = 60.0  # seconds without a worker that can be used, before the run ends
-POLL = 0.5  # seconds between two looks at the scheduler
-FETCH = 10.0  # seconds to fetch a verdict from its worker
-READ = 16  # tasks that are read at a time, when no waiting one fits a worker
+RETRIES = 2  # after an exception
+PATIENCE = 60.0  # seconds to wait for a first worker
+# For a local cluster. Its memory is the grader's to limit: Dask would see the worker alone, which holds nothing.
+CONFIG = {
+    "distributed.scheduler.allowed-failures": 2,
+    "distributed.scheduler.no-workers-timeout": "60s",
+    "distributed.worker.profile.enabled": False,
+}
+PAGE = "docs/class_cluster.md shows how a cluster is started."
 AGAIN = "What is graded is kept, and the same command goes on from there."
-
-
-@dataclass(eq=False)
-class _Task:
-    plain: Plain
-    cpp: bool
-    blamed: int = 0
-
-
-@dataclass
-class _Sent:
-    task: _Task
-    future: Any
-    since: float = 0.0  # when nothing was left before it on its worker; 0 until then
-
-
-@dataclass
-class _Worker:
-    found: Found
-    sent: dict[str, _Sent] = field(default_factory=dict)  # in the order in which it runs them
-    alone: bool = False
-
-    @property
-    def began(self) -> list[_Sent]:
-        return list(self.sent.values())[: self.found.slots]
-
-    def note(self) -> None:
-        for sent in self.began:
-            sent.since = sent.since or time.monotonic()
+EXTRA = "`make deps-class` installs it; without it, `--jobs N` uses the processors of this machine."
+FORMS = "--cluster takes local:N, for N workers on this machine, or a scheduler's address: tls://host:8786 or tcp://host:8786."
 
 
 class DaskEngine:
     """An engine (:class:`oplab.classes.engines.Engine`) that runs tasks on a Dask cluster.
 
     Args:
-        course: what is graded.
         where: ``local:N``, or the address of a scheduler: ``tcp://…``, ``tls://…``.
         hidden: folders that learners' code must not see, where a worker's machine has them, too.
-        say: told in sentences what the teacher should know: a worker that is not used, a worker that was lost.
-        patience: seconds without a worker that can be used, before the run ends.
+        say: told in a sentence that a worker was lost, from another thread.
 
     Raises:
         OplabError: ``where`` is neither, or Dask is not installed.
     """
 
-    def __init__(
-        self,
-        course: Course,
-        where: str,
-        hidden: Sequence[Path] = (),
-        say: Callable[[str], None] = lambda line: None,
-        patience: float = PATIENCE,
-    ):
-        self.course, self.say, self.patience = course, say, patience
-        self._cluster = Cluster(where, [str(folder.resolve()) for folder in hidden])
-        self._events: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()  # may be filled from a signal handler
-        self._workers: dict[str, _Worker] = {}
-        self._seen: set[str] = set()  # addresses that were asked already, or are being asked
-        self._unused: dict[str, str] = {}  # why a worker is not used
-        self._tasks: Iterator[Plain] = iter(())
-        self._waiting: deque[_Task] = deque()  # read from the above, and not sent yet
-        self._suspects: deque[_Task] = deque()  # each runs again with nothing else on its worker
-        self._numbers = itertools.count()
-        self._machines: set[str] = set()
-        self._finishing = False
-        self._closed = False
-        self._wake: Any = None
-        self._useful_at = 0.0
-        self._asker = ThreadPoolExecutor(1, thread_name_prefix="oplab-probe")
-
-    @property
-    def machines(self) -> tuple[str, ...]:
-        """The names of the computers that have taken part, sorted."""
-        return tuple(sorted(self._machines))
-
-    @property
-    def dashboard(self) -> str:
-        """The address of Dask's page about the cluster; empty where there is none."""
-        return self._cluster.dashboard
+    def __init__(self, where: str, hidden: Sequence[Path] = (), say: Callable[[str], None] = lambda line: None):
+        local = re.fullmatch(r"local:([1-9]\d{0,2})", where)
+        if not local and not re.fullmatch(r"(tcp|tls)://[^\s/]+:\d+/?", where):
+            raise OplabError(f"{where!r} is not a cluster.", FORMS)
+        try:
+            import cryptography  # noqa: F401
+            import distributed  # noqa: F401
+        except ImportError as error:
+            raise OplabError(f"A cluster needs {error.name}, which is not installed.", EXTRA) from None
+        self._where, self._local = where, int(local[1]) if local else 0
+        self._hidden, self._say = [str(folder.resolve()) for folder in hidden], say
+        self._name = f"oplab-{secrets.token_hex(6)}"
+        self._client: Any = None
+        self._stack = ExitStack()
+        self._neighbours = Neighbours()
+        self._stopping = threading.Event()
+        self._changed = threading.Event()  # workers have joined or left
+        self._running: dict[Any, tuple[Plain, float]] = {}  # future -> its task, and since when
 
     def running(self) -> Mapping[str, float]:
-        """What runs now, to seconds so far, as :meth:`oplab.classes.engines.Engine.running`."""
-        now, found = time.monotonic(), {}
-        for worker in list(self._workers.values()):
-            for sent in worker.began:
-                plain = sent.task.plain
-                name = plain["exercise"] if plain["exercise"] not in found else plain["key"][:12]
-                found[name] = now - (sent.since or now)
-        return found
+        """Exercise id to seconds so far."""
+        now = time.monotonic()
+        return {task["exercise"]: now - since for task, since in self._running.copy().values()}
 
     def finish(self) -> None:
-        """Begin no further task. It may be called from a signal handler."""
-        self._finishing = True
-        self._events.put(("finish",))
+        """Begin no further task."""
+        self._stopping.set()
 
     def close(self) -> None:
-        """End all that runs, on all machines, and the cluster if it is a local one. It may be called again."""
-        if self._closed:
-            return
-        self._closed = True
-        self._asker.shutdown(wait=False, cancel_futures=True)
-        self._cluster.close()
+        """End all that runs, on all machines, and the cluster if it is a local one."""
+        with contextlib.suppress(Exception):  # a scheduler that has ended, or ends now
+            self._stack.close()
 
     def submit(self, tasks: Iterable[Plain]) -> Iterator[Verdict]:
-        """Run tasks, as :meth:`oplab.classes.engines.Engine.submit`.
+        """Run tasks; see :class:`oplab.classes.engines.Engine`.
+
+        What another task may have interfered with runs again at the end, with nothing else at the same time. Only that counts.
 
         Raises:
-            OplabError: the cluster cannot be reached, has other versions, has no worker that can be used, or its scheduler has ended.
+            OplabError: the cluster cannot be reached, has other versions, has no worker with slots, or its scheduler has ended.
         """
-        self._tasks = iter(tasks)
-        if not self._fill():
-            return
-        self._begin()
-        while self._open:
-            self._feed()
-            if verdicts := self._without_compiler():
-                yield from verdicts
-                continue
-            try:
-                event = self._events.get(timeout=POLL)
-            except queue.Empty:
-                event = ("nothing",)
-            yield from self._handle(*event)
-            self._check()
-
-    # --- the cluster's workers ------------------------------------------------------------------------------------
-
-    @property
-    def _open(self) -> bool:
-        sent = any(worker.sent for worker in self._workers.values())
-        return sent or (not self._finishing and (bool(self._suspects) or self._fill()))
-
-    def _fill(self) -> bool:
-        """Whether a task waits; the next one is read if none does."""
-        if not self._waiting:
-            self._waiting.extend(self._read(1))
-        return bool(self._waiting)
-
-    def _read(self, count: int) -> list[_Task]:
-        plain = itertools.islice(self._tasks, count)
-        return [_Task(one, self.course.exercise(one["exercise"]).kind != "python") for one in plain]
-
-    def _begin(self) -> None:
-        """Start or reach the cluster, and see that its workers have the versions of this machine."""
-        self._exercises = [exercise.id for exercise in self.course.exercises]
-        self._mine = probe(self._exercises)["versions"]
-        self._cluster.open(self._events.put)
-        found = self._cluster.wait_for_workers(self._exercises, self.patience)
-        self._seen.update(found)
-        refuse_versions(self._mine, found, self._cluster.where)
-        for address, worker in found.items():
-            self._join(address, worker)
-        self._useful_at = time.monotonic()
-        if not self._workers:
+        self._open()
+        try:
+            yield from self._all(iter(tasks))
+            if again := self._neighbours.suspected():
+                yield from self._all(iter(again), most=1)
+        except OplabError:
+            raise
+        except Exception:
+            if self._client.status == "running":
+                raise
             raise OplabError(
-                f"No worker of {self._cluster.where} can be used: {_any(self._unused)}.",
-                "docs/class_cluster.md shows how workers are started.",
+                f"The scheduler of {self._where} has ended, or cannot be reached any more.", AGAIN
+            ) from None
+
+    def _all(self, tasks: Iterator[Plain], most: float = float("inf")) -> Iterator[Verdict]:
+        from distributed import as_completed
+
+        from oplab.classes.dask_worker import SLOT, grade
+
+        ended = as_completed(loop=self._client.loop)
+        slots = 0
+
+        def fill() -> None:
+            nonlocal slots
+            if self._changed.is_set():
+                self._changed.clear()
+                slots = self._slots()
+            while len(self._running) < min(max(1, slots), most) and not self._stopping.is_set():
+                if (task := next(tasks, None)) is None:
+                    break
+                self._neighbours.begin(task)
+                future = self._client.submit(grade, task, self._name, resources={SLOT: 1}, retries=RETRIES, pure=False)
+                self._running[future] = task, time.monotonic()
+                ended.add(future)
+
+        self._changed.set()
+        fill()
+        for future in ended:
+            task, _ = self._running.pop(future)
+            yield from self._neighbours.end(task, self._verdict(task, future))
+            fill()
+
+    def _verdict(self, task: Plain, future: Any) -> Verdict:
+        """How a task ended.
+
+        Raises:
+            OplabError: no other can run, either.
+        """
+        from distributed import KilledWorker
+        from distributed.scheduler import NoValidWorkerError, NoWorkerError
+
+        try:
+            return future.result()
+        except OplabError:  # of a worker with other versions
+            raise
+        except KilledWorker as error:
+            return failed(task, f"Its worker was lost {error.allowed_failures + 1} times, so it is not graded yet.")
+        except (NoWorkerError, NoValidWorkerError) as error:
+            raise OplabError(f"{self._where} has had no worker with slots for {error.timeout:.0f} s.", AGAIN) from None
+        except Exception as error:
+            if self._client.status != "running":
+                raise
+            return failed(task, f"It could not be graded: {type(error).__name__}: {first_line(error)}.")
+
+    def _slots(self) -> int:
+        from oplab.classes.dask_worker import SLOT
+
+        workers = self._client.scheduler_info()["workers"].values()
+        return sum(int(min(worker["resources"].get(SLOT, 0), worker["nthreads"])) for worker in workers)
+
+    def _open(self) -> None:
+        """Start the cluster, or reach its scheduler, and set its workers up.
+
+        Raises:
+            OplabError: it is not there, has other versions, or no worker with slots.
+        """
+        from distributed import Client
+
+        from oplab.classes.dask_worker import SLOT, Graders, Leaving, here
+
+        needed = here()
+        for name in [*logging.root.manager.loggerDict]:
+            if name.partition(".")[0] in ("distributed", "tornado"):
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what matters is said in sentences
+        try:
+            client = Client(self._start() if self._local else self._where.rstrip("/"), set_as_default=False)
+        except Exception as error:
+            raise OplabError(f"{self._where} cannot be started or reached: {first_line(error)}.", PAGE) from None
+        self._client = self._stack.enter_context(client)
+        self._stack.callback(self._leave)
+        client.subscribe_topic("all", self._heard)
+        try:
+            client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError:
+            raise OplabError(f"{self._where} has had no worker for {PATIENCE:.0f} s.", PAGE) from None
+        try:
+            client.register_plugin(Leaving(client.id, self._name))
+            client.register_plugin(Graders(self._name, self._hidden, needed))
+        except OplabError:
+            raise
+        except Exception as error:
+            raise OplabError(
+                f"{self._where} cannot use oplab on all its machines: {first_line(error)}.", PAGE
+            ) from None
+        if not self._slots():
+            raise OplabError(f"No worker of {self._where} offers the resource {SLOT}.", PAGE)
+
+    def _start(self) -> Any:
+        """A scheduler in this process, and workers in their own, which only this command's certificate can talk to."""
+        import dask
+        from distributed import LocalCluster
+
+        from oplab.classes.dask_worker import SLOT
+
+        folder = str(self._stack.enter_context(scratch_folder()))
+        with dask.config.set({"temporary-directory": folder, **CONFIG}), _without_interrupts():
+            return self._stack.enter_context(
+                LocalCluster(
+                    n_workers=self._local,
+                    threads_per_worker=1,
+                    resources={SLOT: 1},
+                    memory_limit=0,
+                    security=True,
+                    dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                )
             )
 
-    def _join(self, address: str, found: Found) -> None:
-        """Use a worker from now on, or say why not."""
-        reason = found.problem
-        if not reason and found.versions != self._mine:
-            changed = [name for name in self._mine if found.versions.get(name) != self._mine[name]]
-            reason = f"it has other versions of {', '.join(changed)}"
-        if reason:
-            self._unused[address] = f"{address}: {reason}"
-            self.say(f"The worker {address} gets no tasks: {reason}.")
-            return
-        self._workers[address] = _Worker(found)
-        if self._wake is not None:
-            self._wake.cancel()
-            self._wake = None
+    def _heard(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        """Dask calls this for what happens in the scheduler."""
+        what = event[1]
+        if what.get("action") in ("add-worker", "remove-worker"):
+            self._changed.set()
+            if not what.get("expected", True):
+                self._say(f"The worker {what['worker']} was lost; what it graded is graded again.")
 
-    def _leave(self, address: str, expected: bool) -> list[Verdict]:
-        """A worker is no more. Its tasks run again: each alone, or as before where the worker was asked to leave."""
-        self._unused.pop(address, None)
-        self._seen.discard(address)
-        worker = self._workers.pop(address, None)
-        if worker is None:
-            return []
-        self._useful_at = time.monotonic()
-        lost = [sent.task for sent in worker.sent.values()]
-        self._cluster.cancel([sent.future for sent in worker.sent.values()])
-        if expected:
-            self._waiting.extendleft(reversed(lost))
-            return []
-        many = f"{len(lost)} exercises run" if len(lost) != 1 else f"{lost[0].plain['exercise']} runs"
-        self.say(f"The worker {address} was lost; {many} again.")
-        if len(lost) == 1:
-            lost[0].blamed += 1
-            if lost[0].blamed >= ATTEMPTS:
-                reason = f"Its worker was lost {ATTEMPTS} times while nothing else ran there, so it is not graded yet."
-                return [self._not_graded(lost[0], reason)]
-        self._suspects.extend(lost)
-        return []
-
-    def _check(self) -> None:
-        """See that the scheduler is there, and that there are workers, or will be."""
-        if not self._cluster.alive:
-            raise OplabError(f"The scheduler of {self._cluster.where} has ended, or cannot be reached any more.", AGAIN)
-        if self._workers or not self._open:
-            self._useful_at = time.monotonic()
-            return
-        if (
-            self._wake is None or self._wake.status != "pending"
-        ):  # a cluster that adapts starts a worker when it sees a task that none can run
-            self._wake = self._cluster.wake()
-        if time.monotonic() - self._useful_at > self.patience:
-            why = f" ({_any(self._unused)})" if self._unused else ""
-            raise OplabError(f"{self._cluster.where} has had no worker for {self.patience:.0f} s{why}.", AGAIN)
-
-    def _without_compiler(self) -> list[Verdict]:
-        """When only answers in C++ are left, and no worker can compile: they cannot be graded here."""
-        if not self._workers or any(worker.sent or worker.found.compiler for worker in self._workers.values()):
-            return []
-        left = [*self._suspects, *self._waiting]
-        if not left or not all(task.cpp for task in left):
-            return []
-        if more := self._read(READ):
-            self._waiting.extend(more)
-            return []
-        self._suspects.clear()
-        self._waiting.clear()
-        reason = f"No worker of {self._cluster.where} has a C++ compiler, so answers in C++ are not graded yet."
-        return [self._not_graded(task, reason) for task in left]
-
-    # --- tasks ----------------------------------------------------------------------------------------------------
-
-    def _feed(self) -> None:
-        """Send tasks to workers that have room: one more than they run, so that none waits for the next."""
-        if self._finishing:
-            return
-        for address, worker in list(self._workers.items()):
-            if worker.alone and worker.sent:
-                continue
-            worker.alone = False
-            if task := _first(self._suspects, worker):
-                if not worker.sent:
-                    self._suspects.remove(task)
-                    worker.alone = True
-                    self._send(address, worker, task)
-                continue  # else it becomes idle, for this one
-            while len(worker.sent) <= worker.found.slots and (task := self._next(worker)):
-                self._send(address, worker, task)
-
-    def _next(self, worker: _Worker) -> _Task | None:
-        """The next task for a worker: one in C++ only where there is a compiler."""
-        while True:
-            if task := _first(self._waiting, worker):
-                self._waiting.remove(task)
-                return task
-            more = self._read(READ)
-            if not more:
-                return None
-            self._waiting.extend(more)
-
-    def _send(self, address: str, worker: _Worker, task: _Task) -> None:
-        name = f"oplab-grade-{next(self._numbers)}"
-        future = self._cluster.send(task.plain, name, address)
-        worker.sent[name] = _Sent(task, future)
-        worker.note()
-        future.add_done_callback(lambda done: self._events.put(("done", address, name)))
-
-    def _handle(self, what: str, *details: Any) -> list[Verdict]:
-        """React to an event. What a worker sent that has left meanwhile is not looked at."""
-        if what == "done":
-            return self._done(*details)
-        if what == "left":
-            return self._leave(*details)
-        if what == "joined":
-            (address,) = details
-            if address not in self._seen:
-                self._seen.add(address)
-                self._asker.submit(self._ask, address)
-        elif what == "asked":
-            address, found = details
-            if address in self._seen:
-                self._join(address, found)
-        elif what == "finish":
-            for worker in self._workers.values():
-                behind = list(worker.sent)[worker.found.slots :]
-                self._cluster.cancel([worker.sent.pop(name).future for name in behind])
-        return []
-
-    def _ask(self, address: str) -> None:
-        found = self._cluster.ask([address], self._exercises)
-        if address in found:
-            self._events.put(("asked", address, found[address]))
-
-    def _done(self, address: str, name: str) -> list[Verdict]:
-        """A task has ended, well or not."""
-        worker = self._workers.get(address)
-        sent = worker.sent.get(name) if worker else None
-        if worker is None or sent is None:
-            return []
-        how, answer = self._cluster.fetch(sent.future, FETCH)
-        if how == "killed":  # the event that says so is late
-            return self._leave(address, False)
-        del worker.sent[name]
-        worker.note()
-        if how == "verdict" and answer is not None:
-            self._machines.add(worker.found.machine)
-            return [verdict_from_dict(answer)]
-        if how == "failed":
-            sent.task.blamed += 1
-            if sent.task.blamed >= ATTEMPTS:
-                return [self._not_graded(sent.task, f"It could not be graded: {answer}")]
-        self._suspects.append(sent.task)
-        return []
-
-    def _not_graded(self, task: _Task, reason: str) -> Verdict:
-        exercise = self.course.exercise(task.plain["exercise"])
-        outcome = without_points(exercise, "grader_error", reason)
-        return Verdict(
-            key=task.plain["key"],
-            exercise=exercise.id,
-            outcome=replace(outcome, seconds=0.0),
-            seed=task.plain["seed"],
-            versions=task.plain["versions"],
-            answer=task.plain["answer"],
-            seconds=0.0,
-            machine="",
-            graded_at=datetime.now(UTC),
-        )
+    def _leave(self) -> None:
+        """End what grades for this command on all machines."""
+        if self._client.status == "running":
+            self._client.unsubscribe_topic("all")
+            self._client.unregister_worker_plugin(self._name)
 
 
-def _first(tasks: Iterable[_Task], worker: _Worker) -> _Task | None:
-    """The first of these tasks that the worker can run."""
-    return next((task for task in tasks if worker.found.compiler or not task.cpp), None)
-
-
-def _any(reasons: Mapping[str, str]) -> str:
-    return next(iter(reasons.values()), "it has none")
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Threads that begin in the block, and the processes that they start later, do not get the Ctrl-C of a terminal."""
+    resource_tracker.ensure_running()  # it unblocks the signal in the thread that starts it, which should not be one of those
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

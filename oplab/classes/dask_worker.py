@@ -1,8 +1,7 @@
-"""What runs in a Dask worker: it hands tasks to processes that grade (:class:`oplab.classes.local.Grader`), and runs no learner's code.
+"""What a Dask worker grades with: processes of their own (:class:`oplab.classes.local.Grader`). It runs no learner's code itself.
 
-Dask knows nothing of those processes. Its memory limit sees the worker alone, a worker that is killed leaves its children, and being
-daemonic it may not use multiprocessing. So they are ordinary processes with the grader's own limits, which end when their standard input
-does. The functions here are called by name: a worker needs oplab, and the course in its current folder or ``OPLAB_ROOT``.
+A worker is daemonic, so it may not use multiprocessing, and its death leaves its children. The processes here are ordinary ones, with the
+grader's own limits, and end when their standard input does.
 """
 
 from __future__ import annotations
@@ -10,148 +9,139 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
+import dask.config
+from distributed import SchedulerPlugin, WorkerPlugin, get_worker
+
+from oplab import paths
+from oplab.classes import versions
 from oplab.classes.engines import Plain
-from oplab.classes.local import Closed, Grader
-from oplab.classes.records import verdict_to_dict
+from oplab.classes.local import Grader
+from oplab.classes.records import Verdict, sha256
+from oplab.course.manifest import load
+from oplab.errors import OplabError
 
 SLOT = "slot"  # the resource of which each running task takes one
-IDLE = 60.0  # seconds without a task, after which the processes of a command end: it may have been killed
-PROBE_LIMIT = 120.0  # seconds for a fresh process to say what this machine has
+_HERE = "import sys; sys.path.append({package!r}); from oplab.classes.dask_worker import main; main()"
+_LIMIT = 120.0  # seconds for a fresh process to tell its versions
 
 
-class _Pool:
-    """The processes that grade for one command: as many as its tasks run here at the same time."""
-
-    def __init__(self, hidden: list[str]) -> None:
-        self._hidden = [folder for folder in hidden if os.path.isdir(folder)]
-        self._lock = threading.Lock()
-        self._idle: list[Grader] = []
-        self._all: list[Grader] = []
-        self._used = time.monotonic()
-        self._ended = False
-        self.expired = False  # it ended because it was idle, and not because somebody asked for it
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def grade(self, task: Plain) -> dict[str, Any]:
-        with self._lock:
-            if self._ended:
-                raise Closed
-            grader = self._idle.pop() if self._idle else None
-            if grader is None:
-                grader = Grader(self._hidden, environment=environment())
-                self._all.append(grader)
-        try:
-            return verdict_to_dict(grader.grade(task))
-        finally:
-            with self._lock:
-                self._idle.append(grader)
-                self._used = time.monotonic()
-
-    def end(self) -> None:
-        with self._lock:
-            ending, self._all, self._idle, self._ended = self._all, [], [], True
-        if ending:
-            with ThreadPoolExecutor(len(ending)) as pool:
-                list(pool.map(lambda grader: grader.close(), ending))
-
-    def _watch(self) -> None:
-        while not self._ended:
-            time.sleep(IDLE / 6)
-            with self._lock:  # no task comes between the look and the decision
-                rests = 0 < len(self._all) == len(self._idle)  # without any, its first task is on the way
-                if rests and time.monotonic() - self._used > IDLE:
-                    self._ended = self.expired = True
-        if self.expired:
-            _forget(self)
-            self.end()
+def grade(task: Plain, name: str) -> Verdict:
+    """Grade a task in a worker that has the plugin ``name``."""
+    return get_worker().plugins[name].grade(task)
 
 
-_pools: dict[str, _Pool] = {}
-_pools_lock = threading.Lock()
-
-
-def run(task: Plain, command: str, hidden: list[str]) -> dict[str, Any] | None:
-    """Grade a task.
+class Graders(WorkerPlugin):
+    """The processes that grade for one command in a worker, one for each of its threads; each starts with its first task.
 
     Args:
-        task: what to grade.
-        command: names the command that asks, for :func:`end`.
-        hidden: folders that learners' code must not see, where they are on this machine, too.
-
-    Returns:
-        the verdict as plain values; None where :func:`end` was called meanwhile.
+        name: of the plugin: the command's.
+        hidden: folders that learners' code must not see, where the worker's machine has them, too.
+        needed: what :func:`here` has to be in the worker.
     """
-    while True:
-        with _pools_lock:
-            if command not in _pools:
-                _pools[command] = _Pool(hidden)
-            pool = _pools[command]
+
+    def __init__(self, name: str, hidden: Sequence[str], needed: Mapping[str, str]):
+        self.name, self._hidden, self._needed = name, hidden, needed
+        self._all: list[Grader] = []
+        self._refused: OplabError | None = None
+
+    async def setup(self, worker: Any) -> None:
+        """Dask calls this in each worker, and in one that joins later before its first task.
+
+        Raises:
+            OplabError: the worker's machine has other versions, or no course.
+        """
+        # Ctrl-C in a terminal reaches local workers too, but is the command's business. Not SIG_IGN, which their children would
+        # inherit, as they would the mask of oplab.classes.dask_engine.
+        signal.signal(signal.SIGINT, lambda number, frame: None)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        added = dask.config.get("distributed.nanny.pre-spawn-environ", None) or {}
+        environment = {name: value for name, value in os.environ.items() if value != str(added.get(name))}
         try:
-            return pool.grade(task)
-        except Closed:
-            if not pool.expired:
-                return None
-            _forget(pool)  # it was idle for long and ended at this moment: the next one takes the task
+            await asyncio.to_thread(self._compare, worker.address, environment)
+        except OplabError as error:
+            self._refused = error
+            raise
+        hidden = [folder for folder in self._hidden if os.path.isdir(folder)]
+        self._all = [Grader(hidden, environment=environment) for _ in range(worker.state.nthreads)]
+        self._idle: queue.SimpleQueue[Grader] = queue.SimpleQueue()
+        for grader in self._all:
+            self._idle.put(grader)
+
+    def _compare(self, address: str, environment: Mapping[str, str]) -> None:
+        """Refuse other versions. This process may be older than the course's files, so a fresh one reads them."""
+        package = str(Path(__file__).resolve().parents[2])
+        command = [sys.executable, "-P", "-c", _HERE.format(package=package)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT, env=environment)
+            found = json.loads(done.stdout.splitlines()[-1])
+        except subprocess.TimeoutExpired:
+            raise OplabError(
+                f"The machine of the worker {address} did not tell its versions in {_LIMIT:.0f} s."
+            ) from None
+        except (ValueError, IndexError):
+            last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+            raise OplabError(f"oplab does not start in the worker {address}: {last}") from None
+        if other := [name for name, version in self._needed.items() if found.get(name) != version]:
+            both = ", ".join(f"{name} {found.get(name)} instead of {self._needed[name]}" for name in other)
+            raise OplabError(
+                f"The worker {address} has other versions than this machine, so its grades could differ: {both}.",
+                "Install the same packages and the same course on all machines (`course` is a digest of its checks).",
+            )
+
+    def grade(self, task: Plain) -> Verdict:
+        """Grade a task, in one of the worker's threads."""
+        if self._refused:
+            raise self._refused
+        grader = self._idle.get()
+        try:
+            return grader.grade(task)
+        finally:
+            self._idle.put(grader)
+
+    async def teardown(self, worker: Any) -> None:
+        """End the processes and what they run, at once."""
+        await asyncio.gather(*(asyncio.to_thread(grader.close) for grader in self._all))
 
 
-async def end(command: str) -> None:
-    """End the processes that grade for a command, and what they run, at once."""
-    with _pools_lock:
-        pool = _pools.pop(command, None)
-    if pool is not None:
-        await asyncio.to_thread(pool.end)
+class Leaving(SchedulerPlugin):
+    """Ends the processes of a command that was killed: its client is gone, and the scheduler is not."""
+
+    def __init__(self, client: str, name: str):
+        self.client, self.name = client, f"{name}-leaving"
+        self._graders = name
+
+    def remove_client(self, scheduler: Any, client: str) -> None:
+        """Dask calls this in the scheduler for each client that leaves."""
+        if client == self.client:
+            del scheduler.plugins[self.name]
+        if client == self.client and self._graders in scheduler.worker_plugins:
+            scheduler.loop.add_callback(scheduler.unregister_worker_plugin, None, name=self._graders)
 
 
-async def probe(exercises: Iterable[str]) -> dict[str, Any]:
-    """What this worker's machine has to grade with, as :func:`oplab.classes.probe.probe`; or ``error``, why it cannot be said."""
-    return await asyncio.to_thread(_probe, list(exercises))
+def here() -> dict[str, str]:
+    """The versions that have to be the same on all machines; ``course`` is a digest of the checks.
+
+    Raises:
+        OplabError: there is no course here.
+    """
+    course = load(paths.root())
+    checks = sha256("".join(versions.grader_version(course, exercise) for exercise in course.exercises))
+    packages = {name: metadata.version(name) for name in ("dask", "distributed")}  # both ends speak one protocol
+    return {"course": checks[:12], **versions.here(), **packages}
 
 
-def _probe(exercises: list[str]) -> dict[str, Any]:
-    command = [sys.executable, "-P", "-m", "oplab.classes.probe", *exercises]
+def main() -> None:
+    """Print :func:`here`."""
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PROBE_LIMIT, env={**environment(), "PYTHONPATH": _path()}
-        )
-        return json.loads(done.stdout.splitlines()[-1])
-    except subprocess.TimeoutExpired:
-        return {"error": f"its machine did not say within {PROBE_LIMIT:.0f} s what it has"}
-    except (OSError, ValueError, IndexError):
-        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        return {"error": f"oplab does not start on its machine: {last}"}
-
-
-def environment() -> dict[str, str]:
-    """This process's variables without those that Dask's nanny has added, such as OMP_NUM_THREADS=1: `--jobs` grades without them."""
-    import dask.config
-
-    added = dask.config.get("distributed.nanny.pre-spawn-environ", None) or {}
-    return {name: value for name, value in os.environ.items() if name not in added or str(added[name]) != value}
-
-
-def dask_setup(worker: Any) -> None:
-    """Dask calls this in a worker that preloads this module. Ctrl-C in a terminal reaches it too, but is the command's business."""
-    signal.signal(signal.SIGINT, lambda number, frame: None)  # not SIG_IGN, which its children would inherit
-    signal.pthread_sigmask(
-        signal.SIG_UNBLOCK, {signal.SIGINT}
-    )  # blocked since its start, as it would be in its children
-
-
-def _path() -> str:
-    """The folders of this process's modules, so that a fresh one finds the same."""
-    return os.pathsep.join(part for part in sys.path if part)
-
-
-def _forget(pool: _Pool) -> None:
-    with _pools_lock:
-        for command in [name for name, known in _pools.items() if known is pool]:
-            del _pools[command]
+        print(json.dumps(here()))
+    except OplabError as error:
+        sys.exit(error.message)

@@ -42,8 +42,3 @@ class Engine(Protocol):
     def running(self) -> Mapping[str, float]:
         """What runs now: exercise id, or a part of a task's key where two have the same id, to seconds so far. For the display."""
         ...
-
-    @property
-    def machines(self) -> tuple[str, ...]:
-        """The names of the computers that take part, for ``run.json``."""
-        ...

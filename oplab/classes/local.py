@@ -186,11 +186,6 @@ class LocalEngine:
         self._next = threading.Lock()
         self._neighbours = Neighbours()
 
-    @property
-    def machines(self) -> tuple[str, ...]:
-        """This computer's name."""
-        return (platform.node(),)
-
     def running(self) -> Mapping[str, float]:
         """Exercise id to seconds so far."""
         now = time.monotonic()

@@ -45,6 +45,7 @@ class Work:
         unfinished: exercise id and reason of the tasks that could not be graded here.
         unread: the learners in one of whose submissions no file of the course could be read: it has no tasks.
         slowest: exercise id and seconds of the slowest task so far.
+        machines: the names of the computers that graded.
         learners_done: learners of whom everything is graded.
         engine: where the tasks run.
     """
@@ -59,6 +60,7 @@ class Work:
     unfinished: list[tuple[str, str]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     slowest: tuple[str, float] = ("", 0.0)
+    machines: set[str] = field(default_factory=set)
     learners_done: int = 0
     engine: Engine | None = None
     stopping: bool = False
@@ -78,6 +80,7 @@ class Work:
     def finished(self, verdict: Verdict) -> None:
         """Count a verdict that is kept."""
         self.done += 1
+        self.machines.add(verdict.machine)
         if verdict.seconds > self.slowest[1]:
             self.slowest = verdict.exercise, verdict.seconds
         for login in self._owners.pop(verdict.key, ()):
@@ -158,16 +161,15 @@ def run(
         }
         records.save_run(folder, log)
         listener(work)
-        machines: tuple[str, ...] = ()
         try:
             if work.tasks:
-                machines = _grade(work, folder, make_engine(len(work.tasks)), tools, listener, watch)
+                _grade(work, folder, make_engine(len(work.tasks)), tools, listener, watch)
         finally:
             this = {
                 "started": started.isoformat(),
                 "ended": datetime.now().astimezone().isoformat(),
                 "command_on": platform.node(),
-                "machines": list(machines),
+                "machines": sorted(work.machines),
                 "graded": work.done,
                 "known": work.reused,
                 "unfinished": sorted({id for id, _ in work.unfinished}),
@@ -177,9 +179,7 @@ def run(
     return work
 
 
-def _grade(
-    work: Work, folder: Path, engine: Engine, tools: _Keeper, listener: Listener, watch: Watch
-) -> tuple[str, ...]:
+def _grade(work: Work, folder: Path, engine: Engine, tools: _Keeper, listener: Listener, watch: Watch) -> None:
     work.engine = engine
     try:
         with first_interrupt(lambda: _finish(work, engine, listener)):
@@ -191,10 +191,8 @@ def _grade(
                     work.finished(verdict)
                 listener(work)
     finally:
-        machines = engine.machines
         engine.close()
         work.engine = None
-    return machines
 
 
 def while_unchanged(verdicts: Iterable[Verdict], watch: Watch) -> Iterator[Verdict]:

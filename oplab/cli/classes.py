@@ -213,7 +213,7 @@ def _engine(jobs: int, cluster: str | None, *hidden: Path) -> Callable[[int], En
     if cluster is not None:
         from oplab.classes.dask_engine import DaskEngine
 
-        engine = DaskEngine(load_course(), cluster, hidden, say=warn)
+        engine = DaskEngine(cluster, hidden, say=warn)
         return lambda tasks: engine
 
     def make(tasks: int) -> Engine:

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("distributed", reason="Dask is an extra, which `make test` installs where pip has it")
 
 from oplab.grading import processes
-from tests.support.dask_lab import command_of, kill, wait
+from tests.support.dask_lab import SECONDS, command_of, kill, wait
 from tests.support.fixture_course import command, copy_course, own_libraries
 
 LEARNERS = [f"l{number:02}" for number in range(12)]
@@ -45,132 +45,84 @@ def passes(x):
 
 def let(place: Path, count: int) -> None:
     """Let so many answers end; they are graded in the roster's order. The others wait: a command is at work however late a signal is."""
-    go = place / "course" / "build" / "lib"
     for number, login in enumerate(LEARNERS):
-        if number < count:
-            (go / login).touch()
-        else:
-            (go / login).unlink(missing_ok=True)
+        file = place / "course" / "build" / "lib" / login
+        file.touch() if number < count else file.unlink(missing_ok=True)
 
 
 class Command:
     """`oplab class grade` with its own folder for temporary files, as the leader of a process group, as in a terminal."""
 
     def __init__(self, place: Path, out: str, *options: str, roster: str = "roster.csv"):
-        self.grades, self.tmp = place / out, place / f"tmp-{out}"
+        self.grades, self.tmp, self.printed = place / out, place / f"tmp-{out}", place / f"printed-{out}"
         self.tmp.mkdir(exist_ok=True)
-        given = ["--roster", str(place / roster), "-o", str(self.grades), "--seed", "11"]
-        line, env = command(
-            place / "course", "class", "grade", str(place / "in"), *given, "--exercises", "c01.passes", *options
-        )
-        self.printed = place / f"printed-{out}"
-        with self.printed.open("w") as stream:
-            self.process = subprocess.Popen(
-                line,
-                env={**env, "TMPDIR": str(self.tmp)},
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                cwd=place,
-                start_new_session=True,
-            )
+        given = ["--roster", str(place / roster), "-o", str(self.grades), "--seed", "11", "--exercises", "c01.passes"]
+        line, env = command(place / "course", "class", "grade", str(place / "in"), *given, *options)
+        env["TMPDIR"] = str(self.tmp)
+        with self.printed.open("w") as out:
+            self.process = subprocess.Popen(line, env=env, stdout=out, stderr=out, cwd=place, start_new_session=True)
 
-    def verdicts(self) -> int:
-        return len(list(self.grades.glob("verdicts/??/*.json")))
-
-    def workers(self) -> list[int]:
-        return [pid for pid in processes.descendants(self.process.pid) if "spawn_main" in command_of(pid)]
-
-    def at_work(self) -> list[int]:
-        """The workers with an answer that runs: below each are a fork server, a supervisor and the answer's own process."""
-        below = {pid: map(command_of, processes.descendants(pid)) for pid in self.workers()}
-        return [
-            pid for pid, commands in below.items() if sum("fork_server import main" in one for one in commands) >= 3
-        ]
+    def has(self, verdicts: int) -> list[int]:
+        """Wait until it has so many verdicts. Its processes."""
+        wait(lambda: len(list(self.grades.glob("verdicts/??/*.json"))) == verdicts)
+        return [self.process.pid, *processes.descendants(self.process.pid)]
 
     def interrupt(self) -> None:
         """Press Ctrl-C, and wait until it is seen."""
         os.killpg(self.process.pid, signal.SIGINT)
-        wait(lambda: "Ctrl-C: what runs now" in self.printed.read_text(), 120)
+        wait(lambda: "Ctrl-C: what runs now" in self.printed.read_text())
 
-    def family(self) -> list[int]:
-        return [self.process.pid, *processes.descendants(self.process.pid)]
-
-    def end(self) -> str:
-        self.process.wait(300)
+    def end(self, code: int, family: list[int] = ()) -> str:
+        """Wait for its end, and that of its processes. What it printed."""
+        self.process.wait(SECONDS)
         printed = self.printed.read_text()
-        assert "Traceback" not in printed, printed
+        assert self.process.returncode == code and "Traceback" not in printed, printed
+        wait(lambda: not any(map(command_of, family)))
+        assert code < 0 or not list(self.tmp.iterdir())
         return printed
 
 
 def test_a_class_of_three(place):
     let(place, 3)
     run = Command(place, "three", "--cluster", "local:2", roster="three.csv")
-    printed = run.end()
-    assert run.process.returncode == 0, printed
+    run.end(0)
     assert (run.grades / "grades.csv").read_text() == "login,name,c01,total\nl00,,1,1\nl01,,0,0\nl02,,1,1\n"
-    assert not list(run.tmp.iterdir())
-
-
-@pytest.fixture(scope="module")
-def quiet(place):
-    """The grades of `--jobs`."""
-    let(place, len(LEARNERS))
-    run = Command(place, "quiet", "--jobs", "2")
-    printed = run.end()
-    assert run.process.returncode == 0, printed
-    grades = (run.grades / "grades.csv").read_bytes()
-    assert grades.count(b",1,1\n") == grades.count(b",0,0\n") == len(LEARNERS) // 2
-    return grades
-
-
-def gone(pids: list[int]) -> bool:
-    return not any(command_of(pid) for pid in pids)
 
 
 @pytest.mark.nightly
-def test_whatever_is_killed_the_grades_are_the_same(place, quiet):
+def test_whatever_is_killed_the_grades_are_the_same(place):
+    let(place, len(LEARNERS))
+    quiet = Command(place, "quiet", "--jobs", "2")
+    quiet.end(0)
+
     let(place, 1)
     first = Command(place, "faulty", "--cluster", "local:2")  # a worker is killed, then Ctrl-C is pressed once
-    wait(lambda: first.verdicts() == 1 and len(first.at_work()) == 2, 120)
-    family = first.family()
-    kill(first.at_work()[0])
+    family = first.has(1)
+    kill(next(pid for pid in family if "spawn_main" in command_of(pid)))
     let(place, 4)
-    wait(lambda: first.verdicts() == 4, 120)
+    family += first.has(4)
     first.interrupt()
-    family += first.family()
     let(place, len(LEARNERS))
-    printed = first.end()
-    assert "was lost" in printed
-    assert first.process.returncode == 130
+    printed = first.end(130, family)
+    assert printed.count("was lost; what it graded is graded again") == 1
     assert "Run the same command again to go on" in printed
-    wait(lambda: gone(family))
-    assert not list(first.tmp.iterdir())
-
-    kept = first.verdicts()
+    kept = len(list(first.grades.glob("verdicts/??/*.json")))
     assert 4 <= kept <= 6  # with what the two workers had begun
+
     let(place, 7)
     second = Command(place, "faulty", "--cluster", "local:1")  # Ctrl-C is pressed twice
-    wait(lambda: second.verdicts() == 7, 120)
-    family = second.family()
+    family = second.has(7)
     second.interrupt()
     second.interrupt()
-    second.end()
-    assert second.process.returncode == 130
-    wait(lambda: gone(family))
-    assert second.verdicts() == 7
-    assert not list(second.tmp.iterdir())
+    second.end(130, family)
 
     let(place, 8)
     third = Command(place, "faulty", "--cluster", "local:1")  # the command itself is killed, and the scheduler with it
-    wait(lambda: third.verdicts() == 8, 120)
-    family = third.family()
+    family = third.has(8)
     kill(third.process.pid)
-    third.process.wait(60)
-    wait(lambda: gone(family))
+    third.end(-signal.SIGKILL, family)
 
     let(place, len(LEARNERS))
     last = Command(place, "faulty", "--cluster", "local:1")
-    printed = last.end()
-    assert last.process.returncode == 0, printed
-    assert (last.grades / "grades.csv").read_bytes() == quiet
-    assert not list(last.tmp.iterdir())
+    last.end(0)
+    assert (last.grades / "grades.csv").read_bytes() == (quiet.grades / "grades.csv").read_bytes()

@@ -21,8 +21,6 @@ class Noting:
         stop_after: after how many tasks Ctrl-C is pressed.
     """
 
-    machines = ("here",)
-
     def __init__(
         self,
         course: Course,
