@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oplab.classes.similarity_tokens import Token
@@ -21,13 +21,7 @@ _MOST = 8  # places of one fingerprint in one text that are compared: a table of
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A run of tokens that two sequences have in common.
-
-    Attributes:
-        first: where it begins in the first sequence.
-        second: where it begins in the second.
-        length: of how many tokens.
-    """
+    """A run of tokens that two sequences have in common, and where it begins in each."""
 
     first: int
     second: int
@@ -101,11 +95,6 @@ def tiles(
                 used[0][tile.first : tile.first + tile.length] = [True] * tile.length
                 used[1][tile.second : tile.second + tile.length] = [True] * tile.length
     return sorted(chosen, key=lambda tile: (-tile.length, tile.first))
-
-
-def shared(first: Mapping[int, list[int]], second: Mapping[int, list[int]]) -> list[int]:
-    """The fingerprints that both have, in the order of the first."""
-    return [value for value in first if value in second]
 
 
 def _grown(first: Sequence[int], second: Sequence[int], i: int, j: int) -> Tile:
