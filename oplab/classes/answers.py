@@ -56,12 +56,7 @@ class Answer:
 
 
 class Answers:
-    """Takes the answers to exercises out of submitted files. Equal files are taken apart once.
-
-    Args:
-        course: the course.
-        exercises: those that are graded.
-    """
+    """Takes the answers to the exercises that are graded out of submitted files. Equal files are taken apart once."""
 
     def __init__(self, course: Course, exercises: Iterable[Exercise]):
         self.course = course

@@ -39,15 +39,9 @@ def grams(sequence: Sequence[Token]) -> list[int]:
 
     Which names of a run are equal counts, not what they are called.
     """
-    return [
-        int.from_bytes(
-            hashlib.blake2b(
-                "\0".join(canonical(sequence[i : i + GRAM])).encode("utf-8", "surrogatepass"), digest_size=8
-            ).digest(),
-            "big",
-        )
-        for i in range(len(sequence) - GRAM + 1)
-    ]
+    runs = ("\0".join(canonical(sequence[i : i + GRAM])) for i in range(len(sequence) - GRAM + 1))
+    digests = (hashlib.blake2b(run.encode("utf-8", "surrogatepass"), digest_size=8).digest() for run in runs)
+    return [int.from_bytes(digest, "big") for digest in digests]
 
 
 def winnow(hashes: Sequence[int]) -> dict[int, list[int]]:
@@ -74,18 +68,11 @@ def covered(size: int, places: Sequence[int]) -> list[bool]:
 def tiles(
     first: Sequence[int], second: Sequence[int], seeds: Sequence[tuple[Sequence[int], Sequence[int]]]
 ) -> list[Tile]:
-    """The runs that two sequences share, longest first, no token in two of them: each seed grows as far as the grams are equal.
+    """The runs that two sequences of grams share, longest first, no token in two of them: each seed grows as far as the grams are equal.
 
-    Args:
-        first: grams of the first sequence.
-        second: grams of the second.
-        seeds: for each fingerprint that both have, its places in the first and in the second.
+    A seed is the places, in the first and in the second, of a fingerprint that both have.
     """
-    grown = set()
-    for here, there in seeds:
-        for i in here[:_MOST]:
-            for j in there[:_MOST]:
-                grown.add(_grown(first, second, i, j))
+    grown = {_grown(first, second, i, j) for here, there in seeds for i in here[:_MOST] for j in there[:_MOST]}
     chosen: list[Tile] = []
     used = [False] * (len(first) + GRAM), [False] * (len(second) + GRAM)
     for run in sorted(grown, key=lambda run: (-run.length, run.first, run.second)):
