@@ -92,7 +92,7 @@ def _in_folder(
         ) from None
     who = _Who(learners)
     export = _gradescope(folder / _GRADESCOPE, who) if _GRADESCOPE in names else {}
-    groups: dict[tuple[_Logins, str, str], list[Path]] = {}
+    groups: dict[tuple[_Logins, str, str], list[tuple[bool, Path]]] = {}
     for name in names:
         path = folder / name
         if name.startswith(".") or name in ("__MACOSX", "Thumbs.db", "desktop.ini", _GRADESCOPE):
@@ -112,11 +112,13 @@ def _in_folder(
                     f"{name} in {folder.name} belongs to no learner of the roster, or to several. It was left out."
                 )
                 continue
-            paths = groups.setdefault((logins, label, "" if part or answer else name), [])
-            paths.insert(0 if packed or answer else len(paths), path)  # feedback gets the first one's name
+            entry = not (packed or answer), path
+            groups.setdefault((logins, label, "" if part or answer else name), []).append(entry)
     seen: dict[tuple[_Logins, str], str] = {}
-    for (logins, label, _), paths in groups.items():
-        source = paths[0].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
+    for (logins, label, _), entries in groups.items():
+        paths = [path for _, path in entries]
+        # Feedback takes this name: that of an answer, if there is one.
+        source = min(entries)[1].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
         for found in _found(logins, label, paths, source, files, reader):
             if (other := seen.setdefault((logins, label), source)) != source:
                 double = _line(f"{found.learner}: {other} and {source} are both there; both are graded.")
