@@ -14,6 +14,7 @@ import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from oplab.classes.records import Grades, load_answer
 from oplab.classes.similarity_prints import GRAM, WINDOW, Tile, canonical, covered, grams, tiles, winnow
@@ -21,6 +22,7 @@ from oplab.classes.similarity_tokens import Token, tokens
 from oplab.course import answers as course_answers
 from oplab.course.manifest import Course, Exercise
 from oplab.course.parsing import parse
+from oplab.files import write_atomically
 from oplab.reports import html
 
 THRESHOLD = 0.7  # the share of the smaller answer
@@ -400,11 +402,14 @@ def _marks(answer: _Answer, runs: list[Tile], side: int) -> tuple[Mark, ...]:
     return tuple(sorted(found, key=lambda mark: mark.begin))
 
 
-def page(report: Report) -> str:
-    """An HTML page that needs nothing else: pairs with their code side by side, learners alike in several exercises, equal answers, those
-    near the reference. Everything from learners is escaped, and the page's content security policy forbids scripts and every request.
+def write(report: Report, path: Path) -> None:
+    """Write an HTML page that needs nothing else: pairs with their code side by side, learners alike in several exercises, equal answers,
+    those near the reference. Everything from learners is escaped, and the page's content security policy forbids scripts and every request.
+
+    Raises:
+        OSError: it cannot be written.
     """
-    return html.template("oplab.classes", "similarity.html.j2").render(
+    page = html.template("oplab.classes", "similarity.html.j2").render(
         report=report,
         pairs=report.pairs[:MOST],
         left_out=max(len(report.pairs) - MOST, 0),
@@ -412,6 +417,7 @@ def page(report: Report) -> str:
         percent=lambda share: f"{int(share * 100)} %",
         cut=_cut,
     )
+    write_atomically(path, page.encode("utf-8", "replace"))
 
 
 def _cut(side: Side) -> list[tuple[int, str]]:

@@ -9,7 +9,6 @@ import typer
 
 from oplab.cli.shared import load_course, split
 from oplab.errors import OplabError
-from oplab.files import write_atomically
 
 
 def similar(
@@ -35,7 +34,7 @@ def similar(
     known = {id: similarity.given(course, chosen[id]) for id in sources}
     report = similarity.compare(sources, chosen, known, threshold=threshold, least=least)
     try:
-        write_atomically(out, similarity.page(report).encode("utf-8", "replace"))
+        similarity.write(report, out)
     except OSError as error:
         raise OplabError(f"{out} cannot be written: {error.strerror}.", "Name another file with -o.") from None
     answers, pairs = (

@@ -57,7 +57,7 @@ def test_the_same_seed_makes_the_same_class(course, made, tmp_path):
         if path.is_file():
             assert path.read_bytes() == (again / path.relative_to(made[1])).read_bytes()
     other = demo.make(course, tmp_path / "other", 12, seed=1)
-    assert any(path.read_bytes() != (other / path.relative_to(made[1])).read_bytes() for path in made[1].rglob("c*.*"))
+    assert any(path.read_bytes() != (other / path.relative_to(made[1])).read_bytes() for path in made[1].rglob("c*.py"))
 
 
 def test_a_course_without_solutions_hands_in_stubs(tmp_path):

@@ -278,11 +278,12 @@ def test_learners_who_are_alike_in_several_exercises():
 # The page and the command --------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_escapes_asks_for_nothing_and_says_what_a_pair_is():
+def test_the_page_escapes_asks_for_nothing_and_says_what_a_pair_is(tmp_path):
     nasty = PYTHON.replace("moved by", "</pre><script>alert(1)</script>").replace("# The", "# <b>")
     texts = {"a<i>": nasty, "bob&": disguises.reordered(nasty, "python"), "c": nasty}
     found = report({login: text + "\n# \ud800" for login, text in texts.items()}, threshold=0.0)
-    page = similarity.page(found)
+    similarity.write(found, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert found.pairs and found.equal
     assert "<script" not in page and "# <b>" not in page and "a<i>" not in page and "a&lt;i&gt;" in page
     assert not re.search(r"(?:src|href)=|url\(|@import|https?:", page)
@@ -291,8 +292,9 @@ def test_the_page_escapes_asks_for_nothing_and_says_what_a_pair_is():
     assert page.count("<mark ") == page.count("</mark>") >= 4
 
 
-def test_an_empty_report_has_a_page():
-    assert "No pair is listed." in similarity.page(report({}))
+def test_an_empty_report_has_a_page(tmp_path):
+    similarity.write(report({}), tmp_path / "page.html")
+    assert "No pair is listed." in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_the_command_reads_the_newest_answers_of_a_folder_of_grades(tmp_path, monkeypatch, capsys):
