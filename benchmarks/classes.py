@@ -22,7 +22,7 @@ def drawn(folder: Path, learners: int) -> None:
     from oplab.classes import demo
     from oplab.course.manifest import load
 
-    demo.make(load(ROOT), folder, learners, 1, archives=False)
+    demo.make(load(ROOT), folder, learners, 1)
 
 
 def unique(folder: Path, learners: int) -> None:

@@ -25,6 +25,13 @@ from oplab.grading.results import Outcome
 # A file that uses one of these may look at any name that it defines.
 _LOOKS_AROUND = {"globals", "locals", "vars", "eval", "exec", "dir", "__dict__", "modules", "inspect", "importlib"}
 
+_MISSING = "is missing from the submission."
+
+
+def is_missing(outcome: Outcome) -> bool:
+    """Whether an outcome says that there was no file to grade."""
+    return outcome.status == "error" and outcome.message.endswith(_MISSING)
+
 
 @dataclass(frozen=True)
 class Unreadable:
@@ -49,12 +56,7 @@ class Answer:
 
 
 class Answers:
-    """Takes the answers to exercises out of submitted files. Equal files are taken apart once.
-
-    Args:
-        course: the course.
-        exercises: those that are graded.
-    """
+    """Takes the answers to the exercises that are graded out of submitted files. Equal files are taken apart once."""
 
     def __init__(self, course: Course, exercises: Iterable[Exercise]):
         self.course = course
@@ -79,7 +81,7 @@ class Answers:
 
     def _answer(self, exercise: Exercise, text: str | Unreadable | None) -> Answer:
         if text is None:
-            return _without_text(exercise, f"The file {exercise.file} is missing from the submission.")
+            return _without_text(exercise, f"The file {exercise.file} {_MISSING}")
         if isinstance(text, Unreadable):
             return _without_text(exercise, f"{exercise.file} cannot be read: {text.reason}.")
         stub = _stub(self.course, exercise)

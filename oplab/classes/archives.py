@@ -49,12 +49,7 @@ _Opened = Callable[[], AbstractContextManager[IO[bytes]]] | str
 
 @dataclass(frozen=True)
 class Content:
-    """What was read.
-
-    Attributes:
-        files: by the course's name for the file: its text, or why there is none.
-        problems: the ends of sentences about the source, each with its full stop.
-    """
+    """What was read, by the course's name for the file, and the ends of sentences about the source, each with its full stop."""
 
     files: dict[str, str | Unreadable]
     problems: tuple[str, ...] = ()
@@ -65,11 +60,7 @@ class TooMuch(Exception):
 
 
 class Reader:
-    """Reads submissions in a process with limits on memory and on the time for each; it is replaced when one was too much for it.
-
-    Args:
-        seconds: the time for each.
-    """
+    """Reads submissions in a process with limits on memory and on the ``seconds`` for each; it is replaced when one was too much for it."""
 
     def __init__(self, seconds: float = SECONDS):
         self._seconds = seconds

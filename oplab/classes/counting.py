@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 
 from oplab.classes.records import Grades, Learner, Submission
-from oplab.classes.rules import TOTAL, Rules
+from oplab.classes.rules import TOTAL, Manual, Rules
 from oplab.grading.results import Outcome
 
 _CENT = Decimal("0.01")  # grade books show two decimals
@@ -32,6 +32,7 @@ class Row:
         ungraded: the ids of exercises whose points are still open: not graded yet, or the grader itself failed. The points above are
             without them.
         too_late: how many submissions came too late to count.
+        manual: what the teacher has entered, by exercise id; it counts in place of the outcome's points.
     """
 
     learner: Learner
@@ -45,11 +46,12 @@ class Row:
     ungraded: tuple[str, ...]
     too_late: int
     exercises: Mapping[str, Decimal] = field(default_factory=dict)
+    manual: Mapping[str, Manual] = field(default_factory=dict)
 
     def points(self, item: str) -> Decimal | None:
         """What an exercise, a chapter (``c04``), the bonus or the total has; None while something of it is ungraded."""
         if "." in item:
-            return None if {item, _ALL} & {*self.ungraded} else self.exercises.get(item, Decimal(0))
+            return self.exercises.get(item, None if {item, _ALL} & {*self.ungraded} else Decimal(0))
         if any(item not in self.chapters or chapter_of(id) in (item, _ALL) for id in self.ungraded):
             return None
         return {**self.chapters, BONUS: self.bonus, TOTAL: self.total}[item]
@@ -87,7 +89,7 @@ def count(grades: Grades, roster: Mapping[str, Learner], rules: Rules) -> Book:
         roster: the learners, by login.
         rules: what counts.
     """
-    worth = _worth(grades)
+    worth = _worth(grades, rules)
     possible: dict[str, Decimal] = {}
     exercises: dict[str, Decimal] = {}
     for id in sorted(worth):
@@ -111,9 +113,9 @@ def shown(points: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _worth(grades: Grades) -> dict[str, int]:
-    """What each exercise is worth, by id, as far as one of the class was graded."""
-    found: dict[str, int] = {}
+def _worth(grades: Grades, rules: Rules) -> dict[str, int]:
+    """What each exercise is worth, by id, as far as one of the class was graded, also by hand."""
+    found = {id: entry.most for (_, id), entry in rules.manual.items() if entry.points is not None}
     for submissions in grades.submissions.values():
         for submission in submissions:
             for id in submission.tasks:
@@ -123,54 +125,52 @@ def _worth(grades: Grades) -> dict[str, int]:
 
 
 def _row(grades: Grades, learner: Learner, rules: Rules, possible: Iterable[str]) -> Row:
-    submissions = grades.submissions.get(learner.login, ())
-    late = [rules.days_late(learner.login, submission.submitted_at) for submission in submissions]
-    counted = [
-        _counted(grades, learner, rules, possible, submission, days)
-        for submission, days in zip(submissions, late, strict=True)
-        if days <= rules.late_days
-    ]
-    too_late = len(submissions) - len(counted)
-    if not counted:
-        nothing = {chapter: Decimal(0) for chapter in possible}
-        return Row(learner, None, 0, Decimal(1), {}, nothing, Decimal(0), Decimal(0), (), too_late)
+    handed_in = grades.submissions.get(learner.login, ())
+    in_time = [one for one in handed_in if rules.days_late(learner.login, one.submitted_at) <= rules.late_days]
+    rows = [_counted(grades, learner, rules, possible, one) for one in in_time or [None]]
     # Of equally good submissions the first: it is the least late.
-    chosen = counted[-1] if rules.submission == "last" else max(counted, key=lambda row: row.total)
-    return replace(chosen, too_late=too_late)
+    chosen = rows[-1] if rules.submission == "last" else max(rows, key=lambda row: row.total)
+    return replace(chosen, too_late=len(handed_in) - len(in_time))
 
 
 def _counted(
-    grades: Grades, learner: Learner, rules: Rules, possible: Iterable[str], submission: Submission, days: int
+    grades: Grades, learner: Learner, rules: Rules, possible: Iterable[str], submission: Submission | None
 ) -> Row:
-    """The row of a learner if this submission counted."""
+    """The row of a learner if this submission counted; without one, what the teacher has entered counts."""
+    days = rules.days_late(learner.login, submission.submitted_at) if submission else 0
     part = rules.part(days)
     chapters = {chapter: Decimal(0) for chapter in possible}
     bonus = Decimal(0)
     outcomes: dict[str, Outcome] = {}
     exercises: dict[str, Decimal] = {}
-    ungraded = [] if submission.tasks else [_ALL]
-    for id in sorted(submission.tasks):
-        verdict = grades.verdict(submission, id)
-        weight = rules.weight(chapter_of(id))
+    manual = {id: entry for (login, id), entry in rules.manual.items() if login == learner.login}
+    points_by_hand = {id: entry.points for id, entry in manual.items() if entry.points is not None}
+    tasks = submission.tasks if submission else {}
+    ungraded = [_ALL] if submission and not tasks else []
+    for id in sorted({*tasks, *points_by_hand}):
+        verdict = grades.verdict(submission, id) if submission else None
         if verdict is not None:
             outcomes[id] = verdict.outcome
-        if weight and (verdict is None or verdict.outcome.status == "grader_error"):
-            ungraded.append(id)
-        if verdict is None or not weight:
+        if not (weight := rules.weight(chapter_of(id))):
             continue
-        points = part * weight * _points(verdict.outcome, rules)
+        if id in points_by_hand:
+            points = points_by_hand[id]
+        elif verdict is None or verdict.outcome.status == "grader_error":
+            ungraded.append(id)
+            continue
+        else:
+            points = Decimal(_points(verdict.outcome, rules))
+        points *= part * weight
         exercises[id] = _rounded(points)
         if id in rules.bonus:
             bonus += points
         else:
             chapters[chapter_of(id)] += points
-    if rules.bonus_most is not None:
-        bonus = min(bonus, rules.bonus_most)
     # Rounded before they are added, so that a row of the grade book adds up.
     chapters = {chapter: _rounded(points) for chapter, points in chapters.items()}
     bonus = _rounded(bonus)
     total = sum(chapters.values(), bonus)
-    return Row(learner, submission, days, part, outcomes, chapters, bonus, total, tuple(ungraded), 0, exercises)
+    return Row(learner, submission, days, part, outcomes, chapters, bonus, total, tuple(ungraded), 0, exercises, manual)
 
 
 def _points(outcome: Outcome, rules: Rules) -> int:

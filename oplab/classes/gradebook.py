@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
@@ -12,8 +14,7 @@ from oplab.classes.rules import TOTAL, Rules
 from oplab.errors import clean
 from oplab.files import write_atomically
 
-_QUOTED = re.compile(r"[\",;|'\t\r\n]|^\s|\s$")
-# Where the comma is the decimal separator, a spreadsheet splits at semicolons, and sees quotation marks only at a cell's begin.
+# Where the comma is the decimal separator, a spreadsheet splits at semicolons, also in quotation marks.
 _INNER = re.compile(r"([;,|；，｜]\s*)(?=[=+\-@＝＋－＠])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]+")
 Cells = list[str]
@@ -154,8 +155,6 @@ def _text(text: str) -> str:
 
 def _csv(lines: Iterable[Cells], end: str = "\r\n", *, always: bool = False) -> str:
     """The lines as RFC 4180 writes them; ``always``: each cell in quotation marks."""
-    return "".join(",".join(_cell(cell, always) for cell in line) + end for line in lines)
-
-
-def _cell(text: str, always: bool) -> str:
-    return '"' + text.replace('"', '""') + '"' if always or _QUOTED.search(text) else text
+    text = io.StringIO()
+    csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL if always else csv.QUOTE_MINIMAL).writerows(lines)
+    return text.getvalue()

@@ -1,24 +1,36 @@
-"""What a class has in common: progress, exercises that many fail, wrong ideas that learners share, and what grading took."""
+"""The page about a class: progress, exercises that many fail, and mistakes that learners share.
+
+Only the submissions that count are on it, and of each only the files that were handed in: who has not handed in a chapter is not among
+those who failed it.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass
 from decimal import Decimal
 from statistics import median
 
-from oplab.classes.counting import Book, Row, chapter_of
-from oplab.classes.ideas import Idea, idea
-from oplab.classes.records import Grades, Verdict
-from oplab.course.manifest import Course, Exercise
+from oplab.classes.answers import is_missing
+from oplab.classes.counting import Book, Row, chapter_of, shown
+from oplab.classes.records import Grades
+from oplab.course.manifest import Chapter, Course, Exercise
+from oplab.errors import clean
+from oplab.grading.results import Outcome
+from oplab.reports import html
 
-SLOWEST = 8  # exercises in the list of the slowest
+HARD = 12  # exercises that many fail, on the page
+SHARED = 25  # mistakes on the page
+# What an array comparison reports in numbers: it differs between learners, and does not explain anything.
+_FIGURES = re.compile(r"elements differ; first |^Largest error |\(allowed [-\d.e+]+ \+ ")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
+_MOST = 300  # characters of a message on the page
 
 
 @dataclass
 class Tally:
-    """How many answers are in which state: those of the submissions that count."""
+    """How many answers are in which state."""
 
     passed: int = 0
     failed: int = 0
@@ -27,14 +39,8 @@ class Tally:
 
     def add(self, status: str) -> None:
         """Count an answer with one of the states of :mod:`oplab.grading.results`."""
-        names = {"passed": "passed", "todo": "unwritten", "grader_error": "ungraded"}
-        name = names.get(status, "failed")
+        name = {"passed": "passed", "todo": "unwritten", "grader_error": "ungraded"}.get(status, "failed")
         setattr(self, name, getattr(self, name) + 1)
-
-    @property
-    def all(self) -> int:
-        """How many there are."""
-        return self.passed + self.failed + self.unwritten + self.ungraded
 
     @property
     def tried(self) -> int:
@@ -43,202 +49,117 @@ class Tally:
 
     def percent(self, count: int) -> float:
         """A count as a percentage of all."""
-        return 100 * count / self.all if self.all else 0.0
+        return 100 * count / ((self.tried + self.unwritten + self.ungraded) or 1)
 
     @property
     def sentence(self) -> str:
         """The counts in words."""
-        parts = [f"{self.passed} passed", f"{self.failed} failed", f"{self.unwritten} not written"]
-        return ", ".join([*parts, *([f"{self.ungraded} not graded"] if self.ungraded else [])])
-
-
-@dataclass(frozen=True)
-class OneChapter:
-    """A chapter: its id, its title, the mean and the most of its points as they count, and its answers."""
-
-    id: str
-    title: str
-    mean: Decimal
-    possible: Decimal
-    tally: Tally
-
-
-@dataclass(frozen=True)
-class OneExercise:
-    """An exercise and its answers."""
-
-    exercise: Exercise
-    tally: Tally
-
-
-@dataclass(frozen=True)
-class Shared:
-    """A wrong idea, the logins of those who have it, and how many learners have tried the exercise."""
-
-    idea: Idea
-    logins: tuple[str, ...]
-    tried: int
-
-
-@dataclass(frozen=True)
-class Slow:
-    """How long an exercise took to grade: seconds on the clock, of the different answers for which code ran."""
-
-    id: str
-    answers: int
-    median: float
-    longest: float
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A computer: how many different answers it graded, and in how many seconds."""
-
-    name: str
-    answers: int
-    seconds: float
+        ungraded = f", {self.ungraded} not graded" if self.ungraded else ""
+        return f"{self.passed} passed, {self.failed} failed, {self.unwritten} not written{ungraded}"
 
 
 @dataclass(frozen=True)
 class Overview:
-    """See the module.
+    """The state of a class.
 
     Attributes:
-        learners: how many the roster has.
-        handed_in: how many have a submission that counts, in which there was a file of the course.
+        handed_in: how many learners have a submission that counts, in which there was a graded file.
         median: of the totals of these.
         ranges: how many totals are in each tenth of the possible points; more than all of them is in the last one.
-        chapters: those that count, in the order of the course.
-        exercises: those that were graded, in the order of the course.
+        tallies: by chapter (``c04``) and by exercise.
+        chapters: those that count and were handed in, with the mean of their points, in the order of the course.
+        exercises: those that were handed in, in the order of the course.
         hard: those of them that a learner fails, most failures first.
-        shared: wrong ideas, most learners first.
-        verdicts: how many different answers were graded, of how many handed in.
-        answers: how many answers were handed in, in submissions that count.
-        slow: the exercises with the longest median.
-        machines: by name.
-        versions: of each package, those that graded.
+        shared: exercise id, message and logins of each mistake, most learners first.
     """
 
-    learners: int
     handed_in: int
     median: Decimal
     ranges: tuple[int, ...]
-    chapters: tuple[OneChapter, ...]
-    exercises: tuple[OneExercise, ...]
-    hard: tuple[OneExercise, ...]
-    shared: tuple[Shared, ...]
-    verdicts: int
-    answers: int
-    slow: tuple[Slow, ...]
-    machines: tuple[Machine, ...]
-    versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def ungraded(self) -> bool:
-        """Whether an answer is not graded yet."""
-        return any(one.tally.ungraded for one in self.exercises)
-
-    @property
-    def mixed(self) -> bool:
-        """Whether answers were graded with different versions of a package."""
-        return any(len(versions) > 1 for versions in self.versions.values())
+    tallies: dict[str, Tally]
+    chapters: tuple[tuple[Chapter, Decimal], ...]
+    exercises: tuple[Exercise, ...]
+    hard: tuple[Exercise, ...]
+    shared: tuple[tuple[str, str, tuple[str, ...]], ...]
 
 
-def overview(
-    grades: Grades, book: Book, course: Course, words: Mapping[str, Mapping[str, tuple[str, ...]]]
-) -> Overview:
-    """The state of a class.
-
-    Args:
-        grades: what was graded.
-        book: how it counts.
-        course: for titles and order.
-        words: of known wrong answers (:func:`oplab.classes.ideas.known`).
-    """
-    rows = [row for row in book.rows if row.submission is not None and row.submission.tasks]
-    of_exercise: dict[str, Tally] = {}
-    of_chapter: dict[str, Tally] = {}
-    ideas: dict[tuple[str, str], tuple[Idea, list[str]]] = {}
+def overview(book: Book, course: Course) -> Overview:
+    """The state of a class; ``course`` is for titles and order."""
+    answered = [(row, found) for row in book.rows if (found := _handed_in(row))]
+    rows = [row for row, _ in answered]
+    tallies: dict[str, Tally] = {}
+    points: dict[str, list[Decimal]] = {}
+    mistakes: dict[tuple[str, str], tuple[str, list[str]]] = {}
+    for row, handed_in in answered:
+        for id, outcome in handed_in.items():
+            for name in (id, chapter_of(id)):
+                tallies.setdefault(name, Tally()).add(outcome.status if outcome else "grader_error")
+            if outcome and (text := mistake(outcome)):
+                # Numbers differ between two learners with one mistake, and names do, unless they are what is wrong.
+                names = outcome.status in ("build_failed", "error")
+                key = text if names else re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", "'…'", text)
+                mistakes.setdefault((id, _NUMBER.sub("#", key)), (text, []))[1].append(row.learner.login)
+        for chapter in {chapter_of(id) for id in handed_in} & book.possible.keys():
+            points.setdefault(chapter, []).append(row.chapters[chapter])
+    ranges = [0] * 10
     for row in rows:
-        for id, status in _states(row):
-            of_exercise.setdefault(id, Tally()).add(status)
-            of_chapter.setdefault(chapter_of(id), Tally()).add(status)
-        for id, outcome in row.outcomes.items():
-            if found := idea(outcome, words.get(id, {})):
-                ideas.setdefault((id, found.key), (found, []))[1].append(row.learner.login)
-    exercises = tuple(OneExercise(e, of_exercise[e.id]) for e in course.exercises if e.id in of_exercise)
-    failed = [one for one in exercises if one.tally.failed]
-    shared = [Shared(one, tuple(logins), of_exercise[one.exercise].tried) for one, logins in ideas.values()]
-    verdicts = _distinct(grades, rows)
+        ranges[min(9, int(10 * row.total / book.total)) if book.total else 0] += 1
+    exercises = tuple(exercise for exercise in course.exercises if exercise.id in tallies)
+    failed = [exercise for exercise in exercises if tallies[exercise.id].failed]
+    shared = [(id, text, tuple(logins)) for (id, _), (text, logins) in mistakes.items()]
     return Overview(
-        learners=len(book.rows),
-        handed_in=len(rows),
-        median=Decimal(median(row.total for row in rows)) if rows else Decimal(0),
-        ranges=_ranges(rows, book.total),
-        chapters=tuple(_chapters(rows, book, course, of_chapter)),
-        exercises=exercises,
-        hard=tuple(sorted(failed, key=lambda one: (-one.tally.failed, -one.tally.failed / one.tally.tried))),
-        shared=tuple(sorted(shared, key=lambda one: (-len(one.logins), one.idea.exercise, one.idea.key))),
-        verdicts=len(verdicts),
-        answers=sum(len(row.outcomes) for row in rows),
-        slow=_slow(verdicts),
-        machines=_machines(verdicts),
-        versions=_versions(verdicts),
+        len(rows),
+        Decimal(median(row.total for row in rows)) if rows else Decimal(0),
+        tuple(ranges),
+        tallies,
+        tuple((one, sum(points[one.id]) / len(points[one.id])) for one in course.chapters if one.id in points),
+        exercises,
+        tuple(sorted(failed, key=lambda one: (-tallies[one.id].failed, tallies[one.id].passed))),
+        tuple(sorted(shared, key=lambda one: (-len(one[2]), one))),
     )
 
 
-def _states(row: Row) -> Iterable[tuple[str, str]]:
-    """The state of each exercise of the submission that counts; one that was not graded yet is the grader's."""
-    assert row.submission is not None
-    for id in row.submission.tasks:
-        yield id, row.outcomes[id].status if id in row.outcomes else "grader_error"
+def class_page(grades: Grades, book: Book, course: Course) -> str:
+    """The page for the teacher, as HTML."""
+    state = overview(book, course)
+    most = max(state.ranges) or 1
+    several = [one for one in state.shared if len(one[2]) > 1]
+    return html.template("oplab.classes", "class.html.j2").render(
+        course=course,
+        state=state,
+        book=book,
+        hard=state.hard[:HARD],
+        shared=several[:SHARED],
+        more=len(several[SHARED:]),
+        single=len(state.shared) - len(several),
+        problems=grades.problems,
+        ranges=[(f"{10 * tenth}–{10 * tenth + 10} %", n, 100 * n / most) for tenth, n in enumerate(state.ranges)],
+        shown=shown,
+        number=number,
+        clean=clean,
+    )
 
 
-def _ranges(rows: Iterable[Row], possible: Decimal) -> tuple[int, ...]:
-    counts = [0] * 10
-    for row in rows:
-        counts[min(9, int(10 * row.total / possible)) if possible else 0] += 1
-    return tuple(counts)
+def mistake(outcome: Outcome) -> str:
+    """What tells a learner what is wrong, without figures; empty where an answer passed, is not written, or could not be graded."""
+    if outcome.status in ("passed", "todo", "grader_error"):
+        return ""
+    messages = [check.message for check in outcome.checks if not check.passed and check.message]
+    sentences = [part.strip() for part in _SENTENCE.split((*messages, outcome.message)[0]) if part.strip()]
+    telling = [sentence for sentence in sentences if not _FIGURES.search(sentence)] or sentences
+    if outcome.status in ("build_failed", "error"):
+        errors = [sentence for sentence in telling if re.search(r"\w(?:Error|Exception)\b|\berror:", sentence)]
+        telling = (errors or telling)[:1]
+    text = " ".join(" ".join(telling).split()) or outcome.status.replace("_", " ")
+    return text if len(text) <= _MOST else text[: _MOST - 1] + "…"
 
 
-def _chapters(rows: list[Row], book: Book, course: Course, tallies: Mapping[str, Tally]) -> Iterable[OneChapter]:
-    for chapter in course.chapters:
-        if chapter.id in book.possible:
-            points = [row.chapters[chapter.id] for row in rows]
-            mean = sum(points, Decimal(0)) / len(points) if points else Decimal(0)
-            tally = tallies.get(chapter.id, Tally())
-            yield OneChapter(chapter.id, chapter.title, mean, book.possible[chapter.id], tally)
+def number(count: int, what: str) -> str:
+    """``1 day``, ``2 days``."""
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
-def _distinct(grades: Grades, rows: Iterable[Row]) -> list[Verdict]:
-    """The verdicts that the rows are made from, each once, sorted by key."""
-    keys = {task.key for row in rows if row.submission is not None for task in row.submission.tasks.values()}
-    return [grades.verdicts[key] for key in sorted(keys) if key in grades.verdicts]
-
-
-def _slow(verdicts: Iterable[Verdict]) -> tuple[Slow, ...]:
-    seconds: dict[str, list[float]] = {}
-    for verdict in verdicts:
-        if verdict.machine:
-            seconds.setdefault(verdict.exercise, []).append(verdict.seconds)
-    found = [Slow(id, len(times), median(times), max(times)) for id, times in seconds.items()]
-    return tuple(sorted(found, key=lambda one: (-one.median, one.id))[:SLOWEST])
-
-
-def _machines(verdicts: Iterable[Verdict]) -> tuple[Machine, ...]:
-    count: Counter[str] = Counter()
-    seconds: Counter[str] = Counter()
-    for verdict in verdicts:
-        if verdict.machine:
-            count[verdict.machine] += 1
-            seconds[verdict.machine] += verdict.seconds  # type: ignore[assignment]
-    return tuple(Machine(name, count[name], float(seconds[name])) for name in sorted(count))
-
-
-def _versions(verdicts: Iterable[Verdict]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, set[str]] = {}
-    for verdict in verdicts:
-        for name, version in verdict.versions.items():
-            if name != "grader":  # a digest of each exercise's own checks
-                found.setdefault(name, set()).add(version)
-    return {name: tuple(sorted(found[name])) for name in sorted(found)}
+def _handed_in(row: Row) -> dict[str, Outcome | None]:
+    """The exercises of the submission that counts whose file is in it, by id; None as long as one is not graded."""
+    found = {id: row.outcomes.get(id) for id in row.submission.tasks} if row.submission is not None else {}
+    return {id: outcome for id, outcome in found.items() if outcome is None or not is_missing(outcome)}

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from oplab.classes import gradebook, pages, rules
+from oplab.classes import gradebook, pages
 from oplab.classes.counting import Book, count, shown
 from oplab.classes.records import Grades
 from oplab.classes.rules import Rules
 from oplab.course.manifest import Course
 from oplab.errors import OplabError
 from oplab.files import write_atomically
-
-RULES = "class.toml"  # the rules that GRADES was written with
 
 
 @dataclass(frozen=True)
@@ -49,40 +47,9 @@ class Published:
     notes: tuple[str, ...]
     complete: bool
 
-    @property
-    def lower(self) -> tuple[Change, ...]:
-        """The changes of grades that go down."""
-        return tuple(change for change in self.changes if change.after < change.before)
 
-
-def rules_of(folder: Path, course: Course, given: Path | None = None, *, exercises: bool = False) -> tuple[Rules, str]:
-    """The rules for GRADES, and the text of their file.
-
-    Args:
-        folder: GRADES.
-        course: whose chapters they name.
-        given: a file from the teacher; else the one that GRADES was last written with, else there are no rules.
-        exercises: whether grade books get a column for each exercise.
-
-    Raises:
-        OplabError: the file cannot be read, something in it is wrong, or it has a bonus, which is not one exercise's.
-    """
-    path = given if given is not None else folder / RULES
-    if given is None and not path.exists():
-        return Rules(), ""
-    found = rules.load(path, course)
-    if exercises and found.bonus:
-        raise OplabError(
-            f"{path} has a bonus, and a platform would count the column of a bonus exercise as points to lose.",
-            "Leave out --columns exercises, or the bonus.",
-        )
-    return found, path.read_text(encoding="utf-8-sig")
-
-
-def publish(
-    grades: Grades, course: Course, used: Rules, text: str, *, accept: bool = False, exercises: bool = False
-) -> Published:
-    """Write ``grades.csv``, ``lms/``, ``learners/``, ``feedback/``, ``class.html`` and ``class.toml`` to GRADES.
+def publish(grades: Grades, course: Course, used: Rules, *, accept: bool = False, exercises: bool = False) -> Published:
+    """Write ``grades.csv``, ``lms/``, ``learners/``, ``feedback.zip``, ``class.html`` and the rules' files to GRADES.
 
     If a total would be lower than in the ``grades.csv`` that is there, nothing is written.
 
@@ -90,7 +57,6 @@ def publish(
         grades: what was graded; its folder is written.
         course: for titles and the order of exercises.
         used: the rules.
-        text: of the rules' file; empty if there is none.
         accept: write lower grades, too.
         exercises: as for :func:`gradebook.write`.
 
@@ -101,13 +67,18 @@ def publish(
     book = count(grades, grades.learners, used)
     changes = differences(totals(grades.folder), book)
     published = Published((), changes, book.notes, not any(row.ungraded for row in book.rows))
-    if published.lower and not accept:
+    if lower(changes) and not accept:
         return published
-    if text:
-        write_atomically(grades.folder / RULES, text)
+    for name, text in used.files.items():
+        write_atomically(grades.folder / name, text)
     # The grade book is last: what it is compared with next time is there only when all the rest is.
     files = pages.write(grades, book, used, course, grades.folder)
     return replace(published, files=(*gradebook.write(book, used, grades.folder, exercises=exercises), *files))
+
+
+def lower(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """The changes of grades that go down."""
+    return tuple(change for change in changes if change.after < change.before)
 
 
 def differences(before: Mapping[str, Decimal], book: Book) -> tuple[Change, ...]:

@@ -1,8 +1,7 @@
 """What is known about a class, as frozen objects, and the folder GRADES in which it is kept.
 
-GRADES holds ``verdicts/<first two of key>/<key>.json``, one for each answer that was graded; ``answers/<first two of hash>/<hash>``,
-the graded sources; ``submissions.json``, who submitted what; and ``run.json``, what was graded where and when. Each of them is
-written whole or not at all, and a verdict before its task counts as done.
+docs/class_grades.md lists its files. Each of them is written whole or not at all, and a verdict before its task counts as done. What writes
+them raises OSError where it cannot.
 """
 
 from __future__ import annotations
@@ -30,13 +29,15 @@ class Learner:
         login: the name that identifies the learner, in submissions and in grade books.
         name: for people.
         email: may be empty.
-        section: the group that the learner belongs to; may be empty.
+        section: of the course; may be empty.
+        group: those who hand in together have the same one; empty: alone.
     """
 
     login: str
     name: str = ""
     email: str = ""
     section: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,18 +134,13 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def task_key(exercise: str, grader: str, answer: str) -> str:
-    """The key of a task.
+def task_key(exercise: str, grader: str, answer: str, settled: Outcome | None = None) -> str:
+    """The key of a task: exercise id, grader's version (:mod:`oplab.classes.versions`) and hash of the answer decide a verdict.
 
-    Args:
-        exercise: its id.
-        grader: the grader's version for this exercise (:func:`oplab.classes.versions.grader_version`).
-        answer: SHA-256 of the answer's normalised source.
+    What is ``settled`` without a run has its own keys: a file with the text of a stub's function only is another answer.
     """
+    answer = answer if settled is None else sha256(f"{settled.status}: {settled.message}")
     return sha256("\0".join((exercise, grader, answer)))
-
-
-# --- JSON ---------------------------------------------------------------------------------------------------------
 
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
@@ -171,37 +167,22 @@ def verdict_from_dict(data: Mapping[str, Any]) -> Verdict:
     return Verdict(**given)
 
 
-def submission_to_dict(submission: Submission) -> dict[str, Any]:
-    """The submission as plain values for JSON."""
+def _submission_to_dict(submission: Submission) -> dict[str, Any]:
     at = submission.submitted_at
-    tasks = {id: {"key": task.key, "answer": task.answer} for id, task in submission.tasks.items()}
     return {
         "label": submission.label,
         "submitted_at": None if at is None else at.isoformat(),
         "source": submission.source,
-        "tasks": tasks,
+        "tasks": {id: {"key": task.key, "answer": task.answer} for id, task in submission.tasks.items()},
         "problems": list(submission.problems),
     }
 
 
-def submission_from_dict(login: str, data: Mapping[str, Any]) -> Submission:
-    """The submission that :func:`submission_to_dict` has written, of the learner ``login``.
-
-    Raises:
-        KeyError, TypeError, ValueError: it was not.
-    """
+def _submission_from_dict(login: str, data: Mapping[str, Any]) -> Submission:
     at = data["submitted_at"]
-    return Submission(
-        login,
-        data["label"],
-        None if at is None else datetime.fromisoformat(at),
-        data["source"],
-        {id: Task(id, task["key"], task["answer"]) for id, task in data["tasks"].items()},
-        tuple(data["problems"]),
-    )
-
-
-# --- the folder ---------------------------------------------------------------------------------------------------
+    tasks = {id: Task(id, task["key"], task["answer"]) for id, task in data["tasks"].items()}
+    at = None if at is None else datetime.fromisoformat(at)
+    return Submission(login, data["label"], at, data["source"], tasks, tuple(data["problems"]))
 
 
 def verdict_file(folder: Path, key: str) -> Path:
@@ -215,20 +196,12 @@ def answer_file(folder: Path, sha: str) -> Path:
 
 
 def save_verdict(folder: Path, verdict: Verdict) -> None:
-    """Write a verdict to GRADES, whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a verdict to GRADES."""
     _write(verdict_file(folder, verdict.key), verdict_to_dict(verdict))
 
 
 def save_answer(folder: Path, sha: str, text: str) -> None:
-    """Keep the source of an answer in GRADES, if it is not there yet.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Keep the source of an answer in GRADES, if it is not there yet."""
     path = answer_file(folder, sha)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -262,16 +235,12 @@ def save_submissions(
     submissions: Mapping[str, tuple[Submission, ...]],
     problems: tuple[str, ...],
 ) -> None:
-    """Write ``submissions.json``.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write ``submissions.json``."""
     data = {
         "version": VERSION,
         "learners": [asdict(learner) for learner in learners.values()],
         "submissions": {
-            login: [submission_to_dict(submission) for submission in submissions.get(login, ())] for login in learners
+            login: [_submission_to_dict(submission) for submission in submissions.get(login, ())] for login in learners
         },
         "problems": list(problems),
     }
@@ -279,11 +248,7 @@ def save_submissions(
 
 
 def save_run(folder: Path, run: Mapping[str, Any]) -> None:
-    """Write ``run.json``.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write ``run.json``."""
     _write(folder / "run.json", {"version": VERSION, **run})
 
 
@@ -293,7 +258,7 @@ def load_run(folder: Path) -> dict[str, Any]:
     Raises:
         OplabError: it cannot be read.
     """
-    return _read(folder / "run.json") if (folder / "run.json").exists() else {}
+    return read_json(folder / "run.json") if (folder / "run.json").exists() else {}
 
 
 def load_verdict(folder: Path, key: str) -> Verdict | None:
@@ -315,11 +280,11 @@ def load(folder: Path) -> Grades:
         raise OplabError(
             f"{folder} holds no grades.", "`oplab class grade SUBMISSIONS --roster roster.csv -o GRADES` makes them."
         )
-    data = _read(folder / "submissions.json")
+    data = read_json(folder / "submissions.json")
     try:
         learners = {row["login"]: Learner(**row) for row in data["learners"]}
         submissions = {
-            login: tuple(submission_from_dict(login, item) for item in data["submissions"].get(login, ()))
+            login: tuple(_submission_from_dict(login, item) for item in data["submissions"].get(login, ()))
             for login in learners
         }
         problems = tuple(data["problems"])
@@ -335,7 +300,12 @@ def _write(path: Path, data: Mapping[str, Any]) -> None:
     write_atomically(path, json.dumps(data, indent=1) + "\n")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """A file of GRADES as it was written.
+
+    Raises:
+        OplabError: it cannot be read.
+    """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -349,5 +319,5 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _unreadable(path: Path, why: str) -> OplabError:
     return OplabError(
-        f"{path} cannot be read: {why}.", "Delete it and run `oplab class grade` again: verdicts are kept."
+        f"{path} cannot be read: {why}.", "Move it away and run `oplab class grade` again: verdicts are kept."
     )

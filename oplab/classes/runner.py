@@ -44,10 +44,9 @@ class Work:
         done: how many of ``tasks`` have a verdict now.
         unfinished: exercise id and reason of the tasks that could not be graded here.
         unread: the learners in one of whose submissions no file of the course could be read: it has no tasks.
-        slowest: exercise id and seconds of the slowest task so far.
         machines: the names of the computers that graded.
-        learners_done: learners of whom everything is graded.
         engine: where the tasks run.
+        stopping: whether Ctrl-C was pressed.
     """
 
     learners: Mapping[str, Learner]
@@ -59,33 +58,9 @@ class Work:
     done: int = 0
     unfinished: list[tuple[str, str]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    slowest: tuple[str, float] = ("", 0.0)
     machines: set[str] = field(default_factory=set)
-    learners_done: int = 0
     engine: Engine | None = None
     stopping: bool = False
-    _open: dict[str, set[str]] = field(default_factory=dict)  # login -> keys that are not graded yet
-    _owners: dict[str, list[str]] = field(default_factory=dict)
-
-    def begin(self) -> None:
-        """Note whose answers the open tasks are."""
-        for login, handed_in in self.submissions.items():
-            keys = {task.key for submission in handed_in for task in submission.tasks.values()} & self.tasks.keys()
-            if keys:
-                self._open[login] = keys
-                for key in keys:
-                    self._owners.setdefault(key, []).append(login)
-        self.learners_done = len(self.learners) - len(self._open)
-
-    def finished(self, verdict: Verdict) -> None:
-        """Count a verdict that is kept."""
-        self.done += 1
-        self.machines.add(verdict.machine)
-        if verdict.seconds > self.slowest[1]:
-            self.slowest = verdict.exercise, verdict.seconds
-        for login in self._owners.pop(verdict.key, ()):
-            self._open[login].discard(verdict.key)
-            self.learners_done += not self._open[login]
 
 
 Listener = Callable[[Work], None]
@@ -127,34 +102,33 @@ def run(
         watch = versions.watch(course)
         _remove_drafts(folder)
         before = records.load_run(folder)
-        seed = _seed(before, seed)
-        work = Work(learners, problems=list(problems))
+        work = Work(learners)
         answers = Answers(course, exercises)
         known = dict.fromkeys(exercise.file for exercise in course.exercises)
         by_login: dict[str, list[Submission]] = {}
-        unowned: list[str] = []
-        tools = _Keeper(course, exercises, folder, seed, work)
+        keeper = Keeper(course, exercises, folder, _seed(before, seed), work)
         for found in submissions.scan(where, learners, known, ignore=(roster_file, folder)):
             if isinstance(found, str):
-                unowned.append(found)
+                problems.append(found)
                 continue
             tasks = {}
             if any(isinstance(text, str) for text in found.files.values()):
-                tasks = tools.tasks(answers.of(dict(found.files)))
+                tasks = {id: keeper.task(id, answer) for id, answer in answers.of(dict(found.files)).items()}
             elif found.learner not in work.unread:
                 work.unread.append(found.learner)
             by_login.setdefault(found.learner, []).append(
                 Submission(found.learner, found.label, found.submitted_at, found.source, tasks, found.problems)
             )
         _unchanged(watch)
-        work.submissions = {login: _in_order(by_login.get(login, ())) for login in learners}
-        work.problems += unowned
-        work.problems += [problem for all in work.submissions.values() for one in all for problem in one.problems]
-        records.save_submissions(folder, learners, work.submissions, (*problems, *unowned))
-        work.begin()
+        work.submissions = {login: tuple(sorted(by_login.get(login, ()), key=_age)) for login in learners}
+        work.problems = [
+            *problems,
+            *(text for all in work.submissions.values() for one in all for text in one.problems),
+        ]
+        records.save_submissions(folder, learners, work.submissions, tuple(problems))
         started = datetime.now().astimezone()
         log = {
-            "seed": seed,
+            "seed": keeper.seed,
             "versions": versions.here(),
             "exercises": [exercise.id for exercise in exercises],
             "runs": list(before.get("runs", ())),
@@ -163,7 +137,7 @@ def run(
         listener(work)
         try:
             if work.tasks:
-                _grade(work, folder, make_engine(len(work.tasks)), tools, listener, watch)
+                grade(work, make_engine(len(work.tasks)), keeper, watch, listener)
         finally:
             this = {
                 "started": started.isoformat(),
@@ -179,31 +153,35 @@ def run(
     return work
 
 
-def _grade(work: Work, folder: Path, engine: Engine, tools: _Keeper, listener: Listener, watch: Watch) -> None:
+def grade(work: Work, engine: Engine, keeper: Keeper, watch: Watch, listener: Listener) -> None:
+    """Grade the tasks of ``work``, and close the engine.
+
+    Raises:
+        OplabError: a file that decides grades was changed meanwhile. Learners' code cannot do that where it is isolated.
+        OSError: a verdict cannot be written.
+        KeyboardInterrupt: a second Ctrl-C. What was graded is kept.
+    """
+
+    def stop() -> None:
+        work.stopping = True
+        engine.finish()
+        listener(work)
+
     work.engine = engine
     try:
-        with first_interrupt(lambda: _finish(work, engine, listener)):
-            for verdict in while_unchanged(engine.submit(tools.plain(work.tasks.values())), watch):
+        with first_interrupt(stop):
+            for verdict in engine.submit(keeper.plain(work.tasks.values())):
+                _unchanged(watch)
                 if verdict.outcome.status == "grader_error":  # never final: the next run tries again
                     work.unfinished.append((verdict.exercise, verdict.outcome.message))
                 else:
-                    records.save_verdict(folder, verdict)
-                    work.finished(verdict)
+                    records.save_verdict(keeper.folder, verdict)
+                    work.done += 1
+                    work.machines.add(verdict.machine)
                 listener(work)
     finally:
         engine.close()
         work.engine = None
-
-
-def while_unchanged(verdicts: Iterable[Verdict], watch: Watch) -> Iterator[Verdict]:
-    """The verdicts as they arrive, as long as they come from the course that the run began with.
-
-    Raises:
-        OplabError: a file that decides grades was changed. Learners' code cannot do that where it is isolated.
-    """
-    for verdict in verdicts:
-        _unchanged(watch)
-        yield verdict
 
 
 def _unchanged(watch: Watch) -> None:
@@ -212,69 +190,48 @@ def _unchanged(watch: Watch) -> None:
         raise OplabError(f"{names} changed during the run. What was graded before is kept, and nothing since.", GO_ON)
 
 
-def _finish(work: Work, engine: Engine, listener: Listener) -> None:
-    work.stopping = True
-    engine.finish()
-    listener(work)
-
-
-class _Keeper:
-    """Makes tasks out of answers, and keeps what is known without a run."""
+class Keeper:
+    """Makes tasks out of answers, keeps what is known without a run, and adds what is new to the work that is left."""
 
     def __init__(self, course: Course, exercises: Sequence[Exercise], folder: Path, seed: int, work: Work):
-        self._folder, self._seed, self._work = folder, seed, work
+        self.folder, self.seed, self._work = folder, seed, work
         self._grader = {exercise.id: versions.grader_version(course, exercise) for exercise in exercises}
         self._known: dict[str, Task] = {}
 
-    def tasks(self, answers: Mapping[str, Answer]) -> dict[str, Task]:
-        """A task for each answer; new ones are added to the work that is left."""
-        return {id: self._task(id, answer) for id, answer in answers.items()}
-
     def plain(self, tasks: Iterable[Task]) -> Iterator[Plain]:
-        """The tasks as an engine takes them. Sources are read when they are needed."""
-        for task in tasks:
-            yield plain(self._folder, task, self._seed, self._grader[task.exercise])
+        """The tasks as an engine takes them. Sources are read when they are needed.
 
-    def _task(self, id: str, answer: Answer) -> Task:
-        # What is known from the text alone has its own keys: a file with the text of a stub's function only is another answer.
-        sha = (
-            answer.sha
-            if answer.settled is None
-            else records.sha256(f"{answer.settled.status}: {answer.settled.message}")
-        )
-        key = records.task_key(id, self._grader[id], sha)
+        Raises:
+            OplabError: a source is missing or was changed.
+        """
+        for task in tasks:
+            yield {
+                "exercise": task.exercise,
+                "key": task.key,
+                "answer": task.answer,
+                "text": records.load_answer(self.folder, task.answer),
+                "seed": self.seed,
+                "versions": {"grader": self._grader[task.exercise], **versions.here()},
+            }
+
+    def task(self, id: str, answer: Answer) -> Task:
+        """The task of an answer to the exercise ``id``."""
+        grader = self._grader[id]
+        key = records.task_key(id, grader, answer.sha, answer.settled)
         if key in self._known:
             return self._known[key]
         task = self._known[key] = Task(id, key, answer.sha)
-        records.save_answer(self._folder, answer.sha, answer.text)
-        if records.load_verdict(self._folder, key) is not None:
+        records.save_answer(self.folder, answer.sha, answer.text)
+        if records.load_verdict(self.folder, key) is not None:
             self._work.reused += 1
         elif answer.settled is not None:
             self._work.settled += 1
-            now = datetime.now().astimezone()
-            known = {"grader": self._grader[id], **versions.here()}
-            records.save_verdict(
-                self._folder, Verdict(key, id, answer.settled, self._seed, known, answer.sha, 0.0, "", now)
-            )
+            known, now = {"grader": grader, **versions.here()}, datetime.now().astimezone()
+            verdict = Verdict(key, id, answer.settled, self.seed, known, answer.sha, 0.0, "", now)
+            records.save_verdict(self.folder, verdict)
         else:
             self._work.tasks[key] = task
         return task
-
-
-def plain(folder: Path, task: Task, seed: int, grader: str) -> Plain:
-    """A task with the source that GRADES keeps, as an engine takes it.
-
-    Raises:
-        OplabError: the source is missing or was changed.
-    """
-    return {
-        "exercise": task.exercise,
-        "key": task.key,
-        "answer": task.answer,
-        "text": records.load_answer(folder, task.answer),
-        "seed": seed,
-        "versions": {"grader": grader, **versions.here()},
-    }
 
 
 def _seed(before: Mapping[str, Any], asked: int | None) -> int:
@@ -293,14 +250,9 @@ def _seed(before: Mapping[str, Any], asked: int | None) -> int:
     return before["seed"]
 
 
-def _in_order(handed_in: Iterable[Submission]) -> tuple[Submission, ...]:
+def _age(one: Submission) -> tuple[float, str, str]:
     """By time, those without one first, then by label."""
-    return tuple(
-        sorted(
-            handed_in,
-            key=lambda one: (one.submitted_at.timestamp() if one.submitted_at else 0.0, one.label, one.source),
-        )
-    )
+    return one.submitted_at.timestamp() if one.submitted_at else 0.0, one.label, one.source
 
 
 @contextlib.contextmanager

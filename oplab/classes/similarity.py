@@ -9,33 +9,35 @@ A pair is a reason to look at two answers. It does not tell who wrote what, and 
 
 from __future__ import annotations
 
+import ast
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from oplab.classes.similarity_parts import own_part
-from oplab.classes.similarity_prints import GRAM, WINDOW, Tile, canonical, covered, grams, shared, tiles, winnow
+from oplab.classes.records import Grades, load_answer
+from oplab.classes.similarity_prints import GRAM, WINDOW, Tile, canonical, covered, grams, tiles, winnow
 from oplab.classes.similarity_tokens import Token, tokens
 from oplab.course import answers as course_answers
 from oplab.course.manifest import Course, Exercise
+from oplab.course.parsing import parse
+from oplab.files import write_atomically
+from oplab.reports import html
 
-THRESHOLD = 0.7  # the share of the smaller answer; docs/class.md tells how often it is wrong
+THRESHOLD = 0.7  # the share of the smaller answer
 LEAST = 30  # tokens; shorter passages are alike by chance
 NEAR = 0.8  # the share of an answer that the reference contains, from which it is called near the reference
+MOST = 300  # pairs on the page: with their code, more than a browser shows well
 _RING = 4  # a passage that so many other learners have still counts fully
 _SMALL = 8  # in a smaller class nothing is common
 _COMMON = 0.5  # what this share of the class has counts nothing
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 @dataclass(frozen=True)
 class Given:
-    """What every learner may have.
-
-    Attributes:
-        stub: the text of the exercise's stub.
-        reference: the text of its solution; empty if it is not to be subtracted.
-    """
+    """What every learner may have: the texts of the stub, and of the solution, which is empty if it is not to be subtracted."""
 
     stub: str
     reference: str = ""
@@ -43,13 +45,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Mark:
-    """A passage that a pair has in common.
-
-    Attributes:
-        number: equal on both sides; 1 is the longest passage.
-        begin: the first character in the side's text.
-        end: the character after it.
-    """
+    """A passage that a pair has in common: from a character of the side's text to another. ``number`` is equal on both sides."""
 
     number: int
     begin: int
@@ -79,52 +75,34 @@ class Pair:
 
     Attributes:
         exercise: its id.
-        first, second: the two answers.
+        sides: the two answers.
         score: the share of the smaller answer, 0 to 1.
         evidence: the tokens in common; those that many learners have count less.
     """
 
     exercise: str
-    first: Side
-    second: Side
+    sides: tuple[Side, Side]
     score: float
     evidence: float
 
 
 @dataclass(frozen=True)
-class Equal:
-    """Answers that are equal but for names, comments, layout and constants.
+class Group:
+    """Learners whose answer is equal but for names, comments, layout and constants, or the reference for the most part.
 
     Attributes:
         exercise: its id.
         logins: the learners, sorted.
         text: the first learner's text.
-        size: the tokens that are neither in the stub nor in the reference.
-        letter: whether the texts too are equal, apart from white space.
+        size: how many tokens are equal and not given, or are in the reference and not in the stub.
+        share: 1 where the texts are equal, too, apart from white space; or how much of what is not in the stub is in the reference.
     """
 
     exercise: str
     logins: tuple[str, ...]
     text: str
     size: int
-    letter: bool
-
-
-@dataclass(frozen=True)
-class Near:
-    """An answer that is the reference for the most part.
-
-    Attributes:
-        exercise: its id.
-        logins: the learners, sorted.
-        share: how much of what is not in the stub, 0 to 1.
-        size: how many tokens of the answer the reference contains and the stub does not.
-    """
-
-    exercise: str
-    logins: tuple[str, ...]
     share: float
-    size: int
 
 
 @dataclass(frozen=True)
@@ -135,18 +113,14 @@ class Report:
         pairs: the most alike first.
         equal: the largest first.
         near: the longest first.
-        threshold: the score from which a pair is part of it.
-        least: the evidence, in tokens, from which a pair is part of it.
         exercises: how many exercises were compared.
         answers: how many answers were compared.
-        short: how many had fewer than ``least`` tokens after the subtraction: too little to compare.
+        short: how many had too few tokens to compare after the subtraction.
     """
 
     pairs: tuple[Pair, ...]
-    equal: tuple[Equal, ...] = ()
-    near: tuple[Near, ...] = ()
-    threshold: float = THRESHOLD
-    least: float = LEAST
+    equal: tuple[Group, ...] = ()
+    near: tuple[Group, ...] = ()
     exercises: int = 0
     answers: int = 0
     short: int = 0
@@ -155,8 +129,8 @@ class Report:
         """Pairs of learners who are alike in several exercises, with the number of exercises, most first."""
         found: dict[tuple[str, str], set[str]] = defaultdict(set)
         for pair in self.pairs:
-            for one in pair.first.logins:
-                for other in pair.second.logins:
+            for one in pair.sides[0].logins:
+                for other in pair.sides[1].logins:
                     found[tuple(sorted((one, other)))].add(pair.exercise)
         for group in self.equal:
             for i, one in enumerate(group.logins):
@@ -180,6 +154,21 @@ class _Answer:
     @property
     def size(self) -> int:
         return sum(self.free)
+
+
+def answers_of(grades: Grades, exercises: Iterable[Exercise]) -> dict[str, dict[str, str]]:
+    """By exercise id and login, the answers in each learner's newest submission as GRADES keeps them.
+
+    Raises:
+        OplabError: an answer is missing there, or was changed.
+    """
+    load = functools.lru_cache(None)(functools.partial(load_answer, grades.folder))
+    newest = {login: handed_in[-1].tasks for login, handed_in in grades.submissions.items() if handed_in}
+    found = {
+        one.id: {login: load(tasks[one.id].answer) for login, tasks in newest.items() if one.id in tasks}
+        for one in exercises
+    }
+    return {id: texts for id, texts in found.items() if texts}
 
 
 def given(course: Course, exercise: Exercise) -> Given:
@@ -212,32 +201,15 @@ def compare(
     for id, texts in sources.items():
         own = {text: own_part(text, exercises[id]) for text in set(texts.values())}
         parts = {login: own[text] for login, text in texts.items()}
-        reports.append(compare_parts(id, parts, _language(exercises[id]), known[id], threshold=threshold, least=least))
-    return Report(
-        tuple(
-            sorted(
-                (pair for report in reports for pair in report.pairs),
-                key=lambda pair: (-pair.score * pair.evidence, pair.exercise, pair.first.logins, pair.second.logins),
-            )
-        ),
-        tuple(
-            sorted(
-                (group for report in reports for group in report.equal),
-                key=lambda group: (-group.size, group.exercise, group.logins),
-            )
-        ),
-        tuple(
-            sorted(
-                (entry for report in reports for entry in report.near),
-                key=lambda entry: (-entry.size, entry.exercise, entry.logins),
-            )
-        ),
-        threshold,
-        least,
-        len(reports),
-        sum(report.answers for report in reports),
-        sum(report.short for report in reports),
-    )
+        language = "python" if exercises[id].kind == "python" else "cpp"
+        reports.append(compare_parts(id, parts, language, known[id], threshold=threshold, least=least))
+    pairs = [pair for report in reports for pair in report.pairs]
+    equal, near = ([group for report in reports for group in getattr(report, kind)] for kind in ("equal", "near"))
+    for groups in (equal, near):
+        groups.sort(key=lambda group: (-group.size, group.exercise, group.logins))
+    pairs.sort(key=lambda pair: (-pair.score * pair.evidence, pair.exercise, *(side.logins for side in pair.sides)))
+    counts = (sum(getattr(report, kind) for report in reports) for kind in ("exercises", "answers", "short"))
+    return Report(tuple(pairs), tuple(equal), tuple(near), *counts)
 
 
 def compare_parts(
@@ -249,14 +221,9 @@ def compare_parts(
     threshold: float = THRESHOLD,
     least: float = LEAST,
 ) -> Report:
-    """Find the answers to one exercise that are alike. Its lists are not sorted.
+    """Find the answers to the exercise ``id`` that are alike; the lists are not sorted.
 
-    Args:
-        id: the exercise.
-        parts: what of each learner's file answers the exercise, by login.
-        language: ``python`` or ``cpp``.
-        given: what is subtracted.
-        threshold, least: as in :func:`compare`.
+    ``parts`` has what of each learner's file answers the exercise, by login. The rest is as in :func:`compare`.
     """
     stub, reference = _grams(given.stub, language), _grams(given.reference, language)
     found = _answers(parts, language, stub | reference)
@@ -265,16 +232,53 @@ def compare_parts(
         tuple(_pairs(id, long, threshold, least)),
         tuple(_equal(id, answer) for answer in long if len(answer.logins) > 1),
         tuple(_near(id, found, stub, reference, least)),
-        threshold,
-        least,
         1,
         sum(len(answer.logins) for answer in found),
         sum(len(answer.logins) for answer in found if answer.size < least),
     )
 
 
-def _language(exercise: Exercise) -> str:
-    return "python" if exercise.kind == "python" else "cpp"
+def own_part(text: str, exercise: Exercise) -> str:
+    """The exercise's function with the definitions and imports of the file that it uses, directly or not, in the order of the file.
+
+    Of several definitions of one name the last one counts, as in Python. A C++ file is one answer, and a text that is not valid
+    Python is taken whole. Empty if the file has no such function.
+    """
+    try:
+        body = parse(text).body if exercise.kind == "python" else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        body = None
+    if body is None:
+        return text
+    where: dict[str, list[ast.stmt]] = {}
+    for node in body:
+        for name in _bound(node):
+            where[name] = [node] if isinstance(node, _Definition) else [*where.get(name, ()), node]
+    if not any(isinstance(node, _Definition) for node in where.get(exercise.name, ())):
+        return ""
+    waiting, known = [exercise.name], {exercise.name}
+    chosen: set[ast.stmt] = set()
+    while waiting:
+        for node in where[waiting.pop()]:
+            chosen.add(node)
+            new = ({part.id for part in ast.walk(node) if isinstance(part, ast.Name)} & where.keys()) - known
+            known |= new
+            waiting += new
+    lines, parts = text.split("\n"), []
+    for node in sorted(chosen, key=lambda node: node.lineno):
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
+        end = "\n" if isinstance(node, (ast.Import, ast.ImportFrom)) else "\n\n"
+        parts.append("\n".join(lines[first - 1 : node.end_lineno]) + end)
+    return "".join(parts)
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """The names that a statement at the top level binds."""
+    if isinstance(node, _Definition):
+        return {node.name}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 
 @functools.lru_cache(maxsize=4096)  # a stub is part of several comparisons
@@ -289,22 +293,14 @@ def _grams(text: str, language: str) -> frozenset[int]:
 
 def _answers(parts: Mapping[str, str], language: str, base: frozenset[int]) -> list[_Answer]:
     """The different answers with what is given marked; those without a token are left out."""
-    by_part: dict[str, list[str]] = defaultdict(list)
-    for login in sorted(parts):
-        by_part[parts[login]].append(login)
     answers: dict[tuple[str, ...], _Answer] = {}
-    for part, logins in by_part.items():
-        found = _tokens(part, language)
-        if not found:
-            continue
-        answer = answers.setdefault(canonical(found), _Answer([], [], found))
-        answer.logins += logins
-        answer.texts += [part] * len(logins)
+    for login in sorted(parts):
+        found = _tokens(parts[login], language)
+        if found:
+            answer = answers.setdefault(canonical(found), _Answer([], [], found))
+            answer.logins.append(login)
+            answer.texts.append(parts[login])
     for answer in answers.values():
-        order = sorted(range(len(answer.logins)), key=answer.logins.__getitem__)
-        first = answer.texts[order[0]]
-        answer.logins, answer.texts = [answer.logins[i] for i in order], [answer.texts[i] for i in order]
-        answer.tokens = _tokens(first, language)
         answer.grams = grams(answer.tokens)
         answer.free = [not inside for inside in _covered(answer, base)]
         answer.prints = {value: places for value, places in winnow(answer.grams).items() if value not in base}
@@ -317,18 +313,18 @@ def _covered(answer: _Answer, base: frozenset[int]) -> list[bool]:
 
 def _near(
     id: str, found: Iterable[_Answer], stub: frozenset[int], reference: frozenset[int], least: float
-) -> Iterable[Near]:
+) -> Iterable[Group]:
     for answer in found:
         in_stub, in_reference = _covered(answer, stub), _covered(answer, reference)
         own = in_stub.count(False)
         copied = sum(there and not here for here, there in zip(in_stub, in_reference, strict=True))
         if copied >= least and copied >= NEAR * own:
-            yield Near(id, tuple(answer.logins), copied / own, copied)
+            yield Group(id, tuple(answer.logins), answer.texts[0], copied, copied / own)
 
 
-def _equal(id: str, answer: _Answer) -> Equal:
+def _equal(id: str, answer: _Answer) -> Group:
     letter = len({"".join(text.split()) for text in answer.texts}) == 1
-    return Equal(id, tuple(answer.logins), answer.texts[0], answer.size, letter)
+    return Group(id, tuple(answer.logins), answer.texts[0], answer.size, float(letter))
 
 
 def _pairs(id: str, found: list[_Answer], threshold: float, least: float) -> Iterable[Pair]:
@@ -359,7 +355,7 @@ def _pair(id: str, first: _Answer, second: _Answer, holders: Mapping[int, int], 
     def weight(value: int) -> float:
         return 0.0 if value in common else min(1.0, _RING / max(holders[value] - two, 1))
 
-    both = shared(first.prints, second.prints)
+    both = [value for value in first.prints if value in second.prints]
     runs = tiles(first.grams, second.grams, [(first.prints[value], second.prints[value]) for value in both])
     places = [
         {place for run in runs for place in range(run.first, run.first + run.length)},
@@ -376,7 +372,7 @@ def _pair(id: str, first: _Answer, second: _Answer, holders: Mapping[int, int], 
         Side(tuple(answer.logins), answer.texts[0], mark, share)
         for answer, mark, share in zip((first, second), marks, shares, strict=True)
     ]
-    return Pair(id, sides[0], sides[1], max(shares), min(sums))
+    return Pair(id, (sides[0], sides[1]), max(shares), min(sums))
 
 
 def _weights(
@@ -404,3 +400,30 @@ def _marks(answer: _Answer, runs: list[Tile], side: int) -> tuple[Mark, ...]:
         if any(answer.free[begin : begin + run.length]):
             found.append(Mark(number, answer.tokens[begin].begin, answer.tokens[begin + run.length - 1].end))
     return tuple(sorted(found, key=lambda mark: mark.begin))
+
+
+def write(report: Report, path: Path) -> None:
+    """Write an HTML page that needs nothing else: pairs with their code side by side, learners alike in several exercises, equal answers,
+    those near the reference. Everything from learners is escaped, and the page's content security policy forbids scripts and every request.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    page = html.template("oplab.classes", "similarity.html.j2").render(
+        report=report,
+        pairs=report.pairs[:MOST],
+        left_out=max(len(report.pairs) - MOST, 0),
+        together=report.together()[:MOST],
+        percent=lambda share: f"{int(share * 100)} %",
+        cut=_cut,
+    )
+    write_atomically(path, page.encode("utf-8", "replace"))
+
+
+def _cut(side: Side) -> list[tuple[int, str]]:
+    """The text in parts, each with the number of the passage that it is, or 0."""
+    parts, place = [], 0
+    for mark in side.marks:
+        parts += [(0, side.text[place : mark.begin]), (mark.number, side.text[mark.begin : mark.end])]
+        place = mark.end
+    return [part for part in (*parts, (0, side.text[place:].rstrip("\n"))) if part[1]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oplab.classes.similarity_tokens import Token
@@ -21,13 +21,7 @@ _MOST = 8  # places of one fingerprint in one text that are compared: a table of
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A run of tokens that two sequences have in common.
-
-    Attributes:
-        first: where it begins in the first sequence.
-        second: where it begins in the second.
-        length: of how many tokens.
-    """
+    """A run of tokens that two sequences have in common, and where it begins in each."""
 
     first: int
     second: int
@@ -45,15 +39,9 @@ def grams(sequence: Sequence[Token]) -> list[int]:
 
     Which names of a run are equal counts, not what they are called.
     """
-    return [
-        int.from_bytes(
-            hashlib.blake2b(
-                "\0".join(canonical(sequence[i : i + GRAM])).encode("utf-8", "surrogatepass"), digest_size=8
-            ).digest(),
-            "big",
-        )
-        for i in range(len(sequence) - GRAM + 1)
-    ]
+    runs = ("\0".join(canonical(sequence[i : i + GRAM])) for i in range(len(sequence) - GRAM + 1))
+    digests = (hashlib.blake2b(run.encode("utf-8", "surrogatepass"), digest_size=8).digest() for run in runs)
+    return [int.from_bytes(digest, "big") for digest in digests]
 
 
 def winnow(hashes: Sequence[int]) -> dict[int, list[int]]:
@@ -80,18 +68,11 @@ def covered(size: int, places: Sequence[int]) -> list[bool]:
 def tiles(
     first: Sequence[int], second: Sequence[int], seeds: Sequence[tuple[Sequence[int], Sequence[int]]]
 ) -> list[Tile]:
-    """The runs that two sequences share, longest first, no token in two of them: each seed grows as far as the grams are equal.
+    """The runs that two sequences of grams share, longest first, no token in two of them: each seed grows as far as the grams are equal.
 
-    Args:
-        first: grams of the first sequence.
-        second: grams of the second.
-        seeds: for each fingerprint that both have, its places in the first and in the second.
+    A seed is the places, in the first and in the second, of a fingerprint that both have.
     """
-    grown = set()
-    for here, there in seeds:
-        for i in here[:_MOST]:
-            for j in there[:_MOST]:
-                grown.add(_grown(first, second, i, j))
+    grown = {_grown(first, second, i, j) for here, there in seeds for i in here[:_MOST] for j in there[:_MOST]}
     chosen: list[Tile] = []
     used = [False] * (len(first) + GRAM), [False] * (len(second) + GRAM)
     for run in sorted(grown, key=lambda run: (-run.length, run.first, run.second)):
@@ -101,11 +82,6 @@ def tiles(
                 used[0][tile.first : tile.first + tile.length] = [True] * tile.length
                 used[1][tile.second : tile.second + tile.length] = [True] * tile.length
     return sorted(chosen, key=lambda tile: (-tile.length, tile.first))
-
-
-def shared(first: Mapping[int, list[int]], second: Mapping[int, list[int]]) -> list[int]:
-    """The fingerprints that both have, in the order of the first."""
-    return [value for value in first if value in second]
 
 
 def _grown(first: Sequence[int], second: Sequence[int], i: int, j: int) -> Tile:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from oplab.course.parsing import parse
 
 NAME, NUMBER, STRING = "name", "number", "string"  # what takes the place of each
-LANGUAGES = ("python", "cpp")
 _OPERATOR = re.compile(r"[A-Z]\w*|\w+(?:::\w+)+")
 _QUOTES = re.compile(r"""^\w*["']+|["']+$""")
 _ARITHMETIC = {"+", "-", "*", "/", "//", "%"}
@@ -83,9 +82,7 @@ def _lexed(source: str, language: str) -> Iterator[_Raw]:
             found = _Raw(STRING, text, begin, end)
         elif kind in Number:
             found = _Raw(NUMBER, NUMBER, begin, end)
-        elif text.isidentifier() and not (kind in Keyword or kind in Operator.Word):
-            found = _Raw(_LABEL, text, begin, end)
-        elif kind in Name and text.isidentifier():
+        elif text.isidentifier() and (kind in Name or not (kind in Keyword or kind in Operator.Word)):
             found = _Raw(_LABEL, text, begin, end)
         elif last is not None and last.kind == _WORD and last.end == begin and last.text + text in _LONG:
             last.text, last.end = last.text + text, end  # the lexer of C++ has "::" as two
@@ -125,10 +122,9 @@ def _python(source: str, raw: list[_Raw]) -> Iterator[Token]:
         scope = _scope(source)
     except (SyntaxError, ValueError, RecursionError):
         scope = None
-    skipped = _inside(scope.left_out if scope else [])
+    skipped = {place for begin, end in (scope.left_out if scope else ()) for place in range(begin, end)}
     before = ""
-    kept = [entry for entry in raw if not skipped(entry.begin)]
-    for entry in kept:
+    for entry in (entry for entry in raw if entry.begin not in skipped):
         text = _python_name(entry.text, entry.begin, before, scope) if entry.kind == _LABEL else entry.text
         yield _token(entry, text)
         before = entry.text
@@ -198,11 +194,6 @@ def _places(source: str) -> Callable[[int, int], int]:
     return lambda line, column: begins[line - 1] + len(lines[line - 1].encode()[:column].decode(errors="replace"))
 
 
-def _inside(spans: list[tuple[int, int]]) -> Callable[[int], bool]:
-    covered = {place for begin, end in spans for place in range(begin, end)}
-    return lambda place: place in covered
-
-
 # C++ -----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -218,11 +209,8 @@ def _cpp(raw: list[_Raw]) -> Iterator[Token]:
         if entry.kind != _LABEL or i == 0:
             continue
         before, after = texts[i - 1], texts[i + 1] if i + 1 < len(texts) else ""
-        if before in ("struct", "class", "enum", "namespace", "union", "typename"):
-            own.add(entry.text)
-        elif before == "using" and after == "=":
-            own.add(entry.text)
-        elif after in ("(", "{", "=", "[") and (_is_type(raw[i - 1]) or before in ("*", "&", ">", "auto")):
+        declared = after in ("(", "{", "=", "[") and (_is_type(raw[i - 1]) or before in ("*", "&", ">", "auto"))
+        if declared or before in _DECLARES or (before, after) == ("using", "="):
             own.add(entry.text)
     for i, entry in enumerate(raw):
         text = entry.text
@@ -248,6 +236,7 @@ def _is_type(entry: _Raw) -> bool:
     return entry.kind == _LABEL or entry.text in _TYPES
 
 
+_DECLARES = ("struct", "class", "enum", "namespace", "union", "typename")
 _TYPES = {"auto", "bool", "char", "const", "double", "float", "int", "long", "short", "unsigned", "signed", "void"} | {
     f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -255,17 +244,13 @@ _TYPES = {"auto", "bool", "char", "const", "double", "float", "int", "long", "sh
 
 def _without_std(raw: list[_Raw]) -> list[_Raw]:
     """Without ``std::`` and ``using namespace``: one replaces the other."""
-    kept: list[_Raw] = []
-    i = 0
-    while i < len(raw):
+    kept, end = [], 0
+    for i, entry in enumerate(raw):
         two = [entry.text for entry in raw[i : i + 2]]
-        if two == ["std", "::"]:
-            i += 2
-        elif two == ["using", "namespace"]:
-            i += 4
-        else:
-            kept.append(raw[i])
-            i += 1
+        if i >= end:
+            end = i + {("std", "::"): 2, ("using", "namespace"): 4}.get(tuple(two), 0)
+        if i >= end:
+            kept.append(entry)
     return kept
 
 
@@ -301,15 +286,12 @@ def _constant(stack: list[Token]) -> int:
         return 2
     if len(last) == 3:
         left, middle, right = last
-        if left == right == NUMBER and middle in _ARITHMETIC:
-            return 3
-        if left == right == STRING and middle == "+":
+        if (left == right == NUMBER and middle in _ARITHMETIC) or (left == right == STRING and middle == "+"):
             return 3
         if left == "(" and right == ")" and middle in (NUMBER, STRING):
             called = bool(earlier) and (earlier[0] in _OPERAND or earlier[0].isidentifier())
             return 0 if called and earlier[0] not in ("return", "in", "and", "or", "not", "else") else 3
-        if middle == "-" and right == NUMBER and left not in _OPERAND and not left.isidentifier():
-            return 2
-        if left == "return" and middle == "-" and right == NUMBER:
+        before = left == "return" or (left not in _OPERAND and not left.isidentifier())
+        if middle == "-" and right == NUMBER and before:
             return 2
     return 0

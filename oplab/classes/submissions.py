@@ -6,7 +6,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -21,23 +21,19 @@ from oplab.errors import OplabError, first_line
 _TIME = re.compile(
     r"(\d{4})-?(\d\d)-?(\d\d)[T_ -]?(\d\d)[:.hH-]?(\d\d)(?:[:.mM-]?(\d\d))?(?:\.\d+)? ?(Z|[+-]\d\d:?\d\d)?(?!\d)"
 )
-# The name that Canvas and Moodle put before what belongs to one submission, and how it is told from others.
-_NAMED = re.compile(r"(.+?)_((?:late_)?\d+)_(?:\d+_.|text\.html|link\.html|assignsubmission_)", re.IGNORECASE)
+# The name that a platform puts before what belongs to one submission, and how it is told from others.
+CANVAS = re.compile(r"(.+?)_((?:late_)?\d+)_(?:\d+_.|text\.html|link\.html)", re.IGNORECASE)
+MOODLE = re.compile(r"(.+?)_(\d+)_assignsubmission_")
 _BLACKBOARD = re.compile(r"(.+?)_attempt_(\d{4}(?:-\d\d){5})(?!\d)")
 _GRADESCOPE = "submission_metadata.yml"
+_Logins = tuple[str, ...]  # one, or those of a group
 
 
 @dataclass(frozen=True)
 class Found:
-    """One submission as it was found.
+    """One submission as it was found: as :class:`oplab.classes.records.Submission`, with files in place of tasks.
 
-    Attributes:
-        learner: the login.
-        label: what follows the login in the entry's name.
-        submitted_at: with a time zone; None where the name does not tell.
-        source: the entry's name.
-        files: by the course's name for the file: its text, or why there is none.
-        problems: sentences that name learner and file.
+    ``files`` holds, by the course's name for the file, its text, or why there is none.
     """
 
     learner: str
@@ -79,8 +75,9 @@ def _by_pattern(
     if not sources:
         fix = "Name a folder, or a path with {login} in it. Clone repositories before."
         raise OplabError(f"No learner of the roster has a submission at {pattern}.", fix)
+    who = _Who(learners)
     for login, source in sources.items():
-        yield _found(login, "", [Path(source)], source, files, reader)
+        yield from _found(who.one_of(login), "", [Path(source)], source, files, reader)
 
 
 def _in_folder(
@@ -95,7 +92,7 @@ def _in_folder(
         ) from None
     who = _Who(learners)
     export = _gradescope(folder / _GRADESCOPE, who) if _GRADESCOPE in names else {}
-    groups: dict[tuple[str, str, str], list[Path]] = {}
+    groups: dict[tuple[_Logins, str, str], list[tuple[bool, Path]]] = {}
     for name in names:
         path = folder / name
         if name.startswith(".") or name in ("__MACOSX", "Thumbs.db", "desktop.ini", _GRADESCOPE):
@@ -109,31 +106,35 @@ def _in_folder(
         if not (packed or answer or owners[0][2]):
             yield _line(f"{name} in {folder.name} is neither a folder nor an archive nor an answer, and was left out.")
             continue
-        for login, label, part in owners:
-            if login:
-                groups.setdefault((login, label, "" if part or answer else name), []).append(path)
-            else:
+        for logins, label, part in owners:
+            if not logins:
                 yield _line(
                     f"{name} in {folder.name} belongs to no learner of the roster, or to several. It was left out."
                 )
-    seen: dict[tuple[str, str], str] = {}
-    for (login, label, _), paths in groups.items():
-        source = paths[0].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
-        found = _found(login, label, paths, source, files, reader)
-        if (other := seen.setdefault((login, label), source)) != source:
-            double = _line(f"{login}: {other} and {source} are both there; both are graded.")
-            found = Found(login, source, found.submitted_at, source, found.files, (*found.problems, double))
-        yield found
+                continue
+            entry = not (packed or answer), path
+            groups.setdefault((logins, label, "" if part or answer else name), []).append(entry)
+    seen: dict[tuple[_Logins, str], str] = {}
+    for (logins, label, _), entries in groups.items():
+        paths = [path for _, path in entries]
+        # Feedback takes this name: that of an answer, if there is one.
+        source = min(entries)[1].name + (f" and {len(paths) - 1} more" if paths[1:] else "")
+        for found in _found(logins, label, paths, source, files, reader):
+            if (other := seen.setdefault((logins, label), source)) != source:
+                double = _line(f"{found.learner}: {other} and {source} are both there; both are graded.")
+                found = replace(found, label=source, problems=(*found.problems, double))
+            yield found
 
 
-def _gradescope(path: Path, who: _Who) -> dict[str, list[tuple[str, str, bool]]]:
+def _gradescope(path: Path, who: _Who) -> dict[str, list[tuple[_Logins, str, bool]]]:
     """By folder of Gradescope's export, who handed it in (a group: several), when, and that it is a submission of its own."""
     try:  # all values are read as texts
         entries = yaml.load(path.read_bytes(), getattr(yaml, "CBaseLoader", yaml.BaseLoader))
-        found: dict[str, list[tuple[str, str, bool]]] = {}
+        found: dict[str, list[tuple[_Logins, str, bool]]] = {}
         for name, entry in entries.items():
             people = [[person.get(key) for key in (":sid", ":email", ":name")] for person in entry[":submitters"]]
-            found[name] = [(who.one_of(*names), str(entry.get(":created_at", "")), False) for names in people]
+            owners = dict.fromkeys(who.one_of(*names) for names in people)
+            found[name] = [(logins, str(entry.get(":created_at", "")), False) for logins in owners]
         return found
     except (OSError, yaml.YAMLError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise OplabError(
@@ -141,10 +142,13 @@ def _gradescope(path: Path, who: _Who) -> dict[str, list[tuple[str, str, bool]]]
         ) from None
 
 
-def _found(login: str, label: str, paths: list[Path], source: str, files: tuple[str, ...], reader: Reader) -> Found:
+def _found(
+    logins: _Logins, label: str, paths: list[Path], source: str, files: tuple[str, ...], reader: Reader
+) -> Iterator[Found]:
     content = reader.read(paths, files)
-    problems = tuple(_line(f"{login}: {source}: {end}") for end in content.problems)
-    return Found(login, label, time_in(label), source, content.files, problems)
+    for login in logins:
+        problems = tuple(_line(f"{login}: {source}: {end}") for end in content.problems)
+        yield Found(login, label, time_in(label), source, content.files, problems)
 
 
 def _line(text: str) -> str:
@@ -173,43 +177,57 @@ def _stem(name: str) -> str:
 
 
 class _Who:
-    """Finds the learner that the name of a submission belongs to: it begins with a login, an e-mail address or a name."""
+    """Finds the learners that the name of a submission belongs to: it begins with a login, an e-mail address, or a name, of one of them or
+    of their group. All members of a group have what one of them handed in.
+    """
 
     def __init__(self, learners: Mapping[str, Learner]):
-        self._logins: dict[str, str] = {}
-        self._people: dict[str, str] = {}  # by squeezed name; empty where several learners have it
-        for login in learners:
-            self._logins[_folded(login)] = login
+        self._people: dict[str, _Logins] = {}  # by squeezed name; empty where several learners have it
+        groups: dict[str, _Logins] = {}
         for login, learner in learners.items():
-            self._logins.setdefault(_folded(learner.email), login)
+            if learner.group:
+                groups[learner.group] = (*groups.get(learner.group, ()), login)
+        self._logins = {_folded(login): groups.get(one.group, (login,)) for login, one in learners.items()}
+        for login, learner in learners.items():
+            together = self._logins[_folded(login)]
+            self._logins.setdefault(_folded(learner.email), together)
+            self._add(learner.group, together)
             words = re.split(r"[\s,]+", learner.name)
-            for name in {_squeezed("".join(words[place:] + words[:place])) for place in range(len(words))}:
-                self._people[name] = "" if self._people.get(name, login) != login else login
+            for name in (" ".join(words[place:] + words[:place]) for place in range(len(words))):
+                self._add(name, together)
+                if learner.group:  # how Moodle calls each member's copy
+                    self._add(f"{learner.group}-{name}", (login,))
         for known in (self._logins, self._people):
             known.pop("", None)  # those of whom the roster has no address or name
 
-    def handed_in(self, name: str, stem: str) -> tuple[str, str, bool]:
-        """The login, empty where there is none; the label; and whether the entry is one of the files of a submission on a platform.
+    def _add(self, name: str, logins: _Logins) -> None:
+        if self._people.setdefault(_squeezed(name), logins) != logins:
+            self._people[_squeezed(name)] = ()
+
+    def handed_in(self, name: str, stem: str) -> tuple[_Logins, str, bool]:
+        """The logins, none where no one has the name; the label; and whether the entry is one of the files of a submission on a platform.
 
         ``stem`` is the name without what says which file it is. What follows the learner in it is the label.
         """
-        if match := _NAMED.match(name):  # before logins: one that looks like the name can be another learner's
-            if (login := self._people.get(_squeezed(match[1]))) is not None:
-                return login, match[2], True
+        if match := MOODLE.match(name) or CANVAS.match(
+            name
+        ):  # before logins: one that looks like the name can be another learner's
+            if (logins := self._people.get(_squeezed(match[1]))) is not None:
+                return logins, match[2], True
         elif match := _BLACKBOARD.match(name):
             words = match[1].split("_")
             for place in range(1, len(words)):  # the longest login that fits
-                if login := self._logins.get(_folded("_".join(words[place:]))):
-                    return login, match[2], True
+                if logins := self._logins.get(_folded("_".join(words[place:]))):
+                    return logins, match[2], True
         for place in range(len(stem), 0, -1):  # the longest name that fits
-            if (stem[place:] or " ")[0] in "@_- .+#,(" and (login := self.one_of(stem[:place])):
-                return login, stem[place:].strip("@_- .+#,()"), False
-        return "", "", False
+            if (stem[place:] or " ")[0] in "@_- .+#,(" and (logins := self.one_of(stem[:place])):
+                return logins, stem[place:].strip("@_- .+#,()"), False
+        return (), "", False
 
-    def one_of(self, *names: str | None) -> str:
-        """The login of the learner with one of these logins, e-mail addresses or names; empty where there is none."""
+    def one_of(self, *names: str | None) -> _Logins:
+        """The learners with one of these logins, e-mail addresses or names; none where there is none."""
         found = (self._logins.get(_folded(name)) or self._people.get(_squeezed(name)) for name in names if name)
-        return next(filter(None, found), "")
+        return next(filter(None, found), ())
 
 
 def _folded(name: str) -> str:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,9 +15,20 @@ from oplab.cli.shared import CORES, Id, Seed, leave, load_course, split, warn
 from oplab.course.manifest import Course
 from oplab.errors import OplabError
 
+if TYPE_CHECKING:
+    from oplab.classes.runner import Work
+
 Grades = Annotated[Path, typer.Argument(metavar="GRADES", help="the folder that `oplab class grade` has made")]
 RulesFile = Annotated[
     Path | None, typer.Option("--rules", metavar="class.toml", help="what counts; kept in GRADES for the next time")
+]
+ManualFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--manual",
+        metavar="manual.csv",
+        help="your own points and comments: login,exercise,points,comment; kept in GRADES",
+    ),
 ]
 Accept = Annotated[bool, typer.Option("--accept", help="let grades go down, too")]
 
@@ -55,27 +66,29 @@ def grade(
     ] = None,
     seed: Seed = None,
     rules: RulesFile = None,
+    manual: ManualFile = None,
     columns: Columns = ColumnsOption.total,
     accept: Accept = False,
 ) -> None:
     """Grade a class. Run it again to go on after a stop, or after new submissions."""
-    from oplab.classes import publish, runner
+    from oplab.classes import roster as rosters
+    from oplab.classes import runner
     from oplab.classes.display import Display
+    from oplab.classes.rules import rules_of
 
     course = load_course()
     chosen = course.select(split(exercises))
-    publish.rules_of(
-        out, course, rules, exercises=columns == "exercises"
-    )  # a mistake in it is found now, not after a night of grading
+    learners, _ = rosters.read(roster)
+    # A mistake in them is found now, not after a night of grading.
+    rules_of(out, course, learners, rules, manual, exercises=columns == "exercises")
     with Display(sys.stdout) as display:
         engine = _engine(jobs, cluster, out, Path(submissions))
         work = runner.run(course, chosen, submissions, roster, out, engine, seed=seed, listener=display)
-    for problem in work.problems:
+    for problem in dict.fromkeys(work.problems):
         warn(problem)
-    for id, reason in work.unfinished:
-        warn(f"{id} could not be graded here: {reason.splitlines()[0] if reason else 'no reason was given'}")
+    _say_unfinished(work)
     total = len(work.tasks)
-    code = _publish(course, out, rules, accept, columns)
+    code = _publish(course, out, rules, manual, accept, columns)
     if work.stopping and work.done < total:
         warn(f"Stopped: {work.done} of {total} answers are graded, and kept in {out}. {runner.GO_ON}")
         leave(130)
@@ -87,10 +100,14 @@ def grade(
 
 
 def report(
-    grades: Grades, rules: RulesFile = None, columns: Columns = ColumnsOption.total, accept: Accept = False
+    grades: Grades,
+    rules: RulesFile = None,
+    manual: ManualFile = None,
+    columns: Columns = ColumnsOption.total,
+    accept: Accept = False,
 ) -> None:
     """Write grade book and pages again, for example under other rules."""
-    leave(_publish(load_course(), grades, rules, accept, columns))
+    leave(_publish(load_course(), grades, rules, manual, accept, columns))
 
 
 def regrade(
@@ -102,61 +119,32 @@ def regrade(
     jobs: Workers = CORES,
 ) -> None:
     """Grade one exercise again for all, after its check was fixed."""
-    from oplab.classes import publish, regrade, runner
+    from oplab.classes import publish, records, regrade, runner
+    from oplab.classes.rules import rules_of
 
     course = load_course()
     exercise = course.exercise(id)
     if not why.strip():
         raise OplabError("--why is empty.", "Say what was wrong with the check: learners will ask.")
-    used, _ = publish.rules_of(grades, course, exercises=columns == "exercises")
-    if not grades.is_dir():
-        raise OplabError(f"There is no folder {grades}.", "`oplab class grade … -o GRADES` makes one.")
+    used = rules_of(grades, course, records.load(grades).learners, exercises=columns == "exercises")
     with runner.writing(grades), runner.alone(grades):
         found = regrade.run(course, exercise, grades, used, _engine(jobs, None, grades))
-        print(f"{id}: {found.graded} different answers graded again, {found.known} known.")
-        if found.stopped or found.unfinished:
-            for reason in found.unfinished:
-                warn(f"{id} could not be graded here: {reason.splitlines()[0] if reason else 'no reason was given'}")
+        work = found.work
+        print(f"{id}: {work.done} different answers graded again, {work.reused} known.")
+        if work.stopping or work.unfinished or work.done < len(work.tasks):
+            _say_unfinished(work)
             warn(f"No grade was changed, and what was graded is kept. {runner.GO_ON}")
-            leave(130 if found.stopped else 2)
+            leave(130 if work.stopping else 2)
         if found.nothing_new:
             print(f"All answers were graded by this version of the check of {id}. Nothing changes.")
             return
         print("\n".join(found.diff()))
-        if found.lower and not accept:
+        if publish.lower(found.changes) and not accept:
             warn("No grade was changed. Run the same command with --accept to let grades go down, too.")
             leave(1)
         regrade.replace_grades(found, why.strip(), accepted=accept)
-        code = _publish(course, grades, None, accept, columns)
+        code = _publish(course, grades, None, None, accept, columns)
     leave(code)
-
-
-def verify(
-    grades: Grades,
-    sample: Annotated[int, typer.Option(metavar="N", min=1, help="how many verdicts, chosen at random")] = 20,
-    jobs: Workers = CORES,
-    cluster: Cluster = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="choose the same verdicts again")] = None,
-) -> None:
-    """Grade a sample again from the kept answers, and compare."""
-    import secrets
-
-    from oplab.classes import records, verify
-
-    course = load_course()
-    kept = records.load(grades)
-    seed = secrets.randbits(31) if seed is None else seed
-    chosen = verify.sample(kept, sample, seed)
-    if not chosen:
-        raise OplabError(f"{grades} holds no verdict for which code ran.", "Nothing has to be verified.")
-    found = verify.verify(course, kept, chosen, _engine(jobs, cluster, grades)(len(chosen)))
-    for difference in found:
-        warn(f"{difference.kept.exercise}, {difference.kept.key[:12]}: {difference.sentence}")
-    same = len(chosen) - len(found)
-    print(
-        f"{same} of {len(chosen)} verdicts came out again as they are kept. The sample: --sample {sample} --seed {seed}"
-    )
-    leave(1 if found else 0)
 
 
 def demo(
@@ -172,7 +160,14 @@ def demo(
     print(f"  oplab class grade {submitted} --roster {folder / 'roster.csv'} -o {folder / 'grades'}")
 
 
-def _publish(course: Course, folder: Path, rules: Path | None, accept: bool, columns: ColumnsOption) -> int:
+def _say_unfinished(work: Work) -> None:
+    for id, reason in work.unfinished:
+        warn(f"{id} could not be graded here: {reason.splitlines()[0] if reason else 'no reason was given'}")
+
+
+def _publish(
+    course: Course, folder: Path, rules: Path | None, manual: Path | None, accept: bool, columns: ColumnsOption
+) -> int:
     """Write all that comes out, and say so.
 
     Returns:
@@ -182,11 +177,13 @@ def _publish(course: Course, folder: Path, rules: Path | None, accept: bool, col
         OplabError: it cannot be written, or what is there cannot be read.
     """
     from oplab.classes import publish, records
+    from oplab.classes.rules import rules_of
 
     exercises = columns == "exercises"
-    used, text = publish.rules_of(folder, course, rules, exercises=exercises)
+    grades = records.load(folder)
+    used = rules_of(folder, course, grades.learners, rules, manual, exercises=exercises)
     try:
-        done = publish.publish(records.load(folder), course, used, text, accept=accept, exercises=exercises)
+        done = publish.publish(grades, course, used, accept=accept, exercises=exercises)
     except OSError as error:
         raise OplabError(
             f"{error.filename or folder} cannot be written: {error.strerror}.",
@@ -195,15 +192,15 @@ def _publish(course: Course, folder: Path, rules: Path | None, accept: bool, col
     for note in done.notes:
         warn(note)
     if done.files:
-        print(f"{folder / 'grades.csv'} written, with lms/, learners/, feedback/ and class.html next to it.")
+        print(f"{folder / 'grades.csv'} written, with lms/, learners/, feedback.zip and class.html next to it.")
         return 0 if done.complete else 2
     if done.complete:
         warn(f"These grades would be lower than in {folder / 'grades.csv'}:")
-        for change in done.lower:
+        for change in publish.lower(done.changes):
             warn(f"  {change}")
     else:
         warn(f"{folder / 'grades.csv'} stays as it was until all answers are graded.")
-    given = f" --rules {rules}" if rules is not None else ""
+    given = "".join(f" --{name} {path}" for name, path in (("rules", rules), ("manual", manual)) if path is not None)
     warn(f"Nothing was written. `oplab class report {folder}{given} --accept` writes them.")
     return 1 if done.complete else 2
 

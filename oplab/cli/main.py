@@ -44,7 +44,6 @@ _CLASS = {
     "grade": classes.grade,
     "report": classes.report,
     "regrade": classes.regrade,
-    "verify": classes.verify,
     "similar": similar,
     "demo": classes.demo,
 }

@@ -31,7 +31,7 @@ def folder(tmp_path_factory) -> Path:
     small.hand_in("learner.5", {"c04.asinh": None, "c04.hypot": outcome("c04.hypot", "todo")})
     small.problems = (NASTY, "The folder ghost belongs to no learner of the roster.")
     grades = small.save()
-    publish.publish(grades, manifest.load(ROOT), Rules(deadline=DEADLINE, late_days=5), "")
+    publish.publish(grades, manifest.load(ROOT), Rules(deadline=DEADLINE, late_days=5))
     return small.folder
 
 
@@ -44,13 +44,25 @@ def test_class_page(scheme, width, folder, new_page):
     page.eval_on_selector_all("details", "all => all.forEach(one => one.open = true)")
     assert "<script>alert(1)</script><img" in page.inner_text("#learners")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert page.inner_text("#ideas li:first-child header").split()[:2] == ["c00.export", "5"]
-    for selector in (".quiet", "th", "td", ".goal", "summary", "dt", "dd", ".legend", ".notice", "#ideas p", "footer"):
+    assert page.inner_text("#mistakes li:first-child header").split()[:2] == ["c00.export", "5"]
+    for selector in (
+        ".quiet",
+        "th",
+        "td",
+        ".goal",
+        "summary",
+        "dt",
+        "dd",
+        ".legend",
+        ".notice",
+        "#mistakes p",
+        "footer",
+    ):
         assert contrast(page, selector) >= 4.5, selector
     # Each bar has its numbers as a name, no column is without a header, and the headings are nested.
     assert page.eval_on_selector_all(".bar[role=img]", "all => all.every(one => /^\\d+ passed/.test(one.ariaLabel))")
     assert page.eval_on_selector_all("th", "all => all.every(one => one.textContent.trim() && one.scope)")
-    assert page.eval_on_selector_all("h1, h2, h3", "all => all.map(one => one.tagName)") == ["H1", *["H2"] * 6]
+    assert page.eval_on_selector_all("h1, h2, h3", "all => all.map(one => one.tagName)") == ["H1", *["H2"] * 5]
     # The parts of a bar are as wide as their counts.
     wide = page.eval_on_selector_all("#hard .bar i.failed", "all => all.map(one => one.getBoundingClientRect().width)")
     assert all(part > 3 for part in wide)

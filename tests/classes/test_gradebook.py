@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from oplab.classes import gradebook, publish
+from oplab.classes import gradebook
 from oplab.classes.counting import count
 from oplab.classes.records import Learner
-from oplab.classes.rules import Rules
+from oplab.classes.rules import Manual, Rules, rules_of
 from oplab.course import manifest
 from oplab.errors import OplabError
 from tests.support import ROOT
@@ -86,12 +86,13 @@ def test_last_and_best(small):
     assert (nothing.submission, nothing.total, nothing.too_late) == (None, 0, 4)
 
 
-def test_weights_chapters_and_speed(small):
+def test_weights_and_speed(small):
     small.hand_in("ada", [outcome("c00.one"), outcome("c04.two", points=1, of=4), outcome("c07.three", "failed", 0)])
     assert totals(small, Rules(weights={"c04": Decimal("2.5")}))["ada"] == Decimal("6.5")
-    assert totals(small, Rules(chapters=("c04", "c07")))["ada"] == 1
     assert totals(small, Rules(speed=False))["ada"] == 8  # only right answers get all of their points
-    book = count(small.grades(), small.learners, Rules(chapters=("c04",), weights={"c04": Decimal("0.5")}))
+    book = count(
+        small.grades(), small.learners, Rules(weights={"c00": Decimal(0), "c04": Decimal("0.5"), "c07": Decimal(0)})
+    )
     assert book.possible == {"c04": 2} and book.total == 2
 
 
@@ -102,13 +103,26 @@ def test_bonus(small):
     book = count(small.grades(), small.learners, rules)
     assert book.possible == {"c00": 4} and book.bonus  # without the bonus no points are lost
     assert [row.total for row in book.rows] == [11, 4]
-    assert totals(small, replace(rules, bonus_most=Decimal(5))) == {"ada": 9, "bob": 4}
-    text = gradebook.plain(count(small.grades(), small.learners, replace(rules, bonus_most=Decimal(5))))
-    assert table(text) == [
+    assert table(gradebook.plain(book)) == [
         ["login", "name", "c00", "bonus", "total"],
-        ["ada", "Ada Lovelace", "4", "5", "9"],
+        ["ada", "Ada Lovelace", "4", "7", "11"],
         ["bob", "de Vries, Bob", "4", "0", "4"],
     ]
+
+
+def test_a_teachers_points_count_in_place_of_the_graders(small):
+    small.hand_in("ada", [outcome("c00.one", "failed"), outcome("c04.two", "grader_error")], hours=1)
+    manual = {
+        ("ada", "c00.one"): Manual(Decimal("2.5"), 4, "half of it"),
+        ("ada", "c04.two"): Manual(Decimal(4), 4, ""),
+        ("bob", "c00.one"): Manual(Decimal(3), 4, "on paper"),  # he has no submission
+        ("bob", "c04.two"): Manual(None, 4, "a comment alone"),
+    }
+    book = count(small.grades(), small.learners, replace(LATE, manual=manual, weights={"c04": Decimal(2)}))
+    assert [row[2:] for row in table(gradebook.plain(book))[1:]] == [["2.25", "7.2", "9.45"], ["3", "0", "3"]]
+    for system, render in gradebook.SYSTEMS.items():
+        last = ["78.75", "25"] if system == "moodle" else ["9.45", "3"]
+        assert [row[-1] for row in table(render(book, {}, False))[-2:]] == last
 
 
 def test_each_row_adds_up(small):
@@ -204,9 +218,9 @@ def test_a_column_for_each_exercise_and_none_for_their_sum(small):
 def test_a_bonus_has_no_column_of_an_exercise(tmp_path):
     (tmp_path / "class.toml").write_text('[bonus]\nexercises = ["c04.asinh"]')
     course = manifest.load(ROOT)
-    assert publish.rules_of(tmp_path, course)[0].bonus
+    assert rules_of(tmp_path, course, {}).bonus
     with pytest.raises(OplabError, match="has a bonus"):
-        publish.rules_of(tmp_path, course, exercises=True)
+        rules_of(tmp_path, course, {}, exercises=True)
 
 
 def test_ungraded_is_not_zero(small):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import zipfile
@@ -12,11 +13,13 @@ from html.parser import HTMLParser
 import jsonschema
 import pytest
 
-from oplab.classes import ideas, pages, publish
+from oplab.classes import overview as overviews
+from oplab.classes import publish
+from oplab.classes.answers import Answers
 from oplab.classes.counting import count
-from oplab.classes.overview import overview
+from oplab.classes.overview import mistake, overview
 from oplab.classes.records import Learner
-from oplab.classes.rules import Rules
+from oplab.classes.rules import Manual, Rules, rules_of
 from oplab.course import manifest
 from oplab.grading.results import Check
 from tests.support import ROOT
@@ -44,102 +47,71 @@ def small(tmp_path) -> SmallClass:
 def written(small: SmallClass, course, rules=None):
     """The grades, saved and published."""
     grades = small.save()
-    return publish.publish(grades, course, rules or Rules(), "")
-
-
-# --- ideas ----------------------------------------------------------------------------------------------------------
-
-WORDS = {"The result is 2a": ("doubled",), "is 2a": ("twice", "two of them"), "got int64": ("wide",)}
-
-
-def found(message: str, status: str = "failed", words=WORDS):
-    return ideas.idea(outcome("c04.asinh", status, message=message), words)
-
-
-def test_a_known_wrong_answer_gives_its_name():
-    one = found(f"{NUMBERS.format(5)} The result is 2a + b: the factor is lost.")
-    other = found(f"{NUMBERS.format(7)} The result is 2a + b: the factor is lost.")
-    assert one == other
-    assert one.names == ("doubled",)  # the longest of the words that fit
-    assert one.sentence == "The result is 2a + b: the factor is lost."
-    assert found("x: expected int32, got int64.").names == ("wide",)
-    assert found("x is 2a.").names == ("twice", "two of them")
-
-
-def test_a_failed_check_that_is_not_the_first_counts_too():
-    checks = (Check("shape", False, "The shape is wrong."), Check("dtype", False, "expected int32, got int64"))
-    assert ideas.idea(replace(outcome("c04.asinh", "failed"), checks=checks), WORDS).names == ("wide",)
-
-
-def test_without_tests_the_same_message_is_the_same_mistake():
-    same = [
-        found(f"{NUMBERS.format(number)} The axis 'a_{number}' of node \"n{number}\" is lost.", words={})
-        for number in (3, 8)
-    ]
-    assert same[0].key == same[1].key and same[0].names == ()
-    assert same[0].sentence == "The axis 'a_3' of node \"n3\" is lost."
-    assert found(f"{NUMBERS.format(3)} The batch is lost.", words={}).key != same[0].key
-    assert found(NUMBERS.format(3), words={}).key == found(NUMBERS.format(4), words={}).key  # only figures: all alike
-    assert found("The axis is lost.", "error", {}).key != found("The axis is lost.", words={}).key
-
-
-def test_errors_are_told_apart_by_their_names():
-    undefined = [found(f"NameError: name '{name}' is not defined (a.py, line {n})", "error", {}) for name, n in
-                 (("torch", 3), ("torch", 99), ("np", 3))]  # fmt: skip
-    assert undefined[0].key == undefined[1].key != undefined[2].key
-    build = [found(f"c12_x.cpp:{n}:1: error: 'k' was not declared\n   {n} | k\n", "build_failed", {}) for n in (3, 9)]
-    assert build[0].key == build[1].key
-    assert found("", "crashed", {}).sentence == "crashed"
-
-
-@pytest.mark.parametrize("status", ["passed", "todo", "grader_error"])
-def test_what_is_no_mistake(status):
-    assert found("The result is 2a", status) is None
-
-
-def test_known_wrong_answers_are_read_from_the_tests(course, tmp_path):
-    known = ideas.known(course)
-    assert known["c07.knn_query"]["Missing neighbours are 0"] == ("padded with zero",)
-    assert "without" not in {name for words in known.values() for names in words.values() for name in names}
-    assert ideas.known(replace(course, root=tmp_path)) == {}
+    return publish.publish(grades, course, rules or Rules())
 
 
 # --- what a class has in common --------------------------------------------------------------------------------------
 
 
+def found(message: str, status: str = "failed"):
+    return mistake(outcome("c04.asinh", status, message=message))
+
+
+def test_a_mistake_is_told_by_what_is_not_a_figure():
+    assert (
+        found(f"{NUMBERS.format(3)} The axis 'a_3' of node \"n3\" is lost.") == "The axis 'a_3' of node \"n3\" is lost."
+    )
+    assert found(NUMBERS.format(3)).startswith("y: 3 of 12")
+    assert found("c12_x.cpp:3:1: note\nc12_x.cpp:3:1: error: 'k' unknown\n   3 | k\n", "build_failed").endswith(
+        "'k' unknown"
+    )
+    assert found("", "crashed") == "crashed"
+    assert [found("The axis is lost.", status) for status in ("passed", "todo", "grader_error")] == ["", "", ""]
+    checks = (Check("shape", True), Check("dtype", False, "expected int32, got int64"))
+    assert mistake(replace(outcome("c04.asinh", "failed"), checks=checks)) == "expected int32, got int64"
+
+
 def test_overview(small, course):
-    wrong = "Missing neighbours are 0, and -1 is right."
-    small.hand_in("ada", [outcome("c07.knn_query", "failed", message=wrong), outcome("c04.asinh")], hours=30)
-    small.hand_in("bob", [outcome("c07.knn_query", "failed", message=f"Again. {wrong}"), outcome("c04.asinh", "todo")])
+    undefined = "NameError: name '{}' is not defined (a.py, line 3)"
+    small.hand_in("ada", [outcome("c07.knn_query", "failed", message="'a' is not 3."), outcome("c04.asinh")], hours=30)
+    small.hand_in("bob", [outcome("c07.knn_query", "failed", message="'b' is not 4."), outcome("c04.asinh", "todo")])
     small.hand_in(
         "cem", {"c07.knn_query": outcome("c07.knn_query", "timeout", message="It took long."), "c04.asinh": None}
     )
-    grades = small.grades()
-    state = overview(grades, count(grades, small.learners, LATE), course, ideas.known(course))
-    assert (state.learners, state.handed_in, state.median) == (4, 3, 0)
-    assert state.ranges == (2, 0, 0, 0, 1, 0, 0, 0, 0, 0)  # 3.2 of 8 points
-    assert [(one.id, one.mean, one.possible) for one in state.chapters] == [
-        ("c04", Decimal("3.2") / 3, 4),
-        ("c07", 0, 4),
+    for login, name in (("dan", "np"), ("eve", "np"), ("fay", "torch")):
+        small.learners[login] = Learner(login)
+        small.submissions.setdefault(login, ())
+        small.hand_in(login, [outcome("c00.export", "error", message=undefined.format(name))])
+    state = overview(count(small.grades(), small.learners, LATE), course)
+    assert (state.handed_in, state.median) == (6, 0)
+    assert state.ranges == (5, 0, 1, 0, 0, 0, 0, 0, 0, 0)  # 3.2 of 12 points
+    assert [(one.id, mean) for one, mean in state.chapters] == [("c00", 0), ("c04", Decimal("3.2") / 3), ("c07", 0)]
+    assert state.tallies["c04.asinh"].sentence == "1 passed, 0 failed, 1 not written, 1 not graded"
+    assert [one.id for one in state.hard] == ["c00.export", "c07.knn_query"]
+    assert [(id, logins) for id, _, logins in state.shared] == [
+        ("c00.export", ("dan", "eve")),
+        ("c07.knn_query", ("ada", "bob")),
+        ("c00.export", ("fay",)),
+        ("c07.knn_query", ("cem",)),
     ]
-    asinh, knn = state.exercises
-    assert asinh.tally.sentence == "1 passed, 0 failed, 1 not written, 1 not graded"
-    assert (knn.tally.failed, knn.tally.tried) == (3, 3)
-    assert [one.exercise.id for one in state.hard] == ["c07.knn_query"]
-    first, second = state.shared
-    assert first.idea.names == ("padded with zero",) and first.logins == ("ada", "bob") and first.tried == 3
-    assert second.logins == ("cem",)
-    assert state.verdicts == state.answers == 5
-    assert [(one.name, one.answers, one.seconds) for one in state.machines] == [("lab-1", 5, 10.0)]
-    assert state.ungraded and not state.mixed
 
 
-def test_equal_answers_cost_once_and_count_twice(small, course):
-    for login in ("ada", "bob"):
-        small.hand_in(login, [outcome("c04.asinh")])
-    grades = small.grades()
-    state = overview(grades, count(grades, small.learners, Rules()), course, {})
-    assert (state.verdicts, state.answers, state.exercises[0].tally.passed) == (1, 2, 2)
+def test_who_has_not_handed_in_a_file_is_not_among_those_who_failed_it(small, course):
+    answers = Answers(course, course.select(["c04.asinh", "c04.hypot", "c00.export"]))
+    missing = {id: answer.settled for id, answer in answers.of({}).items()}
+    small.hand_in("ada", {**missing, "c00.export": outcome("c00.export")})
+    small.hand_in("bob", {**missing, "c04.asinh": outcome("c04.asinh"), "c04.hypot": outcome("c04.hypot", "failed")})
+    small.hand_in("cem", missing)  # only a file of an exercise that is not graded
+    state = overview(count(small.grades(), small.learners, Rules()), course)
+    assert {id: (tally.passed, tally.failed) for id, tally in state.tallies.items()} == {
+        "c00": (1, 0),
+        "c00.export": (1, 0),
+        "c04": (1, 1),
+        "c04.asinh": (1, 0),
+        "c04.hypot": (0, 1),
+    }
+    assert [(one.id, mean) for one, mean in state.chapters] == [("c00", 4), ("c04", 4)]
+    assert state.handed_in == 2 and len(state.shared) == 1
 
 
 def test_a_class_without_a_submission(small, course):
@@ -151,10 +123,10 @@ def test_a_class_without_a_submission(small, course):
         "blackboard.csv",
         "class.html",
         "learners",
-        "feedback",
+        "feedback.zip",
     ]
     text = (small.folder / "class.html").read_text(encoding="utf-8")
-    assert "No answer failed." in text and "No code had to run." in text and "4 learners" in text
+    assert "No answer failed." in text and "4 learners" in text
 
 
 # --- pages and archives ------------------------------------------------------------------------------------------------
@@ -190,29 +162,64 @@ def test_what_a_learner_gets(small, course):
     small.hand_in("bob", [outcome("c04.asinh")], hours=25)
     small.hand_in("cem", [outcome("c04.asinh")], hours=200)
     small.hand_in("dan", {"c04.asinh": None})
-    written(small, course, LATE)
+    manual = {
+        ("ada", "c04.hypot"): Manual(Decimal("0.5"), 4, "a good start"),
+        ("cem", "c04.asinh"): Manual(None, 4, "Why?"),
+    }
+    written(small, course, replace(LATE, manual=manual))
     own = small.folder / "learners" / "ada"
     results = json.loads((own / "results.json").read_text(encoding="utf-8"))
     jsonschema.validate(results, SCHEMA)
     assert [entry["id"] for entry in results["exercises"]] == ["c00.export", "c04.asinh", "c04.hypot"]
     assert (results["points"], results["seed"]) == (8, 7)
-    with zipfile.ZipFile(small.folder / "feedback" / "ada.zip") as archive:
-        assert archive.namelist() == ["report.html", "results.json"]
-        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}  # the same bytes tomorrow
-        assert archive.read("report.html") == (own / "report.html").read_bytes()
 
     def text(login: str) -> str:
         page = (small.folder / "learners" / login / "report.html").read_text(encoding="utf-8")
         return " ".join("".join(Reader(page).words).split())
 
     assert "Ada (ada): 8 of 12 points" in text("ada")
-    assert "8 of 12 points count. Handed in 2026-11-01 17:00 UTC. 1 later submission came too late." in text("ada")
+    assert "8.5 of 12 points count. Handed in 2026-11-01 17:00 UTC. 1 later submission came too late." in text("ada")
+    assert "c04.hypot, from your teacher: 0.5 of 4 points. a good start" in text("ada")
+    assert "c04.asinh, from your teacher: Why?" in text("cem")
     assert "hypot is wrong" in text("ada")
     assert "3.2 of 12 points count. Handed in 2026-11-02 19:00 UTC, 2 days after the deadline: 80 % of the" in text(
         "bob"
     )
     assert "0 of 12 points count. 1 submission came too late." in text("cem")
     assert "Not graded yet, so that their points are open: c04.asinh." in text("dan")
+
+
+def test_feedback_has_the_names_that_a_platform_takes_back(small, course):
+    """``assignfeedback_file_zip_importer`` of Moodle (``importziplib.php``): the number after the name, and the plugin, in the name of a
+    folder or a file. ``infer_comment_context_from_filename`` of Canvas: the ids of user and file; the file keeps its handed-in name.
+    """
+    sources = {
+        "ada": ("Ada Abel_12_assignsubmission_file_", "Ada Abel_12_assignsubmission_file_/report.html"),
+        "bob": ("Bob_13_assignsubmission_file_c00.py and 1 more", "Bob_13_assignsubmission_file_/report.html"),
+        "cem": ("cem_LATE_14_345_work-1.zip", "cem_LATE_14_345_work-1.zip"),
+        "dan": ("dan_15_346_c00_first.py and 2 more", "dan_15_346_c00_first.py"),
+        "eve": ("dan_15_346_c00_first.py and 2 more", None),  # of dan's group: Canvas shows it to both
+        "fay": ("fay.zip", "fay/report.html"),
+    }
+    for login, (source, _) in sources.items():
+        small.learners.setdefault(login, Learner(login))
+        small.submissions[login] = ()
+        made = small.hand_in(login, [outcome("c04.asinh", "failed", message=f"wrong in {login}")])
+        small.submissions[login] = (replace(made, source=source),)
+    written(small, course)
+    with zipfile.ZipFile(small.folder / "feedback.zip") as archive:
+        assert archive.namelist() == [name for _, name in sources.values() if name]
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}  # the same bytes tomorrow
+        for login, (_, name) in sources.items():
+            report = archive.read(name) if name else b""
+            if name and name.endswith(".zip"):
+                report = zipfile.ZipFile(io.BytesIO(report)).read("report.html")
+            assert not name or f"wrong in {login}".encode() in report
+            assert (
+                not name
+                or name.endswith(".py")
+                or report == (small.folder / "learners" / login / "report.html").read_bytes()
+            )
 
 
 def test_the_same_verdicts_give_the_same_pages(small, course):
@@ -248,7 +255,7 @@ def test_each_link_of_the_class_page_leads_somewhere(small, course):
     written(small, course)
     text = (small.folder / "class.html").read_text(encoding="utf-8")
     links = Reader(text).links
-    assert len(links) == 6 + 2 + 4  # sections, those who share an idea, learners
+    assert len(links) == 5 + 2 + 4  # sections, those who share a mistake, learners
     for link in links:
         file, _, anchor = link.partition("#")
         target = small.folder / (file or "class.html")
@@ -257,13 +264,13 @@ def test_each_link_of_the_class_page_leads_somewhere(small, course):
 
 
 def test_long_lists_are_cut(small, course, monkeypatch):
-    monkeypatch.setattr(pages, "SHARED", 1)
-    monkeypatch.setattr(pages, "HARD", 1)
+    monkeypatch.setattr(overviews, "SHARED", 1)
+    monkeypatch.setattr(overviews, "HARD", 1)
     for login in ("ada", "bob"):
         small.hand_in(login, [outcome(id, "failed", message="no") for id in ("c04.asinh", "c04.hypot", "c00.export")])
-    text = pages.class_page(small.grades(), count(small.grades(), small.learners, Rules()), course)
+    text = overviews.class_page(small.grades(), count(small.grades(), small.learners, Rules()), course)
     assert text.count('<li>\n<header><strong class="id">') == 1
-    assert "2 more are not shown; at most 2 learners share each." in text
+    assert "2 more that several learners share." in text
     hard = re.search(r'id="hard">(.+?)<details>', text, re.DOTALL)[1]
     assert hard.count('class="goal"') == 1
 
@@ -279,12 +286,13 @@ def test_no_grade_goes_down_unless_it_is_accepted(small, course):
     small.hand_in("ada", [outcome("c04.asinh")])
     small.hand_in("bob", [outcome("c04.asinh"), outcome("c04.hypot")])
     done = written(small, course)
-    assert done.files == () and [str(change) for change in done.lower] == ["ada: 8 → 4 (−4)"]
+    assert done.files == () and [str(change) for change in publish.lower(done.changes)] == ["ada: 8 → 4 (−4)"]
     assert [str(change) for change in done.changes] == ["ada: 8 → 4 (−4)", "bob: 4 → 8 (+4)"]
     assert ((small.folder / "grades.csv").read_bytes(), (small.folder / "class.html").read_bytes()) == before
-    done = publish.publish(small.save(), course, Rules(), "submission = 'last'\n", accept=True)
+    rules = Rules(files={"class.toml": "submission = 'last'\n"})
+    done = publish.publish(small.save(), course, rules, accept=True)
     assert done.files and publish.totals(small.folder)["ada"] == 4
-    assert publish.rules_of(small.folder, course)[0] == Rules()
+    assert rules_of(small.folder, course, small.learners) == rules
     assert (small.folder / "class.toml").read_text() == "submission = 'last'\n"
 
 

@@ -15,7 +15,7 @@ from oplab.errors import OplabError
         (b"login,name,email,section\nada,Ada Abel,ada@x.org,1\nbob,Bob,,\n", []),
         (b"\xef\xbb\xbfSection;Login ID;Student;E-Mail Address\n1;ada;Ada Abel;ada@x.org\n;bob;Bob;\n", []),
         (
-            "First name\tLast name\tUsername\tEmail address\tGroup\nAda\tAbel\tada\tada@x.org\t1\nBob\t\tbob\t\t\n".encode(
+            "First name\tLast name\tUsername\tEmail address\tGroups\nAda\tAbel\tada\tada@x.org\t1\nBob\t\tbob\t\t\n".encode(
                 "utf-16"
             ),
             [],

@@ -1,13 +1,15 @@
-"""class.toml: what it means, and a sentence with the line for each mistake."""
+"""class.toml and manual.csv: what they mean, and a sentence for each mistake."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
 from oplab.classes import rules
+from oplab.classes.records import Learner
 from oplab.classes.rules import Rules
 from oplab.course import manifest
 from oplab.errors import OplabError
@@ -20,14 +22,12 @@ late_days = 2
 late_penalty = 12.5
 submission = "best"
 speed = false
-chapters = ["c07", "c00", "cA1"]
 
 [weights]
 c07 = 2.5
 
 [bonus]
 exercises = ["c07.knn_query"]
-most = 3
 
 [extensions]
 ada = 3
@@ -58,19 +58,18 @@ def test_each_key(load):
     found = load(ALL)
     assert found.deadline == datetime(2026, 11, 1, 17, tzinfo=UTC)
     assert (found.late_days, found.late_penalty, found.submission, found.speed) == (2, Decimal("12.5"), "best", False)
-    assert found.chapters == ("c00", "c07", "cA1")
-    assert [found.weight(chapter) for chapter in ("c00", "c07", "c04")] == [1, Decimal("2.5"), 0]
-    assert found.bonus == {"c07.knn_query"} and found.bonus_most == 3
+    assert [found.weight(chapter) for chapter in ("c00", "c07")] == [1, Decimal("2.5")]
+    assert found.bonus == {"c07.knn_query"} and found.files == {"class.toml": ALL}
     assert found.extensions["bob.b"] == datetime(2026, 11, 8, 22, 59, 59, tzinfo=UTC)
     assert found.columns == {"canvas": {"c07.knn_query": "Kernels (123)", "total": "Course points"}}
     assert found.strangers(["ada"]) == ["bob.b"]
-    assert load("") == Rules()
+    assert replace(load(""), files={}) == Rules()
     assert load('[bonus]\nexercises = ["c00"]').bonus == {"c00.export", "c00.compare", "c00.one_file"}
 
 
 def test_an_extension_in_days_keeps_the_hour_of_the_day(load):
     found = load('deadline = 2026-03-28T18:00:00\ntimezone = "Europe/Berlin"\n[extensions]\nada = 1')
-    assert found.deadline_of("ada") == datetime(2026, 3, 29, 16, tzinfo=UTC)  # summer time has begun: 23 hours later
+    assert found.extensions["ada"] == datetime(2026, 3, 29, 16, tzinfo=UTC)  # summer time has begun: 23 hours later
 
 
 @pytest.mark.parametrize(
@@ -91,80 +90,81 @@ def test_a_penalty_never_makes_points_negative(load):
     assert load("deadline = 2026-11-01T00:00:00Z\nlate_days = 9\nlate_penalty = 30").part(4) == 0
 
 
-MISTAKES = {
-    "not TOML": ("deadline = soon", "is not valid TOML: Invalid value (at line 1, column 12)"),
-    "unknown key": ("\nlate_day = 3", "line 2: it has no key 'late_day'; did you mean 'late_days'?"),
-    "unknown key of a table": (
-        "[bonus]\nmax = 3",
-        "line 2: the table bonus has no key 'max'; known are exercises, most.",
-    ),
-    "no table": ('weights = ["c04"]', "line 1: weights has to be a table: [weights]."),
-    "a text for a time": ('deadline = "1 May"', 'line 1: deadline = "1 May" has to be a time such as 2026-'),
-    "no zone": ("\n\ndeadline = 2026-11-01T18:00:00", "line 3: deadline has no time zone; add one (+01:00), or"),
-    "unknown zone": ('timezone = "Mars/North"', 'line 1: timezone = "Mars/North" is not a time zone such as'),
-    "a path for a zone": ('timezone = "../etc"', 'line 1: timezone = "../etc" is not a time zone such as'),
-    "half a day": (
-        "deadline = 2026-11-01T18:00:00Z\nlate_days = 1.5",
-        "line 2: late_days = 1.5 has to be a whole number from 0 to 365.",
-    ),
-    "too much": (
-        "deadline = 2026-11-01T18:00:00Z\nlate_days = 1\nlate_penalty = 101",
-        "line 3: late_penalty = 101 has to be a number from 0 to 100.",
-    ),
-    "a truth for a number": ("deadline = 2026-11-01T18:00:00Z\nlate_days = true", "line 2: late_days = true has to be"),
-    "no deadline": ("late_days = 3", "line 1: late_days needs a deadline."),
-    "no late day": (
-        "deadline = 2026-11-01T18:00:00Z\nlate_penalty = 3",
-        "line 2: late_penalty needs late_days: no late submission counts otherwise.",
-    ),
-    "first": ('submission = "first"', 'line 1: submission = "first" has to be "last" or "best".'),
-    "speed": ("speed = 1", "line 1: speed = 1 has to be true or false."),
-    "chapters": ('chapters = "c04"', 'line 1: chapters has to be a list such as ["c00", "c04"].'),
-    "no chapter": ('chapters = ["c40"]', "line 1: There is no chapter c40."),
-    "a chapter twice": ('chapters = ["c04", "04_aten_symbolic"]', "line 1: chapters names c04 twice."),
-    "weight of none": ("[weights]\nc04 = 1\nc99 = 2", "line 3: There is no chapter c99."),
-    "weight": ("[weights]\nc04 = -1", "line 2: c04 = -1 has to be a number from 0 to 1000."),
-    "not finite": ("[weights]\nc04 = nan", "line 2: c04 = NaN has to be a number from 0 to 1000."),
-    "weight elsewhere": (
-        'chapters = ["c00"]\n[weights]\nc04 = 1',
-        "line 3: c04 has a weight, but chapters does not list it.",
-    ),
-    "the same key in another table": (
-        "[columns.moodle]\ntotal = 'x'\n[weights]\nc04 = -1",
-        "line 4: c04 = -1 has to be a number from 0 to 1000.",
-    ),
-    "two weights": ("[weights]\nc04 = 1\n04_aten_symbolic = 1", "line 3: c04 has two weights."),
-    "bonus of none": ('[bonus]\nexercises = ["c04.asin"]', "line 2: There is no exercise c04.asin."),
-    "bonus elsewhere": (
-        'chapters = ["c00"]\n[bonus]\nexercises = ["c04.asinh"]',
-        "line 3: c04.asinh is a bonus, but chapters does not list its chapter.",
-    ),
-    "bonus without": ("[bonus]\nmost = 3", "line 1: the table bonus needs exercises."),
-    "extension without": ("[extensions]\nada = 3", "line 2: ada has an extension, and there is no deadline."),
-    "extension": (
-        'deadline = 2026-11-01T18:00:00Z\n[extensions]\nada = "x"',
-        'line 3: ada = "x" has to be a whole number from 0 to 365.',
-    ),
-    "earlier": (
-        "deadline = 2026-11-01T18:00:00Z\n[extensions]\nada = 2026-10-01T00:00:00Z",
-        "line 3: the extension of ada ends before the deadline.",
-    ),
-    "system": ("[columns.ilias]\nc04 = 'x'", "line 1: the table columns has no key 'ilias'; known are canvas, moodle,"),
-    "column of none": ("[columns.moodle]\nc04 = 'x'", "line 2: There is no exercise c04."),
-    "column": ("[columns.moodle]\ntotal = 4", "line 2: total = 4 has to be the header of a column."),
-    "one header": ("[columns.moodle]\ntotal = 'x'\n'c04.asinh' = 'x'", 'line 3: two columns have the header "x".'),
-    "Canvas's own": ("[columns.canvas]\ntotal = 'Final Score'", "line 2: Canvas computes columns with Final Score in"),
-    "inline table": ("columns.moodle = {total = 4}", "line 1: total = 4 has to be the header"),
-}
+NOON = "deadline = 2026-11-01T12:00:00Z\n"
+MISTAKES = [
+    ("deadline = soon", "is not valid TOML: Invalid value (at line 1, column 12)"),
+    ("late_day = 3", "it has no key 'late_day'; did you mean late_days?"),
+    ("[bonus]\nmax = 3", "the table bonus has no key 'max'; known are exercises."),
+    ('weights = ["c04"]', "weights has to be a table: [weights]."),
+    ('deadline = "1 May"', 'deadline = "1 May" has to be a time such as 2026-'),
+    ("deadline = 2026-11-01T18:00:00", "deadline has no time zone; add one (+01:00), or"),
+    ('timezone = "../etc"', 'timezone = "../etc" is not a time zone such as'),
+    (f"{NOON}late_days = 1.5", "late_days = 1.5 has to be a whole number from 0 to 365."),
+    (f"{NOON}late_days = 1\nlate_penalty = 101", "late_penalty = 101 has to be a number from 0 to 100."),
+    (f"{NOON}late_days = true", "late_days = true has to be"),
+    ("late_days = 3", "late_days needs a deadline."),
+    (f"{NOON}late_penalty = 3", "late_penalty needs late_days: no late submission counts otherwise."),
+    ('submission = "first"', 'submission = "first" has to be "last" or "best".'),
+    ("speed = 1", "speed = 1 has to be true or false."),
+    ("[weights]\nc99 = 2", "There is no chapter c99."),
+    ("[weights]\nc04 = -1", "weights.c04 = -1 has to be a number from 0 to 1000."),
+    ("[weights]\nc04 = nan", "weights.c04 = NaN has to be a number from 0 to 1000."),
+    ("[weights]\nc04 = 1\n04_aten_symbolic = 1", "c04 has two weights."),
+    ('[bonus]\nexercises = ["c04.asin"]', "There is no exercise c04.asin."),
+    ("[bonus]\nexercises = 3", "bonus.exercises has to be a list"),
+    ("[extensions]\nada = 3", "ada has an extension, and there is no deadline."),
+    (f'{NOON}[extensions]\nada = "x"', 'extensions.ada = "x" has to be a whole number from 0 to 365.'),
+    (f"{NOON}[extensions]\nada = 2026-10-01T00:00:00Z", "the extension of ada ends before the deadline."),
+    ("[columns.ilias]\nc04 = 'x'", "the table columns has no key 'ilias'; known are canvas, moodle,"),
+    ("[columns.moodle]\nc04 = 'x'", "There is no exercise c04."),
+    ("[columns.moodle]\ntotal = 4", "columns.moodle.total = 4 has to be the header of a column."),
+    ("[columns.moodle]\ntotal = 'x'\n'c04.asinh' = 'x'", 'two columns have the header "x".'),
+    ("[columns.canvas]\ntotal = 'Final Score'", "Canvas computes columns with Final Score in"),
+]
 
 
-def test_a_mistake_is_a_sentence_with_its_line(load):
-    for name, (text, sentence) in MISTAKES.items():
-        with pytest.raises(OplabError) as error:
-            load(text)
-        assert error.value.message.startswith(("class.toml, line", "/")), (name, error.value.message)
-        assert sentence in error.value.message, name
-        assert error.value.fix, name
+@pytest.mark.parametrize(("text", "sentence"), MISTAKES)
+def test_a_mistake_is_a_sentence(load, text, sentence):
+    with pytest.raises(OplabError) as error:
+        load(text)
+    assert "class.toml" in error.value.message and sentence in error.value.message and error.value.fix
+
+
+def test_a_teachers_own_points(course, tmp_path):
+    file = tmp_path / "any.csv"
+    file.write_text('Learner;Exercise;Score;Feedback\nADA;c04.asinh;1,5;"well, tried"\nbob;c04.asinh;;see me\n')
+    found = rules.rules_of(tmp_path, course, {"ada": Learner("ada"), "bob": Learner("bob")}, manual=file)
+    worth = course.exercise("c04.asinh").points
+    assert found.manual == {
+        ("ada", "c04.asinh"): rules.Manual(Decimal("1.5"), worth, "well, tried"),
+        ("bob", "c04.asinh"): rules.Manual(None, worth, "see me"),
+    }
+    assert found.files == {"manual.csv": file.read_text()}
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ("eve,c04.asinh,1,", "line 3: eve is not in the roster."),
+        ("ada,c04.asin,1,", "line 3: There is no exercise c04.asin."),
+        ("ada,c04.asinh,99,", "line 3: points for c04.asinh are from 0 to "),
+        ("ada,c04.asinh,-1,", "line 3: points for c04.asinh are from 0 to "),
+        ("ada,c04.asinh,nan,", "line 3: points for c04.asinh are from 0 to "),
+        ("ada,c04.asinh,all,", "not all."),
+        ("bob,c04.asinh,0,", "line 3: bob has points for c04.asinh twice."),
+    ],
+)
+def test_a_wrong_row_is_a_sentence_with_its_line(course, tmp_path, row, sentence):
+    (tmp_path / "manual.csv").write_text(f"login,exercise,points,comment\nbob,c04.asinh,0,\n{row}\n")
+    with pytest.raises(OplabError) as error:
+        rules.rules_of(tmp_path, course, {"ada": Learner("ada"), "bob": Learner("bob")})
+    assert sentence in error.value.message and "manual.csv" in error.value.message and error.value.fix
+
+
+def test_points_without_a_header_are_a_sentence(course, tmp_path):
+    (tmp_path / "manual.csv").write_text("ada,c04.asinh,1,\n")
+    with pytest.raises(OplabError, match="has no header"):
+        rules.rules_of(tmp_path, course, {"ada": Learner("ada")})
 
 
 def test_a_file_that_cannot_be_read(course, tmp_path):
@@ -179,7 +179,7 @@ def test_the_example_of_the_documentation(load):
     page = (ROOT / "docs" / "class_grades.md").read_text(encoding="utf-8")
     text = page.split("```toml\n")[1].split("```")[0]
     found = load(text)
-    assert found.deadline_of("bob.b") - found.deadline == timedelta(days=3)
+    assert found.extensions["bob.b"] - found.deadline == timedelta(days=3)
     assert found.columns["canvas"]["total"] == "Operator Lab (4712)"
     for key in rules._KEYS:  # each key is explained
         assert f"{key} = " in text or f"[{key}" in text, key

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from oplab.classes import child, gradebook, records, runner, verify, versions
+from oplab.classes import child, gradebook, records, runner, versions
 from oplab.classes.counting import count
 from oplab.classes.rules import Rules
 from oplab.course.manifest import load
@@ -63,7 +63,7 @@ def test_equal_answers_are_graded_once_and_count_for_each(grade, tmp_path):
     assert sorted(task["exercise"] for task in engine.asked) == ["c01.fails", "c01.passes"]
     expected = {"c01.passes": "passed", "c01.fails": "failed", "c01.untouched": "todo"}
     assert status(tmp_path / "grades") == {"bob": expected, "ada": expected, "cy": {}}
-    assert (work.done, work.settled, work.reused, work.learners_done, engine.closed) == (2, 1, 0, 3, 1)
+    assert (work.done, work.settled, work.reused, engine.closed) == (2, 1, 0, 1)
     assert {task["seed"] for task in engine.asked} == {records.load_run(tmp_path / "grades")["seed"]}
 
 
@@ -105,7 +105,7 @@ def test_a_second_ctrl_c_stops_at_once_and_keeps_what_is_graded(grade, course, t
 
 def test_a_fault_of_the_grader_is_never_final(grade, course, tmp_path):
     work, _ = grade(Noting(course, fails=["c01.passes"]))
-    assert work.unfinished == [("c01.passes", "no room\nat all")] and work.learners_done == 1
+    assert work.unfinished == [("c01.passes", "no room\nat all")]
     assert records.load_run(tmp_path / "grades")["runs"][0]["unfinished"] == ["c01.passes"]
     grades = records.load(tmp_path / "grades")
     assert grades.verdict(grades.submissions["ada"][0], "c01.passes") is None
@@ -204,21 +204,3 @@ def test_the_grade_book_is_the_same_for_the_same_verdicts(grade, tmp_path):
     backwards = dict(reversed(list(grades.learners.items())))
     gradebook.write(count(grades, backwards, Rules()), Rules(), tmp_path)
     assert file.read_text() == text
-
-
-def test_verify_grades_a_sample_again(grade, course, tmp_path):
-    grade()
-    grades = records.load(tmp_path / "grades")
-    assert len(verify.sample(grades, 20, 0)) == 2, "stubs did not run, so there is nothing to repeat"
-    assert verify.sample(grades, 1, 3) == verify.sample(grades, 1, 3)
-    engine = Noting(course)
-    assert verify.verify(course, grades, verify.sample(grades, 20, 0), engine) == [] and engine.closed == 1
-    assert {task["seed"] for task in engine.asked} == {grades.run["seed"]}
-    wrong = verify.verify(course, grades, verify.sample(grades, 20, 0), Noting(course, fails=["c01.passes"]))
-    assert ["it was passed and is grader_error now" in one.sentence for one in wrong] == [True]
-    answer = records.answer_file(
-        grades.folder, next(v.answer for v in grades.verdicts.values() if v.exercise == "c01.fails")
-    )
-    answer.write_text("another")
-    changed = verify.verify(course, grades, verify.sample(grades, 20, 0), Noting(course))
-    assert ["was changed" in one.sentence for one in changed] == [True]

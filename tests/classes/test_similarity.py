@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from oplab.classes import records, similarity, similarity_page, similarity_sources
-from oplab.classes.similarity import Given, compare_parts
-from oplab.classes.similarity_parts import own_part
+from oplab.classes import records, similarity
+from oplab.classes.similarity import Given, compare_parts, own_part
 from oplab.classes.similarity_prints import GRAM, WINDOW, canonical, grams, winnow
 from oplab.classes.similarity_tokens import tokens
 from oplab.cli.main import main
@@ -181,7 +180,7 @@ def test_a_disguised_copy_is_found(source, language, disguise):
     copy = disguises.DISGUISES[disguise](source, language, 1)
     found = report({"ada": source, "bob": copy}, language=language)
     if found.equal:
-        assert found.equal[0].logins == ("ada", "bob") and not found.equal[0].letter
+        assert found.equal[0].logins == ("ada", "bob") and found.equal[0].share == 0
     else:
         (pair,) = found.pairs
         assert pair.score >= similarity.THRESHOLD and pair.evidence >= similarity.LEAST
@@ -221,7 +220,7 @@ def test_the_rest_of_an_answer_that_begins_like_the_reference_counts():
     assert not found.near
     (pair,) = found.pairs
     assert pair.score > 0.9
-    for side in (pair.first, pair.second):
+    for side in pair.sides:
         assert all(side.text.index("return {") < mark.end for mark in side.marks)
 
 
@@ -243,9 +242,9 @@ def test_equal_answers_are_one_group_and_one_side():
     texts = {"eve": disguises.laid_out(renamed, "python"), "bob": laid, "dan": laid + "\n\n# end\n"}
     found = report(texts)
     (group,) = found.equal
-    assert group.logins == ("bob", "dan", "eve") and not group.letter and not found.pairs
+    assert group.logins == ("bob", "dan", "eve") and group.share == 0 and not found.pairs
     (group,) = report({"ada": PYTHON, "bob": PYTHON + "\n"}).equal
-    assert group.letter
+    assert group.share == 1
 
 
 def test_short_answers_are_not_compared():
@@ -255,12 +254,10 @@ def test_short_answers_are_not_compared():
 
 def test_the_marks_are_the_same_passages_on_both_sides():
     (pair,) = report({"ada": PYTHON, "bob": disguises.reordered(PYTHON, "python")}, threshold=0.0).pairs
-    texts = [
-        {mark.number: side.text[mark.begin : mark.end] for mark in side.marks} for side in (pair.first, pair.second)
-    ]
+    texts = [{mark.number: side.text[mark.begin : mark.end] for mark in side.marks} for side in pair.sides]
     assert texts[0].keys() == texts[1].keys() and len(texts[0]) > 1
     assert all(words(texts[0][number]) == words(texts[1][number]) for number in texts[0] if texts[0][number].isascii())
-    places = [mark.begin for mark in pair.first.marks]
+    places = [mark.begin for mark in pair.sides[0].marks]
     assert places == sorted(places)
 
 
@@ -285,7 +282,8 @@ def test_the_page_escapes_asks_for_nothing_and_says_what_a_pair_is(tmp_path):
     nasty = PYTHON.replace("moved by", "</pre><script>alert(1)</script>").replace("# The", "# <b>")
     texts = {"a<i>": nasty, "bob&": disguises.reordered(nasty, "python"), "c": nasty}
     found = report({login: text + "\n# \ud800" for login, text in texts.items()}, threshold=0.0)
-    page = similarity_page.write(found, tmp_path).read_text(encoding="utf-8")
+    similarity.write(found, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert found.pairs and found.equal
     assert "<script" not in page and "# <b>" not in page and "a<i>" not in page and "a&lt;i&gt;" in page
     assert not re.search(r"(?:src|href)=|url\(|@import|https?:", page)
@@ -294,8 +292,9 @@ def test_the_page_escapes_asks_for_nothing_and_says_what_a_pair_is(tmp_path):
     assert page.count("<mark ") == page.count("</mark>") >= 4
 
 
-def test_an_empty_report_has_a_page():
-    assert "No pair is listed." in similarity_page.render(report({}))
+def test_an_empty_report_has_a_page(tmp_path):
+    similarity.write(report({}), tmp_path / "page.html")
+    assert "No pair is listed." in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_the_command_reads_the_newest_answers_of_a_folder_of_grades(tmp_path, monkeypatch, capsys):
@@ -311,7 +310,7 @@ def test_the_command_reads_the_newest_answers_of_a_folder_of_grades(tmp_path, mo
     learners = {login: records.Learner(login) for login in newest}
     records.save_submissions(tmp_path, learners, newest, ())
     exercise = load(ROOT).exercise("cA1.mean")
-    sources = similarity_sources.of_grades(records.load(tmp_path), [exercise])
+    sources = similarity.answers_of(records.load(tmp_path), [exercise])
     assert sources == {"cA1.mean": {"ada": CPP, "bob": disguises.renamed(CPP, "cpp")}}
 
     page = tmp_path / "page.html"
@@ -321,19 +320,3 @@ def test_the_command_reads_the_newest_answers_of_a_folder_of_grades(tmp_path, mo
     assert not stop.value.code
     assert "2 answers" in capsys.readouterr().out
     assert "ada, bob" in page.read_text(encoding="utf-8")
-
-
-def test_submissions_without_grades(tmp_path):
-    for login, text in {"ada": CPP, "bob": OTHER}.items():
-        (tmp_path / "all" / login / "csrc").mkdir(parents=True)
-        (tmp_path / "all" / login / "csrc" / "cA1_mean.cpp").write_text(text)
-    (tmp_path / "roster.csv").write_text("login\nada\nbob\n")
-    exercises = load(ROOT).select(["cA1"])
-    found, problems = similarity_sources.of_submissions(str(tmp_path / "all"), tmp_path / "roster.csv", exercises)
-    assert found == {"cA1.mean": {"ada": CPP, "bob": OTHER}} and not problems
-
-    for label, text in {"@2026-11-02T10-00": "int newest;", "@2026-11-01T10-00": "int older;"}.items():
-        (tmp_path / "all" / f"ada{label}").mkdir()
-        (tmp_path / "all" / f"ada{label}" / "cA1_mean.cpp").write_text(text)
-    found, _ = similarity_sources.of_submissions(str(tmp_path / "all"), tmp_path / "roster.csv", exercises)
-    assert found["cA1.mean"]["ada"] == "int newest;"

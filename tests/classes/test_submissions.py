@@ -9,6 +9,7 @@ import socket
 import tarfile
 import zipfile
 import zlib
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -243,6 +244,23 @@ def test_gradescope(folder):
         (folder / "submission_metadata.yml").write_text(spoiled)
         with pytest.raises(OplabError, match="not as Gradescope writes it"):
             found(folder)
+
+
+def test_what_a_member_of_a_group_hands_in_counts_for_each(folder):
+    """Canvas names the one file of a group after it (``get_user_name`` in ``content_zipper.rb``). Moodle's download has each member's
+    copy, with the group's name in front (``locallib.php``); under a member's own name, it is the group's.
+    """
+    groups = {"ada": "Team 1", "bob": "Team 1", "zoe": "Team 2", "ada_b": ""}
+    learners = {login: replace(TWINS[login], group=group) for login, group in groups.items()}
+    put(folder, "team1_LATE_12_345_work.zip", "ada_b.zip", "zoe.zip")
+    check(folder, learners, ada="LATE_12", bob="LATE_12", ada_b="", zoe="")
+    for path in folder.iterdir():
+        path.unlink()
+    put(folder, *(f"Team 1-{name}_assignsubmission_file/work.zip" for name in ("Ada Abel_12", "Bob Ito_13")))
+    check(folder, learners, ada="12", bob="13")
+    put(folder, "bob@x.org.zip")
+    owned, _ = found(folder, learners)
+    assert [(one.learner, one.label) for one in owned] == [("ada", "12"), ("bob", "13"), ("ada", ""), ("bob", "")]
 
 
 def test_single_answer_files_are_a_submission(folder):
