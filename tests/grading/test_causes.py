@@ -1,0 +1,67 @@
+"""Each mistake that a check declares, given to the judge as the result, is told its own sentence. No learner's process runs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from oplab.checks import c04_aten_symbolic as c04
+from oplab.checks.expected import Expected
+from oplab.parity.arrays import WrongAnswer
+from tests.support import ROOT
+
+Judged = tuple[Expected, list[np.ndarray]]  # what is expected of a run, and the run's inputs
+
+
+def _sinh(rng: np.random.Generator) -> Iterator[Judged]:
+    for bound in (6, 80):
+        yield c04.EXPECTED_SINH, [np.asarray(rng.uniform(-bound, bound, (5, 4)), np.float32)]
+
+
+def _sinc(rng: np.random.Generator) -> Iterator[Judged]:
+    for _, dtype, (shape,) in c04.SINC:
+        size = c04.sizes(rng, len(shape))
+        x = rng.uniform(0.05, 4, size) * rng.choice([-1, 1], size)
+        yield c04.EXPECTED_SINC, [np.asarray(x, dtype)]
+
+
+def _hypot(rng: np.random.Generator) -> Iterator[Judged]:
+    for power in (0, 1, -1):
+        for case in c04.HYPOT:
+            times = 10.0 ** {0: 0, 1: c04.EXPONENT[case[1]], -1: c04.TINY[case[1]]}[power]
+            yield c04.EXPECTED_HYPOT, [part * np.asarray(times, part.dtype) for part in c04.hypot_pair(rng, case)]
+
+
+# The runs of each exercise in the order of its judge: the first that rejects a mistake has to tell it.
+RUNS: dict[str, Callable[[np.random.Generator], Iterator[Judged]]] = {
+    "c04.per_opset": _sinh,
+    "c04.sinc": _sinc,
+    "c04.hypot": _hypot,
+}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("exercise", RUNS)
+def test_each_mistake_is_told(exercise, seed):
+    runs = list(RUNS[exercise](np.random.default_rng(seed)))
+    told = {}
+    for sentence in {sentence: None for expected, _ in runs for sentence in expected.mistakes}:
+        for expected, inputs in runs:
+            mistake = expected.mistakes.get(sentence, expected.right)
+            try:
+                expected.judge(expected.result(mistake, *inputs), *inputs, name="it")
+            except WrongAnswer as error:
+                told[sentence] = str(error)
+                break
+    assert {sentence: told.get(sentence, "it is accepted") for sentence in told if sentence not in told[sentence]} == {}
+    assert told.keys() == {sentence for expected, _ in runs for sentence in expected.mistakes}
+
+
+def test_every_declaration_is_tried():
+    tried = [expected for runs in RUNS.values() for expected, _ in runs(np.random.default_rng(0))]
+    for path in (ROOT / "oplab" / "checks").glob("c*.py"):
+        for name, value in vars(importlib.import_module(f"oplab.checks.{path.stem}")).items():
+            assert not isinstance(value, Expected) or value in tried, f"{path.stem}.{name} has no runs here"
