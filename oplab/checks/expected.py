@@ -19,11 +19,11 @@ class Expected:
     """The right result and the known mistakes of an exercise.
 
     Attributes:
-        right: computes the result; it is rounded once to the dtype of the first input.
+        right: computes the result.
         mistakes: what a mistake computes, by the sentence that names it. The first that fits is told.
-        explain: a sentence on a wrong result (the result, the right one, the inputs) that comes before the mistakes; it may be empty.
+        explain: a sentence on a result that no mistake gives, from the result, the right one and the inputs; it may be empty.
         tolerance: rtol and atol by dtype.
-        wide: all functions get the inputs in float64, not in their own dtype.
+        wide: all functions get the inputs in float64, and what they return is rounded once to the dtype of the first input.
     """
 
     right: Callable[..., np.ndarray]
@@ -33,10 +33,11 @@ class Expected:
     wide: bool = True
 
     def result(self, function: Callable[..., np.ndarray], *inputs: np.ndarray) -> np.ndarray:
-        """What ``right`` or a mistake gives for these inputs, in the dtype of the first."""
+        """What ``right`` or a mistake gives for these inputs."""
         with np.errstate(all="ignore"):
-            given = [x.astype(np.float64) for x in inputs] if self.wide else inputs
-            return np.asarray(function(*given)).astype(inputs[0].dtype)
+            if not self.wide:
+                return np.asarray(function(*inputs))
+            return np.asarray(function(*(x.astype(np.float64) for x in inputs))).astype(inputs[0].dtype)
 
     def judge(self, got: np.ndarray, *inputs: np.ndarray, name: str) -> None:
         """Demand the right result of these inputs; ``name`` is what a message calls it.
@@ -55,12 +56,12 @@ class Expected:
             ) from None
 
     def _cause(self, got: np.ndarray, right: np.ndarray, inputs: Sequence[np.ndarray], rtol: float, atol: float) -> str:
-        if found := self.explain(got, right, *inputs):
-            return found
         for sentence, mistake in self.mistakes.items() if got.size > 1 else ():  # one number fits too many formulas
             wrong = self.result(mistake, *inputs)
             if not difference(wrong, got, rtol, atol).bad and difference(wrong, right, rtol, atol).bad:
                 return sentence
+        if found := self.explain(got, right, *inputs):
+            return found
         if got.dtype == np.float64 and not difference(right, got, 1e-5, 1e4 * atol).bad:
             return "The numbers are right to about 7 digits, as if something were a float32."
         return ""

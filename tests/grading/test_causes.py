@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pytest
 
 from oplab.checks import c04_aten_symbolic as c04
+from oplab.checks import c05_writing_symbolic as c05
 from oplab.checks.expected import Expected
 from oplab.parity.arrays import WrongAnswer
 from tests.support import ROOT
@@ -35,11 +37,34 @@ def _hypot(rng: np.random.Generator) -> Iterator[Judged]:
             yield c04.EXPECTED_HYPOT, [part * np.asarray(times, part.dtype) for part in c04.hypot_pair(rng, case)]
 
 
+def _sum(rng: np.random.Generator) -> Iterator[Judged]:
+    for case in c05._my_add_cases(rng, c05.MY_ADD_DTYPES):
+        feeds = c05._pair(rng, c05.sizes(rng, len(case.shape)), case.dtype)
+        yield c05.expected_sum(case, attribute=False), list(feeds.values())
+
+
+def _log10(rng: np.random.Generator) -> Iterator[Judged]:
+    for case in c05.DTYPES:
+        yield c05.EXPECTED_LOG10, [np.asarray(10 ** rng.uniform(-3, 3, c05.sizes(rng, len(case.shape))), case.dtype)]
+    yield c05.EXPECTED_LOG10, [np.array([1, -2, 0.5])]
+
+
+def _kth(rng: np.random.Generator, place: int) -> Iterator[Judged]:
+    for case in c05._kth_cases(rng):
+        size = list(c05.sizes(rng, len(case.shape)))
+        size[case.numbers[1]] += max(3, case.numbers[0])
+        yield c05.expected_kth(case, place), [c05._distinct(rng, tuple(size), case.dtype)]
+
+
 # The runs of each exercise in the order of its judge: the first that rejects a mistake has to tell it.
 RUNS: dict[str, Callable[[np.random.Generator], Iterator[Judged]]] = {
     "c04.per_opset": _sinh,
     "c04.sinc": _sinc,
     "c04.hypot": _hypot,
+    "c05.my_add": _sum,
+    "c05.dtypes": _log10,
+    "c05.kthvalue, values": partial(_kth, place=0),
+    "c05.kthvalue, indices": partial(_kth, place=1),
 }
 
 
