@@ -16,6 +16,7 @@ from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import expect_refusal, one_node, outputs, record, session, without_shapes
 from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED
+from oplab.checks.references.points import neighbours
 from oplab.checks.stress import Stress, collect_stress, expect_part, judge_stress
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
@@ -562,36 +563,6 @@ def expect_distances(got: np.ndarray, cloud: Cloud, feeds: dict[str, np.ndarray]
     }
     likely = {cause: wrong for cause, wrong in likely.items() if not np.array_equal(wrong, dist)}
     expect_close(got, dist, name="dist", likely=likely)
-
-
-def neighbours(
-    feeds: dict[str, np.ndarray],
-    nsample: int,
-    *,
-    ties: int = 1,
-    batches: bool = True,
-    local: bool = False,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest points by brute force.
-
-    Args:
-        ties: 1 to the lower index, -1 to the higher one.
-        batches: False takes neighbours from all batches; a wrong answer.
-        local: indices from the batch's first point on; a wrong answer.
-    """
-    xyz, offset = feeds["xyz"].astype(np.float64), feeds["offset"]
-    new_xyz, new_offset = feeds.get("new_xyz", feeds["xyz"]).astype(np.float64), feeds.get("new_offset", offset)
-    idx = np.full((len(new_xyz), nsample), -1, np.int32)
-    dist = np.zeros((len(new_xyz), nsample), np.float32)
-    for q in range(len(new_xyz)):
-        batch = int(np.searchsorted(new_offset, q, side="right"))
-        first, last = (0 if batch == 0 else offset[batch - 1], offset[batch]) if batches else (0, len(xyz))
-        among = np.arange(first, last)
-        squared = ((xyz[among] - new_xyz[q]) ** 2).sum(1)
-        nearest = np.lexsort((ties * among, squared))[:nsample]
-        idx[q, : len(nearest)] = among[nearest] - (first if local else 0)
-        dist[q, : len(nearest)] = np.sqrt(squared[nearest])
-    return idx, dist
 
 
 # --- parallel ------------------------------------------------------------------------------------------------------

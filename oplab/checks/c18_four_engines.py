@@ -22,7 +22,7 @@ from oplab.checks.kernels import announce
 from oplab.checks.midway import interrupted
 from oplab.checks.openvino_runs import Engine, expect_interpolate, expect_refusal, installed, outputs
 from oplab.checks.recordings import collect_differ, judge_differ  # noqa: F401
-from oplab.checks.resizing import alike, expect_resized, resized
+from oplab.checks.references.resizing import alike, expect_resized, resized
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
