@@ -145,28 +145,6 @@ def expect_dtype(got: np.ndarray, dtype: str) -> None:
         raise WrongAnswer(f"The inputs are {dtype}, the result is {wider}.{hint if lifted else ''}")
 
 
-def sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
-    """A shape that was not exported: sizes from 4 to 7."""
-    return tuple(int(size) for size in rng.integers(4, 8, size=rank))
-
-
-def expect_only(model: onnx.ModelProto, name: str) -> None:
-    """One operator and nothing else."""
-    graphs.expect_ops(model, {name: 1})
-    others = sorted(set(graphs.ops(model)) - {name})
-    if others:
-        raise WrongAnswer(f"Expected {name} alone, the graph also has {', '.join(others)}.")
-
-
-def expect_standard(model: onnx.ModelProto) -> None:
-    """Standard operators only: an exported custom operator has nothing to run it."""
-    foreign = nodes.foreign(model)
-    if foreign:
-        raise WrongAnswer(
-            f"The graph has {', '.join(foreign)}: use operators of ONNX alone, each is named without a domain."
-        )
-
-
 # --- asinh ---------------------------------------------------------------------------------------------------------
 
 ASINH = [(opset, "float32", [(2, 3)]) for opset in range(9, 21)] + [(9, "float32", [()]), (13, "float32", [(2, 1, 3)])]
@@ -188,7 +166,8 @@ def judge_asinh(v: Judge) -> None:
                     model
                 ):  # a name that ONNX does not know is a better reason than a missing one
                     expect_valid(model)
-                expect_only(model, "Asinh")
+                graphs.expect_ops(model, {"Asinh": 1})
+                nodes.expect_alone(model, "Asinh")
                 expect_valid(model)
     if not v.ok:
         return
@@ -196,7 +175,7 @@ def judge_asinh(v: Judge) -> None:
         for case in ASINH:
             with about(title_of(*case)):
                 shape = case[2][0]
-                for size in (sizes(v.rng, len(shape)), (0,) * len(shape)):
+                for size in (exporting.sizes(v.rng, len(shape)), (0,) * len(shape)):
                     x = np.asarray(v.rng.normal(scale=3, size=size), dtype=np.float32)
                     got = run(models[title_of(*case)], [shape], x=x)
                     expect_close(got, np.arcsinh(x), name=f"asinh of {describe(x)}")
@@ -228,7 +207,7 @@ def judge_per_opset(v: Judge) -> None:
                             f"it takes the nearest registration from {opset} to 9, so the one at 9 answers for opset {opset} too. "
                             f"Opset {opset} needs its own."
                         )
-                    expect_standard(model)
+                    nodes.expect_standard(model)
                     expect_valid(model)
     with v.check("the native Sinh from opset 9 on"):
         for case in PER_OPSET:
@@ -246,7 +225,7 @@ def judge_per_opset(v: Judge) -> None:
                         raise WrongAnswer(
                             f"expected the native Sinh, the graph has {', '.join(sorted(found))}.{cause if same else ''}"
                         )
-                    expect_only(model, "Sinh")
+                    nodes.expect_alone(model, "Sinh")
                     expect_valid(model)
     if not v.ok:
         return
@@ -254,7 +233,7 @@ def judge_per_opset(v: Judge) -> None:
         for case in PER_OPSET:
             with about(title_of(*case)):
                 shape = case[2][0]
-                size = sizes(v.rng, len(shape))
+                size = exporting.sizes(v.rng, len(shape))
                 # Up to 80: e^80 is 5e34, and its square leaves the range of float32. The composition of the docstring holds to 88.
                 for bound, shown in ((6, size), (80, size), (6, (0,) * len(shape))):
                     x = np.asarray(v.rng.uniform(-bound, bound, size=shown), dtype=np.float32)
@@ -296,14 +275,16 @@ def judge_sinc(v: Judge) -> None:
         for case in SINC:
             with about(title_of(*case)):
                 models[title_of(*case)] = model = exported(v, "sinc", *case)
-                expect_standard(model)
+                nodes.expect_standard(model)
                 expect_valid(model)
     if not v.ok:
         return
     with v.check("matches torch.sinc, at sizes that were not exported"):
         for case in SINC:
             _, dtype, (shape,) = case
-            x = v.rng.uniform(0.05, 4, size=(size := sizes(v.rng, len(shape)))) * v.rng.choice([-1, 1], size=size)
+            x = v.rng.uniform(0.05, 4, size=(size := exporting.sizes(v.rng, len(shape)))) * v.rng.choice(
+                [-1, 1], size=size
+            )
             with about(title_of(*case)):
                 _expect_sinc(models[title_of(*case)], shape, np.asarray(x, dtype=dtype))
     with v.check("1 at x = 0, smooth around it, and NaN stays NaN"):
@@ -402,7 +383,7 @@ def judge_hypot(v: Judge) -> None:
         for case in HYPOT:
             with about(title_of(*case)):
                 models[title_of(*case)] = model = exported(v, "hypot", *case)
-                expect_standard(model)
+                nodes.expect_standard(model)
                 expect_valid(model)
     if not v.ok:
         return
@@ -464,7 +445,7 @@ TINY = {
 def hypot_pair(rng: np.random.Generator, case: Case) -> tuple[np.ndarray, np.ndarray]:
     """Fresh numbers of both signs: other sizes than at export, axes of size 1 where the exported shapes have one."""
     _, dtype, shapes = case
-    common = sizes(rng, max(len(shape) for shape in shapes))
+    common = exporting.sizes(rng, max(len(shape) for shape in shapes))
     made = []
     for shape in shapes:
         size = tuple(1 if old == 1 else new for old, new in zip(shape, common[len(common) - len(shape) :], strict=True))

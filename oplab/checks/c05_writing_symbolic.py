@@ -68,11 +68,6 @@ def register(c: Collect, name: str) -> None:
     c.value("replaced", c.attempt("replaced", exporting.replaced, "aten::log10"))
 
 
-def sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
-    """A shape that was not exported: sizes from 4 to 7."""
-    return tuple(int(size) for size in rng.integers(4, 8, size=rank))
-
-
 def exported(
     v: Judge,
     case: Case,
@@ -173,14 +168,6 @@ def expect_no_cast(model: onnx.ModelProto) -> None:
             + "torch.tensor([2.0], dtype=torch.float64). Without the brackets the constant takes the dtype of x."
         )
     raise WrongAnswer(f"The graph has a Cast to {name}, none is needed. {cause}")
-
-
-def expect_standard(model: onnx.ModelProto) -> None:
-    """Operators of ONNX alone."""
-    _expect_translated(model)
-    foreign = nodes.foreign(model)
-    if foreign:
-        raise WrongAnswer(f"The graph has {', '.join(foreign)}: this mapping is to use operators of ONNX alone.")
 
 
 def _expect_translated(model: onnx.ModelProto) -> None:
@@ -362,13 +349,14 @@ def judge_my_add(v: Judge) -> None:
         for case in cases:
             with about(case.title):
                 models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS, used=_used(case))
-                expect_standard(model)
+                _expect_translated(model)
+                nodes.expect_standard(model)
                 expect_valid(model)
     if not v.ok:
         return
     with v.check("alpha a + beta b in the dtype of a and b, at sizes that were not exported"):
         for case in cases:
-            for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+            for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
                 with about(case.title):
                     feeds = _pair(v.rng, size, case.dtype)
                     (got,) = run(models[case], case, feeds)
@@ -413,7 +401,7 @@ def judge_plugin(v: Judge) -> None:
                 _expect_typed(models[case])
     with v.check("alpha a + beta b from the course's kernel, at sizes that were not exported"):
         for case in cases:
-            for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+            for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
                 with about(case.title):
                     feeds = _pair(v.rng, size, case.dtype)
                     (got,) = run(models[case], case, feeds)
@@ -631,7 +619,7 @@ def judge_clip(v: Judge) -> None:
         for case in cases:
             if case.dtype == "float64" and case.opset < 12:
                 continue  # ONNX Runtime has no such kernel
-            for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+            for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
                 with about(case.title):
                     reach = max(9, *(2 * abs(number) for number in case.numbers if number is not None))
                     x = np.asarray(v.rng.uniform(-reach, reach, size=size)).astype(case.dtype)
@@ -641,7 +629,7 @@ def judge_clip(v: Judge) -> None:
             with about(case.title):
                 model = exported(v, case, "", "x", "g, x, low, high")
                 first, second = case.numbers[:2], case.numbers[2:]
-                x = np.asarray(v.rng.uniform(-9, 9, size=sizes(v.rng, 2))).astype(case.dtype)
+                x = np.asarray(v.rng.uniform(-9, 9, size=exporting.sizes(v.rng, 2))).astype(case.dtype)
                 (got,) = run(model, case, {"x": x})
                 right = x.clip(*first) * np.float32(-1)
                 expect_close(got, right.clip(*second), name=f"both clips of {describe(x)}")
@@ -741,14 +729,14 @@ def judge_dtypes(v: Judge) -> None:
         for case in DTYPES:
             with about(case.title):
                 models[case] = model = exported(v, case, "aten::log10", "x", "g, x")
-                expect_standard(model)
+                nodes.expect_standard(model)
                 expect_no_cast(model)
                 expect_valid(model)
     if not v.ok:
         return
     with v.check("log10 in the dtype of x, at sizes that were not exported"):
         for case in DTYPES:
-            for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+            for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
                 with about(case.title):
                     x = np.asarray(10 ** v.rng.uniform(-3, 3, size=size), case.dtype)
                     _expect_log10(models[case], case, x, f"log10 of {describe(x)}")
@@ -848,7 +836,7 @@ def judge_kthvalue(v: Judge) -> None:
                 models[case] = model = exported(
                     v, case, "aten::kthvalue", "x", "g, x, k, dim, keepdim", outputs=_KTH_OUTPUTS
                 )
-                expect_standard(model)
+                nodes.expect_standard(model)
                 _expect_output_types(model, case)
                 expect_valid(model)
                 _expect_count(model)
@@ -856,7 +844,7 @@ def judge_kthvalue(v: Judge) -> None:
         return
     with v.check("the k-th value and its index, at sizes that were not exported"):
         for case in cases:
-            size = list(sizes(v.rng, len(case.shape)))
+            size = list(exporting.sizes(v.rng, len(case.shape)))
             # 7 or more: then the k-th largest is neither the k-th smallest nor the one after it
             size[case.numbers[1]] += 3 if case.numbers[0] < 4 else case.numbers[0]
             with about(case.title):
@@ -865,7 +853,7 @@ def judge_kthvalue(v: Judge) -> None:
         for case in cases:
             k, dim, _ = case.numbers
             with about(case.title):
-                exact = list(sizes(v.rng, len(case.shape)))
+                exact = list(exporting.sizes(v.rng, len(case.shape)))
                 exact[dim] = k  # k is the whole axis: the largest element
                 _expect_kth(models[case], case, tuple(exact), v.rng)
                 if len(case.shape) > 1:

@@ -345,7 +345,6 @@ def judge_my_add_function(v: Judge) -> None:
             likely = {
                 "alpha and beta are swapped.": beta * a + alpha * b,
                 "These are the numbers 3 and 2, not those of the call.": 3 * a + 2 * b,
-                "This is alpha * (a + b).": alpha * (a + b),
                 "The coefficients have passed through float32, as torch.tensor(alpha) has it.": (
                     float(np.float32(alpha)) * a + float(np.float32(beta)) * b
                 ),
@@ -1004,7 +1003,7 @@ def expect_neighbours(idx: np.ndarray, dist: np.ndarray, case: Query, arrays: Ma
     """The neighbours by brute force."""
     right_idx, right_dist = neighbours(arrays if case.asks else _own(arrays), case.nsample)
     likely = {"The distances are squared.": right_dist.astype(np.float64) ** 2}
-    causes = {"There are more points here than 8 bits can count.": right_idx.astype(np.int8)}
+    causes: dict[str, np.ndarray] = {}
     if idx.shape == right_idx.shape and idx.dtype == right_idx.dtype and np.abs(arrays["xyz"]).max(initial=0) > 1000:
         causes["Around such coordinates |p|² + |q|² - 2pq loses what p - q has: subtract first, then square."] = idx
     expect_close(idx, right_idx, name="idx", likely=causes)

@@ -13,6 +13,7 @@ from oplab.checks.errors import find_todo, first_line, innermost
 from oplab.parity.arrays import WrongAnswer
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
 
@@ -90,6 +91,11 @@ def registrations(most: int = 40) -> list[str]:
         functions = registry.get_function_group(name)._functions
         found += [f"{name} from opset {version}" for version in sorted(functions) if functions.overridden(version)]
     return found[:most]
+
+
+def sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
+    """A shape that was not exported: sizes from 4 to 7."""
+    return tuple(int(size) for size in rng.integers(4, 8, size=rank))
 
 
 def replaced(*mine: str) -> list[str]:

@@ -11,6 +11,8 @@ import pytest
 
 from oplab.checks import c04_aten_symbolic as c04
 from oplab.checks import c05_writing_symbolic as c05
+from oplab.checks import c09_exporter_archaeology as c09
+from oplab.checks import exporting
 from oplab.checks.expected import Expected
 from oplab.parity.arrays import WrongAnswer
 from tests.support import ROOT
@@ -18,14 +20,14 @@ from tests.support import ROOT
 Judged = tuple[Expected, list[np.ndarray]]  # what is expected of a run, and the run's inputs
 
 
-def _sinh(rng: np.random.Generator) -> Iterator[Judged]:
+def _powers(rng: np.random.Generator, expected: Expected) -> Iterator[Judged]:
     for bound in (6, 80):
-        yield c04.EXPECTED_SINH, [np.asarray(rng.uniform(-bound, bound, (5, 4)), np.float32)]
+        yield expected, [np.asarray(rng.uniform(-bound, bound, (5, 4)), np.float32)]
 
 
 def _sinc(rng: np.random.Generator) -> Iterator[Judged]:
     for _, dtype, (shape,) in c04.SINC:
-        size = c04.sizes(rng, len(shape))
+        size = exporting.sizes(rng, len(shape))
         x = rng.uniform(0.05, 4, size) * rng.choice([-1, 1], size)
         yield c04.EXPECTED_SINC, [np.asarray(x, dtype)]
 
@@ -39,32 +41,42 @@ def _hypot(rng: np.random.Generator) -> Iterator[Judged]:
 
 def _sum(rng: np.random.Generator) -> Iterator[Judged]:
     for case in c05._my_add_cases(rng, c05.MY_ADD_DTYPES):
-        feeds = c05._pair(rng, c05.sizes(rng, len(case.shape)), case.dtype)
+        feeds = c05._pair(rng, exporting.sizes(rng, len(case.shape)), case.dtype)
         yield c05.expected_sum(case, attribute=False), list(feeds.values())
 
 
 def _log10(rng: np.random.Generator) -> Iterator[Judged]:
     for case in c05.DTYPES:
-        yield c05.EXPECTED_LOG10, [np.asarray(10 ** rng.uniform(-3, 3, c05.sizes(rng, len(case.shape))), case.dtype)]
+        yield (
+            c05.EXPECTED_LOG10,
+            [np.asarray(10 ** rng.uniform(-3, 3, exporting.sizes(rng, len(case.shape))), case.dtype)],
+        )
     yield c05.EXPECTED_LOG10, [np.array([1, -2, 0.5])]
 
 
 def _kth(rng: np.random.Generator, place: int) -> Iterator[Judged]:
     for case in c05._kth_cases(rng):
-        size = list(c05.sizes(rng, len(case.shape)))
+        size = list(exporting.sizes(rng, len(case.shape)))
         size[case.numbers[1]] += max(3, case.numbers[0])
         yield c05.expected_kth(case, place), [c05._distinct(rng, tuple(size), case.dtype)]
 
 
+def _scale(rng: np.random.Generator) -> Iterator[Judged]:
+    for _, _, factor in c09.SCALE:
+        yield c09.expected_scale(factor), [np.asarray(rng.normal(scale=3, size=(4, 5)), np.float32)]
+
+
 # The runs of each exercise in the order of its judge: the first that rejects a mistake has to tell it.
 RUNS: dict[str, Callable[[np.random.Generator], Iterator[Judged]]] = {
-    "c04.per_opset": _sinh,
+    "c04.per_opset": partial(_powers, expected=c04.EXPECTED_SINH),
     "c04.sinc": _sinc,
     "c04.hypot": _hypot,
     "c05.my_add": _sum,
     "c05.dtypes": _log10,
     "c05.kthvalue, values": partial(_kth, place=0),
     "c05.kthvalue, indices": partial(_kth, place=1),
+    "c09.port_register_op, cosh": partial(_powers, expected=c09.EXPECTED_COSH),
+    "c09.port_register_op, scale": _scale,
 }
 
 
