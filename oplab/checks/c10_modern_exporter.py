@@ -479,10 +479,11 @@ def search_ideas(case: Search, a: np.ndarray, row: np.ndarray, b: np.ndarray) ->
         f"This was compared in {np.dtype(narrow)} or less, which does not tell close numbers of {case.dtype} apart: keep the dtype."
     ] = (~(near > far) if case.after else ~(near >= far)).sum(-1)
     with np.errstate(all="ignore"):
-        gap = one - x
-        ideas["A difference overflows for large integers: compare the two numbers themselves."] = (
-            gap <= 0 if case.after else gap < 0
-        ).sum(-1)
+        if case.dtype == "int64":
+            gap = one - x
+            ideas["A difference overflows for large integers: compare the two numbers themselves."] = (
+                gap <= 0 if case.after else gap < 0
+            ).sum(-1)
         reached = (a > x if case.after else a >= x) if a.ndim == 1 else (one > x if case.after else one >= x)
         first = reached.argmax(-1)
         ideas["a is not sorted here: sorter holds its order."] = np.where(reached.any(-1), first, a.shape[-1])

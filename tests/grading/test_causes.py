@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,9 +13,16 @@ import pytest
 from oplab.checks import c04_aten_symbolic as c04
 from oplab.checks import c05_writing_symbolic as c05
 from oplab.checks import c09_exporter_archaeology as c09
+from oplab.checks import c10_modern_exporter as c10
+from oplab.checks import c11_kernels_without_a_compiler as c11
+from oplab.checks import c13_real_kernels as c13
+from oplab.checks import c16_capstone as c16
 from oplab.checks import exporting
 from oplab.checks.expected import Expected
-from oplab.parity.arrays import WrongAnswer
+from oplab.checks.references.points import neighbours
+from oplab.checks.references.resizing import expect_resized, resized
+from oplab.parity import arrays
+from oplab.parity.arrays import WrongAnswer, expect_close
 from tests.support import ROOT
 
 Judged = tuple[Expected, list[np.ndarray]]  # what is expected of a run, and the run's inputs
@@ -102,3 +110,111 @@ def test_every_declaration_is_tried():
     for path in (ROOT / "oplab" / "checks").glob("c*.py"):
         for name, value in vars(importlib.import_module(f"oplab.checks.{path.stem}")).items():
             assert not isinstance(value, Expected) or value in tried, f"{path.stem}.{name} has no runs here"
+
+
+# --- likely= ---------------------------------------------------------------------------------------------------------
+
+Run = tuple[Callable[[np.ndarray], object], np.ndarray]  # what judges a result, and the right one
+
+
+def _searches(rng: np.random.Generator) -> Iterator[Run]:
+    for extreme in (False, True):
+        for case in c10.SEARCHES.values():
+            for feeds in c10.searched(rng, case, extreme):
+                a, b = feeds["a"], feeds["b"]
+                row = a[feeds["c"]] if case.sorter else a
+                right, ideas = c10.places(row, b, case.after, case.result), c10.search_ideas(case, a, row, b)
+                yield partial(expect_close, expected=right, likely=ideas), right
+
+
+def _reference_knn(rng: np.random.Generator) -> Iterator[Run]:
+    for query in c11.QUERIES:
+        feeds = c11.draw_points(rng, query)
+        idx, dist = neighbours(feeds, query.nsample)
+        yield lambda got, q=query, feeds=feeds, dist=dist: c11.expect_results([got, dist], q, feeds), idx
+
+
+def _grids(rng: np.random.Generator) -> Iterator[Run]:
+    for feeds in [c13.grid_inputs(rng, wired, 40, 3) for wired in c13.GRID_WIRES.values()] + [
+        *c13.far_grids().values()
+    ]:
+        right = c13.voxels(*(feeds.get(name) for name in c13.GRID_DIMS))
+        yield lambda got, feeds=feeds: c13.expect_voxels(got, feeds), right
+
+
+def _clouds(rng: np.random.Generator, place: int) -> Iterator[Run]:
+    for cloud in c13.CLOUDS:
+        feeds, judge = c13.knn_inputs(rng, cloud), (c13.expect_neighbours, c13.expect_distances)[place]
+        yield (
+            lambda got, judge=judge, cloud=cloud, feeds=feeds: judge(got, cloud, feeds),
+            neighbours(feeds, cloud.nsample)[place],
+        )
+
+
+def _tables(rng: np.random.Generator, centred: bool) -> Iterator[Run]:
+    for shape in c13.CENTRE_SHAPES:
+        x = rng.normal(scale=3, size=shape).astype(np.float32)
+        judge, right = (c13.expect_centred, x - c13.means_of(x)) if centred else (c13.expect_mean, c13.means_of(x))
+        yield partial(judge, x=x), right.astype(np.float32) if centred else right
+
+
+def _capstone_knn(rng: np.random.Generator) -> Iterator[Run]:
+    for feeds in c16.knn_cases(rng).values():
+        if feeds["xyz"].size < 1000:
+            yield lambda got, feeds=feeds: c16.expect_neighbours(got, feeds, c16.KNN_K), c16.nearest(feeds, c16.KNN_K)
+
+
+def _photos(rng: np.random.Generator) -> Iterator[Run]:
+    for feeds in c16.resize_cases(rng).values():
+        yield partial(expect_resized, feeds=feeds), resized(feeds)
+
+
+LIKELY = {
+    "c10.translate_searchsorted": _searches,
+    "c11.reference_knn": _reference_knn,
+    "c13.grid": _grids,
+    "c13.knn_query, idx": partial(_clouds, place=0),
+    "c13.knn_query, dist": partial(_clouds, place=1),
+    "c13.parallel, mean": partial(_tables, centred=False),
+    "c13.parallel, y": partial(_tables, centred=True),
+    "c16.knn_kernel": _capstone_knn,
+    "c16.resize_kernel": _photos,
+}
+
+
+def _declared(
+    seen: dict[str, np.ndarray], got: np.ndarray, expected: np.ndarray, likely: dict[str, np.ndarray], *_
+) -> str:
+    seen.update(likely or {})
+    return ""
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("exercise", LIKELY)
+def test_each_likely_cause_is_told(exercise, seed, monkeypatch):
+    runs = list(LIKELY[exercise](np.random.default_rng(seed)))
+    declared: dict[str, list[tuple[Callable[[np.ndarray], object], np.ndarray]]] = {}
+    for judge, right in runs:
+        seen: dict[str, np.ndarray] = {}
+        other = right + np.asarray(3, right.dtype)
+        with monkeypatch.context() as patched, contextlib.suppress(WrongAnswer):
+            patched.setattr(arrays, "_cause", partial(_declared, seen))
+            judge(other)
+        for sentence, wrong in seen.items():
+            # Not a cause that is found in the result itself, nor one of a wrong dtype.
+            if wrong is not other and not np.array_equal(wrong, right):
+                declared.setdefault(sentence, []).append((judge, np.asarray(wrong).astype(right.dtype)))
+    assert declared
+    told = {}
+    for sentence, tries in declared.items():
+        for judge, wrong in tries:
+            try:
+                judge(wrong)
+            except WrongAnswer as error:
+                told[sentence] = str(error)
+                break
+    assert {
+        sentence: told.get(sentence, "it is accepted")
+        for sentence in declared
+        if sentence not in told.get(sentence, "")
+    } == {}

@@ -37,12 +37,12 @@ def neighbours(
     idx, dist = np.full((len(asking), k), -1, np.int32), np.zeros((len(asking), k), np.float32)
     if batch_of is None:
         batch_of = np.searchsorted(ends, np.arange(len(asking)), side="right")
+    own = np.searchsorted(offset, np.arange(len(xyz)), side="right")
     for q, (point, batch) in enumerate(zip(asking, batch_of, strict=True)):
-        first, last = (offset[batch - 1] if batch else 0, offset[batch]) if batches else (0, len(xyz))
-        among = np.arange(first, last)
+        among = np.flatnonzero(own == batch) if batches else np.arange(len(xyz))
         among = among if itself else among[among != q]
         squares = ((xyz[among] - point) ** 2).sum(1)
         nearest = np.lexsort((ties * among, squares))[skip : skip + k]
-        idx[q, : len(nearest)] = among[nearest] - (first if local else 0)
+        idx[q, : len(nearest)] = among[nearest] - (among[0] if local and len(among) else 0)
         dist[q, : len(nearest)] = np.sqrt(squares[nearest])
     return idx, dist
