@@ -112,25 +112,16 @@ def _onnx_names() -> list[str]:
 
 def run(model: onnx.ModelProto, shapes: Sequence[tuple[int, ...]], **feeds: np.ndarray) -> np.ndarray:
     """Run a model that was exported from ``shapes``; say so when it fails or answers for that size only."""
+    exported = np.broadcast_shapes(*shapes)
     try:
         (got,) = graphs.run(model, {name: np.asarray(feed) for name, feed in feeds.items()})
     except WrongAnswer as error:
         if any(feed.shape != shape for feed, shape in zip(feeds.values(), shapes, strict=True)):
-            raise WrongAnswer(f"{str(error).rstrip('.')}.{_baked(shapes)}") from None
+            raise WrongAnswer(f"{str(error).rstrip('.')}.{exporting.baked(exported)}") from None
         raise
-    expected = np.broadcast_shapes(*(feed.shape for feed in feeds.values()))
-    if got.shape != expected:
-        cause = _baked(shapes) if got.shape == np.broadcast_shapes(*shapes) else ""
-        if expected == () and got.shape == (1,):
-            cause = " A constant with one axis, such as torch.tensor([2.0]), gives its axis to the result; torch.tensor(2.0) has none."
-        fed = " and ".join(describe(feed) for feed in feeds.values())
-        raise WrongAnswer(f"The model turns {fed} into the shape {list(got.shape)}, expected {list(expected)}.{cause}")
+    wanted = np.broadcast_shapes(*(feed.shape for feed in feeds.values()))
+    exporting.expect_shape(got, wanted, exported, " and ".join(map(describe, feeds.values())))
     return got
-
-
-def _baked(shapes: Sequence[tuple[int, ...]]) -> str:
-    sizes = " and ".join(str(list(shape)) for shape in shapes)
-    return f" The model was exported from {sizes}: a shape from that export seems to be in the graph as a constant."
 
 
 def expect_dtype(got: np.ndarray, dtype: str) -> None:

@@ -122,31 +122,17 @@ _KERNEL_CAUSES = {
 }
 
 
-def run(
-    model: onnx.ModelProto, case: Case, feeds: dict[str, np.ndarray], shape: tuple[int, ...] | None = None
-) -> list[np.ndarray]:
+def run(model: onnx.ModelProto, case: Case, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     """Run a model, with the course's kernels if it has foreign nodes, and demand the shape of the first input for each result."""
-    wanted = next(iter(feeds.values())).shape if shape is None else shape
+    first = next(iter(feeds.values()))
     try:
         results = graphs.run(model, feeds, kernels=bool(nodes.foreign(model)), causes=_KERNEL_CAUSES)
     except WrongAnswer as error:
-        raise WrongAnswer(f"{str(error).rstrip('.')}.{_baked(case) if 'cannot run' in str(error) else ''}") from None
+        cause = exporting.baked(case.shape) if "cannot run" in str(error) else ""
+        raise WrongAnswer(f"{str(error).rstrip('.')}.{cause}") from None
     for got in results:
-        if got.shape != wanted:
-            fed = describe(next(iter(feeds.values())))
-            cause = ""
-            if wanted == () and got.shape == (1,):
-                cause = " A constant with an axis, such as torch.tensor([2.0]), gives its axis to the result; torch.tensor(2.0) has none."
-            elif got.shape == case.shape:
-                cause = _baked(case)
-            raise WrongAnswer(
-                f"The model turns {fed} into the shape {list(got.shape)}, expected {list(wanted)}.{cause}"
-            )
+        exporting.expect_shape(got, first.shape, case.shape, describe(first))
     return results
-
-
-def _baked(case: Case) -> str:
-    return f" The model was exported from {list(case.shape)}: a shape from that export seems to be in the graph as a constant."
 
 
 def expect_no_cast(model: onnx.ModelProto) -> None:
@@ -945,15 +931,6 @@ def expected_kth(case: Case, place: int) -> Expected:
     return Expected(right, mistakes, tolerance=dict.fromkeys(TYPE_NAMES, (0.0, 0.0)), wide=False)
 
 
-def _taken_elsewhere(shape: tuple[int, ...], dim: int, k: int, keepdim: bool) -> set[tuple[int, ...]]:
-    """The shapes that come out where TopK works along another axis than Gather."""
-    found = set()
-    for wrong in (axis for axis in range(len(shape)) if axis != dim):
-        sizes = [k if axis == wrong else size for axis, size in enumerate(shape)]
-        found.add(tuple(1 if axis == dim else size for axis, size in enumerate(sizes) if keepdim or axis != dim))
-    return found
-
-
 def _gathers_at_0(model: onnx.ModelProto) -> bool:
     return any(node.op_type == "Gather" and not nodes.attributes(node).get("axis") for node in every_node(model))
 
@@ -988,8 +965,6 @@ def run_kth(model: onnx.ModelProto, case: Case, x: np.ndarray, wanted: tuple[int
             cause = " Squeeze without axes drops every axis of size 1, not dim alone."
         elif _gathers_at_0(model) and dim % x.ndim and result.shape in _gathered_at_0(x.shape, dim % x.ndim, k):
             cause = " This is what Gather takes along axis 0, its default: give it axis_i as well."
-        elif result.shape in _taken_elsewhere(x.shape, dim % x.ndim, k, keepdim):
-            cause = f" The k smallest were taken along another axis than dim = {dim}."
         raise WrongAnswer(
             f"{name} of {describe(x)}: expected the shape {list(wanted)}, got {list(result.shape)}.{cause}"
         )

@@ -180,11 +180,7 @@ def judge_port_register_op(v: Judge) -> None:
 
 def _expect_scaled(got: np.ndarray, x: np.ndarray, factor: float) -> None:
     """One product in float32: the factor is rounded once, and the product once, so 2^-23 of the value and less than 1e-6."""
-    if got.shape != x.shape and got.size == x.size:
-        raise WrongAnswer(
-            f"The model turns {describe(x)} into the shape {list(got.shape)}. A constant with an axis, such as torch.tensor([2.0]), gives "
-            "its axis to the result; torch.tensor(2.0) has none."
-        )
+    exporting.expect_shape(got, x.shape, (), describe(x))
     expected_scale(factor).judge(got, x, name=f"scale of {describe(x)} by {factor:g}")
 
 
