@@ -287,33 +287,6 @@ def mutants_are_enough(course: Course) -> Iterator[Finding]:
             )
 
 
-def every_fault_is_tried(course: Course) -> Iterator[Finding]:
-    """Each exercise has a mutant of each kind of fault, or says why there can be none."""
-    for exercise, _, answers, _ in _known_answers(course):
-        reasons = mutants.reasons(course, exercise)
-        tried = {answer.fault for answer in answers}
-        for fault in mutants.FAULTS:
-            if fault not in tried and fault not in reasons:
-                yield Finding(exercise.id, f"it has no mutant with fault = {fault!r}, and no reason in [without].")
-            elif fault in tried and fault in reasons:
-                yield Finding(exercise.id, f"it has a mutant with fault = {fault!r}, and a reason why there is none.")
-
-
-def faults_tried(course: Course, chosen: set[str]) -> list[str]:
-    """The lines of a table: how many mutants each of these exercises has of each kind of fault, – where there can be none."""
-    lines = [f"{'':28}{''.join(f'{fault:>13}' for fault in mutants.FAULTS)}"]
-    for exercise, _, answers, _ in _known_answers(course):
-        if exercise.id in chosen:
-            reasons = mutants.reasons(course, exercise)
-            counts = [sum(answer.fault == fault for answer in answers) for fault in mutants.FAULTS]
-            cells = [
-                str(count or ("–" if fault in reasons else "?"))
-                for fault, count in zip(mutants.FAULTS, counts, strict=True)
-            ]
-            lines.append(f"{exercise.id:28}{''.join(f'{cell:>13}' for cell in cells)}")
-    return lines
-
-
 def answers_differ(course: Course) -> Iterator[Finding]:
     """No mutant or alternative is the reference, and no two of an exercise are the same."""
     for exercise, solution, answers, _ in _known_answers(course):
@@ -391,7 +364,6 @@ RULES: tuple[Callable[[Course], Iterator[Finding]], ...] = (
     checks_have_both_halves,
     answers_are_well_formed,
     mutants_are_enough,
-    every_fault_is_tried,
     answers_differ,
     answers_define_the_function,
     no_file_is_orphaned,

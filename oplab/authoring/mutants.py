@@ -6,12 +6,8 @@ each alternative::
     [one_too_early]
     says = "is right (error"              # words that the grader's message has to contain; only for mutants
     status = "error"                      # the state to reach, `failed` if left out; only for mutants
-    fault = "scale"                       # the kind of fault, one of FAULTS; only for mutants, and it may be left out
     find = "nodes[right].name"
     with = "nodes[max(right - 1, 0)].name"
-
-    [without]                             # only in a file of mutants: kinds of fault that this exercise has no mutant of
-    threads = "the function runs once, in the exporter's thread"
 
 ``edits = [[find, with], ...]`` makes several changes. Every ``find`` occurs exactly once in the reference: the exercise's file in
 ``solutions/`` without its ANSWER and END lines. A Python file holds all exercises of a chapter, so there only the exercise's own
@@ -39,21 +35,8 @@ from oplab.grading.results import STATES
 
 REJECTED = tuple(state for state in STATES if state not in ("passed", "todo", "grader_error"))
 FOLDERS = {"mutant": "mutants", "alternative": "alternatives"}  # each kind's folder in tests/
-# Kinds of fault. Every exercise has a mutant of each, or a reason why there can be none (lint.every_fault_is_tried).
-FAULTS = {
-    "state": "something is left over from another call, node, session or model",
-    "threads": "two threads share what they must not share",
-    "precision": "a number passes through a type that cannot hold it, or is computed in one that is too small",
-    "scale": "right for the lesson's sizes, magnitudes and counts, wrong for larger, smaller or more of them",
-    "shape": "wrong for a rank, a broadcast, an empty or a dynamic axis",
-    "alias": "an input is changed or returned, or two results share memory",
-    "memory": "it reads or writes outside of its arrays, uses what is freed, or leaks",
-    "near_miss": "what only resembles the pattern, name, domain or type that is asked for is treated like it",
-    "verification": "the answer checks too little, or accepts what it has to refuse",
-}
-WITHOUT = "without"  # the table of reasons
 _FORMS = {"find": {"find", "with"}, "edits": {"edits"}, "code": {"code"}}
-_VERDICT = {"mutant": {"says", "status", "fault"}, "alternative": set()}  # the keys besides those of a form
+_VERDICT = {"mutant": {"says", "status"}, "alternative": set()}  # the keys besides those of a form
 _MARK = re.compile(rf"^\s*(?:#|//) (?:ANSWER (?P<id>c{NUMBER}\.[a-z0-9_]+)(?:: .+)?|END)$")
 _CPP_TOKEN = re.compile(
     r'(?P<comment>//[^\n]*|/\*.*?\*/)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|\w+|[^\w\s]', re.DOTALL
@@ -71,7 +54,6 @@ class KnownAnswer:
         code: the table's ``code``; empty if the answer is made of edits.
         status: the state that it has to reach: one of :data:`REJECTED`, ``passed`` for an alternative.
         says: words that the message has to contain; empty for an alternative.
-        fault: the kind of fault, one of :data:`FAULTS`; empty where none is named.
     """
 
     exercise: Exercise
@@ -81,7 +63,6 @@ class KnownAnswer:
     code: str = ""
     status: str = "passed"
     says: str = ""
-    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,23 +103,11 @@ def read(course: Course, exercise: Exercise, kind: str, solution: str) -> tuple[
         return [], [Problem(kind, "", f"it is not valid TOML: {error}.")]
     answers, problems = [], []
     for name, table in tables.items():
-        if kind == "mutant" and name == WITHOUT:
-            problems += [Problem(kind, name, sentence) for sentence in _faults_left_out(table)]
-            continue
         try:
             answers.append(_answer(exercise, kind, name, table, solution))
         except _Malformed as error:
             problems.append(Problem(kind, name, str(error)))
     return answers, problems
-
-
-def reasons(course: Course, exercise: Exercise) -> dict[str, str]:
-    """Why an exercise has no mutant of a kind of fault, by kind; empty where nothing is said or the file cannot be read."""
-    try:
-        table = tomllib.loads(file_of(course, exercise, "mutant").read_text(encoding="utf-8")).get(WITHOUT, {})
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
-        return {}
-    return table if isinstance(table, dict) else {}
 
 
 def apply(edits: list[tuple[str, str]], exercise: Exercise, solution: str) -> str:
@@ -184,18 +153,6 @@ def repeated(answers: list[KnownAnswer], solution: str) -> Iterator[Problem]:
             known[essence] = f"the {answer.kind} {answer.name}"
 
 
-def _faults_left_out(table: Any) -> Iterator[str]:
-    """What is wrong with the table ``without``, as sentences."""
-    if not isinstance(table, dict):
-        yield "it is not a table of reasons by kind of fault."
-        return
-    for fault, reason in table.items():
-        if fault not in FAULTS:
-            yield f"{fault!r} is not a kind of fault; the kinds are {', '.join(FAULTS)}."
-        elif not isinstance(reason, str) or not reason.strip():
-            yield f"{fault} needs a reason: why there can be no such mutant."
-
-
 def _answer(exercise: Exercise, kind: str, name: str, table: Any, solution: str) -> KnownAnswer:
     if not isinstance(table, dict):
         raise _Malformed("it is not a table: each answer begins with its name in brackets.")
@@ -210,19 +167,13 @@ def _answer(exercise: Exercise, kind: str, name: str, table: Any, solution: str)
             raise _Malformed(f"{key} has to be a text.")
     verdict = {}
     if kind == "mutant":
-        verdict = {
-            "says": table.get("says", ""),
-            "status": table.get("status", "failed"),
-            "fault": table.get("fault", ""),
-        }
+        verdict = {"says": table.get("says", ""), "status": table.get("status", "failed")}
         if not verdict["says"].strip():
             raise _Malformed("says is missing: words that the message has to contain.")
         if verdict["status"] not in REJECTED:
             raise _Malformed(
                 f"status {verdict['status']!r} is not a way to be rejected; it can be {', '.join(REJECTED)}."
             )
-        if verdict["fault"] and verdict["fault"] not in FAULTS:
-            raise _Malformed(f"fault {verdict['fault']!r} is unknown; it can be {', '.join(FAULTS)}.")
     form = _FORMS.get(next((key for key in _FORMS if key in table), ""), set())
     if not form or set(table) - _VERDICT[kind] != form or table.get("code") == "":
         raise _Malformed("it needs exactly one of: find and with; edits; code.")

@@ -394,9 +394,6 @@ def judge_control_flow(v: Judge) -> None:
                         "The factor gate.limit is missing.": torch.tanh(reference.loud(t)).numpy(),
                         "The tanh is missing.": (reference.loud(t) * reference.limit).numpy(),
                         "The tanh comes after the factor.": torch.tanh(reference.loud(t) * reference.limit).numpy(),
-                        "The factor is a whole number, not gate.limit.": (
-                            torch.tanh(reference.loud(t)) * int(reference.limit)
-                        ).numpy(),
                     }
                     expected = reference(t).numpy()
                 (got,) = graphs.run(model, {"x": x})

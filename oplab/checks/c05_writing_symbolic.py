@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oplab.checks import exporting, graphs, nodes
 from oplab.checks.evidence import Collect
+from oplab.checks.expected import Expected
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import OUTPUT_TYPE, UNREGISTERED, explained, no_symbolic, symbolic_causes
@@ -64,11 +66,6 @@ def register(c: Collect, name: str) -> None:
     c.function(name)()
     c.value("registered", c.attempt("registered", exporting.registrations))
     c.value("replaced", c.attempt("replaced", exporting.replaced, "aten::log10"))
-
-
-def sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
-    """A shape that was not exported: sizes from 4 to 7."""
-    return tuple(int(size) for size in rng.integers(4, 8, size=rank))
 
 
 def exported(
@@ -125,31 +122,17 @@ _KERNEL_CAUSES = {
 }
 
 
-def run(
-    model: onnx.ModelProto, case: Case, feeds: dict[str, np.ndarray], shape: tuple[int, ...] | None = None
-) -> list[np.ndarray]:
+def run(model: onnx.ModelProto, case: Case, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     """Run a model, with the course's kernels if it has foreign nodes, and demand the shape of the first input for each result."""
-    wanted = next(iter(feeds.values())).shape if shape is None else shape
+    first = next(iter(feeds.values()))
     try:
         results = graphs.run(model, feeds, kernels=bool(nodes.foreign(model)), causes=_KERNEL_CAUSES)
     except WrongAnswer as error:
-        raise WrongAnswer(f"{str(error).rstrip('.')}.{_baked(case) if 'cannot run' in str(error) else ''}") from None
+        cause = exporting.baked(case.shape) if "cannot run" in str(error) else ""
+        raise WrongAnswer(f"{str(error).rstrip('.')}.{cause}") from None
     for got in results:
-        if got.shape != wanted:
-            fed = describe(next(iter(feeds.values())))
-            cause = ""
-            if wanted == () and got.shape == (1,):
-                cause = " A constant with an axis, such as torch.tensor([2.0]), gives its axis to the result; torch.tensor(2.0) has none."
-            elif got.shape == case.shape:
-                cause = _baked(case)
-            raise WrongAnswer(
-                f"The model turns {fed} into the shape {list(got.shape)}, expected {list(wanted)}.{cause}"
-            )
+        exporting.expect_shape(got, first.shape, case.shape, describe(first))
     return results
-
-
-def _baked(case: Case) -> str:
-    return f" The model was exported from {list(case.shape)}: a shape from that export seems to be in the graph as a constant."
 
 
 def expect_no_cast(model: onnx.ModelProto) -> None:
@@ -171,14 +154,6 @@ def expect_no_cast(model: onnx.ModelProto) -> None:
             + "torch.tensor([2.0], dtype=torch.float64). Without the brackets the constant takes the dtype of x."
         )
     raise WrongAnswer(f"The graph has a Cast to {name}, none is needed. {cause}")
-
-
-def expect_standard(model: onnx.ModelProto) -> None:
-    """Operators of ONNX alone."""
-    _expect_translated(model)
-    foreign = nodes.foreign(model)
-    if foreign:
-        raise WrongAnswer(f"The graph has {', '.join(foreign)}: this mapping is to use operators of ONNX alone.")
 
 
 def _expect_translated(model: onnx.ModelProto) -> None:
@@ -304,34 +279,18 @@ _MY_ADD_TOLERANCE = {"float16": (1e-2, 3e-2), "float32": (1e-5, 1e-5), "float64"
 _MY_ADD_ARGUMENTS = "g, a, b, alpha, beta"
 
 
-def _expect_sum(
-    got: np.ndarray, a: np.ndarray, b: np.ndarray, cases: Sequence[Case], case: Case, attribute: bool
-) -> None:
-    """``alpha a + beta b``; in a plugin the coefficients are attributes, and a FLOAT attribute is a float32.
-
-    Args:
-        cases: all cases in the order of their exports.
-    """
-
-    def weighted(*calls: tuple[float, float]) -> np.ndarray:
-        """In float64; a second call takes the result of the first one instead of a."""
-        wide = a.astype(np.float64)
-        for s, t in calls:
-            wide = s * wide + t * b.astype(np.float64)
-        return wide
-
-    def each(change: Callable[[float, float], tuple[float, float]]) -> np.ndarray:
-        return weighted(*(change(alpha, beta) for alpha, beta in calls))
-
-    def single(number: float) -> float:
-        return float(np.float32(number))
-
+def expected_sum(case: Case, attribute: bool) -> Expected:
+    """``alpha a + beta b``; in a plugin the coefficients are attributes, and a FLOAT attribute is a float32."""
     calls = _calls(case)
-    right = each(lambda s, t: (single(s), single(t))) if attribute else weighted(*calls)
-    rtol, atol = _MY_ADD_TOLERANCE[str(a.dtype)]
-    if got.shape == right.shape and np.allclose(got, right.astype(a.dtype), rtol, atol):
-        return  # the causes below take longer than all the rest
-    likely = {
+
+    def each(change: Callable[[float, float], tuple[float, float]]) -> Callable[..., np.ndarray]:
+        """The sum with other coefficients; a second call takes the result of the first one instead of a."""
+        return lambda a, b: functools.reduce(lambda x, call: call[0] * x + call[1] * b, (change(*c) for c in calls), a)
+
+    single = each(lambda s, t: (float(np.float32(s)), float(np.float32(t))))
+    if attribute:  # a wrong coefficient has been found in the node
+        return Expected(single, {}, tolerance=_MY_ADD_TOLERANCE)
+    mistakes = {
         "This is 2a + b, the operator of another text: my_add is alpha a + beta b.": each(lambda s, t: (2, 1)),
         "This is 3a + 2b, the defaults, although the call gives other coefficients: they arrive as the last two arguments.": each(
             lambda s, t: (3, 2)
@@ -343,45 +302,15 @@ def _expect_sum(
         "This is a + b: alpha and beta are missing.": each(lambda s, t: (1, 1)),
         "alpha is missing.": each(lambda s, t: (1, t)),
         "beta is missing.": each(lambda s, t: (s, 1)),
-        "alpha is 3, its default, and not the number of the call; a 0 is a coefficient too.": each(lambda s, t: (3, t)),
-        "beta is 2, its default, and not the number of the call; a 0 is a coefficient too.": each(lambda s, t: (s, 2)),
-        "alpha is the factor of b, too.": each(lambda s, t: (s, s)),
-        "beta is the factor of a, too.": each(lambda s, t: (t, t)),
-        "This is alpha a - beta b.": each(lambda s, t: (s, -t)),
-        "This is (alpha + beta) (a + b).": each(lambda s, t: (s + t, s + t)),
-        "The coefficients are added to a and b instead of multiplied.": a.astype(np.float64) + b + sum(calls[0]),
-        "alpha a is multiplied by beta b instead of added.": calls[0][0] * calls[0][1] * a.astype(np.float64) * b,
-        "The coefficients went through float16: it has three digits.": each(
-            lambda s, t: (float(np.float16(s)), float(np.float16(t)))
+        "alpha is 3, its default, and not the number of the call; a 0 is a coefficient too.": each(
+            lambda s, t: (s or 3, t)
         ),
+        "alpha is the factor of b, too.": each(lambda s, t: (s, s)),
+        "This is alpha a - beta b.": each(lambda s, t: (s, -t)),
+        "The second call has the coefficients of the first one.": each(lambda s, t: calls[0]),
+        "The coefficients were float32 once and lost digits. They arrive as float64 constants.": single,
     }
-    if len(calls) == 2:
-        likely["The second call has the coefficients of the first one."] = weighted(calls[0], calls[0])
-        likely["The first call has the coefficients of the second one."] = weighted(calls[1], calls[1])
-    before = [_calls(other) for other in cases[: cases.index(case)]]
-    for other in [before[:1], before[-1:]] if len(calls) == 1 else []:
-        for (stale,) in other:
-            likely[f"These are {stale[0]} and {stale[1]}, the coefficients of an earlier export of this process."] = (
-                weighted(stale)
-            )
-    for digits in (1, 2, 3, 4, 6):
-        likely[f"The coefficients are rounded to {digits} decimals."] = each(
-            lambda s, t, n=digits: (round(s, n), round(t, n))
-        )
-    if not attribute and got.dtype == np.float64:
-        likely["The coefficients were float32 once and lost digits. They arrive as float64 constants."] = each(
-            lambda s, t: (single(s), single(t))
-        )
-    close = np.allclose(got, right, rtol=1e-5, atol=1e-5)
-    likely = {text: wrong for text, wrong in likely.items() if not np.allclose(wrong, right, rtol=rtol, atol=atol)}
-    try:
-        expect_close(
-            got, right.astype(a.dtype), name=f"{case.call} of {describe(a)}", rtol=rtol, atol=atol, likely=likely
-        )
-    except WrongAnswer as error:
-        if not close or any(text in str(error) for text in likely):
-            raise
-        raise WrongAnswer(f"{error} The numbers are right to about 7 digits, as if something were a float32.") from None
+    return Expected(each(lambda s, t: (s, t)), mistakes, tolerance=_MY_ADD_TOLERANCE)
 
 
 def _expect_dtype(got: np.ndarray, dtype: str) -> None:
@@ -406,20 +335,22 @@ def judge_my_add(v: Judge) -> None:
         for case in cases:
             with about(case.title):
                 models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS, used=_used(case))
-                expect_standard(model)
+                _expect_translated(model)
+                nodes.expect_standard(model)
                 expect_valid(model)
     if not v.ok:
         return
     with v.check("alpha a + beta b in the dtype of a and b, at sizes that were not exported"):
         for case in cases:
-            for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+            for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
                 with about(case.title):
                     feeds = _pair(v.rng, size, case.dtype)
                     (got,) = run(models[case], case, feeds)
                     if str(got.dtype) != case.dtype:
                         expect_no_cast(models[case])
                     _expect_dtype(got, case.dtype)
-                    _expect_sum(got, feeds["a"], feeds["b"], cases, case, attribute=False)
+                    name = f"{case.call} of {describe(got)}"
+                    expected_sum(case, attribute=False).judge(got, *feeds.values(), name=name)
     with v.check("no Cast"):
         for case in cases:
             with about(case.title):
@@ -456,12 +387,13 @@ def judge_plugin(v: Judge) -> None:
                 _expect_typed(models[case])
     with v.check("alpha a + beta b from the course's kernel, at sizes that were not exported"):
         for case in cases:
-            for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+            for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
                 with about(case.title):
                     feeds = _pair(v.rng, size, case.dtype)
                     (got,) = run(models[case], case, feeds)
                     _expect_dtype(got, case.dtype)
-                    _expect_sum(got, feeds["a"], feeds["b"], cases, case, attribute=True)
+                    name = f"{case.call} of {describe(got)}"
+                    expected_sum(case, attribute=True).judge(got, *feeds.values(), name=name)
 
 
 def _expect_my_add_nodes(
@@ -673,7 +605,7 @@ def judge_clip(v: Judge) -> None:
         for case in cases:
             if case.dtype == "float64" and case.opset < 12:
                 continue  # ONNX Runtime has no such kernel
-            for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+            for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
                 with about(case.title):
                     reach = max(9, *(2 * abs(number) for number in case.numbers if number is not None))
                     x = np.asarray(v.rng.uniform(-reach, reach, size=size)).astype(case.dtype)
@@ -683,14 +615,10 @@ def judge_clip(v: Judge) -> None:
             with about(case.title):
                 model = exported(v, case, "", "x", "g, x, low, high")
                 first, second = case.numbers[:2], case.numbers[2:]
-                x = np.asarray(v.rng.uniform(-9, 9, size=sizes(v.rng, 2))).astype(case.dtype)
+                x = np.asarray(v.rng.uniform(-9, 9, size=exporting.sizes(v.rng, 2))).astype(case.dtype)
                 (got,) = run(model, case, {"x": x})
                 right = x.clip(*first) * np.float32(-1)
-                likely = {
-                    "Both have the bounds of the first call.": right.clip(*first),
-                    "Both have the bounds of the second call.": (-x.clip(*second)).clip(*second),
-                }
-                expect_close(got, right.clip(*second), name=f"both clips of {describe(x)}", likely=likely)
+                expect_close(got, right.clip(*second), name=f"both clips of {describe(x)}")
 
 
 def _expect_bounds(model: onnx.ModelProto, case: Case) -> None:
@@ -787,14 +715,14 @@ def judge_dtypes(v: Judge) -> None:
         for case in DTYPES:
             with about(case.title):
                 models[case] = model = exported(v, case, "aten::log10", "x", "g, x")
-                expect_standard(model)
+                nodes.expect_standard(model)
                 expect_no_cast(model)
                 expect_valid(model)
     if not v.ok:
         return
     with v.check("log10 in the dtype of x, at sizes that were not exported"):
         for case in DTYPES:
-            for size in (sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
+            for size in (exporting.sizes(v.rng, len(case.shape)), (0,) * len(case.shape)):
                 with about(case.title):
                     x = np.asarray(10 ** v.rng.uniform(-3, 3, size=size), case.dtype)
                     _expect_log10(models[case], case, x, f"log10 of {describe(x)}")
@@ -808,57 +736,43 @@ def judge_dtypes(v: Judge) -> None:
 
 
 _ENDS = {"float16": (6.2e-5, 6e4), "float32": (1e-37, 1e38), "float64": (1e-300, 1e300)}
-_LOG10_TOLERANCE = {"float16": (1e-2, 5e-3), "float32": (1e-5, 1e-5), "float64": (1e-12, 1e-12)}
 
 
 def _expect_log10(model: onnx.ModelProto, case: Case, x: np.ndarray, name: str) -> None:
     (got,) = run(model, case, {"x": x})
     if str(got.dtype) != case.dtype:
         raise WrongAnswer(f"x is {case.dtype}, the result is {got.dtype}.")
+    EXPECTED_LOG10.judge(got, x, name=name)
+
+
+def _why_log10(got: np.ndarray, right: np.ndarray, x: np.ndarray) -> str:
     with np.errstate(all="ignore"):
-        wide = np.log(x.astype(np.float64))
-        right = np.log10(x.astype(np.float64)).astype(x.dtype)
-        likely = _likely_log10(x, wide, case)
-    rtol, atol = _LOG10_TOLERANCE[case.dtype]
-    likely = {
-        text: wrong for text, wrong in likely.items() if not np.allclose(wrong, right, rtol, atol, equal_nan=True)
-    }
-    try:
-        expect_close(got, right, name=name, rtol=rtol, atol=atol, likely=likely)
-    except WrongAnswer as error:
-        with np.errstate(all="ignore"):
-            ratio = (got / right)[np.isfinite(right) & (right != 0)]
-        near = case.dtype == "float64" and ratio.size > 1 and np.abs(ratio - 1).max() < 1e-4
-        if not near or any(words in str(error) for words in likely):
-            raise
-        cause = (
-            "The numbers are nearly right: the constant has too few digits. math.log(10) has all."
-            if np.ptp(ratio) < 1e-12  # one factor for all
-            else "The numbers are nearly right, but not by one factor, so it is not the constant."
-        )
-        raise WrongAnswer(f"{error} {cause}") from None
+        ratio = (got / right)[np.isfinite(right) & (right != 0)]
+    if got.dtype != np.float64 or ratio.size < 2 or not np.abs(ratio - 1).max() < 1e-4:
+        return ""
+    if np.ptp(ratio) < 1e-12:  # one factor for all
+        return "The numbers are nearly right: the constant has too few digits. math.log(10) has all."
+    return "The numbers are nearly right, but not by one factor, so it is not the constant."
 
 
-def _likely_log10(x: np.ndarray, wide: np.ndarray, case: Case) -> dict[str, np.ndarray]:
-    """Wrong results by their cause; ``wide`` is the natural logarithm in float64."""
-    likely = {
-        "This is the natural logarithm.": wide,
-        "This is log2.": wide / math.log(2),
-        "The natural logarithm is multiplied by ln 10 instead of divided.": wide * math.log(10),
-        "This is ln 10 / ln x: the two are the wrong way round.": math.log(10) / np.where(wide == 0, np.nan, wide),
-        "This is log10 of x + 1.": np.log10(1 + np.maximum(x.astype(np.float64), -1)),
-        "This is log10 of |x|: below 0 the logarithm is NaN.": np.log10(np.abs(x.astype(np.float64))),
-        "The natural logarithm is divided by 10 instead of ln 10.": wide / 10,
-    }
-    if case.dtype == "float64":
-        likely["This is what ln 10 in float32 gives: the digits were lost before the constant became a double."] = (
-            wide / float(np.float32(math.log(10)))
-        )
-        likely["This is what 1 / ln 10 in float32 gives: the digits were lost before the constant became a double."] = (
-            wide * float(np.float32(1 / math.log(10)))
-        )
-        likely["This is what log10(e) with few digits gives."] = wide * 0.4342944819
-    return likely
+EXPECTED_LOG10 = Expected(
+    np.log10,
+    {
+        "This is the natural logarithm.": np.log,
+        "This is log2.": np.log2,
+        "The natural logarithm is multiplied by ln 10 instead of divided.": lambda x: np.log(x) * math.log(10),
+        "This is ln 10 / ln x: the two are the wrong way round.": lambda x: math.log(10) / np.log(x),
+        "This is log10 of |x|: below 0 the logarithm is NaN.": lambda x: np.log10(np.abs(x)),
+        "This is what ln 10 in float32 gives: the digits were lost before the constant became a double.": lambda x: (
+            np.log(x) / float(np.float32(math.log(10)))
+        ),
+        "This is what 1 / ln 10 in float32 gives: the digits were lost before the constant became a double.": lambda x: (
+            np.log(x) * float(np.float32(1 / math.log(10)))
+        ),
+    },
+    _why_log10,
+    {"float16": (1e-2, 5e-3), "float32": (1e-5, 1e-5), "float64": (1e-12, 1e-12)},
+)
 
 
 # --- kthvalue ------------------------------------------------------------------------------------------------------
@@ -908,7 +822,7 @@ def judge_kthvalue(v: Judge) -> None:
                 models[case] = model = exported(
                     v, case, "aten::kthvalue", "x", "g, x, k, dim, keepdim", outputs=_KTH_OUTPUTS
                 )
-                expect_standard(model)
+                nodes.expect_standard(model)
                 _expect_output_types(model, case)
                 expect_valid(model)
                 _expect_count(model)
@@ -916,17 +830,16 @@ def judge_kthvalue(v: Judge) -> None:
         return
     with v.check("the k-th value and its index, at sizes that were not exported"):
         for case in cases:
-            size = list(sizes(v.rng, len(case.shape)))
+            size = list(exporting.sizes(v.rng, len(case.shape)))
             # 7 or more: then the k-th largest is neither the k-th smallest nor the one after it
             size[case.numbers[1]] += 3 if case.numbers[0] < 4 else case.numbers[0]
-            earlier = {other.numbers[0] for other in cases[: cases.index(case)]}
             with about(case.title):
-                _expect_kth(models[case], case, tuple(size), v.rng, earlier)
+                _expect_kth(models[case], case, tuple(size), v.rng)
     with v.check("sizes that just fit, and an empty tensor"):
         for case in cases:
             k, dim, _ = case.numbers
             with about(case.title):
-                exact = list(sizes(v.rng, len(case.shape)))
+                exact = list(exporting.sizes(v.rng, len(case.shape)))
                 exact[dim] = k  # k is the whole axis: the largest element
                 _expect_kth(models[case], case, tuple(exact), v.rng)
                 if len(case.shape) > 1:
@@ -977,69 +890,45 @@ def _expect_kth(
     case: Case,
     size: tuple[int, ...],
     rng: np.random.Generator,
-    earlier: Collection[int] = (),
 ) -> None:
-    """The k-th smallest and its index, exactly: TopK and Gather copy. ``earlier`` has every k of the exports before."""
-    k, dim, keepdim = case.numbers
     x = _distinct(rng, size, case.dtype)
-    order = np.argsort(x, axis=dim)
-
-    def take(place: int) -> tuple[np.ndarray, np.ndarray]:
-        index = np.take(order, [place], axis=dim)
-        pair = np.take_along_axis(x, index, axis=dim), index
-        return pair if keepdim else tuple(part.squeeze(dim) for part in pair)  # type: ignore[return-value]
-
-    wanted = take(k - 1)
-    got = run_kth(model, case, x, wanted[0].shape)
-    length = size[dim]
     unsorted = any(nodes.attributes(node).get("sorted") == 0 for node in every_node(model) if node.op_type == "TopK")
-    for name, result, right, other in zip(_KTH_OUTPUTS, got, wanted, (1, 0), strict=True):
-        place = 0 if name == "values" else 1
-        likely = {}
-        if x.size and length > k:
-            likely["This is the k-th largest: TopK takes the largest elements unless largest is 0."] = take(length - k)[
-                place
-            ]
-            # before the next one: an answer that counts from 0 has failed in the first export
-            for stale in sorted(set(earlier) - {k}):
-                if stale <= length:
-                    text = f"This is the element for k = {stale}, the k of an earlier export of this process."
-                    likely[text] = take(stale - 1)[place]
-            likely["This is the next larger one: k counts from 1, the place in TopK's result from 0."] = take(k)[place]
-        if x.size and k > 1:
-            likely["This is the smallest one: of the k smallest (largest_i=0), the last is wanted."] = take(0)[place]
-        if x.size and length > 1:
-            likely["These are the values of Neg(x): the sign has to come back."] = -right if place == 0 else right
-            likely["This is the largest one."] = take(length - 1)[place]
-            likely["The two outputs are swapped: values first, then indices."] = wanted[other].astype(result.dtype)
-        if place == 0 and case.dtype in ("float64", "int64"):
-            for smaller in ("float32", "float64")[: 1 if case.dtype == "float64" else 2]:
-                near = right.astype(smaller).astype(case.dtype)
-                likely[f"The values went through {smaller}, which cannot hold each {case.dtype}."] = near
-        likely = {text: wrong for text, wrong in likely.items() if not np.array_equal(wrong, right)}
-        cause = "TopK has sorted=0: the last of its k elements is any of them." if unsorted else ""
-        _expect_equal(result, right.astype(result.dtype), f"{name} of {describe(x)}", likely, cause)
-        if result.dtype != right.dtype:
-            raise WrongAnswer(f"{name}: expected {right.dtype}, got {result.dtype}.")
+    got = run_kth(model, case, x, _kth(case, 0, 0)(x).shape)
+    for place, name in enumerate(_KTH_OUTPUTS):
+        expected = expected_kth(case, place)
+        if unsorted:
+            why = "TopK has sorted=0: the last of its k elements is any of them."
+            expected = replace(expected, mistakes={}, explain=lambda *_, why=why: why)
+        expected.judge(got[place], x, name=f"{name} of {describe(x)}")
 
 
-def _expect_equal(got: np.ndarray, right: np.ndarray, name: str, likely: dict[str, np.ndarray], cause: str) -> None:
-    """Equal to the last digit, or a cause that is equal to the last digit; ``cause`` is reported instead where it is known."""
-    if np.array_equal(got, right):
-        return
-    found = cause or next((text for text, wrong in likely.items() if np.array_equal(got, wrong)), "")
-    index = tuple(int(i) for i in np.argwhere(got != right)[0])
-    first = f"first at {list(index)} expected {right[index]!s}, got {got[index]!s}"
-    raise WrongAnswer(f"{name}: {int((got != right).sum())} of {got.size} elements differ; {first}. {found}".rstrip())
+def _kth(case: Case, number: int, place: int) -> Callable[[np.ndarray], np.ndarray]:
+    """The values (place 0) or the indices (1) of one element along the axis, counted from 0, from the smallest."""
+    _, dim, keepdim = case.numbers
+
+    def take(x: np.ndarray) -> np.ndarray:
+        index = np.take(np.argsort(x, axis=dim), [number % x.shape[dim]], axis=dim)
+        found = index if place else np.take_along_axis(x, index, axis=dim)
+        return found if keepdim else found.squeeze(dim)
+
+    return take
 
 
-def _taken_elsewhere(shape: tuple[int, ...], dim: int, k: int, keepdim: bool) -> set[tuple[int, ...]]:
-    """The shapes that come out where TopK works along another axis than Gather."""
-    found = set()
-    for wrong in (axis for axis in range(len(shape)) if axis != dim):
-        sizes = [k if axis == wrong else size for axis, size in enumerate(shape)]
-        found.add(tuple(1 if axis == dim else size for axis, size in enumerate(sizes) if keepdim or axis != dim))
-    return found
+def expected_kth(case: Case, place: int) -> Expected:
+    """The k-th smallest (place 0) or its index (1), exactly: TopK and Gather copy."""
+    k = case.numbers[0]
+    right = _kth(case, k - 1, place)
+    mistakes = {
+        "This is the k-th largest: TopK takes the largest elements unless largest is 0.": _kth(case, -k, place),
+        "This is the next larger one: k counts from 1, the place in TopK's result from 0.": _kth(case, k, place),
+        "This is the smallest one: of the k smallest (largest_i=0), the last is wanted.": _kth(case, 0, place),
+    }
+    if place == 0:
+        mistakes["These are the values of Neg(x): the sign has to come back."] = lambda x: -right(x)
+        mistakes["The values went through float32, which cannot hold each of them."] = lambda x: (
+            right(x).astype(np.float32).astype(x.dtype)
+        )
+    return Expected(right, mistakes, tolerance=dict.fromkeys(TYPE_NAMES, (0.0, 0.0)), wide=False)
 
 
 def _gathers_at_0(model: onnx.ModelProto) -> bool:
@@ -1076,8 +965,6 @@ def run_kth(model: onnx.ModelProto, case: Case, x: np.ndarray, wanted: tuple[int
             cause = " Squeeze without axes drops every axis of size 1, not dim alone."
         elif _gathers_at_0(model) and dim % x.ndim and result.shape in _gathered_at_0(x.shape, dim % x.ndim, k):
             cause = " This is what Gather takes along axis 0, its default: give it axis_i as well."
-        elif result.shape in _taken_elsewhere(x.shape, dim % x.ndim, k, keepdim):
-            cause = f" The k smallest were taken along another axis than dim = {dim}."
         raise WrongAnswer(
             f"{name} of {describe(x)}: expected the shape {list(wanted)}, got {list(result.shape)}.{cause}"
         )

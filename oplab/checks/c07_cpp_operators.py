@@ -9,7 +9,7 @@ import signal
 import sys
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from oplab.checks.errors import LearnerError, chain
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import explained
+from oplab.checks.references.points import neighbours
 from oplab.checks.torch_stress import Stress, collect_ends, collect_stress, expect_alive, expect_steady
 from oplab.checks.torch_threads import use_one_thread
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
@@ -419,7 +420,6 @@ def expect_sum(v: Judge, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
         "This is 2a + b, an operator of the same name in another text.": 2 * x + z,
         "This is beta*a + alpha*b.": beta * x + alpha * z,
         "This is 3a + 2b: the coefficients of the call are not used.": 3 * x + 2 * z,
-        "This is a + b.": x + z,
         "Coefficients of 0: a float of a schema is a C++ double, and a kernel with `float alpha` reads half of it.": 0
         * x,
         "The coefficients are used in float32; a float of a schema is a C++ double.": (
@@ -933,8 +933,10 @@ def judge_knn_query(v: Judge) -> None:
                     expect_neighbours(v, case, *drawn[case.title])
     with v.check(STEADY):
         with about(NEAR):
-            right, _ = neighbours(4, *near)
-            likely = {"They are sorted by their roots: compare the squares.": neighbours(4, *near, rooted=True)[0]}
+            right, _ = neighbours(_feeds(near), 4)
+            roots = np.sqrt(((near[0] - near[2]).astype(np.float64) ** 2).sum(1).astype(np.float32))
+            by_roots = np.argsort(roots, kind="stable")[None, :4].astype(np.int32)
+            likely = {"They are sorted by their roots: compare the squares.": by_roots}
             expect_close(result(v, NEAR), right, name="idx", likely=likely)
         with about(TIED):
             likely = {
@@ -960,49 +962,8 @@ def judge_knn_query(v: Judge) -> None:
             expect_refused(v, title, "Keep the checks of the stub.")
 
 
-def neighbours(
-    nsample: int,
-    xyz: np.ndarray,
-    offset: np.ndarray,
-    new_xyz: np.ndarray | None = None,
-    new_offset: np.ndarray | None = None,
-    *,
-    later: bool = False,
-    whole: bool = False,
-    without_self: bool = False,
-    farthest: bool = False,
-    rooted: bool = False,
-    one_step: bool = False,
-    beyond: bool = False,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest points by definition: all distances, sorted.
-
-    Args:
-        later, whole, without_self, farthest, rooted, one_step, beyond: known mistakes: ties to the higher index, batches ignored, the
-            query itself left out, the wrong end of the order, sorted by the roots in float32, one batch on at most for each query,
-            the first point of the next batch as well.
-
-    Returns:
-        idx int32 (m, nsample) and dist float32 (m, nsample).
-    """
-    queries, ends = (xyz, offset) if new_xyz is None else (new_xyz, new_offset)
-    idx = np.full((len(queries), nsample), -1, np.int32)
-    dist = np.zeros((len(queries), nsample), np.float32)
-    batch = 0
-    for row, query in enumerate(queries.astype(np.float64)):
-        batch = batch + (row >= ends[batch]) if one_step else int(np.searchsorted(ends, row, side="right"))
-        batch = min(batch, len(offset) - 1)
-        first, last = (0, len(xyz)) if whole else (offset[batch - 1] if batch else 0, offset[batch])
-        index = np.arange(first, min(last + beyond, len(xyz)))
-        if without_self:
-            index = index[index != row]
-        squares = ((xyz[index].astype(np.float64) - query) ** 2).sum(1)
-        if rooted:
-            squares = np.sqrt(squares.astype(np.float32)).astype(np.float64) ** 2
-        order = np.lexsort((-index if later else index, -squares if farthest else squares))[:nsample]
-        idx[row, : len(order)] = index[order]
-        dist[row, : len(order)] = np.sqrt(squares[order])
-    return idx, dist
+def _feeds(arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    return dict(zip(("xyz", "offset", "new_xyz", "new_offset"), arrays, strict=False))
 
 
 def expect_neighbours(v: Judge, case: Cloud, *arrays: np.ndarray) -> None:
@@ -1018,51 +979,48 @@ EXPANDED = "Around such coordinates |p|² + |q|² - 2pq loses what p - q has: su
 
 def expect_found(case: Cloud, got: np.ndarray, length: np.ndarray, *arrays: np.ndarray) -> None:
     """idx and dist of one call, from its arrays."""
-    idx, dist = neighbours(case.nsample, *arrays)
+    feeds = _feeds(arrays)
+    idx, dist = neighbours(feeds, case.nsample)
     if got.dtype != idx.dtype:
         swapped = got.dtype == dist.dtype and length.dtype == idx.dtype
         cause = "idx comes first, then dist." if swapped else "The contract says int32; new_empty takes a dtype."
         raise WrongAnswer(f"idx: expected {describe(idx)}, got {describe(got)}. {cause}")
-    offset = arrays[1]
-    starts = np.concatenate([[0], offset[:-1]])
-    ends = arrays[3] if len(arrays) > 2 else offset
-    batch = np.searchsorted(ends, np.arange(len(idx)), side="right")
-    filled = np.where(idx < 0, idx[:, :1], idx)
+    ends = feeds.get("new_offset", feeds["offset"])
+
+    def wrong(given: Mapping[str, np.ndarray] = feeds, **mistake: Any) -> np.ndarray:
+        return neighbours(given, case.nsample, **mistake)[0]
+
+    batch, one_step = 0, []  # one batch on at most for each query
+    for row in range(len(idx)):
+        batch = min(batch + int(row >= ends[batch]), len(ends) - 1)
+        one_step.append(batch)
     likely = {
-        "Of equally near points the higher index comes first.": neighbours(case.nsample, *arrays, later=True)[0],
-        "The neighbours come from all batches: a query looks at the points of its own batch only.": neighbours(
-            case.nsample, *arrays, whole=True
-        )[0],
-        "The point itself is left out; it is its own nearest neighbour.": neighbours(
-            case.nsample, *arrays, without_self=True
-        )[0],
-        "The indices count from the first point of the batch; they have to count from the first of xyz.": np.where(
-            idx < 0, idx, idx - starts[batch][:, None]
+        "Of equally near points the higher index comes first.": wrong(ties=-1),
+        "The neighbours come from all batches: a query looks at the points of its own batch only.": wrong(
+            batches=False
         ),
-        "Missing neighbours are filled up with the nearest one, as some operators do; here they are -1.": filled,
+        "The point itself is left out; it is its own nearest neighbour.": wrong(itself=False),
+        "The indices count from the first point of the batch; they have to count from the first of xyz.": wrong(
+            local=True
+        ),
+        "Missing neighbours are filled up with the nearest one, as some operators do; here they are -1.": np.where(
+            idx < 0, idx[:, :1], idx
+        ),
         "Missing neighbours are 0, which is a point; here they are -1.": np.where(idx < 0, 0, idx),
         "The farthest comes first.": np.where(idx < 0, idx, idx[:, ::-1]),
+        "A batch without queries is not skipped: two batches in a row may end at the same query.": wrong(
+            batch_of=np.array(one_step, int)
+        ),
     }
-    if len(arrays[1]) > 1:
-        beyond = "The first point of the next batch is taken for one of this batch: a batch ends before offset[i]."
-        likely[beyond] = neighbours(case.nsample, *arrays, beyond=True)[0]
-        skipped = "A batch without queries is not skipped: two batches in a row may end at the same query."
-        likely[skipped] = neighbours(case.nsample, *arrays, one_step=True)[0]
-    if len(arrays[0]) > 1 << 15 and np.any(got < -1):
-        likely["There are more points here than 16 bits can count."] = got
-    likely["These are the farthest points."] = neighbours(case.nsample, *arrays, farthest=True)[0]
     if len(arrays) > 2:
-        by_points = neighbours(case.nsample, *arrays[:3], offset)[0]
-        likely["offset is used for the queries too: their batches end at new_offset."] = by_points
+        by_points = np.searchsorted(arrays[1], np.arange(len(idx)), side="right").clip(max=len(ends) - 1)
+        likely["offset is used for the queries too: their batches end at new_offset."] = wrong(batch_of=by_points)
     if case.layout != "contiguous":
-        raw = [in_memory_order(array, case.layout) if i % 2 == 0 else array for i, array in enumerate(arrays)]
-        likely["The points are those that come next in memory: the kernel takes xyz for contiguous."] = neighbours(
-            case.nsample, *raw
-        )[0]
-        only = [raw[0], *arrays[1:]]
-        likely["The points are those that come next in memory: the kernel takes xyz for contiguous. "] = neighbours(
-            case.nsample, *only
-        )[0]
+        raw = in_memory_order(arrays[0], case.layout)
+        cause = "The points are those that come next in memory: the kernel takes xyz for contiguous."
+        likely[cause] = wrong({**feeds, "xyz": raw})
+        if "new_xyz" in feeds:
+            likely[f"{cause} "] = wrong({**feeds, "xyz": raw, "new_xyz": in_memory_order(arrays[2], case.layout)})
     expect_found_ties(got, length, idx, dist, arrays)
     if case.shift and case.layout == "contiguous" and got.shape == idx.shape and np.any(got != idx):
         likely = {EXPANDED: got, **{cause: known for cause, known in likely.items() if "batches" in cause}}
@@ -1100,7 +1058,7 @@ def expect_found_ties(
         or np.any(got >= len(arrays[0]))
     ):
         return
-    if np.array_equal(got, neighbours(idx.shape[1], *arrays, later=True)[0]):
+    if np.array_equal(got, neighbours(_feeds(arrays), idx.shape[1], ties=-1)[0]):
         return  # has its own message
     queries = arrays[2] if len(arrays) > 2 else arrays[0]
     gaps = arrays[0].astype(np.float64)[got] - queries.astype(np.float64)[:, None]

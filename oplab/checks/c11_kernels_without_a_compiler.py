@@ -16,6 +16,7 @@ from oplab.checks.evidence import Collect
 from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.ort_errors import NO_CAUSES, OUTPUT_TYPE, UNREGISTERED, Causes, explained
+from oplab.checks.references.points import neighbours
 from oplab.parity.arrays import WrongAnswer, describe, expect_close
 
 if TYPE_CHECKING:
@@ -324,25 +325,6 @@ def only_ties(got: np.ndarray, idx: np.ndarray, feeds: Mapping[str, np.ndarray])
     return np.array_equal(*(np.where(idx < 0, 0, square) for square in away))
 
 
-def neighbours(
-    feeds: Mapping[str, np.ndarray], nsample: int, *, batches: bool = True, low: bool = True, skip: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """KNNQuery by its definition; the options make wrong ones."""
-    xyz, offset = feeds["xyz"].astype(np.float64), feeds["offset"]
-    new_xyz, new_offset = feeds.get("new_xyz", feeds["xyz"]).astype(np.float64), feeds.get("new_offset", offset)
-    idx = np.full((len(new_xyz), nsample), -1, np.int32)
-    dist = np.zeros((len(new_xyz), nsample), np.float32)
-    batch_of = np.searchsorted(offset, np.arange(len(xyz)), side="right")
-    new_batch_of = np.searchsorted(new_offset, np.arange(len(new_xyz)), side="right")
-    for row, (point, batch) in enumerate(zip(new_xyz, new_batch_of, strict=True)):
-        among = np.flatnonzero(batch_of == batch) if batches else np.arange(len(xyz))
-        squared = ((xyz[among] - point) ** 2).sum(axis=1)
-        order = np.lexsort((among if low else -among, squared))[skip : skip + nsample]
-        idx[row, : len(order)] = among[order]
-        dist[row, : len(order)] = np.sqrt(squared[order])
-    return idx, dist
-
-
 def wrong_neighbours(feeds: Mapping[str, np.ndarray], nsample: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Known mistakes by their cause, as pairs of idx and dist."""
     idx, dist = neighbours(feeds, nsample)
@@ -362,7 +344,7 @@ def wrong_neighbours(feeds: Mapping[str, np.ndarray], nsample: int) -> dict[str,
         ),
         # A sort that is not stable does that, too, where no more than two are equal.
         "Ties go to the higher index here, and have to go to the lower one. Is the sort stable?": neighbours(
-            feeds, nsample, low=False
+            feeds, nsample, ties=-1
         ),
         "The point itself is left out here; it is its own nearest neighbour.": neighbours(feeds, nsample, skip=1),
         "These are rows within a batch; idx counts rows of xyz.": (np.where(missing, -1, idx - first), dist),

@@ -537,8 +537,6 @@ def _expect_my_add(v: Judge, case: Case, a: np.ndarray, b: np.ndarray) -> None:
         )
         * a
         + np.float32(case.attributes.get("beta", 0.0)) * b,
-        "beta has no effect beyond its default.": alpha * a + 2 * b,
-        "alpha has no effect beyond its default.": 3 * a + beta * b,
     }
     expect_result(v, "MyAdd", case, alpha * a + beta * b, likely)
 
@@ -723,7 +721,6 @@ def _expect_foo(v: Judge, case: Case, input1: np.ndarray, input2: np.ndarray) ->
             "This is attr1*input1 + input2*attr2: ** is a power.": attr1 * input1 + input2 * attr2,
             "The fraction of attr1 is lost.": np.trunc(attr1) * input1 + input2 ** np.float32(attr2),
             "Negative exponents are not computed.": attr1 * input1 + 1 if attr2 < 0 else np.full_like(input1, np.nan),
-            "attr2 counts as 0: it is an int attribute, and reading it as a float fails.": attr1 * input1 + 1,
         }
         expected = attr1 * input1 + (input2.astype(np.float64) ** attr2).astype(np.float32)
         if attr2 > 2**24:

@@ -592,10 +592,8 @@ KNOWN_DEFORMED: dict[str, dict[str, object]] = {
     },
     "The offsets of a tap are y first, then x; here they are swapped.": {"swapped": True},
     "The mask is not multiplied in.": {"masked": False},
-    "The nearest pixel is taken; the sample is bilinear.": {"border": "nearest"},
     "stride is not used.": {"strided": False},
     "Only the first 9 taps count; kh and kw can be more than 3.": {"most": 9},
-    "The places have lost digits, as in float16; they are floats.": {"half": True},
     "pad is not used.": {"padded": False},
     "A tap is th * kw + tw: its row is tap / kw and its column tap % kw; here kw and kh are mixed up.": {
         "upright": True
@@ -614,17 +612,15 @@ def deformed(
     padded: bool = True,
     upright: bool = False,
     most: int | None = None,
-    half: bool = False,
     out: tuple[int, int] | None = None,
 ) -> np.ndarray:
     """The deformable convolution in float64, or one of the known mistakes.
 
     Args:
         most: how many taps count.
-        half: places pass through float16.
         out: rows and columns of the result, in place of the window's.
         border: ``zero`` (right), ``clamp``, ``inside`` (nothing from outside of the first and last pixel), ``last`` (nothing beyond the
-            last pixel), ``centres`` (both), or ``nearest``.
+            last pixel), or ``centres`` (both).
         upright: divide a tap by kh.
     """
     x, w, mask = (feeds[name].astype(np.float64) for name in ("X", "W", "mask"))
@@ -640,16 +636,11 @@ def deformed(
     columns = (np.arange(ow) * stride - pad)[None, None, :] + (tap % across)[:, None, None]
     y = rows.astype(np.float32)[None] + down
     z = columns.astype(np.float32)[None] + right
-    if half:
-        with np.errstate(over="ignore"):
-            y, z = (place.astype(np.float16).astype(np.float32) for place in (y, z))
     nan = np.isnan(y) | np.isnan(z)
     y, z = (np.clip(np.nan_to_num(place, nan=-9.0, posinf=1e9, neginf=-1e9), -9.0, 1e6) for place in (y, z))
     gone = np.zeros(y.shape, bool)
     if border == "clamp":
         y, z = np.clip(y, 0, window.h - 1), np.clip(z, 0, window.w - 1)
-    elif border == "nearest":
-        y, z = np.round(y), np.round(z)
     elif border == "inside":
         gone = (y < 0) | (z < 0)
     elif border == "last":

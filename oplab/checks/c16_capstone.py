@@ -21,7 +21,8 @@ from oplab.checks.exporting import about
 from oplab.checks.judge import Judge
 from oplab.checks.kernels import expect_refusal, one_node, outputs, record, session, without_shapes
 from oplab.checks.ort_errors import INPUT_TYPE, OUTPUT_TYPE, UNREGISTERED, status
-from oplab.checks.resizing import alike, expect_resized
+from oplab.checks.references.points import neighbours
+from oplab.checks.references.resizing import expect_resized
 from oplab.checks.stress import collect_stress, judge_stress, sound
 from oplab.checks.stress_plan import Stress
 from oplab.onnxtools.subgraphs import every_node
@@ -431,11 +432,7 @@ def enlarged(net: torch.nn.Module, feeds: Feeds) -> tuple[np.ndarray, str, dict[
             "SRCNN has sharpened the photo before it was enlarged; enlarge it first.": large(
                 factor, factor, of=net(photo)
             ).numpy(),
-            "SRCNN has sharpened it twice.": net(net(given)).numpy(),
             "The result is clipped to [0, 1]; SRCNN does not clip.": right.clip(0, 1),
-            "The photo is clipped to [0, 1] before it is enlarged.": net(
-                large(factor, factor, of=photo.clip(0, 1))
-            ).numpy(),
             "These are the weights of load_srcnn(); deliver the network that you were given.": load_srcnn()(
                 given
             ).numpy(),
@@ -459,7 +456,7 @@ def enlarged(net: torch.nn.Module, feeds: Feeds) -> tuple[np.ndarray, str, dict[
         likely["The photo is enlarged bilinearly; the filter is bicubic."] = net(
             interpolate(photo, size=size, mode="bilinear")
         ).numpy()
-    return right, "y", {cause: wrong for cause, wrong in likely.items() if not alike(wrong, right)}
+    return right, "y", likely
 
 
 def expect_open_sizes(model: onnx.ModelProto) -> None:
@@ -1030,27 +1027,11 @@ def expect_first_named(v: Judge, title: str, xyz: np.ndarray) -> None:
     raise WrongAnswer(f"{title}: the sentence has to name the first point that is not finite, {first}: {says!r}.{why}")
 
 
-def nearest(
-    feeds: Feeds, k: int, *, ties: int = 1, mixed: bool = False, local: bool = False, fill: str = "first"
-) -> np.ndarray:
-    """The neighbours by brute force; the keywords make known wrong answers."""
-    xyz, offset = feeds["xyz"].astype(np.float64), feeds["offset"]
-    idx = np.full((len(xyz), k), -1, np.int64)
-    for q in range(len(xyz)):
-        cloud = int(np.searchsorted(offset, q, side="right"))
-        first, last = (0, len(xyz)) if mixed else (0 if cloud == 0 else int(offset[cloud - 1]), int(offset[cloud]))
-        among = np.arange(first, last)
-        order = among[np.lexsort((ties * among, ((xyz[among] - xyz[q]) ** 2).sum(1)))][:k]
-        idx[q, : len(order)] = order - (first if local else 0)
-        if fill != "none":
-            idx[q, len(order) :] = {
-                "first": idx[q, 0],
-                "last": idx[q, len(order) - 1],
-                "zero": 0,
-                "self": q,
-                "cloud": first,
-            }[fill]
-    return idx
+def nearest(feeds: Feeds, k: int, *, fill: str = "first", **mistake: Any) -> np.ndarray:
+    """The neighbours; ``fill`` is what a row that is too short ends with, and more keywords make known wrong answers."""
+    idx = neighbours(feeds, k, **mistake)[0].astype(np.int64)
+    filler = {"first": idx[:, :1], "none": -1, "zero": 0, "self": np.arange(len(idx))[:, None]}[fill]
+    return np.where(idx < 0, filler, idx)
 
 
 def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, earlier: Feeds | None = None) -> None:
@@ -1058,26 +1039,21 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, earlier: Feeds | No
     expected = nearest(feeds, k)
     if got.dtype == np.int64 and np.array_equal(got, expected):
         return  # the rest is for the message
-    itself = np.arange(len(expected))[:, None]
     likely = {
-        "The clouds are mixed up: a point has neighbours in its own cloud only.": nearest(feeds, k, mixed=True),
+        "The clouds are mixed up: a point has neighbours in its own cloud only.": nearest(feeds, k, batches=False),
         "Ties go to the lower index; here they went to the higher one.": nearest(feeds, k, ties=-1),
         "The indices count from the cloud's first point; they count from the first point of xyz.": nearest(
             feeds, k, local=True
         ),
         "A row that is too short repeats its first entry; these are -1.": nearest(feeds, k, fill="none"),
-        "A row that is too short repeats its first entry, not its last one.": nearest(feeds, k, fill="last"),
         "A row that is too short repeats its first entry; these are 0, a point of the first cloud.": nearest(
             feeds, k, fill="zero"
         ),
         "A row that is too short repeats its first entry; these are the point itself, and another may be there and come first.": nearest(
             feeds, k, fill="self"
         ),
-        "A row that is too short repeats its first entry; these are the first point of the cloud.": nearest(
-            feeds, k, fill="cloud"
-        ),
-        "The point itself is one of its neighbours, the first unless another is at the same place.": _without(
-            nearest(feeds, k + 1), itself, k
+        "The point itself is one of its neighbours, the first unless another is at the same place.": nearest(
+            feeds, k, itself=False
         ),
     }
     if got.shape == expected.shape and got.size:
@@ -1115,14 +1091,6 @@ def expect_neighbours(got: np.ndarray, feeds: Feeds, k: int, earlier: Feeds | No
     elif got.shape == expected.shape and got.size and np.array_equal(np.sort(got), np.sort(expected)):
         likely["These are the right points in another order: the nearest comes first."] = got
     expect_close(got, expected, name="idx", likely=likely)
-
-
-def _without(idx: np.ndarray, itself: np.ndarray, k: int) -> np.ndarray:
-    """Each row without the point itself."""
-    if not len(idx):
-        return idx[:, :k]
-    order = np.argsort(idx == itself, axis=1, kind="stable")
-    return np.take_along_axis(idx, order, axis=1)[:, :k]
 
 
 def _strangers(got: np.ndarray, feeds: Feeds) -> bool:

@@ -101,7 +101,6 @@ def normalised(x: np.ndarray, scale: np.ndarray, epsilon: float, kind: str = "")
         root = {
             "outside": np.sqrt(square) + epsilon,
             "left out": np.sqrt(square),
-            "no root": square + epsilon,
             "1e-6": np.sqrt(square + 1e-6),
         }.get(kind, np.sqrt(square + epsilon))
         if kind == "no scale":
@@ -115,7 +114,6 @@ _RMS_WRONG = {
     "outside": "epsilon is added to the root here; it belongs under it: sqrt(mean(x^2) + epsilon).",
     "left out": "epsilon is left out here: sqrt(mean(x^2) + epsilon).",
     "1e-6": "epsilon is 1e-6 here; it is the attribute, and 1e-5 where the model leaves it out.",
-    "no root": "This is divided by the mean of the squares: the root is missing.",
     "sum": "This is divided by the root of the sum of the squares; the mean is the sum divided by n.",
     "centred": "The mean of x is subtracted first, as LayerNorm does; RMSNorm does not.",
     "first axis": "The mean is over the first axis here; it is over the last one.",
@@ -596,8 +594,6 @@ def attended(feeds: Feeds, kind: str = "") -> np.ndarray:
         causal = np.ones_like(causal)
     seen = np.broadcast_to(causal if kind == "no padding" else causal & real, scores.shape)
     seen = ~seen if kind == "all inverted" else seen
-    if kind == "query's padding":
-        seen = np.broadcast_to(causal & feeds["real"][:, None, first : first + new, None], scores.shape)
     with np.errstate(all="ignore"):
         scores = scores + seen if kind == "added" else np.where(seen, scores, -np.inf)
         axis = -2 if kind == "queries" else -1
@@ -619,7 +615,6 @@ _ATTENTION_WRONG = {
     "tokens: query i is token total - new + i.",
     "one more": "Every token sees the one after it, too.",
     "without itself": "No token sees itself; it does, unless it is padding.",
-    "query's padding": "real masks the queries here, so what a padded query computes; it masks the keys.",
     "1/d": "The scale is 1 / width here; it is 1 / sqrt(width).",
     "no scale": "The scale is 1 here; it is 1 / sqrt(width).",
     "queries": "The softmax is over the queries; the weights of one query add up to 1, so it is over the keys.",

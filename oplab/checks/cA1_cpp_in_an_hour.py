@@ -102,7 +102,6 @@ def judge_clamp(v: Judge) -> None:
                 "Only the lower limit is applied": np.maximum(x, np.float32(case.low)),
                 "Only the upper limit is applied": np.minimum(x, np.float32(case.high)),
                 "A NaN becomes the lower limit": np.nan_to_num(expected, nan=case.low, posinf=np.inf),
-                "A NaN becomes the upper limit": np.nan_to_num(expected, nan=case.high, posinf=np.inf),
                 "Nothing was written": np.full_like(x, UNTOUCHED),
             }
             expect_returned(v, case.title, 0)

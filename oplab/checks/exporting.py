@@ -13,6 +13,7 @@ from oplab.checks.errors import find_todo, first_line, innermost
 from oplab.parity.arrays import WrongAnswer
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
 
@@ -90,6 +91,30 @@ def registrations(most: int = 40) -> list[str]:
         functions = registry.get_function_group(name)._functions
         found += [f"{name} from opset {version}" for version in sorted(functions) if functions.overridden(version)]
     return found[:most]
+
+
+def sizes(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
+    """A shape that was not exported: sizes from 4 to 7."""
+    return tuple(int(size) for size in rng.integers(4, 8, size=rank))
+
+
+def expect_shape(got: np.ndarray, wanted: Sequence[int], exported: Sequence[int], fed: str) -> None:
+    """Demand the shape of a result; ``exported`` is the one at the export, and ``fed`` says what the model has read.
+
+    Raises:
+        WrongAnswer: it is another one, with the usual cause.
+    """
+    if got.shape == tuple(wanted):
+        return
+    cause = baked(exported) if got.shape == tuple(exported) else ""
+    if not wanted and got.shape == (1,):
+        cause = " A constant with one axis, such as torch.tensor([2.0]), gives its axis to the result; torch.tensor(2.0) has none."
+    raise WrongAnswer(f"The model turns {fed} into the shape {list(got.shape)}, expected {list(wanted)}.{cause}")
+
+
+def baked(exported: Sequence[int]) -> str:
+    """The sentence for a model that works at the size of the export alone."""
+    return f" The model was exported from {list(exported)}: a shape from that export seems to be in the graph as a constant."
 
 
 def replaced(*mine: str) -> list[str]:

@@ -16,6 +16,18 @@ def foreign(model: onnx.ModelProto) -> list[str]:
     return sorted(name for name in graphs.ops(model) if "::" in name)
 
 
+def expect_standard(model: onnx.ModelProto) -> None:
+    """Demand operators of ONNX alone.
+
+    Raises:
+        WrongAnswer: it has others.
+    """
+    if others := foreign(model):
+        raise WrongAnswer(
+            f"The graph has {', '.join(others)}: use operators of ONNX alone, each is named without a domain."
+        )
+
+
 def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
     """The one node of the main graph that is ``name``: ``domain::Type``, or a type of ONNX.
 
@@ -27,7 +39,7 @@ def only_node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
 
 
 def expect_alone(model: onnx.ModelProto, name: str) -> None:
-    """Demand that apart from the operator ``name`` the model has only constants.
+    """Demand one operator ``name``, and apart from it only constants.
 
     Raises:
         WrongAnswer: it has other nodes.

@@ -60,7 +60,6 @@ def lint_course(
     findings = [finding for finding in lint.lint(course) if not ids or lint.concerns(course, finding, chosen)]
     for finding in findings:
         print(finding)
-    print("\n".join(lint.faults_tried(course, chosen)))
     known = [] if fast else lint.trials(course)
     trials = [trial for trial in known if trial.exercise.id in chosen and trial.kind in kinds]
     if trials:

@@ -342,7 +342,7 @@ class _Grader:
             isolation=isolation.for_worker() if isolation is not None else None,
             not_allowed=exercise.not_allowed,
         )
-        answer = self.server.run(job, fresh)
+        answer = self.server.run(_with_references(job), fresh)
         outcome = outcomes.from_collect(exercise, answer, self.submission / exercise.file, self.sanitize)
         if answer.killed in ("processes", "memory", "scratch"):
             self._greedy.add(exercise.id)
@@ -358,10 +358,8 @@ class _Grader:
 
             fresh_judge()
             seals = answer.report.seals if answer.report is not None else {}
-            judged = self.server.run(
-                replace(job, half="judge", library=None, source=checks, text=None, scratch=judging, seals=seals),
-                fresh_judge,
-            )
+            half = replace(job, half="judge", library=None, source=checks, text=None, scratch=judging, seals=seals)
+            judged = self.server.run(_with_references(half), fresh_judge)
             report = judged.report
             if report is not None and report.outcome == "tampered":
                 self._unless_alone(exercise, report.message)
@@ -470,6 +468,11 @@ def _for_collect(checks: str, name: str) -> str:
         return without_judges(checks, name)
     except (SyntaxError, ValueError):
         return checks  # importing them in the worker shows the error
+
+
+def _with_references(job: Job) -> Job:
+    """The job with what its source imports of :mod:`oplab.checks.references`: few collect halves do."""
+    return replace(job, references=integrity.references() if "oplab.checks.references" in job.source else {})
 
 
 def _shown(path: Path, root: Path) -> str:

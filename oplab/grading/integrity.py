@@ -21,6 +21,7 @@ from oplab.paths import PACKAGE, SHIPPED, part
 # What a run executes, besides the chapters' checks and the answers.
 _ROOTS = ("oplab.grading.fork_server", "oplab.grading.grader")
 _CHAPTER = re.compile(rf"c{NUMBER}_")
+_REFERENCES = PACKAGE / "checks" / "references"
 _known: dict[str, bytes] = {}
 
 
@@ -165,9 +166,15 @@ def _text(path: Path, state: tuple[int, ...] | None) -> bytes:
 
 
 def _shared_texts() -> dict[str, bytes]:
-    """The package's source files without the chapters' checks."""
+    """The package's source files without the chapters' checks and their references."""
     shared = [path for path in _package_files() if path.parent.name != "checks" or not _CHAPTER.match(path.name)]
-    return {str(path): text for path, text in _texts(shared).items()}
+    return {str(path): text for path, text in _texts(shared).items() if path.parent != _REFERENCES}
+
+
+def references() -> dict[str, str]:
+    """The texts of :mod:`oplab.checks.references` by module: like the chapters' checks, they come with a job."""
+    found = (path for path in _package_files() if path.parent == _REFERENCES and path.name != "__init__.py")
+    return {_module(path): text.decode() for path, text in _texts(found).items()}
 
 
 @functools.lru_cache(maxsize=1024)

@@ -50,6 +50,7 @@ class Job:
         isolation: how the worker confines itself; None without ``--isolate``.
         not_allowed: modules that the learner's code may not import: :attr:`oplab.course.manifest.Exercise.not_allowed`.
         seals: for ``judge``, what :attr:`Report.seals` of the collect half was.
+        references: the texts of :mod:`oplab.checks.references` by module, for a source that imports them: a worker cannot read them.
     """
 
     half: Literal["collect", "judge"]
@@ -68,6 +69,7 @@ class Job:
     isolation: Confinement | None = None
     not_allowed: tuple[str, ...] = ()
     seals: Mapping[str, str] = field(default_factory=dict)
+    references: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,9 @@ def import_text(text: str, path: Path, name: str) -> ModuleType:
 
 
 def import_checks(job: Job) -> ModuleType:
-    """The chapter's checks, imported from the text in the job."""
+    """The chapter's checks, imported from the text in the job, after what they share."""
+    for name, text in job.references.items():
+        import_text(text, job.checks.parent.joinpath("references", f"{name.rpartition('.')[2]}.py"), name)
     return import_text(job.source, job.checks, f"checks_{job.checks.stem}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,7 +132,7 @@ def expect_close(
     name: str = "the result",
     rtol: float | None = None,
     atol: float | None = None,
-    likely: dict[str, np.ndarray] | None = None,
+    likely: Mapping[str, np.ndarray] | None = None,
 ) -> Difference:
     """Demand that ``got`` equals ``expected``: dtype and shape exactly, values within a tolerance.
 
@@ -140,14 +141,15 @@ def expect_close(
         expected: the right result. NaN is accepted only where this is NaN.
         name: how the message calls the arrays.
         rtol, atol: tolerances; by default those of :data:`TOLERANCE` for the dtype, 0 for integers and booleans.
-        likely: known wrong answers by their cause. A cause is added to the message when its array equals ``got``.
+        likely: known wrong answers by their cause. The first is told whose array equals ``got`` and not
+            ``expected``.
 
     Raises:
         WrongAnswer: the message names the expected and the actual value, and where they differ.
     """
     if got.dtype != expected.dtype or got.shape != expected.shape:
         raise WrongAnswer(
-            f"{name}: expected {describe(expected)}, got {describe(got)}.{_cause(got, likely, rtol, atol)}"
+            f"{name}: expected {describe(expected)}, got {describe(got)}.{_cause(got, expected, likely, rtol, atol)}"
         )
     default = TOLERANCE.get(str(expected.dtype), (0.0, 0.0))
     rtol, atol = default[0] if rtol is None else rtol, default[1] if atol is None else atol
@@ -159,23 +161,32 @@ def expect_close(
             f"{name}: {found.bad} of {found.total} elements differ; first {at}expected {_number(expected[index])}, "
             f"got {_number(got[index])}. Largest error {found.max_abs:.3g} absolute"
             f"{'' if np.isnan(found.max_rel) else f', {found.max_rel:.3g} relative'} "
-            f"(allowed {atol:.0e} + {rtol:.0e} of the value).{_cause(got, likely, rtol, atol)}"
+            f"(allowed {atol:.0e} + {rtol:.0e} of the value).{_cause(got, expected, likely, rtol, atol)}"
         )
     return found
 
 
-def _cause(got: np.ndarray, likely: dict[str, np.ndarray] | None, rtol: float | None, atol: float | None) -> str:
-    for cause, array in (likely or {}).items():
-        if array.shape == got.shape and got.size:
-            if got.dtype.kind not in "fc":  # a tolerance would make any two large integers alike
-                if np.array_equal(array, got):
-                    return f" {cause}"
-                continue
-            tolerance = TOLERANCE.get(str(got.dtype), (1e-6, 1e-6))
-            left, right = np.asarray(array, np.float64), np.asarray(got, np.float64)
-            limits = tolerance[0] if rtol is None else rtol, tolerance[1] if atol is None else atol
-            if difference(left, right, *limits).bad == 0:
-                return f" {cause}"
+def _cause(
+    got: np.ndarray,
+    expected: np.ndarray,
+    likely: Mapping[str, np.ndarray] | None,
+    rtol: float | None,
+    atol: float | None,
+) -> str:
+    exact = got.dtype.kind not in "fc"  # a tolerance would make any two large integers alike
+    tolerance = TOLERANCE.get(str(got.dtype), (1e-6, 1e-6))
+    limits = tolerance[0] if rtol is None else rtol, tolerance[1] if atol is None else atol
+
+    def same(one: np.ndarray, other: np.ndarray) -> bool:
+        if one.shape != other.shape:
+            return False
+        if exact:
+            return np.array_equal(one, other)
+        return not difference(np.asarray(one, np.float64), np.asarray(other, np.float64), *limits).bad
+
+    for cause, array in (likely or {}).items() if got.size else ():
+        if same(array, got) and (array is got or got.dtype != expected.dtype or not same(array, expected)):
+            return f" {cause}"
     return ""
 
 

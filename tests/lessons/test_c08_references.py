@@ -7,6 +7,7 @@ import pytest
 
 from oplab import ops
 from oplab.checks import c08_functions_and_plugins as checks
+from oplab.checks.references.points import neighbours
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,7 @@ def test_neighbours_by_hand_are_knn_query(seed, oplab_ops):
             right = oplab_ops.knn_query(
                 case.nsample, **{name: torch.from_numpy(value) for name, value in arrays.items()}
             )
-            idx, dist = checks.neighbours_by_hand(case.nsample, **arrays)
+            idx, dist = neighbours(arrays, case.nsample)
             assert np.array_equal(idx, right[0].numpy())
             assert np.allclose(dist, right[1].numpy(), rtol=1e-6, atol=0)
 

@@ -38,7 +38,6 @@ find = "2 * x"
 with = "3 * x"
 
 [shape]
-fault = "shape"
 says = "expected float32[3, 4], got float32[4, 3]"
 edits = [["return 2 * x", "return x.T"], ["def double(x: torch.Tensor)", "def double(x: torch.Tensor, two=2)"]]
 
@@ -48,16 +47,6 @@ code = '''
 def double(x):
     return None
 '''
-
-[without]
-state = "a function of one tensor"
-threads = "it runs once"
-precision = "twice a number is exact"
-scale = "the same for each element"
-alias = "PyTorch's operators make a new tensor"
-memory = "there is no memory of its own"
-near_miss = "there is only one operator"
-verification = "it refuses nothing"
 """
 
 
