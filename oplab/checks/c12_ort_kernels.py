@@ -717,7 +717,7 @@ def _expect_foo(v: Judge, case: Case, input1: np.ndarray, input2: np.ndarray) ->
     attr1, attr2 = np.float32(case.attributes["attr1"]), case.attributes["attr2"]
     with np.errstate(all="ignore"):
         likely = {
-            "This is input1 + input2, as another version of the note's kernel has it.": input1 + input2,
+            "This is input1 + input2, as another version of the old kernel has it.": input1 + input2,
             "The inputs are swapped: this is attr1*input2 + input1**attr2.": attr1 * input2
             + input1 ** np.float32(attr2),
             "This is attr1*input1 + input2*attr2: ** is a power.": attr1 * input1 + input2 * attr2,
