@@ -883,6 +883,7 @@ def collect_host(c: Collect) -> None:
         if not run_program(c, wrong.title, *arguments[: wrong.given]):
             return
         c.value(f"{wrong.title}: OUTPUT exists", places["output"].is_file())
+        c.value(f"{wrong.title}: folder", places["output"].is_dir())
 
 
 def judge_host(v: Judge) -> None:
@@ -954,12 +955,21 @@ def _says(word: str, said: str) -> bool:
 def _expect_failure(v: Judge, wrong: Failing) -> None:
     code, said = ended(v, wrong.title)
     if code == 0:
-        raise WrongAnswer(f"{wrong.title}: the program returned 0, which means success.")
+        larger = (
+            " CreateTensor accepts a buffer that is larger than the shape needs: compare the numbers."
+            if wrong in WRONG_VALUES
+            else ""
+        )
+        raise WrongAnswer(f"{wrong.title}: the program returned 0, which means success.{larger}")
     if not said.strip():
         raise WrongAnswer(f"{wrong.title}: the program returned {code} and said nothing on stderr.")
     if wrong.words and not any(_says(word, said) for word in wrong.words):
         words = " or ".join(repr(word) for word in wrong.words)
         raise WrongAnswer(f"{wrong.title}: the sentence has to name the cause ({words}). It is: {last_line(said)}")
+    if wrong.files.get("output") == "folder" and not v.value(f"{wrong.title}: folder"):
+        raise WrongAnswer(
+            f"{wrong.title}: the folder is gone. remove() also removes an empty folder: look before you write."
+        )
     if v.value(f"{wrong.title}: OUTPUT exists") is not False:
         raise WrongAnswer(
             f"{wrong.title}: the program returned {code}, and yet there is an OUTPUT. Open it when there is something to write, and "
