@@ -1,4 +1,4 @@
-"""Chapter 18: one operator, four engines.
+"""Chapter 18: one operator, several engines.
 
 `make check EX=c18` grades this file and `csrc/c18_openvino_extension.cpp`. OpenVINO is an extra
 of the course: `make deps-engines` installs it.

@@ -4,7 +4,8 @@
 //   y = x / sqrt(mean(x^2) + epsilon) * scale
 //
 // The mean is over the last axis. x has one axis or more, of any size: if it has no element, y
-// has none. Compute in float or double, also for the two half types, and round each result to T
+// has none. Compute in float or double, also for the two half types (Ort::Float16_t and
+// Ort::BFloat16_t: value.ToFloat() reads, T(number) rounds a float), and round each result to T
 // once (from double by way of float is accepted).
 //
 // Return a status with a message for an x without axes, and for a scale whose shape is not [n].

@@ -69,6 +69,7 @@ lab.show(file)
 # %%
 import io
 import logging
+import math
 import re
 import warnings
 from contextlib import redirect_stderr
@@ -216,7 +217,7 @@ print("in ONNX Runtime:", ops(ts_path(total, five[:3])), run(ts_path(total, five
 
 # %% [markdown]
 # The disadvantage is that the compiler must understand every line, and it supports only a part of Python: no `try`,
-# no `**kwargs`, no libraries.
+# no `**kwargs`, no NumPy. It knows a few functions of Python's library, such as `math.sqrt`.
 
 
 # %%
@@ -231,6 +232,13 @@ class Careful(nn.Module):
 with raises(torch.jit.frontend.UnsupportedNodeError, "try blocks aren't supported"):
     torch.jit.script(Careful())
 print(torch.jit.trace(Careful(), quiet)(quiet))
+
+
+def root(number: float) -> float:
+    return math.sqrt(number)
+
+
+print("math.sqrt, scripted:", torch.jit.script(root)(9.0))
 
 # %% [markdown]
 # Before you search a graph, note that a submodule appears as a call. `inlined_graph` replaces the call with the nodes
@@ -876,35 +884,8 @@ for enabled in (True, False):
     print(f"    {y.requires_grad = }")
 
 # %% [markdown]
-# With `no_grad`, each intermediate result can be freed as soon as the next layer has used it. A result that requires
-# no gradient can also be converted to a NumPy array directly:
-
-# %%
-with raises(RuntimeError, "Can't call numpy() on Tensor that requires grad"):
-    deep(signal).numpy()
-with torch.no_grad():
-    print(deep(signal).numpy().shape)
-
-# %% [markdown]
-# **What it does not do.** It is not `eval()`: Dropout still drops values.
-
-# %%
-with torch.no_grad():
-    dropped = nn.Dropout(0.5).train()(torch.ones(1000))
-print("zeros after Dropout in train mode:", bool((dropped == 0).any()))
-
-# %% [markdown]
-# **What it changes in a capture.** A trace records whether each value requires a gradient. This flag is the only
-# difference.
-
-# %%
-small = nn.Linear(4, 3).eval()
-texts = {}
-for enabled in (True, False):
-    with torch.set_grad_enabled(enabled):
-        texts[enabled] = str(torch.jit.trace(small, batch).inlined_graph)
-    line = next(line for line in texts[enabled].splitlines() if "aten::linear" in line)
-    print(f"gradients {enabled!s:6}", re.search(r"Float\(.*?\)", line)[0])
+# With `no_grad`, each intermediate result can be freed as soon as the next layer has used it. It is not `eval()`:
+# Dropout still drops values.
 
 # %% [markdown]
 # **What it changes in the file.** ONNX has no such flag. Compare the files byte for byte:
@@ -935,32 +916,10 @@ for enabled in (True, False):
     print(f"gradients {enabled!s:6} fused: {fused!s:6} {len(kinds)} kinds of nodes")
 
 # %% [markdown]
-# A trace records what was called, and the fused operator has no symbolic function. `torch.export` reaches the same
-# check, but takes the same branch with and without gradients. The next cell exports attention alone, on both paths:
-
-
-# %%
-class Attention(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
-
-    def forward(self, x):
-        return self.attention(x, x, x, need_weights=False)[0]
-
-
-attention = Attention().eval()
-unknown = torch.onnx.errors.UnsupportedOperatorError
-with torch.no_grad(), raises(unknown, "aten::_native_multi_head_attention"):
-    ts_path(attention, tokens)
-print("TorchScript path, gradients on:", len(ts_path(attention, tokens).graph.node) > 10)
-with torch.no_grad():
-    without = ops(dynamo_path(attention, tokens))
-print("dynamo path, same nodes:       ", without == ops(dynamo_path(attention, tokens)))
+# A trace records what was called, and the fused operator has no symbolic function.
 
 # %% [markdown]
-# So `no_grad` saves memory while the model runs, and lets you call `.numpy()`. A correct export does not need it. It
-# does need `eval()`.
+# So `no_grad` saves memory while the model runs. A correct export does not need it. It does need `eval()`.
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Find what was baked in

@@ -200,18 +200,17 @@ lab.figure(
 # %% [markdown]
 # ### The naive attempt
 #
-# This course grew out of five old study notes on export (chapter 09 goes through all of them). They write `my_add` like
-# this. (One of them even has `2a + b`: another operator with the same name.)
+# Existing code writes `my_add` like this. (Some of it even has `2a + b`: another operator with the same name.)
 
 
 # %%
-def from_the_notes(g, a, b, alpha, beta):
+def from_a_tutorial(g, a, b, alpha, beta):
     three = g.op("Constant", value_t=torch.tensor([3]))
     two = g.op("Constant", value_t=torch.tensor([2]))
     return g.op("Add", g.op("Mul", a, three), g.op("Mul", b, two))
 
 
-register("oplab::my_add", from_the_notes, 9)
+register("oplab::my_add", from_a_tutorial, 9)
 print(
     "with the defaults:  ",
     np.allclose(run(export(torch.ops.oplab.my_add, a, b), a, b)[0], 3 * a + 2 * b),
@@ -404,11 +403,13 @@ for operator in ("Mul", "Clip"):
     for label, constant in forms.items():
         found = [outcome(operator, constant, f"float{bits}") for bits in (16, 32, 64)]
         print(f"  {label:22} {found[0]:24} {found[1]:24} {found[2]}")
+print("Mul, tensor(2.5), x is int64:", outcome("Mul", torch.tensor(2.5), "int64"))
 
 # %% [markdown]
 # Read the table in three steps.
 #
-# - `Mul`: a constant **without axes** counts as a Python number. It takes the dtype of `x`, even if it is an int64.
+# - `Mul`: a constant **without axes** counts as a Python number. It takes the dtype of `x`, even if it is an int64. Only a
+#   number of a higher kind promotes `x`, as in PyTorch: with 2.5, an int64 `x` becomes float32 (the last line).
 # - `Mul`: a constant **with axes** counts as a tensor. If its dtype is wider, `x` is promoted to it by a `Cast` that
 #   you did not write. A float32 model that becomes double runs slower, and the dtype may not fit the next node.
 # - `Clip`: the exporter converts nothing. The dtype has to be right when you write it.
@@ -575,30 +576,10 @@ torch.onnx.unregister_custom_op_symbolic("aten::glu", 9)
 # and `I` is int64. The *dynamo path* accepts a tuple from an onnxscript function in the same way. If the *PyTorch*
 # operator has two outputs, your function returns a tuple: see the deeper section "An operator with two outputs".
 #
-# ## 8. Optional inputs: MyRelu and MyClip
+# ## 8. Optional inputs
 #
 # A symbolic function can also be the static method `symbolic` of a `torch.autograd.Function`. Chapter 08 is about it.
-# The old notes show two such classes, MyRelu and MyClip. This is their MyRelu:
-
-
-# %%
-class MyRelu(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x.clamp(min=0)
-
-    @staticmethod
-    def symbolic(g, x):
-        return g.op("Clip", x, g.op("Constant", value_t=torch.tensor(0, dtype=torch.float)))
-
-
-samples = {32: torch.tensor([-1.0, 2.0]), 64: torch.tensor([-1.0, 2.0], dtype=double)}
-print("float32:", run(export(MyRelu.apply, samples[32]), samples[32])[0])
-with raises(Fail, "Type parameter (T) of Optype (Clip) bound to different types"):
-    run(export(MyRelu.apply, samples[64]), samples[64])
-
-# %% [markdown]
-# It is correct for float32 only: section 5 explains why. Their MyClip writes the bound as an attribute.
+# Old texts map a clamp in this way, with the bound as an attribute:
 
 
 # %%
@@ -617,9 +598,10 @@ def clipped(x):
     return MyClip.apply(x, 0.5)
 
 
-print("opset 10:", run(export(clipped, samples[32], opset=10), samples[32])[0])
+sample = torch.tensor([-1.0, 2.0])
+print("opset 10:", run(export(clipped, sample, opset=10), sample)[0])
 with raises(InvalidGraph, "Unrecognized attribute: min"):
-    run(export(clipped, samples[32], opset=13), samples[32])
+    run(export(clipped, sample, opset=13), sample)
 
 # %% [markdown]
 # The export succeeds at 13, but the model does not load. The cards show why:
@@ -635,7 +617,8 @@ card("Clip", 11)
 # ### Omitting an input
 #
 # For `max` without `min`, the place of `min` has to stay empty. In the file it is an empty name. In `g.op`, `None`
-# looks right, but it crashes the process, without an exception or a message. So the next cell exports in a separate process.
+# looks right, but it becomes a null pointer in C++, and reading that crashes the process (torch 2.15). The next cell
+# exports in a separate process.
 
 # %%
 import subprocess
@@ -691,27 +674,6 @@ register("aten::clamp", look, 9)
 model = export(lambda x: torch.clamp(x, max=1.0), torch.ones(2))
 print(types(model), "->", run(model, np.float32([-3, 3]))[0])
 torch.onnx.unregister_custom_op_symbolic("aten::clamp", 9)
-
-# %% [markdown]
-# The *dynamo path* never calls `symbolic`. It looks into `forward`, finds `clamp`, and is correct. Count
-# the calls.
-
-# %%
-calls = []
-
-
-class Counted(MyClip):
-    @staticmethod
-    def symbolic(g, x, low):
-        calls.append(low)
-        return g.op("Clip", x, min_f=low)
-
-
-export(lambda x: Counted.apply(x, 0.5), samples[32], opset=10)
-by_dynamo = Model(lambda x: Counted.apply(x, 0.5))
-proto = torch.onnx.export(by_dynamo, (samples[32],), dynamo=True, verbose=False).model_proto
-print("calls:", calls, " dynamo's graph:", types(proto))
-assert calls == [0.5]
 
 # %% [markdown]
 # ## 9. Limits

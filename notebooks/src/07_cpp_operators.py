@@ -216,7 +216,7 @@ lab.figure(
 )
 
 # %% [markdown]
-# Almost all of this time is spent on reading headers. Some notes state that `torch/extension.h` contains more than
+# Almost all of this time is spent on reading headers. Some texts state that `torch/extension.h` contains more than
 # `torch/torch.h`, and that the two are the same in an extension. Read both files:
 
 # %%
@@ -269,7 +269,7 @@ for name, my_add in ways.items():
     print(f"2a + b: {torch.allclose(my_add(a, b, 2.0, 1.0), 2 * a + b)}")
 
 # %% [markdown]
-# The notes on which this course is based contain both definitions: one calls 3a + 2b `my_add`, another 2a + b. With the
+# Existing code uses the name for both formulas: some calls 3a + 2b `my_add`, some 2a + b. With the
 # coefficients as arguments, the two are one operator, and the defaults are those of the first definition.
 #
 # ### What the file needs from PyTorch

@@ -443,8 +443,9 @@ for model in (with_resize, with_plugin):
 lab.show(with_resize, with_plugin)
 
 # %% [markdown]
-# Where can they run? The composition runs everywhere. The plugin runs where its kernel is available. Note that the
-# checker accepted both: it does not know the domain `oplab`, so it does not check that node.
+# Where can they run? The composition runs in every runtime that implements cubic Resize at this opset. The plugin runs where
+# its kernel is available. Note that the checker accepted both: it does not know the domain `oplab`, so it does not check that
+# node.
 
 # %%
 feeds = {"input": chelsea, "factor": factor(2.3)}
@@ -1221,15 +1222,16 @@ lab.check("knn_plugin")
 # ## Deeper: What a plugin is in TensorRT
 #
 # The word comes from TensorRT, NVIDIA's inference engine. There, a *plugin* is a C++ or Python class with a kernel for
-# the GPU. It is registered under three strings: a **name**, a **version** and a **namespace**. When TensorRT's ONNX
-# parser reads the node of the file, it takes these steps:
+# the GPU. It is registered under three strings: a **name**, a **version** and a **namespace**. The name is the node's
+# op_type; version and namespace come from two string *attributes*, `plugin_version` (default "1") and `plugin_namespace`
+# (default ""). The node's **domain is not used**. TensorRT's ONNX parser tries, in this order:
 #
-# 1. The parser looks for a built-in importer by the **op_type alone**. It knows most of ONNX's operators.
-# 2. If it finds none, it asks the plugin registry. The name is the op_type; version and namespace come from two string
-#    *attributes* of the node, `plugin_version` (default "1") and `plugin_namespace` (default ""). The node's **domain is
-#    not used**.
-# 3. If there is such a plugin, the parser passes the node's attributes to it as *fields*, and its inputs as tensors. If
-#    not, the parser stops with "Plugin not found, are the plugin name, version, and namespace correct?"
+# 1. In the parser of TensorRT 10.15: a registered plugin, if the node has the attribute `plugin_namespace` or the parser has
+#    the flag `kENABLE_PLUGIN_OVERRIDE`. Older parsers (8, 9 and the first of 10) do not have this step.
+# 2. A built-in importer, by the **op_type alone**. The parser knows most of ONNX's operators.
+# 3. A model-local function of this name (chapter 10), since TensorRT 9.
+# 4. A registered plugin. It gets the node's attributes as *fields*, and its inputs as tensors. If there is none, the parser
+#    stops with "Plugin not found, are the plugin name, version, and namespace correct?"
 #
 # An old text writes such a node for the resize, with a made-up domain, and ends there. Here it is:
 
@@ -1266,7 +1268,7 @@ for model in (strange, with_plugin):
 
 # %% [markdown]
 # `Just_A_Scope_Name` appears nowhere: the scope is for ONNX Runtime and for readers. One name is a trap: a
-# node `oplab::Resize` would be imported in step 1, as ONNX's Resize. Give a plugin a name that ONNX does not
+# node `oplab::Resize` would be imported in step 2, as ONNX's Resize. Give a plugin a name that ONNX does not
 # have.
 #
 # To match a plugin that is registered in a namespace, write the two attributes. ONNX Runtime's kernel ignores them, so
@@ -1314,7 +1316,7 @@ print(
 # This course does not cover it. Where TensorRT and a GPU are present, the next cell runs the real parser, and checks that
 # it refuses the model for the reason above. Elsewhere it does nothing.
 #
-# How the parser reads a node was taken from its source; only this refusal is run.
+# The steps were taken from the parser's source (`ModelImporter.cpp` in onnx-tensorrt); only this refusal is run.
 
 # %%
 import importlib.util
@@ -1327,47 +1329,6 @@ if importlib.util.find_spec("tensorrt") and torch.cuda.is_available():
     parser = trt.OnnxParser(network, log)
     assert not parser.parse(with_plugin.SerializeToString())
     assert "Plugin not found" in parser.get_error(0).desc()
-
-# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
-# ## Deeper: Kernels and extensions on native Windows
-#
-# This course runs on Windows through WSL, which is Linux. A customer's product may be a native Windows program. The sources
-# of the kernels stay the same; the names, the flags and the exported symbols differ. PyTorch's build helper
-# (`torch.utils.cpp_extension`, chapter 07) contains both cases in one file:
-
-# %%
-from pathlib import Path
-
-helper = Path(torch.__file__).parent / "utils" / "cpp_extension.py"
-for line in helper.read_text().splitlines():
-    if line.startswith(("LIB_EXT", "CLIB_PREFIX", "CLIB_EXT", "SHARED_FLAG", "COMMON_MSVC")):
-        print(line)
-
-# %% [markdown]
-# - A Python extension is a `.pyd` file, another library a `.dll` without the prefix `lib`.
-# - The compiler is `cl`, with its own flags: `/std:c++20` instead of `-std=c++20`, `/O2` instead of `-O3`. A build that
-#   passes `extra_compile_args` needs one list for each compiler.
-# - `/MD` selects the shared C++ runtime. Use it in your library too: memory that one runtime has allocated must not be
-#   freed by another one.
-#
-# ONNX Runtime's header shows what differs for a kernel library:
-
-# %%
-from oplab.toolchain.headers import ort_include
-
-text = (ort_include() / "onnxruntime_c_api.h").read_text()
-start = text.index("#ifdef _WIN32\n// Define ORT_DLL_IMPORT")
-print(text[start : text.index("#endif\n\n", start)])
-
-# %% [markdown]
-# - **Exports.** On Linux, every symbol is exported unless you hide it, as `csrc/ort_ops/exports.map` does. On Windows, no
-#   symbol is exported unless you say so: with `__declspec(dllexport)` before `RegisterCustomOps`, or in a `.def` file
-#   with its name. Without it, the library loads, and ONNX Runtime does not find the function.
-# - **Calling convention.** `ORT_API_CALL` is `_stdcall` on Windows and nothing elsewhere. Write it on every function that
-#   ONNX Runtime calls, or the library builds on Linux only.
-# - **File names.** A path is `ORTCHAR_T`, two bytes for each character on Windows: `ORT_TSTR("model.onnx")` works on both.
-#
-# No cell of this section ran on Windows.
 
 # %% [markdown]
 # ## Five questions

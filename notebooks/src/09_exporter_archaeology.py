@@ -336,8 +336,9 @@ for mode in ("ONNX_ATEN", "ONNX_ATEN_FALLBACK", "ONNX_FALLTHROUGH"):
 # - `ONNX_FALLTHROUGH` converts what it can. The remaining operators keep their name: the operator is the node's
 #   **type**.
 #
-# The checker accepts all three, because it knows nothing about the domain `org.pytorch.aten`. ONNX Runtime has no
-# kernel for it. Caffe2 was the engine for such models until it was removed (2.9).
+# The checker accepts all three, because it knows nothing about the domain `org.pytorch.aten`. The stock wheel of
+# ONNX Runtime has no kernel for it; a build with `onnxruntime_ENABLE_ATEN` has one, which calls PyTorch. Caffe2 was the
+# engine for such models until it was removed (2.9).
 
 # %%
 fallback = in_mode("ONNX_ATEN_FALLBACK", both)
@@ -394,9 +395,8 @@ lab.check("export_modes")
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: A table that is executed
 #
-# The module `oplab.archaeology` contains every API and every snippet of five study notes (N0 to N4), from which this
-# course was developed. They were written between 2021 and 2025, and rely on texts that were even older. Each entry
-# states what the note shows, what happens today, what to write instead, and which chapter teaches it.
+# The module `oplab.archaeology` contains the APIs and snippets of tutorials from 2021 to 2025. Each entry states what
+# the tutorial shows, what happens today, what to write instead, and which chapter teaches it.
 
 # %%
 from oplab import archaeology
@@ -414,29 +414,15 @@ for status, count in archaeology.counts().items():
 import inspect
 
 row = archaeology.find("register_default_export")
-print("note:   ", row.api)
+print("code:   ", row.api)
 print("status: ", row.status, "-", row.today)
 print("old:    ", row.old())
 print("new:    ", row.new())
 print(inspect.getsource(row.old))
 
 # %% [markdown]
-# Now run all of them. A probe that does not observe what its entry states raises an AssertionError. (A test of the
-# course also runs them, at each change.)
-
-# %%
-seen = {entry.id: (entry.old(), entry.new() if entry.new else "") for entry in entries}
-print(
-    f"{len(seen)} statuses and {sum(bool(new) for _, new in seen.values())} replacements",
-    "are as the table says",
-)
-for id in ("node_type", "mode_fallback", "clip_min_f", "names", "input_optional"):
-    print(f"{id:15} {seen[id][0]}")
-
-# %% [markdown]
-# ### What no longer behaves as in the note
-#
-# "TS" is the TorchScript path.
+# A test of the course runs all of them. Here are the entries that no longer do what they did ("TS" is the TorchScript
+# path).
 
 # %%
 from IPython.display import Markdown
@@ -444,17 +430,9 @@ from IPython.display import Markdown
 Markdown(archaeology.markdown([entry for entry in entries if entry.status != "works"]))
 
 # %% [markdown]
-# ### What still works
-#
-# The rest of the table: what works as in the notes, or with a better form next to it.
-
-# %%
-Markdown(archaeology.markdown([entry for entry in entries if entry.status == "works"]))
-
-# %% [markdown]
 # ### The timeline
 #
-# The figure is drawn from the same table. The upper bar of a row shows how long the note's form worked, the lower bar
+# The figure is drawn from the same table. The upper bar of a row shows how long the old form worked, the lower bar
 # since when there is a replacement. **Only the squares at the right were executed**, with torch 2.15 and ONNX Runtime
 # 1.31. The bars come from release notes and pull requests. They tell you which of your old environments a line of code
 # was written for.
@@ -491,7 +469,7 @@ print(text[text.index(".. versionchanged:: 2.6") :])
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Editing PyTorch's own files
 #
-# N4 recommends changing PyTorch's source to support an operator: define a function with the operator's name in
+# A tutorial of 2022 recommends changing PyTorch's source to support an operator: define a function with the operator's name in
 # `symbolic_opset9.py`. The next cell does that in memory: a line added to a file is a name added to its module.
 # *(TorchScript path.)*
 
@@ -524,7 +502,7 @@ print(*lines[first - 3 : first + 1], sep="\n")
 
 # %% [markdown]
 # Up to torch 1.12 (release history) the exporter collected every function of these modules by its name. Today only the
-# registry counts. N4's other experiment still works if you do it in the registry: remove `elu`, and the export fails.
+# registry counts. The tutorial's other experiment still works if you do it in the registry: remove `elu`, and the export fails.
 
 # %%
 elu = torch.nn.functional.elu
@@ -542,7 +520,7 @@ registry._registry["aten::elu"] = kept
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Functions without a symbolic: PythonOp
 #
-# A Function may define its own mapping, a static method `symbolic` (chapter 08). N4 shows one, with an annotation that
+# A Function may define its own mapping, a static method `symbolic` (chapter 08). A tutorial shows one, with an annotation that
 # never existed: `torch._C.graph` instead of `torch._C.Graph`. Up to Python 3.13, the class of the Function cannot even
 # be created.
 
@@ -551,7 +529,7 @@ with raises(AttributeError, "graph"):
     print(torch._C.graph)
 
 # %% [markdown]
-# N4 then shows two Functions without a `symbolic`, and one handler that maps both. In the traced graph, each of them is
+# It then shows two Functions without a `symbolic`, and one handler that maps both. In the traced graph, each of them is
 # a node of the kind `prim::PythonOp`. *(TorchScript path.)*
 
 
@@ -572,7 +550,7 @@ traced = torch.jit.trace(Model(clipped), x)
 print([node.kind() for node in traced.graph.nodes()])
 
 # %% [markdown]
-# The note asks whether these Functions need a `backward`. They do not need one for the export. They need one for
+# The tutorial asks whether these Functions need a `backward`. They do not need one for the export. They need one for
 # training, and the error says so.
 
 # %%
@@ -582,7 +560,7 @@ with raises(NotImplementedError, "backward"):
 # %% [markdown]
 # ### A registration without effect
 #
-# The note registers its handler under `::prim_PythonOp`, with the node as the second parameter. That was the form for
+# The tutorial registers its handler under `::prim_PythonOp`, with the node as the second parameter. That was the form for
 # torch 1.9 and 1.10. Run it unchanged, with a counter.
 
 # %%
@@ -630,6 +608,17 @@ def old_signature(g, n, *args, **kwargs):
 register_custom_op_symbolic("prim::PythonOp", old_signature, 1)
 export(MyRelu.apply, x)
 print("n is a", took[0][0], "and args is", took[0][1])
+
+# %% [markdown]
+# Between the two, torch 1.11 and 1.12 passed a context with the node before `g`. Today the class that marks such a
+# handler is gone, so its definition fails:
+
+# %%
+with raises(AttributeError, "SymbolicContext"):
+
+    def handler_1_12(ctx: torch.onnx.SymbolicContext, g, *args, **kwargs):
+        return g.op("Relu", args[0], outputs=ctx.cur_node.outputsSize())
+
 
 # %% [markdown]
 # The handler gets `g`, the Function's arguments in their order (tensors as values of the graph, numbers as Python
@@ -745,7 +734,7 @@ lab.figure(
 #
 # ### Clip(min_f)
 #
-# N4 writes `g.op("Clip", args[0], min_f=args[1])`. In opset 10 `min` was an attribute; in opset 11 it became an input.
+# The tutorial writes `g.op("Clip", args[0], min_f=args[1])`. In opset 10 `min` was an attribute; in opset 11 it became an input.
 # The exporter does not check this.
 
 
@@ -767,7 +756,7 @@ with raises(InvalidGraph, "Unrecognized attribute: min"):
 # %% [markdown]
 # ### The type of a custom node
 #
-# For a node of your own domain, the exporter knows neither type nor shape. N4 copies them: `ret.setType(n.type())`.
+# For a node of your own domain, the exporter knows neither type nor shape. The tutorial copies them: `ret.setType(n.type())`.
 # Today a node has no `type`, but its output has one.
 
 
@@ -808,7 +797,7 @@ print(warning.partition("Warning: ")[2].partition(", so")[0])
 print("without setType:", sizes)
 
 # %% [markdown]
-# You can still inspect the original node. This is the note's loop over inputs and outputs, with the results of
+# You can still inspect the original node. This is the tutorial's loop over inputs and outputs, with the results of
 # `requiresGrad()`.
 
 
@@ -828,7 +817,7 @@ _ = export(only_clip, x.clone().requires_grad_())
 # %% [markdown]
 # ### A Function that the handler does not know
 #
-# In the note, `_unimplemented` "logs a warning and returns None". Today it raises an exception, which is what you want.
+# In the tutorial, `_unimplemented` "logs a warning and returns None". Today it raises an exception, which is what you want.
 # If a handler returns None, the node is left to the exporter, and the message is about something else.
 
 
@@ -860,7 +849,7 @@ lab.check("port_python_op")
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: What the export modes lose
 #
-# N4 has two examples. The first one falls back for `triu`. Since opset 14 ONNX has `Trilu`, and the exporter maps it. The
+# Old texts have two examples. The first one falls back for `triu`. Since opset 14 ONNX has `Trilu`, and the exporter maps it. The
 # second example leaves a list as `prim::ListConstruct`. Today it is a `SequenceConstruct`.
 
 
@@ -958,7 +947,7 @@ print(node.op_type, list(node.input), sorted(entry.name for entry in node.attrib
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: A kernel that fills a buffer
 #
-# N1's `KNNQuery` calls a compiled function that gets raw memory and fills it. The tracer sees the tensors before and
+# An old `KNNQuery` calls a compiled function that gets raw memory and fills it. The tracer sees the tensors before and
 # after the call, and nothing between them. With a `symbolic` on TS, that does not matter. Without one, the export
 # succeeds. (This kernel is written with `ctypes`, so that nothing has to be compiled; a pybind function does the same.)
 
@@ -1003,7 +992,7 @@ with raises(torch.onnx.OnnxExporterError, "Cannot access data pointer"):
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Ort::CustomOpApi
 #
-# N1's kernel is C++ for ONNX Runtime 1.11. Here is a kernel in its style, `out = x + y`.
+# Many kernels were written for ONNX Runtime 1.11. Here is one in that style, `out = x + y`.
 
 # %%
 from oplab import archaeology
@@ -1029,11 +1018,11 @@ print(*probes.unknown_names(), sep="\n")
 
 # %% [markdown]
 # `Ort::CustomOpApi` was removed in ONNX Runtime 1.16. `OrtTensorDimensions` is a small struct on top of it that
-# projects copied from ONNX Runtime's tests. The last two names come from ONNX Runtime's source tree, where the note's
+# projects copied from ONNX Runtime's tests. The last two names come from ONNX Runtime's source tree, where the
 # example was written; the released headers do not have them.
 #
-# Chapter 12 shows the port line by line. Here is the result. Its third input has both special cases of the
-# note: it is int64 while the other inputs are floats, and a model may leave it out.
+# Chapter 12 shows the port line by line. Here is the result. Its third input has both special cases of
+# the old kernel: it is int64 while the other inputs are floats, and a model may leave it out.
 
 # %%
 listing.source(archaeology.HERE / "now.cpp", "struct AddKernel")

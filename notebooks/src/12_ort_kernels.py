@@ -427,7 +427,7 @@ print(run(ready, np.ones(2, "f"), np.ones(2, "f")), "the session goes on")
 # %% [markdown]
 # ## 7. From a C++ program
 #
-# The last step uses no Python at all. The note that this chapter follows shows three lines of it:
+# The last step uses no Python at all. A tutorial of 2022 shows three lines of it:
 #
 # ```cpp
 # Ort::CustomOpDomain custom_op_domain("custom");
@@ -551,8 +551,9 @@ lab.source("12_my_add.cpp")
 # %% [markdown]
 # - **One thread.** These kernels use one core. `ParallelFor` is in chapter 13, and so are optional inputs, several
 #   dtypes, several outputs and CUDA.
-# - **Headers may be older than the runtime, never newer.** If they are newer, `GetApi` returns null, and a call through it
-#   would be a segmentation fault. The entry point above checks for null and returns an error message.
+# - **The table must not be newer than the runtime.** The course compiles with the headers of ONNX Runtime 1.21 ("headers
+#   1.21" in this course) and asks for their table, so `GetApi` returns null in an older runtime, and a call through it would
+#   be a segmentation fault. The entry point above checks for null. Chapter 17 asks for an older table instead.
 # - **A library belongs to one platform**: its processor, its C++ runtime. The model does not. Ship both, and state
 #   their versions.
 # - Unless a schema is registered, as in chapter 11, ONNX's checker does not look at your operator: only ONNX Runtime's

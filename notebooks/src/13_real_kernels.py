@@ -67,8 +67,10 @@ lab.source("13_pick.cpp", "struct OneType")
 # %% [markdown]
 # The kernel reads int64, but ONNX Runtime asks the operator, not the kernel.
 #
-# What chapter 12 explained is written once, in `13_kernel.h`: the entry point, the domain `lesson`, and `CreateKernelV2`. A kernel of
-# this chapter is a `compute` function that may throw, and `Guarded` makes a status of each exception. For a user's mistake `compute`
+# What chapter 12 explained is written once, in `13_kernel.h`: the entry point, the domain `lesson`, and `Base`, a `CustomOpBase` with
+# `CreateKernelV2`. `FLOAT`, `INT64` and so on are short names of ONNX Runtime's constants, such as
+# `ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT`. A kernel of this chapter is a `compute` function that may throw, and `Guarded` makes a status
+# of each exception. For a user's mistake `compute`
 # throws an `Ort::Exception` with the code `ORT_INVALID_ARGUMENT`.
 
 # %%
@@ -77,7 +79,7 @@ lab.source("13_kernel.h", "struct Guarded")
 # %% [markdown]
 # ## 2. Several dtypes: ask by index
 #
-# ONNX Runtime calls `GetInputType` and `GetOutputType` once for each index. Return the dtype of that index.
+# ONNX Runtime asks `GetInputType` and `GetOutputType` for each index, more than once. Return the dtype of that index.
 
 # %%
 lab.source("13_pick.cpp", "struct ByIndex")
@@ -149,7 +151,8 @@ with raises(InvalidGraph, "input 2 is marked single but has an empty string in t
     session(pick("AllRequired", 'named ""'), libraries=[picks])
 
 # %% [markdown]
-# `GetInputCharacteristic` declares which inputs are optional, by index. With it, both models load.
+# `GetInputCharacteristic` declares which inputs are optional, by index. With it, both models load. (`ThreeInputs` in the same file has
+# the name, the counts and the dtypes.)
 
 # %%
 lab.source("13_pick.cpp", "struct OptionalScale")
@@ -358,7 +361,7 @@ print("row 0 as if the row above were the last:", np.allclose(y[0], wrapped, ato
 #
 # `*rows.total += …` reads, adds and writes. When two threads do this at the same time, one of the sums can be lost: this is a *data
 # race*. On several threads the total may be wrong. It may also be right by chance, which is worse: a test that passes proves
-# nothing.
+# little.
 #
 # So do not rely on chance. The result of a correct kernel **must not depend on the order** in which its rows are called. The
 # course has a scheduler that runs ParallelFor's pieces in an order that it chooses, one after the other, on one thread: no race
@@ -1109,7 +1112,8 @@ with raises(NotImplemented, "Could not find an implementation for TwiceOnCuda(1)
     session(on_cuda, libraries=[twice])
 
 # %% [markdown]
-# The same file is also a CUDA source. If `nvcc` is found, the next cell compiles it with the headers that you have. Running it
+# The same file is also a CUDA source. If `nvcc` is found, the next cell compiles it with the headers that you have;
+# `ORT_API_MANUAL_INIT` is explained in chapter 12, *CMake*. Running it
 # requires a GPU and the package `onnxruntime-gpu`; nothing here runs it. Each nvcc supports only certain versions of g++. If the
 # compilation fails, the cell shows nvcc's first error.
 

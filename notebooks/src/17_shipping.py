@@ -950,9 +950,9 @@ print("⏱", sign_and_verify() if shutil.which("ssh-keygen") else "there is no s
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Plugin execution providers
 #
-# An *execution provider* runs parts of a graph, for example on a GPU. Until ONNX Runtime 1.22, each of them was
-# compiled together with ONNX Runtime. From 1.23 on, it can be a library that is registered at run time, as your
-# kernels are: a **plugin execution provider**. Your operator is one kernel for the CPU provider; a plugin provider
+# An *execution provider* runs parts of a graph, for example on a GPU. Until ONNX Runtime 1.21, each of them was
+# compiled together with ONNX Runtime or was a library of its package. From 1.22 on, it can be a library that is registered
+# at run time, as your kernels are: a **plugin execution provider**. Your operator is one kernel for the CPU provider; a plugin provider
 # chooses nodes, compiles or runs them, and manages memory on its device.
 #
 # Can you write a minimal one with the headers of this course? Search them:
@@ -989,8 +989,8 @@ else:
 print([device.ep_name for device in onnxruntime.get_ep_devices()])
 
 # %% [markdown]
-# The sentence of `17_plugin.cpp` came back, so the runtime has called it. To go on, you need the headers of 1.23 or
-# newer, and they bring the rule of section 2 with them: the library then needs a runtime of 1.23 or newer.
+# The sentence of `17_plugin.cpp` came back, so the runtime has called it. To go on, you need newer headers, and they
+# bring the rule of section 2 with them: the library then needs a runtime that has their table.
 #
 # Choose a custom operator for a computation that ONNX does not have, and a provider for a *device* that ONNX Runtime
 # does not have.
@@ -1004,8 +1004,9 @@ lab.quiz()
 # %% [markdown]
 # ## What to read next
 #
-# - [docs/your_operator.md](../docs/your_operator.md): `oplab new-operator NAME` begins a project that
-#   already builds such a wheel. The page takes one operator from its formula to the wheel in another environment.
+# - [docs/your_operator.md](../docs/your_operator.md): `oplab new-operator NAME` creates a project that
+#   builds such a wheel, which needs torch. The page takes one operator from its formula to the wheel in another
+#   environment.
 # - `onnxruntime_c_api.h`: the comment above each function names the version that has it. `torch/csrc/stable/c/shim.h`
 #   has a section for each version of PyTorch.
 # - PEP 600 defines the tags `manylinux_2_28` and so on; PEP 425 defines `py3-none` and `cp310-abi3`.
@@ -1013,5 +1014,5 @@ lab.quiz()
 #   linked in.
 #
 # Previous: [16: Capstone](16_capstone.ipynb)
-# · Next: [18: One operator, four engines](18_four_engines.ipynb)
+# · Next: [18: One operator, several engines](18_four_engines.ipynb)
 # · [Glossary](../docs/glossary.md)

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # 18 · One operator, four engines
+# # 18 · One operator, several engines
 #
 # After this chapter you can
 #
@@ -317,7 +317,7 @@ if installed["openvino"]:
     print("OpenVINO    ", np.array_equal(got, expected))
 
 # %% [markdown]
-# Both run it. Neither of the two checks the version of a custom domain unless your kernel or your conversion does.
+# Both run it. Neither checks the version of a custom domain; your kernel or conversion can.
 # (`oplab.session` does: it refuses version 7 with a sentence.)
 #
 # ### Without a class
@@ -349,7 +349,9 @@ if here("openvino"):
 # should reject what the operator rejects, as far as it can: `add` has the argument `auto_broadcast`.
 #
 # The exercise is about two operators. DynamicResize (chapter 08) resizes x[N, C, H, W] by scales that the model may
-# compute. OpenVINO's operator for this is `opset13.interpolate`. With `shape_calculation_mode="scales"` it computes
+# compute. OpenVINO's operator for this is
+# `opset13.interpolate(image, scales_or_sizes, mode, shape_calculation_mode, axes=…, coordinate_transformation_mode=…, cube_coeff=…)`,
+# where the second argument has one value for each axis in `axes`. With `shape_calculation_mode="scales"` it computes
 # with the scale that you give it, and with `"sizes"` with the quotient of the two sides.
 #
 # **`conversion`** in [exercises/c18_four_engines.py](../exercises/c18_four_engines.py#line=44).

@@ -491,9 +491,20 @@ for dtype in (np.float16, ml_dtypes.bfloat16):
 # %% [markdown]
 # An error of 1 means that the whole result is lost: the squares are infinite, and everything is divided by infinity.
 # The rule for your kernels: **read halves, compute and add in float32, round once when you store.** The course's
-# kernels do this. ONNX asks for a part of it: the attribute `stash_type` of RMSNormalization, float32 by default, is the
-# type in which a row is normalised. The product with `scale` comes after that, in the type of the tensor, so by ONNX's
-# definition a result is rounded twice.
+# kernels do this. (ONNX's RMSNormalization rounds twice: a row is normalised in `stash_type`, float32 by default, and the
+# product with `scale` is computed in the type of the tensor.)
+#
+# In C++ the types are `Ort::Float16_t` and `Ort::BFloat16_t`. They only store: `ToFloat()` reads a number, and the constructor
+# rounds a float. `add_for` of `oplab_kernel.h` adds one operator for each type:
+
+# %%
+lab.source("19_double.cpp")
+
+# %%
+double = compile_library(lab.cpp("19_double.cpp"), "ort")
+half_model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 23, "lesson": 1]>
+    g (float16[n] x) => (float16[n] y) { y = lesson.Double(x) }""")
+print(session(half_model, libraries=[double]).run(None, {"x": np.float16([1.5, -300])})[0])
 
 # %% [markdown]
 # ### A model that ONNX Runtime refuses
@@ -848,7 +859,7 @@ print("less than half a dB lost:", lost < 0.5)
 # %% [markdown]
 # ## 5. Exercises
 #
-# **`rms_norm`** in [exercises/csrc/c19_rms_norm.cpp](../exercises/csrc/c19_rms_norm.cpp#line=26): a kernel for
+# **`rms_norm`** in [exercises/csrc/c19_rms_norm.cpp](../exercises/csrc/c19_rms_norm.cpp#line=27): a kernel for
 # float32, float16 and bfloat16 that rounds once.
 
 # %%
@@ -1146,5 +1157,5 @@ lab.quiz()
 # - `csrc/ort_ops/rms_norm.cpp` and `csrc/common/half.h`: the course's RMSNorm, for four element types and each set of
 #   instructions. Read it after your own.
 #
-# Previous: [18: One operator, four engines](18_four_engines.ipynb)
+# Previous: [18: One operator, several engines](18_four_engines.ipynb)
 # · [Glossary](../docs/glossary.md)

@@ -13,7 +13,7 @@
 # %% [markdown]
 # # A1 · C++ in an hour
 #
-# The operators of chapters 07, 12, 13, 14, 16 and 17 are written in C++. This appendix is for you if you know Python and have
+# The operators of chapters 07, 12 to 14 and 16 to 19 are written in C++. This appendix is for you if you know Python and have
 # not written C++ yet. It explains what those chapters use, and nothing else. After it you can
 #
 # - read and write a function that works on arrays, and call it from Python;

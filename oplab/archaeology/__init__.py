@@ -1,6 +1,6 @@
-"""What the study notes teach, compared with what PyTorch 2.15 and ONNX Runtime 1.31 do: the table of chapter 09.
+"""What old texts on export teach, compared with what PyTorch 2.15 and ONNX Runtime 1.31 do: the table of chapter 09.
 
-``table.toml`` holds the words, one entry for each API or snippet of the notes. ``probes/`` holds the proofs: for each
+``table.toml`` holds the words, one entry for each API or snippet of the texts. ``probes/`` holds the proofs: for each
 entry a function that shows today's behaviour, and one that shows that the replacement works. A test runs all of them.
 
 Statements about versions that are not installed come from the release history (release notes and pull requests). Only
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 STATUSES = {
-    "works": "runs as the note has it",
+    "works": "runs as it is printed",
     "changed": "still there, and does something else",
     "renamed": "lives under another name",
     "gone": "removed",
@@ -33,27 +33,25 @@ ORT = [f"1.{minor}" for minor in range(11, 32)]
 
 
 @dataclass(frozen=True)
-class NoteEntry:
-    """One API or snippet of the notes.
+class Entry:
+    """One API or snippet of an old text.
 
     Attributes:
         id: name of the entry, and of its probes.
-        notes: which notes have it, for example ``("N0", "N1")``.
-        api: how the note spells it.
-        says: what the note says about it.
+        api: how the text spells it.
+        says: what the text says about it.
         status: a key of :data:`STATUSES`.
         today: what happens today, in words.
-        use: what to write today; empty where the note's own form is right.
+        use: what to write today; empty where the old form is right.
         chapter: where the course teaches it.
         axis: ``torch`` or ``ort``: whose versions ``worked`` and ``since`` are.
-        worked: ``(first, last)`` version in which the note's form worked, by release history; an empty first version is older
+        worked: ``(first, last)`` version in which the old form worked, by release history; an empty first version is older
             than the timeline. None: the entry is not in the timeline.
         since: first version that has the replacement, by release history; empty: older than the timeline. None: there is no
             replacement.
     """
 
     id: str
-    notes: tuple[str, ...]
     api: str
     says: str
     status: str
@@ -73,28 +71,28 @@ class NoteEntry:
 
     @property
     def new(self) -> Callable[[], str] | None:
-        """The probe of the replacement, or None where the note's own form is right."""
+        """The probe of the replacement, or None where the old form is right."""
         from oplab.archaeology import probes
 
         return probes.NEW.get(self.id)
 
 
 @cache
-def rows() -> tuple[NoteEntry, ...]:
+def rows() -> tuple[Entry, ...]:
     """The whole table, in a learner's order: register, write, export, look up, run, compile."""
     entries = tomllib.loads((HERE / "table.toml").read_text(encoding="utf-8"))["row"]
     return tuple(_entry(**entry) for entry in entries)
 
 
-def _entry(*, notes: list[str], worked: str | None = None, **words: str) -> NoteEntry:
+def _entry(*, worked: str | None = None, **words: str) -> Entry:
     span = None
     if worked is not None:
         first, _, last = worked.partition("-")
         span = (first, last)
-    return NoteEntry(notes=tuple(notes), worked=span, **{"use": "", **words})
+    return Entry(worked=span, **{"use": "", **words})
 
 
-def find(id: str) -> NoteEntry:
+def find(id: str) -> Entry:
     """One entry by its id.
 
     Raises:
@@ -106,12 +104,11 @@ def find(id: str) -> NoteEntry:
     raise KeyError(f"there is no entry {id!r} in table.toml")
 
 
-def markdown(chosen: Sequence[NoteEntry]) -> str:
+def markdown(chosen: Sequence[Entry]) -> str:
     """The entries as a Markdown table."""
-    lines = ["| note | what it shows | today | what happens | write instead | chapter |", "|---|---|---|---|---|---|"]
+    lines = ["| old code | today | what happens | write instead | chapter |", "|---|---|---|---|---|"]
     for row in chosen:
         cells = [
-            ", ".join(row.notes),
             f"`{row.api}`",
             f"**{row.status}**",
             row.today,
@@ -129,7 +126,7 @@ def counts() -> dict[str, int]:
 
 
 def timeline() -> Figure:
-    """The entries that have versions, as bars: until when the note's form worked, and since when its replacement exists."""
+    """The entries that have versions, as bars: until when the old form worked, and since when its replacement exists."""
     import matplotlib.pyplot as plt
 
     from oplab.figures.palette import BLUE, GREY, INK, ORANGE, SKY
@@ -150,7 +147,7 @@ def timeline() -> Figure:
         title = "PyTorch" if axis == "torch" else "ONNX Runtime"
         axes.set_title(f"{title} version", loc="left", color=INK, size=11)
     handles = [
-        plt.Rectangle((0, 0), 1, 1, color=SKY, label="as the note has it (release history)"),
+        plt.Rectangle((0, 0), 1, 1, color=SKY, label="the old form (release history)"),
         plt.Rectangle((0, 0), 1, 1, color=GREY, label="its replacement (release history)"),
         plt.Line2D([], [], ls="", marker="s", ms=9, mfc="none", mec=BLUE, mew=1.6, label="executed here: works"),
         plt.Line2D([], [], ls="", marker="$\u22a0$", ms=11, color=ORANGE, label="executed here: does not"),
@@ -166,7 +163,7 @@ def timeline() -> Figure:
 _AXES = {"torch": TORCH, "ort": ORT}
 
 
-def _panel(axes, names: list[str], chosen: list[NoteEntry]) -> None:
+def _panel(axes, names: list[str], chosen: list[Entry]) -> None:
     from oplab.figures.palette import BLUE, GREY, INK, ORANGE, PAPER, SKY
 
     last = len(names) - 1
@@ -192,5 +189,5 @@ def _panel(axes, names: list[str], chosen: list[NoteEntry]) -> None:
     axes.xaxis.grid(color=GREY, alpha=0.25, lw=0.8)
 
 
-def _short(row: NoteEntry, limit: int = 44) -> str:
+def _short(row: Entry, limit: int = 44) -> str:
     return row.api if len(row.api) <= limit else row.api[: limit - 1] + "…"

@@ -943,7 +943,12 @@ def _gathered_at_0(shape: tuple[int, ...], dim: int, k: int) -> tuple[tuple[int,
 def run_kth(model: onnx.ModelProto, case: Case, x: np.ndarray, wanted: tuple[int, ...]) -> list[np.ndarray]:
     """Run, and say which of keepdim, dim and the exported size a wrong shape points to."""
     k, dim, keepdim = case.numbers
-    got = graphs.run(model, {"x": x})
+    try:
+        got = graphs.run(model, {"x": x})
+    except WrongAnswer as error:
+        if "out of data bounds" in str(error):
+            raise WrongAnswer(f"{error} TopK's result has the places 0 to k - 1 along dim: k counts from 1.") from None
+        raise
     for name, result in zip(_KTH_OUTPUTS, got, strict=True):
         if result.shape == wanted:
             continue

@@ -715,7 +715,7 @@ def _expect_foo(v: Judge, case: Case, input1: np.ndarray, input2: np.ndarray) ->
     attr1, attr2 = np.float32(case.attributes["attr1"]), case.attributes["attr2"]
     with np.errstate(all="ignore"):
         likely = {
-            "This is input1 + input2, as another version of the note's kernel has it.": input1 + input2,
+            "This is input1 + input2, as another version of the old kernel has it.": input1 + input2,
             "The inputs are swapped: this is attr1*input2 + input1**attr2.": attr1 * input2
             + input1 ** np.float32(attr2),
             "This is attr1*input1 + input2*attr2: ** is a power.": attr1 * input1 + input2 * attr2,
@@ -880,6 +880,7 @@ def collect_host(c: Collect) -> None:
         if not run_program(c, wrong.title, *arguments[: wrong.given]):
             return
         c.value(f"{wrong.title}: OUTPUT exists", places["output"].is_file())
+        c.value(f"{wrong.title}: folder", places["output"].is_dir())
 
 
 def judge_host(v: Judge) -> None:
@@ -951,12 +952,21 @@ def _says(word: str, said: str) -> bool:
 def _expect_failure(v: Judge, wrong: Failing) -> None:
     code, said = ended(v, wrong.title)
     if code == 0:
-        raise WrongAnswer(f"{wrong.title}: the program returned 0, which means success.")
+        larger = (
+            " CreateTensor accepts a buffer that is larger than the shape needs: compare the numbers."
+            if wrong in WRONG_VALUES
+            else ""
+        )
+        raise WrongAnswer(f"{wrong.title}: the program returned 0, which means success.{larger}")
     if not said.strip():
         raise WrongAnswer(f"{wrong.title}: the program returned {code} and said nothing on stderr.")
     if wrong.words and not any(_says(word, said) for word in wrong.words):
         words = " or ".join(repr(word) for word in wrong.words)
         raise WrongAnswer(f"{wrong.title}: the sentence has to name the cause ({words}). It is: {last_line(said)}")
+    if wrong.files.get("output") == "folder" and not v.value(f"{wrong.title}: folder"):
+        raise WrongAnswer(
+            f"{wrong.title}: the folder is gone. remove() also removes an empty folder: look before you write."
+        )
     if v.value(f"{wrong.title}: OUTPUT exists") is not False:
         raise WrongAnswer(
             f"{wrong.title}: the program returned {code}, and yet there is an OUTPUT. Open it when there is something to write, and "

@@ -436,7 +436,9 @@ def sum_cases(rng: Draws) -> dict[str, Sum]:
         ),
         "a and b that are constants": Sum(two, two, "[2,3]", (two,), ((p, q),), constant=True),
         "a copy of the model": Sum(open_axes, open_axes, "[?,?]", ((3, 5),), ((q, r),), "cloning"),
-        "a file that OpenVINO has written": Sum(open_axes, open_axes, "[?,?]", ((3, 5),), ((s, t),), "file"),
+        "a file that OpenVINO has written (its attributes come from visit_attributes)": Sum(
+            open_axes, open_axes, "[?,?]", ((3, 5),), ((s, t),), "file"
+        ),
         "a model with a new shape": Sum(open_axes, open_axes, "[4,5]", ((4, 5),), ((w, z),), "shape"),
     }
 

@@ -874,7 +874,14 @@ def judge_one_opset_behind(v: Judge) -> None:
     found: dict[str, onnx.ModelProto] = {}
     with v.check("returns a model of opset 26, and leaves the given one as it is"):
         for name, model in models.items():
-            got = recorded_model(v, name)
+            try:
+                got = recorded_model(v, name)
+            except WrongAnswer as error:
+                if "One and only one of the attributes" in str(error):
+                    raise WrongAnswer(
+                        f"{error} A Constant has no value: the inliner does not know the defaults of attributes."
+                    ) from None
+                raise
             _expect_versions(name, got, model)
             found[name] = got
     if found:  # else these would pass without a model

@@ -48,12 +48,16 @@ def sanitizer_finding(report: str, file: Path) -> str:
     return f"{what}. The report names no line of {file.name}."
 
 
+_NONE_IN_OP = "None among the inputs of g.op is a null pointer in C++: an input that is left out is a none node (chapter 05, section 8)."
+
+
 def python_finding(report: str, file: Path) -> str:
     """Where in the learner's ``file`` Python was when a signal ended it, from :mod:`faulthandler`; empty if it was not in there."""
     _, fatal, rest = report.rpartition("Fatal Python error: ")
     for frame in _PYTHON.finditer(rest) if fatal else ():
         if Path(frame[1]) == file:
-            return _placed(f"Python was in {frame[3]}", file, int(frame[2]))
+            found = _placed(f"Python was in {frame[3]}", file, int(frame[2]))
+            return f"{found}\n{_NONE_IN_OP}" if "g.op(" in found else found
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The proofs of table.toml: :data:`OLD` tries each entry as the note has it, :data:`NEW` as it is written today.
+"""The proofs of table.toml: :data:`OLD` tries each entry as the old text has it, :data:`NEW` as it is written today.
 
 A probe takes no arguments, returns what it saw in a few words, and raises AssertionError where the table is not true. What it
 registers with the exporter, it removes again. Each module holds the probes of one part of the table.

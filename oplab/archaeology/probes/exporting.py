@@ -151,7 +151,7 @@ def _() -> str:
 
 
 class Listed(torch.nn.Module):
-    """The note's example: a sum in a list."""
+    """The text's example: a sum in a list."""
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
         """``[sum(x)]``"""
@@ -165,7 +165,7 @@ def _() -> str:
         scripted = torch.jit.script(Listed())
     model = export(scripted, X, operator_export_type=OperatorExportTypes.ONNX_FALLTHROUGH)
     assert ops(model) == ["ReduceSum", "SequenceConstruct"]
-    return f"asinh: org.pytorch.aten::asinh; the note's list: {ops(model)[-1]}"
+    return f"asinh: org.pytorch.aten::asinh; the text's list: {ops(model)[-1]}"
 
 
 @old("mode_default")

@@ -89,7 +89,7 @@ def registered(name: str, function: Callable[..., Any], version: int = 9) -> Ite
     """A registration for the length of a block. Afterwards the registry is as before, even if the name was not registered.
 
     Args:
-        name: ``aten::asinh``; a name without a namespace, ``::prim_PythonOp``, as the notes write it.
+        name: ``aten::asinh``; a name without a namespace, ``::prim_PythonOp``, as old texts write it.
         function: the symbolic function.
         version: the opset at which it is registered.
     """

@@ -1,4 +1,4 @@
-"""What the probes export: functions, operators and symbolic functions of the notes."""
+"""What the probes export: functions, operators and symbolic functions of the old texts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Counter:
 
 @functools.cache
 def operators() -> Any:
-    """The library and ``torch.ops.archaeology``: operators with the schemas of the notes, for the life of the process."""
+    """The library and ``torch.ops.archaeology``: operators with the schemas of the old texts, for the life of the process."""
     library = torch.library.Library("archaeology", "DEF")
     library.define("grid(Tensor pos, Tensor size, Tensor? start, Tensor? end) -> Tensor")
     library.define("foo_forward(Tensor input1, Tensor input2, float attr1, int attr2) -> Tensor")
@@ -56,7 +56,7 @@ def operators() -> Any:
 
 
 class MyRelu(torch.autograd.Function):
-    """The note's Function, without a ``symbolic``."""
+    """The text's Function, without a ``symbolic``."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -66,7 +66,7 @@ class MyRelu(torch.autograd.Function):
 
 
 class MyClip(torch.autograd.Function):
-    """The note's other Function."""
+    """The text's other Function."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, low: float) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Operators of the notes: deformable convolution, interpolation and a plugin's resize."""
+"""Operators of the old texts: deformable convolution, interpolation and a plugin's resize."""
 
 from __future__ import annotations
 
