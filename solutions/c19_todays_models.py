@@ -206,7 +206,7 @@ def quantize_around(
             reads, maybe more than one.
         feeds: typical inputs by name, of several sizes.
 
-    ``tap(model, names)``, of chapter 15, is a function from a feed to the values of these names.
+    ``tap(model, names)`` of chapter 15 is a function from a feed to the values of these names.
     About 50 lines; fewer with ``QDQQuantizer``.
     """
     # ANSWER c19.quantize_around: calibrate on all feeds, return a copy that computes in 8 bits

@@ -284,7 +284,6 @@ tiny = {name: values[:16] for name, values in ab.items()}
 chains = {n: runner(chain("{y} = Add({a}, {b})", n)) for n in lengths}
 seconds = race(on(chains, tiny), rounds=50, warm_up=3)
 of_node, of_call = np.polyfit(lengths, [1e6 * np.min(seconds[n]) for n in lengths], 1)
-print("one more node costs less than a call:", bool(of_node < of_call))
 print(f"⏱ session.run takes {of_call:.1f} µs, and each node {of_node:.2f} µs more")
 
 # %% [markdown]
@@ -315,8 +314,8 @@ axes.legend(frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
 lab.figure(
     figure,
-    "Time of a layer over size, both logarithmic: two curves are flat up to a thousand floats,"
-    " where a dashed line, the memory's speed, is far below them; then they rise with the size.",
+    "Time of a layer over size, both logarithmic: two curves are flat up to a thousand floats, far"
+    " above a dashed line, the memory's speed; then they rise with the size.",
 )
 
 # %% [markdown]
