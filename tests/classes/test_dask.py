@@ -106,8 +106,7 @@ class TestOnTwoWorkers:
         killer = verdicts.pop(tasks[1]["key"])
         assert killer.status == "grader_error"
         assert "Its worker was lost 4 times" in killer.message  # Dask's default for a scheduler
-        assert len(verdicts) == 9
-        assert {outcome.status for outcome in verdicts.values()} == {"passed"}
+        assert [outcome.status for outcome in verdicts.values()] == ["passed"] * 9
         assert count(pair, tasks)[1] == 4
         assert len(engine.said) == len(set(engine.said)) == 4
         assert all("was lost; what it graded is graded again" in line for line in engine.said)
@@ -128,7 +127,6 @@ class TestOnTwoWorkers:
             engine.finish()
             (tmp_path / "stopped").touch()
         assert len(verdicts) == sum(count(pair, tasks)) == 2
-        assert {verdict.outcome.status for verdict in verdicts} == {"passed"}
 
     def test_when_the_command_is_killed_its_processes_end(self, pair, grading):
         before = [key for key, _ in pair.runs()].count("closed")
@@ -166,9 +164,8 @@ class TestNothingCanRun:
     @pytest.mark.nightly
     def test_other_versions(self, single, grading, other):
         single.start_worker(nanny=False, OPLAB_ROOT=other)
-        with pytest.raises(OplabError, match="has other versions than this machine.*: course .* instead of") as refused:
+        with pytest.raises(OplabError, match="has other versions than this machine.*: course .* instead of"):
             list(grading(single).submit(make_tasks("")))
-        assert "torch" not in str(refused.value)  # it has the same
         assert not single.runs()
 
     @pytest.mark.nightly
@@ -182,7 +179,6 @@ class TestNothingCanRun:
                     single.start_worker(nanny=False, OPLAB_ROOT=other)
                     wait(lambda: "failed to setup" in (tmp_path / "worker.log").read_text())
                     (tmp_path / "joined").touch()
-        assert {verdict.outcome.status for verdict in verdicts} == {"passed"}
 
     @pytest.mark.nightly
     def test_no_slot(self, single, grading):
@@ -206,27 +202,19 @@ class TestNothingCanRun:
 
     @pytest.mark.nightly
     def test_a_killed_scheduler(self, single, grading, tmp_path):
-        worker = single.start_worker(nanny=False)
+        single.start_worker(nanny=False)
         verdicts = []
-        with pytest.raises(OplabError, match="The scheduler of tcp://.* has ended") as ended:
+        with pytest.raises(OplabError, match="(?s)The scheduler of tcp://.* has ended.*the same command goes on"):
             for verdict in grading(single).submit(make_tasks(*[f"wait {tmp_path / 'killed'}"] * 5)):
                 verdicts.append(verdict)
                 kill(single.scheduler.pid)
                 (tmp_path / "killed").touch()
-        assert "the same command goes on" in str(ended.value)
         assert [verdict.outcome.status for verdict in verdicts] == ["passed"]
-        worker.wait(dask_lab.SECONDS)  # it does not wait for another scheduler
 
     def test_no_scheduler(self, grading):
         with dask.config.set({"distributed.comm.timeouts.connect": "500ms"}):
             with pytest.raises(OplabError, match="cannot be started or reached"):
                 list(grading("tcp://127.0.0.1:9").submit(make_tasks("")))
-
-    def test_no_certificate(self, grading):
-        names = ("ca-file", "client.cert", "client.key")
-        with dask.config.set({f"distributed.comm.tls.{name}": None for name in names}):
-            with pytest.raises(OplabError, match="cannot be started or reached: TLS"):
-                list(grading("tls://127.0.0.1:9").submit(make_tasks("")))
 
     def test_an_address_that_is_none(self, grading):
         for where in ("local:0", "local", "http://x:1", "tcp://x", "2"):
