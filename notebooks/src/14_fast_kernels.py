@@ -284,7 +284,6 @@ tiny = {name: values[:16] for name, values in ab.items()}
 chains = {n: runner(chain("{y} = Add({a}, {b})", n)) for n in lengths}
 seconds = race(on(chains, tiny), rounds=50, warm_up=3)
 of_node, of_call = np.polyfit(lengths, [1e6 * np.min(seconds[n]) for n in lengths], 1)
-print("one more node costs less than a call:", bool(of_node < of_call))
 print(f"⏱ session.run takes {of_call:.1f} µs, and each node {of_node:.2f} µs more")
 
 # %% [markdown]
