@@ -17,10 +17,10 @@
 #
 # - explain what a trace, a script and an exported program record of your model, and what each of them drops;
 # - keep both branches of an `if` in the ONNX file;
-# - say what a guard of the export means, and find out whether the file keeps it.
+# - export a model whose input is a dict, and name the inputs of the file.
 #
-# The deeper sections follow a model through the three steps of the TorchScript path, export a model whose input is a
-# dict, find an input that was baked into a file, and run a TorchScript file in a C++ program.
+# The deeper sections follow a model through the three steps of the TorchScript path, find an input that was baked into
+# a file, and run a TorchScript file in a C++ program.
 #
 # ## 1. The failure
 #
@@ -125,7 +125,7 @@ def trace_warnings(model, *inputs):
 print(trace_warnings(Volume(), quiet))
 
 # %% [markdown]
-# The **dynamo path** does not export this model at all. That is safer: it fails at export, not in production.
+# The **dynamo path** does not export this model at all. That is better: you cannot ship a file that does not exist.
 
 # %%
 page, undecided = io.StringIO(), "Could not guard on data-dependent expression"
@@ -174,7 +174,7 @@ show_graph(with_loud.graph)
 
 # %% [markdown]
 # The comparison `x.abs().max() > 1` has left no node at all: its result went to Python, and nothing in the graph
-# needs it. A trace records tensor operators; Python runs once and leaves no node.
+# needs it. A trace does not see Python code.
 #
 # The same happens to a loop. If you trace it with three numbers, the graph always has three additions. For a loop
 # over an axis, the tracer does not even give a warning.
@@ -359,7 +359,7 @@ with redirect_stderr(page), raises(GuardOnDataDependentSymNode, undecided):
 print(list(dict.fromkeys(re.findall(r"torch\.ops\.(\S+?)\(", page.getvalue()))))
 
 # %% [markdown]
-# This leads to a trap. The exporter does not write guards to the file. The file accepts two rows, and returns the result of the wrong
+# This leads to a trap. ONNX cannot represent a guard. The file accepts two rows, and returns the result of the wrong
 # branch.
 
 # %%
@@ -536,7 +536,72 @@ lab.figure(
 # | exported to ONNX by | TorchScript path | TorchScript path | dynamo path |
 
 # %% [markdown]
-# ## 6. Limits
+# ## 6. A dict as the model's input, and the names of inputs
+#
+# Detection and point-cloud models often take one dict with several tensors. Here is a small one. Pass its example as
+# you pass every example, in a tuple with one entry for each argument of `forward`:
+
+
+# %%
+class Normalise(nn.Module):
+    def forward(self, cloud):
+        centred = cloud["coord"] - cloud["coord"].mean(0)
+        return centred * cloud["scale"]
+
+
+cloud = {"coord": torch.rand(4, 3), "scale": torch.tensor(2.0)}
+plain = {"input_names": None, "output_names": None, "dynamic_shapes": None}
+with redirect_stderr(page), raises(torch.onnx.OnnxExporterError, "missing a required argument"):
+    dynamo_path(Normalise(), cloud, **plain)
+with raises(TypeError, "missing 1 required positional argument"):
+    ts_path(Normalise(), cloud)
+
+# %% [markdown]
+# The message is misleading: you did pass `cloud`. Both paths of `torch.onnx.export` take a dict that is the *last*
+# entry of the tuple as keyword arguments, so `forward` was called as `forward(coord=…, scale=…)`. There are two fixes:
+# put an empty dict after it, or pass the arguments by name.
+
+
+# %%
+def ends(model):
+    return [value.name for value in [*model.graph.input, *model.graph.output]]
+
+
+print("(cloud, {}):   ", ends(dynamo_path(Normalise(), cloud, {}, **plain)))
+print("kwargs=:       ", ends(dynamo_path(Normalise(), kwargs={"cloud": cloud}, **plain)))
+model = ts_path(Normalise(), cloud, {}, input_names=None, output_names=None)
+print("on the TorchScript path:", ends(model))
+
+# %% [markdown]
+# The file has no dict: each entry became an input. Its **default name** depends on the path. The dynamo path uses the
+# names of `forward`'s arguments (here with the entry's key: `cloud_coord`), and names an output after the operator that
+# computes it. The TorchScript path uses the operator that reads the input, and numbers: these names change when
+# you change the model. A caller has to know the names, so pass `input_names` and `output_names`.
+#
+# The given names are assigned in the order of the inputs, and the order of a dict is that of its keys. Swap the two
+# keys, and the names are swapped too, without a warning:
+
+# %%
+cloud_names = plain | {"input_names": ["coord", "scale"], "output_names": ["y"]}
+for example in (cloud, dict(reversed(cloud.items()))):
+    model = dynamo_path(Normalise(), example, {}, **cloud_names)
+    sizes = {v.name: len(v.type.tensor_type.shape.dim) for v in model.graph.input}
+    print(list(example), "-> axes of each input:", sizes)
+
+# %% [markdown]
+# `dynamic_shapes` has the structure of the arguments, so it contains the same dict. ONNX Runtime takes one array for
+# each name.
+
+# %%
+shapes = {"cloud": {"coord": {0: "points"}, "scale": None}}
+model = dynamo_path(Normalise(), cloud, {}, **cloud_names | {"dynamic_shapes": shapes})
+session = ort.InferenceSession(model.SerializeToString())
+other = {"coord": torch.rand(9, 3), "scale": torch.tensor(0.5)}
+(y,) = session.run(None, {name: tensor.numpy() for name, tensor in other.items()})
+print(session.get_inputs()[0].shape, np.allclose(y, Normalise()(other).numpy(), atol=1e-6))
+
+# %% [markdown]
+# ## 7. Limits
 #
 # - A capture sees only operators on tensors. The result of a NumPy computation is a constant in a trace. A script
 #   rejects NumPy code, and so does `torch.export` as it is called here. (`torch.onnx.export` tries a second time with
@@ -587,7 +652,7 @@ with raises(RuntimeError, "torch.jit.trace a dynamo-optimized function"):
 # - ONNX Runtime runs `If` and `Loop`. Not every engine does: check yours before you rely on them. Chapter 03 shows
 #   models that are dynamic without a branch.
 #
-# ## 7. Exercises
+# ## 8. Exercises
 #
 # A docstring is the specification. Before the first exercise, write down what the three graphs of each module in this
 # chapter contain. Then look at the graphs.
@@ -855,71 +920,6 @@ for enabled in (True, False):
 
 # %% [markdown]
 # So `no_grad` saves memory while the model runs. A correct export does not need it. It does need `eval()`.
-
-# %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
-# ## Deeper: A dict as the model's input
-#
-# Detection and point-cloud models often take one dict with several tensors. Here is a small one. Pass its example as
-# you pass every example, in a tuple with one entry for each argument of `forward`:
-
-
-# %%
-class Normalise(nn.Module):
-    def forward(self, cloud):
-        centred = cloud["coord"] - cloud["coord"].mean(0)
-        return centred * cloud["scale"]
-
-
-cloud = {"coord": torch.rand(4, 3), "scale": torch.tensor(2.0)}
-plain = {"input_names": None, "output_names": None, "dynamic_shapes": None}
-with redirect_stderr(page), raises(torch.onnx.OnnxExporterError, "missing a required argument"):
-    dynamo_path(Normalise(), cloud, **plain)
-with raises(TypeError, "missing 1 required positional argument"):
-    ts_path(Normalise(), cloud)
-
-# %% [markdown]
-# The message is misleading: you did pass `cloud`. Both paths of `torch.onnx.export` take a dict that is the *last*
-# entry of the tuple as keyword arguments, so `forward` was called as `forward(coord=…, scale=…)`. There are two fixes:
-# put an empty dict after it, or pass the arguments by name.
-
-
-# %%
-def ends(model):
-    return [value.name for value in [*model.graph.input, *model.graph.output]]
-
-
-print("(cloud, {}):   ", ends(dynamo_path(Normalise(), cloud, {}, **plain)))
-print("kwargs=:       ", ends(dynamo_path(Normalise(), kwargs={"cloud": cloud}, **plain)))
-model = ts_path(Normalise(), cloud, {}, input_names=None, output_names=None)
-print("on the TorchScript path:", ends(model))
-
-# %% [markdown]
-# The file has no dict: each entry became an input. Its **default name** depends on the path. The dynamo path uses the
-# names of `forward`'s arguments (here with the entry's key: `cloud_coord`), and names an output after the operator that
-# computes it. The TorchScript path uses the operator that reads the input, and numbers: these names change when
-# you change the model. A caller has to know the names, so pass `input_names` and `output_names`.
-#
-# The given names are assigned in the order of the inputs, and the order of a dict is that of its keys. Swap the two
-# keys, and the names are swapped too, without a warning:
-
-# %%
-cloud_names = plain | {"input_names": ["coord", "scale"], "output_names": ["y"]}
-for example in (cloud, dict(reversed(cloud.items()))):
-    model = dynamo_path(Normalise(), example, {}, **cloud_names)
-    sizes = {v.name: len(v.type.tensor_type.shape.dim) for v in model.graph.input}
-    print(list(example), "-> axes of each input:", sizes)
-
-# %% [markdown]
-# `dynamic_shapes` has the structure of the arguments, so it contains the same dict. ONNX Runtime takes one array for
-# each name.
-
-# %%
-shapes = {"cloud": {"coord": {0: "points"}, "scale": None}}
-model = dynamo_path(Normalise(), cloud, {}, **cloud_names | {"dynamic_shapes": shapes})
-session = ort.InferenceSession(model.SerializeToString())
-other = {"coord": torch.rand(9, 3), "scale": torch.tensor(0.5)}
-(y,) = session.run(None, {name: tensor.numpy() for name, tensor in other.items()})
-print(session.get_inputs()[0].shape, np.allclose(y, Normalise()(other).numpy(), atol=1e-6))
 
 # %% [markdown] {"jp-MarkdownHeadingCollapsed": true}
 # ## Deeper: Find what was baked in

@@ -61,7 +61,8 @@ lab.show(baked)
 
 # %% {"jupyter": {"source_hidden": true}}
 import io
-from contextlib import contextmanager, redirect_stdout
+import os
+from contextlib import contextmanager
 
 import numpy as np
 import onnx
@@ -69,7 +70,6 @@ import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 from oplab import ops, raises, session
-from oplab.onnxtools.quiet import cpp_warnings
 
 ops.load()
 
@@ -126,10 +126,18 @@ def shape(value):
 
 @contextmanager
 def spoken(show=True):
-    with redirect_stdout(io.StringIO()) as text, cpp_warnings():
+    path, kept = lab.build / "stderr.txt", os.dup(2)
+    with open(path, "wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
         yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+    lines = [line.partition("Warning: ")[2] for line in path.read_text().splitlines()]
     if show:
-        print(text.getvalue(), end="")
+        found = sorted({line.split(" (function")[0] for line in lines if line})
+        print("\n".join(found) or "no warning")
 
 
 # %% [markdown]
