@@ -250,7 +250,6 @@ def load_module(name, file):
 
 
 my_lib = load_module("my_lib", pybind.library)
-print(my_lib.__doc__)
 with raises(ImportError, "PyInit_my_add"):
     load_module("my_add", pybind.library)
 
