@@ -203,15 +203,12 @@ text = inspect.getsource(source)
 print(inspect.cleandoc(text[text.rindex("return g.op(") :]))
 
 # %% [markdown]
-# Now check the result of an export. At opset 10 there is no entry, so the export fails. At 13 the graph has this
-# `Resize` with these attributes. (The picture omits attributes that have their default value.)
-
+# Now check the result of an export. `nn.Upsample` is `interpolate` as a module. At opset 10 there is no entry, so the export
+# fails. At 13 the graph has this `Resize` with these attributes. (The picture omits attributes that have their default
+# value.)
 
 # %%
-def twice(x):
-    return torch.nn.functional.interpolate(x, scale_factor=2.0, mode="bicubic")
-
-
+twice = torch.nn.Upsample(scale_factor=2.0, mode="bicubic")
 image = torch.rand(1, 3, 4, 4)
 with raises(torch.onnx.errors.UnsupportedOperatorError, "added in version 11"):
     export(twice, image, opset=10)

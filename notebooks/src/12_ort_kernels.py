@@ -734,9 +734,6 @@ with raises(Exception, "Domain already set in registry"):
 # %%
 lab.source("12_versions.cpp", "Sum(const char* name")
 
-# %%
-lab.source("12_versions.cpp", "RegisterCustomOps")
-
 # %% [markdown]
 # `Newer` exists from version 2 on. If a model imports version 1, there is no kernel.
 
@@ -1041,13 +1038,8 @@ _ = (project / "CMakeLists.txt").write_text(lists)
 #   inline functions and templates that have the same name, and such a library is never unloaded. (In one program, section
 #   7, two structs with the name `Kernel` become one: `12_my_add.cpp` puts them into an anonymous namespace.)
 #
-# That last setting hides the entry point too. So the finished file makes it visible again with an attribute, in its first
-# line:
-
-# %%
-lab.source("12_my_add.cpp", "RegisterCustomOps")
-
-# %% [markdown]
+# That last setting hides the entry point too. So the finished file (section 8) makes it visible again with an attribute.
+#
 # Call CMake twice: once to configure, once to build. If CMake is not installed, the next cell calls the compiler with the
 # same flags.
 

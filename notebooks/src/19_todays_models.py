@@ -495,16 +495,8 @@ for dtype in (np.float16, ml_dtypes.bfloat16):
 # product with `scale` is computed in the type of the tensor.)
 #
 # In C++ the types are `Ort::Float16_t` and `Ort::BFloat16_t`. They only store: `ToFloat()` reads a number, and the constructor
-# rounds a float. `add_for` of `oplab_kernel.h` adds one operator for each type:
-
-# %%
-lab.source("19_double.cpp")
-
-# %%
-double = compile_library(lab.cpp("19_double.cpp"), "ort")
-half_model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 23, "lesson": 1]>
-    g (float16[n] x) => (float16[n] y) { y = lesson.Double(x) }""")
-print(session(half_model, libraries=[double]).run(None, {"x": np.float16([1.5, -300])})[0])
+# rounds a float. `add_for` of `oplab_kernel.h` adds one operator for each type
+# ([cpp/19_double.cpp](../notebooks/cpp/19_double.cpp)).
 
 # %% [markdown]
 # ### A model that ONNX Runtime refuses
