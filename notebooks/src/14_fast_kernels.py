@@ -314,8 +314,8 @@ axes.legend(frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
 lab.figure(
     figure,
-    "Time of a layer over size, both logarithmic: two curves are flat up to a thousand floats, far"
-    " above a dashed line, the memory's speed; then they rise with the size.",
+    "Time of a layer over size, both logarithmic: two curves are flat up to a thousand floats,"
+    " far above a dashed line, the memory's speed; then they rise with the size.",
 )
 
 # %% [markdown]

@@ -1005,8 +1005,7 @@ lab.quiz()
 # ## What to read next
 #
 # - [docs/your_operator.md](../docs/your_operator.md): `oplab new-operator NAME` creates a project that
-#   builds such a wheel: it needs ONNX Runtime, and torch is an extra. The page takes one operator from its formula to the
-#   wheel in another environment.
+#   builds such a wheel, with torch as an extra. The page takes one operator from its formula to another environment.
 # - `onnxruntime_c_api.h`: the comment above each function names the version that has it. `torch/csrc/stable/c/shim.h`
 #   has a section for each version of PyTorch.
 # - PEP 600 defines the tags `manylinux_2_28` and so on; PEP 425 defines `py3-none` and `cp310-abi3`.
