@@ -166,8 +166,8 @@ def readable(text: str) -> tuple[str, dict[str, SyntaxError]]:
             _compile("\n".join(lines[first:end]))
             errors.pop(name, None)  # the last definition wins
         except SyntaxError as error:
-            error.lineno = first + (error.lineno or 1)
-            error.msg = _LINE.sub(lambda found: str(first + int(found[0])), error.msg)
+            error.lineno = min(first + (error.lineno or 1), end)
+            error.msg = _LINE.sub(lambda found, first=first: str(first + int(found[0])), error.msg)
             error.text = lines[error.lineno - 1]
             errors[name] = error
             lines[first:end] = [f"def {name}(*_, **__): raise {type(error).__name__}(", *[""] * (end - first - 1)]
