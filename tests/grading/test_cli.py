@@ -111,7 +111,7 @@ def test_a_syntax_error_costs_only_the_functions_that_need_it(course, oplab):
     file.write_text(text)
     lines = text.splitlines()
     done = oplab("check", "c01.passes", "c01.fails", "c01.untouched", "c01.raises")
-    assert "c01.passes  passed" in done.stdout and "c01.untouched  todo" in done.stdout
+    assert "c01.passes  passed" in done.stdout and "c01.untouched  to do" in done.stdout
     opened, helper = lines.index('    """Three times.') + 1, lines.index("return x") + 1
     assert f"SyntaxError: unterminated triple-quoted string literal (detected at line {opened + 1})" in done.stdout
     assert f'(c01_cases.py, line {opened}): """Three times.' in done.stdout
@@ -249,7 +249,7 @@ def test_reset_restores_one_function_and_keeps_the_file(course, oplab):
     (backup,) = (course / "build" / "backup").rglob("c01_cases.py")
     assert backup.read_text() == mine
     assert str(backup.relative_to(course)) in done.stdout
-    assert "c01.passes  todo" in oplab("check", "c01.passes").stdout
+    assert "c01.passes  to do" in oplab("check", "c01.passes").stdout
 
 
 def test_reset_of_a_broken_file_asks_for_the_chapter(course, oplab):
@@ -266,7 +266,7 @@ def test_reset_of_a_broken_file_asks_for_the_chapter(course, oplab):
 def test_reset_brings_back_a_file_that_was_deleted(course, oplab):
     (course / "exercises" / "c01_cases.py").unlink()
     assert oplab("reset", "c01.passes").returncode == 0
-    assert "c01.passes  todo" in oplab("check", "c01.passes").stdout
+    assert "c01.passes  to do" in oplab("check", "c01.passes").stdout
 
 
 def test_two_resets_in_one_second_keep_both_files(course, oplab):
