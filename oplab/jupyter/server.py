@@ -55,8 +55,8 @@ class Pages:
     async def add(self, socket: EventsHandler) -> None:
         """Send the state to a page that has just opened, and from now on what changes."""
         assert self.home is not None
+        await self.run(self.home.open)  # before it: no state without the copies of the lessons
         self._sockets.add(socket)
-        await self.run(self.home.open)
         socket.send(json.dumps({"type": "state", "state": await self.run(self.home.state)}))
 
     def discard(self, socket: EventsHandler) -> None:
