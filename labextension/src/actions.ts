@@ -61,6 +61,7 @@ export class Actions {
     await this.model.attempt(exercise.id, async () => {
       if (exercise.file) {
         await this.opener.save(exercise.file);
+        await this.model.api.saved(exercise.file);
       }
       await this.model.api.check([exercise.id]);
     });

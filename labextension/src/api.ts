@@ -26,6 +26,9 @@ export interface Exercise {
   file: string | null;
   line: number;
   status: Status;
+  /** How its progress is shown, the same as in the terminal. */
+  sign: string;
+  state: string;
   passed_once: boolean;
   hints_shown: number;
   hints_total: number;
@@ -47,6 +50,8 @@ export interface Chapter {
   points: number;
   reached: number;
   passed: number;
+  /** The next exercise for who has this chapter open. */
+  next: string | null;
   core_done: boolean;
   exercises: Exercise[];
 }
@@ -91,6 +96,7 @@ export interface Outcome {
   id: string;
   chapter: string;
   status: Status;
+  state: string;
   points: number;
   max_points: number;
   seconds: number;
@@ -144,6 +150,11 @@ export class Api {
 
   cancel(): Promise<unknown> {
     return this._ask('cancel', {});
+  }
+
+  /** The user has saved the document of this path, or with '' all documents. */
+  saved(path: string): Promise<unknown> {
+    return this._ask('saved', { path });
   }
 
   hint(id: string): Promise<Hints> {

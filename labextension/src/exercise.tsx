@@ -165,7 +165,7 @@ export function ExerciseItem({ exercise, actions, open, onToggle }: ExerciseProp
   const { model, trans } = actions;
   const since = model.runningSince(exercise.id);
   const queued = model.isQueued(exercise.id);
-  const look = lookOf(exercise.status, trans);
+  const look = lookOf(exercise);
   const extra = model.extras.get(exercise.id);
   const problem = model.problems.get(exercise.id);
   const body = `oplab-exercise-${exercise.id}`;
@@ -218,9 +218,6 @@ export function ExerciseItem({ exercise, actions, open, onToggle }: ExerciseProp
             <p className="oplab-Problem" role="alert">
               {problem.message} {problem.fix}
             </p>
-          )}
-          {queued && model.state?.grader.state === 'starting' && (
-            <p className="oplab-Quiet oplab-Starting">{trans.__('The grader is starting. The first check takes some seconds more.')}</p>
           )}
           {since === null && <Report exercise={exercise} actions={actions} />}
           {extra && (

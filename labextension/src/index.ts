@@ -130,6 +130,14 @@ const plugin: JupyterFrontEndPlugin<void> = {
       true
     );
 
+    // What the user saves is graded; what JupyterLab saves by itself is not.
+    app.commands.commandExecuted.connect((_, { id, result }) => {
+      if (id === 'docmanager:save' || id === 'docmanager:save-all') {
+        const path = id === 'docmanager:save' ? opener.path : '';
+        void result.then(() => model.attempt('', () => model.api.saved(path)));
+      }
+    });
+
     void model.connect();
     if (settings) {
       void settings

@@ -166,7 +166,7 @@ export function ChapterMap(props: MapProps): React.ReactElement {
       <p className="oplab-Legend" aria-hidden="true">
         <span className="oplab-mod-good">✓ {trans.__('done')}</span>
         <span className="oplab-mod-odd">◐ {trans.__('started')}</span>
-        <span className="oplab-mod-quiet">○ {trans.__('open')}</span>
+        <span className="oplab-mod-quiet">○ {trans.__('to do')}</span>
       </p>
     </section>
   );

@@ -1,7 +1,7 @@
 /** The places of an outcome in the open editor: a mark in the gutter, and the line itself. */
 import { CodeMirrorEditor } from '@jupyterlab/codemirror';
 import { TranslationBundle } from '@jupyterlab/translation';
-import { Compartment, Extension, RangeSet, RangeSetBuilder, StateEffect, StateField } from '@codemirror/state';
+import { Compartment, Extension, Range, RangeSet, StateEffect, StateField } from '@codemirror/state';
 import { Decoration, DecorationSet, EditorView, gutter, GutterMarker, WidgetType } from '@codemirror/view';
 
 export interface Mark {
@@ -87,18 +87,19 @@ export class Marks {
   }
 
   private _draw(marks: Mark[], doc: { lines: number; line(n: number): { from: number; to: number } }): Drawn {
-    const signs = new RangeSetBuilder<Sign>();
-    const lines = new RangeSetBuilder<Decoration>();
-    for (const mark of [...marks].sort((one, other) => one.line - other.line)) {
+    const signs: Range<Sign>[] = [];
+    const lines: Range<Decoration>[] = [];
+    for (const mark of marks) {
       if (mark.line >= 1 && mark.line <= doc.lines) {
         const { from, to } = doc.line(mark.line);
         const text = this._trans.__('%1 reports here: %2', mark.id, mark.message);
-        signs.add(from, from, new Sign(mark));
-        lines.add(from, from, Decoration.line({ class: 'oplab-MarkedLine', attributes: { title: mark.message } }));
-        lines.add(to, to, Decoration.widget({ widget: new Spoken(text), side: 1 }));
+        signs.push(new Sign(mark).range(from));
+        lines.push(Decoration.line({ class: 'oplab-MarkedLine', attributes: { title: mark.message } }).range(from));
+        lines.push(Decoration.widget({ widget: new Spoken(text), side: 1 }).range(to));
       }
     }
-    return { signs: signs.finish(), lines: lines.finish() };
+    // sorted here: two marks may share a line
+    return { signs: RangeSet.of(signs, true), lines: Decoration.set(lines, true) };
   }
 
   /** Lines move with what is written above them; they stay marked until the next check. */

@@ -8,7 +8,7 @@ import { Chapter, Exercise, Outcome, State } from './api';
 import { ExerciseItem } from './exercise';
 import { courseIcon } from './icon';
 import { isOutdated } from './version';
-import { lookOf, lookOfChapter, minutesOf, numberOf } from './words';
+import { lookOfChapter, minutesOf, numberOf } from './words';
 
 /** Renders again at each change of the model. */
 export function useModel({ model }: Actions): void {
@@ -55,6 +55,9 @@ export function Notices({ actions }: { actions: Actions }): React.ReactElement {
       trans.__('The course is not in the folder that this JupyterLab shows, so lessons and exercises cannot be opened from here.')
     );
   }
+  if (state?.grader.state === 'starting') {
+    lines.push(trans.__('The grader is starting. Until then, checks wait.'));
+  }
   if (state?.grader.state === 'failed') {
     lines.push(state.grader.message || trans.__('The grader did not start.'));
   }
@@ -89,7 +92,7 @@ export function Notices({ actions }: { actions: Actions }): React.ReactElement {
 /** The button that goes on where the learner was. */
 export function Continue({ actions }: { actions: Actions }): React.ReactElement | null {
   const { model, trans } = actions;
-  const next = model.state?.next ? model.exercise(model.state.next) : undefined;
+  const next = model.exercise(model.chapter?.next ?? '');
   if (!next) {
     return model.state && model.state.passed === model.state.total ? (
       <p className="oplab-Quiet">{trans.__('Every exercise has passed.')}</p>
@@ -112,8 +115,7 @@ function Exercises({ chapter, actions }: { chapter: Chapter; actions: Actions })
   // What the learner opened or closed; the rest follows the document in front.
   const [chosen, setChosen] = React.useState(new Map<string, boolean>());
   const here = model.exercisesOf(model.path);
-  const next = chapter.exercises.find(exercise => exercise.status !== 'passed');
-  const leading = here.length === 1 && here[0] ? here[0].id : next?.id;
+  const leading = here.length === 1 && here[0] ? here[0].id : chapter.next;
 
   React.useEffect(() => {
     // A save may grade several: those that need work open, and the one that was worked on stays open.
@@ -242,7 +244,7 @@ function Announcer({ actions }: { actions: Actions }): React.ReactElement {
       const name = model.exercise(outcome.id)?.name ?? outcome.id;
       const first = outcome.status === 'passed' ? '' : (outcome.message.split('\n')[0] ?? '');
       say(
-        `${name}: ${lookOf(outcome.status, trans).word}, ${trans.__('%1 of %2 points', outcome.points, outcome.max_points)}. ${first}`
+        `${name}: ${outcome.state}, ${trans.__('%1 of %2 points', outcome.points, outcome.max_points)}. ${first}`
       );
     };
     model.graded.connect(tell);

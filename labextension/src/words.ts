@@ -1,7 +1,7 @@
-/** How states are named and drawn: a symbol, a word and a tone, the same as in the terminal and in the cards. */
+/** How states are named and drawn: a symbol, a word and a tone. */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { Chapter, Exercise, Status } from './api';
+import { Chapter, Exercise } from './api';
 
 export type Tone = 'good' | 'bad' | 'odd' | 'quiet';
 
@@ -12,25 +12,9 @@ export interface Look {
 }
 
 /** How an exercise's state looks. */
-export function lookOf(status: Status, trans: TranslationBundle): Look {
-  switch (status) {
-    case 'passed':
-      return { symbol: '✓', word: trans.__('passed'), tone: 'good' };
-    case 'failed':
-      return { symbol: '✗', word: trans.__('failed'), tone: 'bad' };
-    case 'error':
-      return { symbol: '✗', word: trans.__('error'), tone: 'bad' };
-    case 'timeout':
-      return { symbol: '✗', word: trans.__('timeout'), tone: 'bad' };
-    case 'crashed':
-      return { symbol: '✗', word: trans.__('crashed'), tone: 'bad' };
-    case 'build_failed':
-      return { symbol: '✗', word: trans.__('does not compile'), tone: 'bad' };
-    case 'grader_error':
-      return { symbol: '!', word: trans.__('grader error'), tone: 'odd' };
-    default:
-      return { symbol: '○', word: trans.__('to do'), tone: 'quiet' };
-  }
+export function lookOf({ sign, state, status, reached }: Exercise): Look {
+  const tone = status === 'passed' ? 'good' : status === 'todo' ? 'quiet' : status === 'grader_error' || reached ? 'odd' : 'bad';
+  return { symbol: sign, word: state, tone };
 }
 
 /** How far a chapter is: done counts its core alone, as the way through the course does. */
@@ -41,7 +25,7 @@ export function lookOfChapter(chapter: Chapter, trans: TranslationBundle): Look 
   if (chapter.passed > 0 || chapter.exercises.some(exercise => exercise.status !== 'todo')) {
     return { symbol: '◐', word: trans.__('started'), tone: 'odd' };
   }
-  return { symbol: '○', word: trans.__('open'), tone: 'quiet' };
+  return { symbol: '○', word: trans.__('to do'), tone: 'quiet' };
 }
 
 /** `60 min`, or `60 + 20 min` with what goes deeper. */

@@ -32,7 +32,7 @@ from oplab.course import stubs
 from oplab.course.manifest import Course, Exercise, preloads
 from oplab.errors import OplabError
 from oplab.grading import progress as progressing
-from oplab.grading.overview import next_exercise, overview, skipped
+from oplab.grading.overview import open_exercises, overview, skipped
 from oplab.grading.results import Results
 
 
@@ -44,7 +44,7 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = 
         print(json.dumps(overview(course, reached), indent=1))
         return
     _print_table(course, reached)
-    done = sum(reached.entry(exercise.id).status == "passed" for exercise in course.exercises)
+    done = sum(reached.entry(exercise.id).passed for exercise in course.exercises)
     print(f"\n{done} of {len(course.exercises)} exercises passed.")
 
 
@@ -52,10 +52,10 @@ def next_() -> None:
     """Show the next exercise that has not passed yet."""
     course = load_course()
     reached = progressing.load(course.root / "build", warn)
-    exercise = next_exercise(course, reached)
-    if exercise is None:
+    if not (following := open_exercises(course, reached)):
         print("Every exercise has passed.")
         return
+    exercise = following[0]
     chapter = course.chapter(exercise.chapter)
     if exercise.deeper:
         print("The core path is finished. What is deeper:")
@@ -79,10 +79,11 @@ def hint(
     if id is not None:
         exercise = course.exercise(id)
     else:
-        exercise = next_exercise(course, progressing.load(course.root / "build", warn))
-        if exercise is None:
+        following = open_exercises(course, progressing.load(course.root / "build", warn))
+        if not following:
             print(f"Every exercise has passed. `oplab hint {course.exercises[0].id}` shows the hints of one again.")
             return
+        exercise = following[0]
         print(f"{exercise.id}: {exercise.goal}")
     from oplab.grading.hints import hint_lines
 
@@ -248,8 +249,6 @@ def _print_table(course: Course, reached: progressing.Progress) -> None:
         ("level", "left"),
     ):
         table.add_column(name, justify=justify, overflow="fold")
-    from oplab.grading.text import MARKS
-
     for chapter in course.chapters:
         got = sum(reached.entry(exercise.id).points for exercise in chapter.exercises)
         table.add_row(
@@ -264,7 +263,7 @@ def _print_table(course: Course, reached: progressing.Progress) -> None:
             entry = reached.entry(exercise.id)
             level = "●" * exercise.difficulty + "○" * (5 - exercise.difficulty)
             table.add_row(
-                MARKS[entry.status],
+                entry.look[0],
                 exercise.id,
                 exercise.goal,
                 f"{entry.points}/{exercise.points}",
@@ -390,8 +389,8 @@ def _suggest(course: Course, results: Results, out: object) -> None:
     order = course.exercises
     again = next((exercise for exercise in order if exercise.id in failed), None)
     latest = [exercise for exercise in order if exercise.id in graded][-1]
-    exercise = again or next_exercise(course, progressing.load(course.root / "build"), after=latest)
-    if exercise is not None:
+    following = open_exercises(course, progressing.load(course.root / "build"), latest.chapter)
+    if exercise := again or next(iter(following), None):
         print(
             f"Next: {exercise.id} in exercises/{exercise.file}{_line(course, exercise)}. Help: oplab hint {exercise.id}",
             file=out,

@@ -15,10 +15,11 @@ from oplab.course.manifest import Chapter, Course, Exercise
 from oplab.errors import OplabError
 from oplab.grading import last
 from oplab.grading import progress as progressing
+from oplab.grading.overview import open_exercises
 from oplab.grading.results import Outcome
 from oplab.grading.service import Service
 from oplab.grading.shared import SharedServer
-from oplab.grading.text import MARKS, outcome_lines
+from oplab.grading.text import outcome_lines
 
 KEYS = "h hint   n next   l list   a all   ↑↓ scroll   q quit"
 # What a terminal sends for a key, and how far it moves the list: in lines, or in pages.
@@ -111,17 +112,10 @@ class Session:
         self._events.put(("redraw", None))
 
     def next(self, after: Exercise | None = None) -> Exercise | None:
-        """The next exercise that has not passed; after the given one, around the end to the first."""
-        order = list(self.course.exercises)
-        if after in order:
-            at = order.index(after) + 1
-            order = order[at:] + order[:at]
-        return next((exercise for exercise in order if self.status(exercise) != "passed"), None)
-
-    def status(self, exercise: Exercise) -> str:
-        """The last status of an exercise: of this session, else of an earlier one."""
-        outcome = self.outcomes.get(exercise.id)
-        return outcome.status if outcome else self.reached.entry(exercise.id).status
+        """The next exercise that has not passed; one after the given one, around the end to the first."""
+        order = open_exercises(self.course, self.reached, after.chapter if after else "")
+        at = order.index(after) + 1 if after in order else 0
+        return (order[at:] + order[:at] or [None])[0]
 
     def _is_stub(self, exercise: Exercise) -> bool:
         try:
@@ -144,7 +138,10 @@ class Session:
 
     def _graded(self, fresh: tuple[Outcome, ...], view: Screen | Plain) -> None:
         self.last, self.scrolled = fresh, [0, 0]
-        self.outcomes.update({outcome.id: outcome for outcome in fresh})
+        for outcome in fresh:
+            self.outcomes[outcome.id] = outcome
+            if outcome.status != "grader_error":
+                self.reached.exercises.setdefault(outcome.id, progressing.Entry()).take(outcome)
         bad = next((outcome for outcome in fresh if not outcome.passed), None)
         self.current = self.course.exercise(bad.id) if bad else self.next(after=self.course.exercise(fresh[-1].id))
         view.graded(fresh)
@@ -170,7 +167,7 @@ class Plain:
         """Print the new outcomes and what is next."""
         for outcome in outcomes:
             print("\n".join(outcome_lines(outcome, details=not outcome.passed)), flush=True)
-        following = self.session.next()
+        following = self.session.current
         print(f"next: {following.id}" if following else "Every exercise has passed.", flush=True)
 
     def update(self) -> None:
@@ -272,12 +269,12 @@ class Screen:
 
     def _chapter(self, chapter: Chapter) -> Iterator[str]:
         session = self.session
-        passed = sum(session.status(exercise) == "passed" for exercise in chapter.exercises)
+        passed = sum(session.reached.entry(exercise.id).passed for exercise in chapter.exercises)
         yield f"{chapter.id}  {chapter.title}   {passed} of {len(chapter.exercises)} passed"
         for exercise in chapter.exercises:
-            status = session.status(exercise)
+            sign, state = session.reached.entry(exercise.id).look
             here = "▸" if exercise == session.current else " "
-            yield f" {here} {MARKS[status]} {exercise.id:<22} {status.replace('_', ' ')}"
+            yield f" {here} {sign} {exercise.id:<22} {state}"
 
 
 def keys(typed: str) -> tuple[list[str], str]:

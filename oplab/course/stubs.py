@@ -13,6 +13,7 @@ of the solution and is left out of the stub. C++ files use ``//``.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import sys
 
@@ -22,6 +23,8 @@ from oplab.errors import OplabError
 
 _ANSWER = re.compile(rf"^(?P<indent>\s*)(?P<mark>#|//) ANSWER (?P<id>c{NUMBER}\.[a-z0-9_]+)(?:: (?P<goal>.+))?$")
 _END = re.compile(r"^\s*(?:#|//) END$")
+_LINE = re.compile(r"(?<=line )\d+")
+_DEFINITION = re.compile(r"(?:async\s+def|def|class)\s+(\w+)")
 
 
 def _not_written(id: str) -> str:
@@ -114,14 +117,73 @@ def function_spans(text: str) -> dict[str, tuple[int, int]]:
     """First and last line of each top-level function or class, as in :func:`function_span`.
 
     Raises:
-        SyntaxError: the text is not valid Python.
+        SyntaxError: what precedes the first of them is not valid Python.
     """
+    try:
+        tree = parse(text)
+    except SyntaxError:
+        tree = parse(readable(text)[0])
     found = {}
-    for node in parse(text).body:
+    for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             # The last definition wins, as in Python.
             found[node.name] = (first_line(node), node.end_lineno or node.lineno)
     return found
+
+
+def readable(text: str) -> tuple[str, dict[str, SyntaxError]]:
+    """The text, where each top-level definition that is not valid Python is replaced by one that raises its SyntaxError.
+
+    The text is cut where its definitions begin; what follows a definition belongs to it. Each line keeps its number.
+
+    Returns:
+        the text, and the errors by the names of their definitions.
+
+    Raises:
+        SyntaxError: what precedes the first definition is not valid Python.
+        ValueError: the text contains null bytes.
+    """
+    try:
+        _compile(text)
+        return text, {}
+    except SyntaxError as error:
+        whole = error
+    lines = text.split("\n")
+    begins: list[tuple[int, str]] = []
+    decorated = False
+    for number, line in enumerate(lines):
+        found = _DEFINITION.match(line)
+        if decorated and found:
+            begins[-1] = begins[-1][0], found[1]
+        elif not decorated and (found or line.startswith("@")):
+            begins.append((number, found[1] if found else "_"))
+        decorated = not found and (decorated or line.startswith("@"))
+    errors: dict[str, SyntaxError] = {}
+    for (first, name), (end, _) in itertools.pairwise([*begins, (len(lines), "")]):
+        while end > first + 1 and (not lines[end - 1].strip() or lines[end - 1].startswith("#")):
+            end -= 1  # it belongs to the next one
+        try:
+            _compile("\n".join(lines[first:end]))
+            errors.pop(name, None)  # the last definition wins
+        except SyntaxError as error:
+            error.lineno = min(first + (error.lineno or 1), end)
+            error.msg = _LINE.sub(lambda found, first=first: str(first + int(found[0])), error.msg)
+            error.text = lines[error.lineno - 1]
+            errors[name] = error
+            lines[first:end] = [f"def {name}(*_, **__): raise {type(error).__name__}(", *[""] * (end - first - 1)]
+            lines[end - 1] += f"{error.msg!r}, (__file__, {error.lineno}, {error.offset}, {error.text!r}))"
+    new = "\n".join(lines)
+    try:
+        _compile(new)
+    except SyntaxError:
+        raise whole from None
+    return new, errors
+
+
+def _compile(text: str) -> None:
+    compile(
+        text, "<unknown>", "exec", dont_inherit=True
+    )  # a tree is not enough: it may have a return outside of functions
 
 
 def first_line(node: ast.stmt) -> int:

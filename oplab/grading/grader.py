@@ -18,7 +18,6 @@ from pathlib import Path
 
 from oplab.course import answers, stubs
 from oplab.course.manifest import Course, Exercise, preloads
-from oplab.course.parsing import parse
 from oplab.errors import OplabError
 from oplab.files import remove_tree
 from oplab.grading import integrity, outcomes, policy, submitted
@@ -159,11 +158,14 @@ class _Grader:
         self.seed, self.sanitize, self.listener = seed, sanitize, listener
         # Everything is read before any learner's code runs: what that writes to the files then changes no outcome of this run.
         self._texts = {exercise.file: self._submitted(exercise.file) for exercise in exercises}
+        self._digests = self._digested()
+        self._broken: dict[str, dict[str, SyntaxError]] = {}  # file -> the functions that are not Python
+        for file, text in self._texts.items():
+            self._texts[file], self._broken[file] = _readable(file, text)
         self._stubs = {exercise.file: self._stub(exercise) for exercise in exercises}
         self._checks = {exercise.chapter: _read(course.checks_file(exercise)) for exercise in exercises}
         python = (text for file, text in self._texts.items() if file.endswith(".py") and isinstance(text, str))
         self._files = integrity.CourseFiles(course.root, {exercise.chapter for exercise in exercises}, python)
-        self._digests = self._digested()
         mine = [self.submission / exercise.file for exercise in course.exercises]
         self._watch = integrity.Watch([*self._files.paths, *mine, *integrity.repository_files(course.root)])
         self._lock = threading.Lock()
@@ -247,27 +249,17 @@ class _Grader:
 
     def _early(self, exercise: Exercise) -> Outcome | None:
         """The outcome that follows from the text alone: no file, not Python, still the stub. Else None."""
-        file, text = self.submission / exercise.file, self._texts[exercise.file]
+        text: str | Exception = self._texts[exercise.file]
         if isinstance(text, FileNotFoundError):
             return without_points(
                 exercise, "error", f"The file {exercise.file} is missing from {self.submission.name}/."
             )
+        text = self._broken[exercise.file].get(exercise.name, text)
         if isinstance(text, Exception):
-            return without_points(exercise, "error", f"{exercise.file} cannot be read: {_reason(text)}.")
+            return without_points(exercise, "error", _reason(text, exercise.file))
         stub = self._stubs[exercise.file]
         if exercise.kind != "python":
             return todo(exercise) if stub is not None and stubs.is_untouched(text, stub, None) else None
-        try:
-            parse(text, str(file))
-        except (SyntaxError, ValueError) as error:
-            line = getattr(error, "lineno", None)
-            quoted = f": {error.text.strip()}" if getattr(error, "text", None) else ""
-            what = f"{type(error).__name__}: {getattr(error, 'msg', error)}"
-            return without_points(
-                exercise, "error", f"{what} ({file.name}, line {line}){quoted}" if line else f"{what} ({file.name})"
-            )
-        except (RecursionError, MemoryError):
-            return without_points(exercise, "error", f"{file.name} is nested too deeply for Python to read.")
         if stub is not None and stubs.is_untouched(text, stub, exercise.name):
             return todo(exercise)
         if used := policy.imported(exercise, text):
@@ -299,7 +291,7 @@ class _Grader:
         checks = self._checks[exercise.chapter]
         if isinstance(checks, Exception):
             name = self.course.checks_file(exercise).name
-            return without_points(exercise, "grader_error", f"oplab/checks/{name} cannot be read: {_reason(checks)}.")
+            return without_points(exercise, "grader_error", _reason(checks, f"oplab/checks/{name}"))
         library = watched = None
         if exercise.kind != "python":
             library, watched = self._builds(exercise)
@@ -482,10 +474,27 @@ def _shown(path: Path, root: Path) -> str:
         return "/".join(path.parts[-3:])
 
 
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or (
-        "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else str(error)
-    )
+def _readable(file: str, text: str | Exception) -> tuple[str | Exception, dict[str, SyntaxError]]:
+    """See :func:`oplab.course.stubs.readable`; what makes the whole file unreadable is in place of its text."""
+    if isinstance(text, Exception) or not file.endswith(".py"):
+        return text, {}
+    try:
+        return stubs.readable(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return error, {}
+
+
+def _reason(error: Exception, file: str) -> str:
+    """Why a file cannot be read, as a sentence."""
+    name = Path(file).name
+    if isinstance(error, (RecursionError, MemoryError)):
+        return f"{name} is nested too deeply for Python to read."
+    if isinstance(error, SyntaxError):
+        quoted = f": {error.text.strip()}" if error.text else ""
+        return f"{type(error).__name__}: {error.msg} ({name}, line {error.lineno}){quoted}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"{file} cannot be read: it is not UTF-8 text."
+    return f"{file} cannot be read: {getattr(error, 'strerror', None) or error}."
 
 
 def _sanitizer_env() -> dict[str, str]:

@@ -15,8 +15,7 @@ def overview(course: Course, progress: Progress) -> dict[str, Any]:
         course: the course.
         progress: of the learner.
     """
-    chapters = [_chapter(chapter, progress) for chapter in course.chapters]
-    following = next_exercise(course, progress)
+    chapters = [_chapter(course, chapter, progress) for chapter in course.chapters]
     return {
         "version": 1,
         "title": course.title,
@@ -24,31 +23,27 @@ def overview(course: Course, progress: Progress) -> dict[str, Any]:
         "max_points": sum(chapter.points for chapter in course.chapters),
         "passed": sum(chapter["passed"] for chapter in chapters),
         "total": len(course.exercises),
-        "next": following.id if following is not None else None,
+        "next": _next(course, progress),
         "chapters": chapters,
     }
 
 
-def next_exercise(course: Course, progress: Progress, after: Exercise | None = None) -> Exercise | None:
-    """The next exercise that has not passed: of the core path, then what is deeper, then the appendices.
+def open_exercises(course: Course, progress: Progress, chapter: str = "") -> list[Exercise]:
+    """The exercises that have not passed, in the order in which every part of the course offers them.
+
+    The core comes first, in teaching order, then what is deeper, then the appendices.
 
     Args:
         course: the course.
         progress: of the learner.
-        after: an exercise that was just worked on: the open core exercises of its chapter come first, then those after it.
-
-    Returns:
-        None when every exercise has passed.
+        chapter: the stem of the chapter that is open: its core comes first, then that of the chapters after it.
     """
-    path = list(course.path)
-    if after is not None:
-        order = course.exercises
-        at = order.index(after)
-        # The chapter's own first: a lesson may have its exercises in another order.
-        near = [exercise for exercise in order if exercise.chapter == after.chapter]
-        later = [*near, *order[at + 1 :]]
-        path = [exercise for exercise in later if not exercise.deeper] + path
-    return next((exercise for exercise in path if progress.entry(exercise.id).status != "passed"), None)
+    found = [exercise for exercise in course.path if not progress.entry(exercise.id).passed]
+    if not chapter:
+        return found
+    at = [entry.stem for entry in course.chapters].index(chapter)
+    near = {chapter, *(entry.stem for entry in course.chapters[at:] if not entry.appendix)}
+    return sorted(found, key=lambda exercise: exercise.deeper or exercise.chapter not in near)
 
 
 def skipped(course: Course, progress: Progress, following: Exercise, most: int = 3) -> list[Exercise]:
@@ -56,10 +51,14 @@ def skipped(course: Course, progress: Progress, following: Exercise, most: int =
     if following.deeper:
         return []
     before = course.exercises[: course.exercises.index(following)]
-    return [other for other in before if other.deeper and progress.entry(other.id).status != "passed"][-most:]
+    return [other for other in before if other.deeper and not progress.entry(other.id).passed][-most:]
 
 
-def _chapter(chapter: Chapter, progress: Progress) -> dict[str, Any]:
+def _next(course: Course, progress: Progress, chapter: str = "") -> str | None:
+    return next((exercise.id for exercise in open_exercises(course, progress, chapter)), None)
+
+
+def _chapter(course: Course, chapter: Chapter, progress: Progress) -> dict[str, Any]:
     entries = {exercise.id: progress.entry(exercise.id) for exercise in chapter.exercises}
     return {
         "stem": chapter.stem,
@@ -73,8 +72,9 @@ def _chapter(chapter: Chapter, progress: Progress) -> dict[str, Any]:
         "notebook": chapter.notebook,
         "points": chapter.points,
         "reached": sum(entry.points for entry in entries.values()),
-        "passed": sum(entry.status == "passed" for entry in entries.values()),
-        "core_done": all(entries[one.id].status == "passed" for one in chapter.exercises if not one.deeper),
+        "passed": sum(entry.passed for entry in entries.values()),
+        "next": _next(course, progress, chapter.stem),
+        "core_done": all(entries[one.id].passed for one in chapter.exercises if not one.deeper),
         "exercises": [
             {
                 "id": exercise.id,
@@ -88,6 +88,8 @@ def _chapter(chapter: Chapter, progress: Progress) -> dict[str, Any]:
                 "kind": exercise.kind,
                 "file": f"exercises/{exercise.file}",
                 "status": entries[exercise.id].status,
+                "sign": entries[exercise.id].look[0],
+                "state": entries[exercise.id].look[1],
                 "passed_once": entries[exercise.id].passed_once,
                 "hints_shown": min(entries[exercise.id].hints, len(exercise.hints)),
                 "hints_total": len(exercise.hints),

@@ -12,7 +12,8 @@ from typing import Any
 
 from oplab import files
 from oplab.grading import last
-from oplab.grading.results import STATES, Results
+from oplab.grading.results import STATES, Outcome, Results
+from oplab.grading.text import MARKS, word
 
 VERSION = 1
 
@@ -23,7 +24,7 @@ class Entry:
 
     Attributes:
         status: its last one, of :data:`oplab.grading.results.STATES`.
-        points: its last ones.
+        points: its best ones since it was last reset.
         passed_once: whether it has ever passed.
         hints: how many were shown.
     """
@@ -32,6 +33,23 @@ class Entry:
     points: int = 0
     passed_once: bool = False
     hints: int = 0
+
+    @property
+    def passed(self) -> bool:
+        """Whether it has passed since it was last reset; a later failure changes nothing."""
+        return self.points > 0
+
+    @property
+    def look(self) -> tuple[str, str]:
+        """Its sign and its state in words, the same wherever progress is shown."""
+        if self.passed and self.status != "passed":
+            return MARKS["passed"], "passed earlier, does not pass now"
+        return MARKS[self.status], word(self.status)
+
+    def take(self, outcome: Outcome) -> None:
+        """Take over the result of a run."""
+        self.status, self.points = outcome.status, max(self.points, outcome.points)
+        self.passed_once = self.passed_once or outcome.passed
 
 
 @dataclass
@@ -101,7 +119,7 @@ def record(
 ) -> None:
     """Write the outcomes of a run to the progress, and what each check said (:mod:`oplab.grading.last`).
 
-    A ``grader_error`` is only said: it changes no progress.
+    Points are never taken back, and a ``grader_error`` changes no progress.
 
     Args:
         folder: the course's ``build/``.
@@ -115,9 +133,7 @@ def record(
             last.save(folder, outcome, when)
             if outcome.status == "grader_error":
                 continue
-            entry = progress.exercises.setdefault(outcome.id, Entry())
-            entry.status, entry.points = outcome.status, outcome.points
-            entry.passed_once = entry.passed_once or outcome.passed
+            progress.exercises.setdefault(outcome.id, Entry()).take(outcome)
 
 
 def forget(folder: Path, ids: Iterable[str], warn: Callable[[str], None] = lambda _: None) -> None:

@@ -26,6 +26,7 @@ from oplab.grading.texts import Texts
 
 Draw = Callable[[Results, Path], Results]
 _LESSONS = ("notebooks", copies.FOLDER)  # a newer lesson is told of as well as a changed copy
+STILL = 1.0  # seconds that a file has not changed before it is graded: an editor may save half-typed text
 _INTERVAL = 500  # ms between two looks at all files, for those that no event has told of
 
 
@@ -82,6 +83,10 @@ class Service:
         self._run: _Run | None = None
         self._starting = False
         self.texts = Texts(course)
+        self._looking = threading.Lock()
+        self._held: dict[str, Exercise] = {}  # changed, and not graded since
+        self._drafts: dict[str, str] = {}  # file -> the text that an editor has saved by itself, as far as is known
+        self._changed = 0.0  # when a change was last seen
         self._on_saves = Claim(address(course.root, "saves"))  # of a watch and a panel, one grades what is saved
         self._when: dict[str, float] = {}  # of the outcomes that were told
         self._latest: dict[str, Outcome] = {}
@@ -139,6 +144,7 @@ class Service:
                         continue
                     run.cancelled.set()
                 self._wishes.setdefault(exercise.id, exercise)
+                self._held.pop(exercise.id, None)
                 added.append(exercise.id)
             if first:
                 ahead = {id: self._wishes[id] for id in added}
@@ -347,11 +353,11 @@ class Service:
         for _ in range(10):
             if not self.texts.half_written() or self._stop.wait(0.02):
                 break
-        if touched := self.texts.touched():
-            self.tell("saved", touched)
-            if self.saves and (self._on_saves.take() or not self._on_saves.path):
-                self.wish(touched, first=True)
+        self._hold()
+        if time.monotonic() - self._changed >= STILL:
+            self._grade_held([one for one in self._held.values() if not self._is_draft(one.file)])
         if not self.saves:
+            self._held.clear()
             self._on_saves.release()
         now = self._files()
         if now == self._noted:
@@ -363,6 +369,33 @@ class Service:
                 self._when[id] = entry["when"]
                 self.tell("elsewhere", entry)
         self.tell("files", None)
+
+    def draft(self, file: str, text: str) -> None:
+        """An editor writes this text: it is graded when :meth:`saved` is called, or when another program changes it."""
+        self._drafts[file] = text.replace("\r\n", "\n")
+
+    def saved(self, file: str | None = None) -> None:
+        """The user has saved: grade at once what has changed in ``file``, or in all files."""
+        self._hold()
+        self._grade_held([one for one in self._held.values() if file in (None, one.file)])
+
+    def _hold(self) -> None:
+        with self._looking:
+            touched = self.texts.touched()
+            self._held |= {exercise.id: exercise for exercise in touched}
+        if touched:
+            self._changed = time.monotonic()
+            self.tell("saved", touched)
+
+    def _grade_held(self, exercises: list[Exercise]) -> None:
+        if exercises and self.saves and (self._on_saves.take() or not self._on_saves.path):
+            self.wish(exercises, first=True)
+
+    def _is_draft(self, file: str) -> bool:
+        try:
+            return (self.course.root / "exercises" / file).read_text(encoding="utf-8") == self._drafts.get(file)
+        except (OSError, UnicodeDecodeError):
+            return False
 
     def _files(self) -> dict[Path, tuple[int, ...] | None]:
         """The state of each file besides the answers that the service tells of."""

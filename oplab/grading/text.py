@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MARKS = {
     "passed": "✓",
     "failed": "✗",
-    "todo": "·",
+    "todo": "○",
     "error": "!",
     "timeout": "⧖",
     "crashed": "☠",
@@ -64,6 +64,11 @@ class Failure:
     name: str
     message: str
     same: list[str] = field(default_factory=list)
+
+
+def word(status: str) -> str:
+    """A state in words: ``to do`` or ``build failed``."""
+    return "to do" if status == "todo" else status.replace("_", " ")
 
 
 def failures(checks: Sequence[tuple[str, str]]) -> list[Failure]:
@@ -150,8 +155,8 @@ def lines(outcome: Outcome, *, details: bool = True, notes: Sequence[str] = ()) 
         details: list the checks.
         notes: sentences that are added at the end.
     """
-    status = outcome.status.replace("_", " ")
-    yield Line("head", f"{MARKS[outcome.status]} {outcome.id}  {status}  {outcome.points}/{outcome.max_points} points")
+    score = f"{outcome.points}/{outcome.max_points} points"
+    yield Line("head", f"{MARKS[outcome.status]} {outcome.id}  {word(outcome.status)}  {score}")
     message = outcome.message
     if details:
         failed = [(check.name, check.message) for check in outcome.checks if not check.passed]

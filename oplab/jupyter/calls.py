@@ -42,9 +42,13 @@ def cancel(home: Home) -> dict[str, Any]:
     return {}
 
 
-def warm(home: Home) -> dict[str, Any]:
-    """Start the grading server, so that the first check need not wait for it."""
-    home.service().warm()
+def saved(home: Home, path: Any) -> dict[str, Any]:
+    """The user of a page has saved a document, or all of them: ``""``. With `check_on_save`, what has changed in it is graded."""
+    if not isinstance(path, str):
+        raise Refused(400, "`path` is missing.", 'For example {"path": "exercises/c04_aten_symbolic.py"}.')
+    service, file = home.service(), home.file(path)
+    if file is not None or not path:
+        service.saved(file)
     return {}
 
 

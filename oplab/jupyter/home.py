@@ -88,6 +88,7 @@ class Home:
             self._copy_lessons()
             if self._service is not None and not self._service.started:
                 self._service.start()
+                self._service.warm()  # while the learner reads: the first check is as fast as later ones
 
     def close(self) -> None:
         """End the grading and all of its processes."""
@@ -141,6 +142,19 @@ class Home:
         from oplab.jupyter.state import Paths
 
         return Paths(course.root, self.root, self.base_url)
+
+    def file(self, path: str) -> str | None:
+        """The file of exercises that Jupyter calls ``path``, relative to ``exercises/``; None for another document."""
+        course = self._course
+        where = self.where(course) if course is not None else None
+        files = {exercise.file for exercise in course.exercises} if course is not None else ()
+        return next((file for file in files if where.path(f"exercises/{file}") == path.strip("/")), None)
+
+    def before_save(self, path: str, model: dict[str, Any], **_: Any) -> None:
+        """Jupyter's hook: what it is about to write is not graded before the page says that its user has saved."""
+        file, text = self.file(path), model.get("content")
+        if file is not None and isinstance(text, str) and self._service is not None:
+            self._service.draft(file, text)
 
     def last(self, id: str) -> dict[str, Any] | None:
         """What the last check of an exercise said, as :mod:`oplab.grading.last` has it; None if it was never checked."""
@@ -204,6 +218,7 @@ class Home:
         if self._open:
             self._server.listen()
             self._service.start()
+            self._service.warm()
 
     def _wait_for_course(self) -> None:
         """While there is no course, nothing else watches the manifest."""

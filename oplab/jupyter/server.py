@@ -55,8 +55,8 @@ class Pages:
     async def add(self, socket: EventsHandler) -> None:
         """Send the state to a page that has just opened, and from now on what changes."""
         assert self.home is not None
+        await self.run(self.home.open)  # before it: no state without the copies of the lessons
         self._sockets.add(socket)
-        await self.run(self.home.open)
         socket.send(json.dumps({"type": "state", "state": await self.run(self.home.state)}))
 
     def discard(self, socket: EventsHandler) -> None:
@@ -139,8 +139,8 @@ class CallHandler(APIHandler):
     @web.authenticated
     @authorized
     async def post(self, name: str) -> None:
-        """``check``, ``cancel``, ``warm``, ``hint``, ``reset`` and ``settings``."""
-        if name not in ("check", "cancel", "warm", "hint", "reset", "settings"):
+        """``check``, ``cancel``, ``saved``, ``hint``, ``reset`` and ``settings``."""
+        if name not in ("check", "cancel", "saved", "hint", "reset", "settings"):
             raise web.HTTPError(404)
         try:
             given = json.loads(self.request.body or b"{}")
@@ -152,9 +152,9 @@ class CallHandler(APIHandler):
         def call(calls: Any, home: Home) -> dict[str, Any]:
             if name == "settings":
                 return calls.settings(home, given)
-            if name in ("cancel", "warm"):
-                return getattr(calls, name)(home)
-            return getattr(calls, name)(home, given.get("ids" if name == "check" else "id"))
+            if name == "cancel":
+                return calls.cancel(home)
+            return getattr(calls, name)(home, given.get({"check": "ids", "saved": "path"}.get(name, "id")))
 
         await self._answer(call, 202 if name == "check" else 200)
 
@@ -259,6 +259,7 @@ class Extension(ExtensionApp):
                 (url_path_join(place, "(.*)"), CallHandler, {"pages": self._pages}),
             ],
         )
+        self.serverapp.contents_manager.register_pre_save_hook(self._home.before_save)
         _before_exit(self._home.close)
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:

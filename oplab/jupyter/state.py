@@ -17,6 +17,7 @@ from oplab.grading import card, last, places
 from oplab.grading import progress as progressing
 from oplab.grading.overview import overview
 from oplab.grading.service import Service
+from oplab.grading.text import word
 from oplab.jupyter.map import chapter_map
 from oplab.updates import delivery
 from oplab.updates import update as updates
@@ -159,6 +160,7 @@ def outcome_state(course: Course, where: Paths, entry: dict[str, Any]) -> dict[s
     shown = {key: value for key, value in entry.items() if key != "answer"}
     return {
         **shown,
+        "state": word(outcome.status),
         "stale": bool(outcome.answer) and outcome.answer != _digest(course, exercise),
         "html": card.card_html(outcome, href=where.href),
         "places": [

@@ -21,7 +21,7 @@ from oplab.grading.card import card_html, hints_html, reference_html
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
 from oplab.grading.hints import SAME, one_more
-from oplab.grading.overview import next_exercise
+from oplab.grading.overview import open_exercises
 from oplab.grading.results import Outcome
 from oplab.grading.shared import SharedServer
 from oplab.grading.text import lines, next_note, outcome_lines
@@ -207,8 +207,8 @@ class Lesson:
         notes = []
         if outcome.passed:
             progress = progressing.load(paths.build_dir())
-            if following := next_exercise(self.course, progress, after=exercise):
-                notes.append(next_note(following, self._line(following)))
+            if following := open_exercises(self.course, progress, exercise.chapter):
+                notes.append(next_note(following[0], self._line(following[0])))
         elif outcome.status == "todo":
             where = self._line(exercise)
             notes.append(f"Write it in exercises/{exercise.file}{f', line {where}' if where else ''}.")

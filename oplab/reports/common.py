@@ -9,17 +9,6 @@ from oplab.grading.text import Failure, failures, rest_of_message
 
 Entry = Mapping[str, Any]
 
-WORDS = {
-    "passed": "passed",
-    "failed": "failed",
-    "todo": "not written yet",
-    "error": "error",
-    "timeout": "time limit",
-    "crashed": "crashed",
-    "build_failed": "does not compile",
-    "grader_error": "fault of the grader",
-}
-
 
 def chapters(results: Mapping[str, Any]) -> Iterator[tuple[str, list[Entry]]]:
     """Chapter stem and its exercises, in the order of the results."""

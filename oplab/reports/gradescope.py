@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from oplab.grading.text import word
 from oplab.reports import common
 
 
@@ -17,7 +18,7 @@ def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
         chapter = entry["chapter"]
         numbers[chapter] = numbers.get(chapter, 0) + 1
         text = common.plain(entry)
-        state = common.WORDS[entry["status"]]
+        state = word(entry["status"])
         tests.append(
             {
                 "score": entry["points"],

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from oplab.grading.text import MARKS
+from oplab.grading.text import MARKS, word
 from oplab.reports import common
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _exercise(entry: common.Entry) -> dict[str, Any]:
     return {
         **entry,
         "mark": MARKS[entry["status"]],
-        "state": common.WORDS[entry["status"]],
+        "state": word(entry["status"]),
         "own_message": common.own_message(entry),
         "failed_checks": common.failed(entry),
         "passed_checks": common.passed(entry),

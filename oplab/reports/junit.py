@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from oplab.grading.text import word
 from oplab.reports import common
 
 # XML 1.0 has no way to write these, not even escaped.
@@ -27,7 +28,7 @@ def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
                 ET.SubElement(properties, "property", name=name, value=str(entry[name]))
             kind = _kind(entry["status"])
             if kind:
-                line = entry["message"].splitlines()[0] if entry["message"] else common.WORDS[entry["status"]]
+                line = entry["message"].splitlines()[0] if entry["message"] else word(entry["status"])
                 result = ET.SubElement(case, kind, message=_clean(line))
                 if kind != "skipped":
                     result.set("type", entry["status"])

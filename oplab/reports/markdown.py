@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from oplab.grading.text import MARKS
+from oplab.grading.text import MARKS, word
 from oplab.reports import common
 
 
@@ -23,7 +23,7 @@ def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
         for entry in entries:
             lines.append(
                 f"| {MARKS[entry['status']]} | `{entry['id']}` | {entry['points']}/{entry['max_points']} "
-                f"| {common.WORDS[entry['status']]} |"
+                f"| {word(entry['status'])} |"
             )
     for entry in results["exercises"]:
         if entry["status"] not in ("passed", "todo"):
@@ -32,7 +32,7 @@ def render(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
             lines += [
                 "",
                 f"<details><summary>{MARKS[entry['status']]} <code>{html.escape(entry['id'])}</code>: "
-                f"{common.WORDS[entry['status']]}</summary>",
+                f"{word(entry['status'])}</summary>",
                 "",
                 f"{fence}text",
                 text,

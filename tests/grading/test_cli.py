@@ -102,6 +102,26 @@ def test_incomplete_submission_costs_only_its_own_points(course, oplab, tmp_path
     assert "The file csrc/c01_compiles.cpp is missing from mine/." in done.stdout
 
 
+def test_a_syntax_error_costs_only_the_functions_that_need_it(course, oplab):
+    file = course / "exercises" / "c01_cases.py"
+    text = file.read_text().replace("return 3 * x", '"""Three times.\n    return 3 * x')
+    text = text.replace("def raises(x):", "def helper(x):\nreturn x\n\n\ndef raises(x):").replace(
+        "undefined_name", "helper(x)"
+    )
+    file.write_text(text)
+    lines = text.splitlines()
+    done = oplab("check", "c01.passes", "c01.fails", "c01.untouched", "c01.raises")
+    assert "c01.passes  passed" in done.stdout and "c01.untouched  to do" in done.stdout
+    opened, helper = lines.index('    """Three times.') + 1, lines.index("return x") + 1
+    assert f"SyntaxError: unterminated triple-quoted string literal (detected at line {opened + 1})" in done.stdout
+    assert f'(c01_cases.py, line {opened}): """Three times.' in done.stdout
+    after = f"after function definition on line {helper - 1}"
+    assert f"IndentationError: expected an indented block {after} (c01_cases.py, line {helper})" in done.stdout
+    assert done.stdout.count("Error: ") == 2
+    assert oplab("reset", "c01.fails").returncode == 0
+    assert 'raise todo("c01.fails")' in file.read_text() and "def helper(x):\nreturn x\n" in file.read_text()
+
+
 WRONG_ANSWERS = {
     "def passes(x:\n    return x\n": "SyntaxError",
     "import no_such_library\n": "ModuleNotFoundError: No module named 'no_such_library' (c01_cases.py, line 1)",
@@ -229,24 +249,24 @@ def test_reset_restores_one_function_and_keeps_the_file(course, oplab):
     (backup,) = (course / "build" / "backup").rglob("c01_cases.py")
     assert backup.read_text() == mine
     assert str(backup.relative_to(course)) in done.stdout
-    assert "c01.passes  todo" in oplab("check", "c01.passes").stdout
+    assert "c01.passes  to do" in oplab("check", "c01.passes").stdout
 
 
 def test_reset_of_a_broken_file_asks_for_the_chapter(course, oplab):
-    write(course, "def passes(x:\n")
+    write(course, "import import json\n")
     done = oplab("reset", "c01.passes")
     assert done.returncode == 2
     assert "is not valid Python (line 1" in done.stderr and "oplab reset c01" in done.stderr
-    assert (course / "exercises/c01_cases.py").read_text() == "def passes(x:\n"
+    assert (course / "exercises/c01_cases.py").read_text() == "import import json\n"
     assert oplab("reset", "c01").returncode == 0
     (backup,) = (course / "build" / "backup").rglob("c01_cases.py")
-    assert backup.read_text() == "def passes(x:\n"
+    assert backup.read_text() == "import import json\n"
 
 
 def test_reset_brings_back_a_file_that_was_deleted(course, oplab):
     (course / "exercises" / "c01_cases.py").unlink()
     assert oplab("reset", "c01.passes").returncode == 0
-    assert "c01.passes  todo" in oplab("check", "c01.passes").stdout
+    assert "c01.passes  to do" in oplab("check", "c01.passes").stdout
 
 
 def test_two_resets_in_one_second_keep_both_files(course, oplab):

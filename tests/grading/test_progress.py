@@ -32,7 +32,11 @@ def test_a_pass_is_remembered_also_after_a_later_failure(tmp_path):
     for step in (outcome("passed", 2), outcome("failed"), outcome("grader_error")):
         progress.record(tmp_path, step)
     entry = progress.load(tmp_path).entry("c01.x")
-    assert (entry.status, entry.points, entry.passed_once) == ("failed", 0, True)
+    assert (entry.status, entry.points, entry.passed_once) == ("failed", 2, True)
+    assert entry.look == ("✓", "passed earlier, does not pass now")
+    progress.forget(tmp_path, ["c01.x"])
+    entry = progress.load(tmp_path).entry("c01.x")
+    assert (entry.look, entry.points, entry.passed_once) == (("○", "to do"), 0, True), "a reset starts again"
 
 
 def test_a_broken_file_is_set_aside(tmp_path):

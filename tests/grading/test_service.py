@@ -189,8 +189,13 @@ def test_texts_tell_which_exercises_a_change_touches(course):
     assert touched(text) == set()
     assert touched(text.replace("return 3 * x", "return 4 * x")) == {"c01.fails"}
     assert touched(text.replace("return 3 * x", "return 4 * x").replace("import json", "import json as j")) == inside
-    assert touched("def passes(x)\n") == inside
-    assert touched("def passes(x)\n\n") == inside, "each change of a file that is not Python"
+    broken = text.replace("return 3 * x", "return (3 * x")
+    assert touched(text) == inside
+    assert touched(broken) == {"c01.fails"}, "a function that is not Python"
+    assert touched(broken.replace("return (3 * x", "return (4 * x")) == {"c01.fails"}
+    assert touched(text) == {"c01.fails"}
+    assert touched(f"import import json\n{text}") == inside
+    assert touched(f"import import json\n\n{text}") == inside, "each change of a file that is not Python"
     assert touched(text) == inside
     assert touched(text + "\n\n\n") == set(), "blank lines at the end"
     (course / "exercises" / "csrc" / "c01_broken.cpp").write_text("//")

@@ -147,12 +147,12 @@ def test_keys_on_a_terminal(watching):
         (b"\x1b[6~", "c01.segfaults"),
         (b"\x1b[F", "c03.typo"),
         (b"k", "c02.stuck"),
-        (b"\x1b[H", "▸ · c01.passes"),
+        (b"\x1b[H", "▸ ○ c01.passes"),
     ):
         os.write(watcher.keyboard, typed)
         watcher.wait(seen)
     os.write(watcher.keyboard, b"n")
-    watcher.wait("▸ · c01.fails")
+    watcher.wait("▸ ○ c01.fails")
     watcher.file.write_text(RIGHT)
     watcher.wait("✓ c01.passes")
     os.write(watcher.keyboard, b"q")

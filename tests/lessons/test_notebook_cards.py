@@ -95,7 +95,7 @@ def test_a_todo_names_its_file_and_line_as_a_link(kernel, root):
     outputs = kernel.run('lab.check("hypot")')
     line = line_of((root / "exercises" / FILE).read_text(), "c04.hypot", "hypot")
     text = plain(outputs)
-    assert text.startswith("· c04.hypot  todo  0/")
+    assert text.startswith("○ c04.hypot  to do  0/")
     assert f"    Write it in exercises/{FILE}, line {line}.\n" in text and 'Stuck? lab.hint("hypot")' in text
     link = f'href="../exercises/{FILE}#line={line - 1}" data-oplab-file="exercises/{FILE}" data-oplab-line="{line}"'
     assert link in outputs[0]["data"]["text/html"]
@@ -204,7 +204,7 @@ def test_an_interrupted_check_ends_with_a_sentence_and_the_kernel_goes_on(kernel
     assert error["traceback"] == ["The check of c04.per_opset was stopped. Nothing was recorded."]
     assert (progress.read_text() if progress.exists() else "") == before
     file.write_text(start)
-    assert plain(kernel.run('lab.check("per_opset")')).startswith("· c04.per_opset  todo")
+    assert plain(kernel.run('lab.check("per_opset")')).startswith("○ c04.per_opset  to do")
 
 
 @pytest.mark.nightly

@@ -399,7 +399,6 @@
   cursor: pointer;
 }
 
-.oplab-Starting,
 .oplab-Report > .oplab-Quiet {
   margin-top: 8px !important;
 }
