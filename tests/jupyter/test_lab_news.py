@@ -91,9 +91,10 @@ def test_a_save_is_graded_if_that_is_wanted(lab, page, file):
     assert exercise_of(state, "c01.passes")["headline"].startswith("y: 12 of 12 elements differ")
     file.write_text(RIGHT)
     assert page.outcome("c01.passes")["status"] == "passed"
-    file.write_text(RIGHT + "\n\ndef helper(:\n")
+    file.write_text("# mine\n\n\n" + RIGHT.replace("2 * x", "(2 * x") + "\n\ndef helper():\n    pass\n")
     outcome = page.outcome("c01.passes")
     assert outcome["status"] == "error" and outcome["places"][0]["line"] == 5
+    assert exercise_of(lab.call("state")[1], "c01.passes")["reached"] == 1, "points are never taken back"
     lab.call("settings", {"check_on_save": False})
     lab.call("cancel", {})  # the other exercises of the file that was not Python
     page.state(idle)
