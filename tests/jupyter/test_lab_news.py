@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
+import urllib.request
 
 import pytest
 
@@ -102,6 +104,20 @@ def test_a_save_is_graded_if_that_is_wanted(lab, page, file):
     heard = until_seen(lab, page)
     assert "c01.passes" not in [*graded(heard), *waiting(heard[-1]["state"])]
     assert lab.call("outcome?id=c01.passes")[1]["stale"]
+
+
+def test_what_jupyter_saves_by_itself_is_graded_when_the_user_saves(lab, page, file):
+    lab.call("settings", {"check_on_save": True})
+    body = json.dumps({"type": "file", "format": "text", "content": WRONG}).encode()
+    url, token = lab.url("api/contents/exercises/c01_cases.py", token=False), {"Authorization": f"token {lab.token}"}
+    urllib.request.urlopen(urllib.request.Request(url, data=body, headers=token, method="PUT"), timeout=120).close()
+    assert file.read_text() == WRONG
+    (lab.root / "exercises" / "csrc" / "c01_broken.cpp").write_text("int x\n")  # of another program, and later
+    heard = []
+    page.wait(lambda message: heard.append(message) or "c01.broken" in graded([message]))
+    assert "c01.passes" not in graded(heard)
+    lab.call("saved", {"path": "exercises/c01_cases.py"})
+    assert page.outcome("c01.passes")["status"] == "failed"
 
 
 def test_of_many_saves_the_last_one_counts(lab, page, file):
