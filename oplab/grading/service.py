@@ -377,6 +377,8 @@ class Service:
     def saved(self, file: str | None = None) -> None:
         """The user has saved: grade at once what has changed in ``file``, or in all files."""
         self._hold()
+        for one in [file] if file else list(self._drafts):
+            self._drafts.pop(one, None)
         self._grade_held([one for one in self._held.values() if file in (None, one.file)])
 
     def _hold(self) -> None:
@@ -392,10 +394,13 @@ class Service:
             self.wish(exercises, first=True)
 
     def _is_draft(self, file: str) -> bool:
-        try:
-            return (self.course.root / "exercises" / file).read_text(encoding="utf-8") == self._drafts.get(file)
-        except (OSError, UnicodeDecodeError):
+        if file not in self._drafts:
             return False
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            if (self.course.root / "exercises" / file).read_text(encoding="utf-8") == self._drafts[file]:
+                return True
+        del self._drafts[file]  # another program has written it since
+        return False
 
     def _files(self) -> dict[Path, tuple[int, ...] | None]:
         """The state of each file besides the answers that the service tells of."""
