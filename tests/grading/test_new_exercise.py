@@ -119,7 +119,7 @@ def everything(root: Path) -> dict[Path, bytes]:
         ),
         (Plan("c05.x", "x"), add(f"tests/mutants/{S}/x.toml"), "x.toml is there already, with a file."),
         (Plan("c05.x", "x", kind="ort"), add("solutions/csrc/c05_x.cpp"), "solutions/csrc/c05_x.cpp is there already"),
-        (Plan("c05.x", "x"), edit(f"solutions/{S}.py", "def double(", "def double(("), "is not valid Python"),
+        (Plan("c05.x", "x"), edit(f"solutions/{S}.py", "def double(", "def double(("), ", line 13: "),
     ],
 )
 def test_new_exercise_refuses_and_changes_nothing(plan, before, words, root):
