@@ -290,8 +290,8 @@ class _Grader:
     def _run(self, exercise: Exercise) -> Outcome:
         checks = self._checks[exercise.chapter]
         if isinstance(checks, Exception):
-            name = self.course.checks_file(exercise).name
-            return without_points(exercise, "grader_error", _reason(checks, f"oplab/checks/{name}"))
+            file = f"oplab/checks/{self.course.checks_file(exercise).name}"
+            return without_points(exercise, "grader_error", _reason(checks, file))
         library = watched = None
         if exercise.kind != "python":
             library, watched = self._builds(exercise)
@@ -446,13 +446,7 @@ def _read(path: Path) -> str | Exception:
 
 def _inodes(*folders: Path) -> list[int | None]:
     """The inode of each folder: a folder that was removed and made again has another one."""
-    found: list[int | None] = []
-    for folder in folders:
-        try:
-            found.append(folder.stat().st_ino)
-        except OSError:
-            found.append(None)
-    return found
+    return [folder.stat().st_ino if folder.is_dir() else None for folder in folders]
 
 
 def _for_collect(checks: str, name: str) -> str:
@@ -468,10 +462,7 @@ def _with_references(job: Job) -> Job:
 
 
 def _shown(path: Path, root: Path) -> str:
-    try:
-        return str(path.relative_to(root))
-    except ValueError:
-        return "/".join(path.parts[-3:])
+    return str(path.relative_to(root)) if path.is_relative_to(root) else "/".join(path.parts[-3:])
 
 
 def _readable(file: str, text: str | Exception) -> tuple[str | Exception, dict[str, SyntaxError]]:
@@ -486,12 +477,13 @@ def _readable(file: str, text: str | Exception) -> tuple[str | Exception, dict[s
 
 def _reason(error: Exception, file: str) -> str:
     """Why a file cannot be read, as a sentence."""
-    name = Path(file).name
+    name = file.rpartition("/")[2]
     if isinstance(error, (RecursionError, MemoryError)):
         return f"{name} is nested too deeply for Python to read."
     if isinstance(error, SyntaxError):
         quoted = f": {error.text.strip()}" if error.text else ""
-        return f"{type(error).__name__}: {error.msg} ({name}, line {error.lineno}){quoted}"
+        line = f", line {error.lineno}" if error.lineno else ""
+        return f"{type(error).__name__}: {error.msg} ({name}{line}){quoted}"
     if isinstance(error, UnicodeDecodeError):
         return f"{file} cannot be read: it is not UTF-8 text."
     return f"{file} cannot be read: {getattr(error, 'strerror', None) or error}."

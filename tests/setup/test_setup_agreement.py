@@ -130,6 +130,7 @@ OPTIONAL = {
     "executorch",
     "dask",
     "distributed",
+    "cryptography",
 }  # triton comes with the PyTorch of some platforms
 
 
