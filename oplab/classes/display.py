@@ -71,8 +71,6 @@ class Display:
         lines = [self._line(work)]
         if work.engine is not None and (running := work.engine.running()):
             lines.append("now: " + ", ".join(f"{id} {seconds:.0f} s" for id, seconds in running.items()))
-        if dashboard := getattr(work.engine, "dashboard", ""):
-            lines.append(dashboard)
         return "\n".join(lines)
 
 
