@@ -16,6 +16,7 @@ import ast
 import itertools
 import re
 import sys
+import warnings
 
 from oplab.course.manifest import NUMBER
 from oplab.course.parsing import parse
@@ -181,9 +182,10 @@ def readable(text: str) -> tuple[str, dict[str, SyntaxError]]:
 
 
 def _compile(text: str) -> None:
-    compile(
-        text, "<unknown>", "exec", dont_inherit=True
-    )  # a tree is not enough: it may have a return outside of functions
+    """Raise what Python would; a tree is not enough, for it may have a return outside of functions. Warnings come when it is imported."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compile(text, "<unknown>", "exec", dont_inherit=True)
 
 
 def first_line(node: ast.stmt) -> int:
