@@ -114,7 +114,7 @@ def test_an_untouched_learner_sees_todo_and_no_error(jupyter_server, new_page, t
             card = cell["outputs"][0]["data"]
             for kind in ("text/plain", "text/html"):  # the same words in both
                 words = "".join(card[kind])
-                assert "todo" in words and "Goal:" in words and "lab.hint(" in words, kind
+                assert "to do" in words and "Goal:" in words and "lab.hint(" in words, kind
 
 
 @pytest.fixture
