@@ -235,7 +235,8 @@ def _my_add_cases(rng: np.random.Generator, dtypes: Sequence[str]) -> list[Case]
     alpha, beta = _coefficients(rng)
     cases.append(Case(11, "float32", (2, 3), (alpha,), f"my_add(a, b, {alpha})"))
     cases.append(Case(14, "float32", (2, 3), (None, beta), f"my_add(a, b, beta={beta})"))
-    cases.append(Case(10, "float32", (2, 3), (0.0, beta), f"my_add(a, b, 0.0, {beta})"))
+    for first, second in ((0.0, beta), (-1.0, beta), (alpha, -1.0)):
+        cases.append(Case(10, "float32", (2, 3), (first, second), f"my_add(a, b, {first}, {second})"))
     cases.append(Case(18, "float64", (2, 3), (1 / 3, 1.0), "my_add(a, b, 1 / 3, 1.0)"))
     alpha, beta = _coefficients(rng)
     first = _coefficients(rng)
@@ -291,6 +292,9 @@ def expected_sum(case: Case, attribute: bool) -> Expected:
     if attribute:  # a wrong coefficient has been found in the node
         return Expected(single, {}, tolerance=_MY_ADD_TOLERANCE)
     mistakes = {
+        "A coefficient of -1 has lost its sign: without a Mul, Neg or Sub has to give it.": each(
+            lambda s, t: (1 if s == -1 else s, 1 if t == -1 else t)
+        ),
         "This is 2a + b, the operator of another text: my_add is alpha a + beta b.": each(lambda s, t: (2, 1)),
         "This is 3a + 2b, the defaults, although the call gives other coefficients: they arrive as the last two arguments.": each(
             lambda s, t: (3, 2)
@@ -331,13 +335,16 @@ def collect_my_add(c: Collect) -> None:
 
 def judge_my_add(v: Judge) -> None:
     cases, models = _my_add_cases(v.rng, MY_ADD_DTYPES), {}
-    with v.check("valid graphs of standard operators from opset 9 on"):
+    with v.check("valid graphs of standard operators from opset 9 on, with no Mul for 1 and -1"):
         for case in cases:
             with about(case.title):
                 models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS, used=_used(case))
                 _expect_translated(model)
                 nodes.expect_standard(model)
                 expect_valid(model)
+                most = sum(abs(number) != 1 for call in _calls(case) for number in call)
+                if (found := graphs.ops(model)["Mul"]) > most:
+                    raise WrongAnswer(f"The graph has {found} Mul, at most {most} are needed: 1 and -1 need none.")
     if not v.ok:
         return
     with v.check("alpha a + beta b in the dtype of a and b, at sizes that were not exported"):
