@@ -213,8 +213,7 @@ def constant(model: onnx.ModelProto, name: str) -> np.ndarray | None:
 def _coefficients(rng: np.random.Generator) -> tuple[float, float]:
     """Two different numbers with one decimal, none of them an integer: float32 cannot hold them, and "i" truncates them.
 
-    Both are below 2, so that no truncated pair is (2, 1), which would look like the operator 2a + b. Neither is the other's negative:
-    then a difference would look like two equal factors.
+    Neither is the other's negative: then a difference would look like two equal factors.
     """
     alpha, beta = (rng.integers(-3, 2) + rng.integers(1, 3) / 10 + part for part in (0.0, 0.5))
     return round(float(alpha), 1), round(float(beta), 1)
@@ -294,10 +293,6 @@ def expected_sum(case: Case, attribute: bool) -> Expected:
     mistakes = {
         "A coefficient of -1 has lost its sign: without a Mul, Neg or Sub has to give it.": each(
             lambda s, t: (1 if s == -1 else s, 1 if t == -1 else t)
-        ),
-        "This is 2a + b, the operator of another text: my_add is alpha a + beta b.": each(lambda s, t: (2, 1)),
-        "This is 3a + 2b, the defaults, although the call gives other coefficients: they arrive as the last two arguments.": each(
-            lambda s, t: (3, 2)
         ),
         "alpha and beta are swapped.": each(lambda s, t: (t, s)),
         'alpha and beta have lost what follows the point: "i" in parse_args silently truncates a float.': each(

@@ -355,7 +355,6 @@ def judge_my_add_function(v: Judge) -> None:
             (got,) = returned(v, f"forward of {case.title(alpha, beta)}", 1)
             likely = {
                 "alpha and beta are swapped.": beta * a + alpha * b,
-                "These are the numbers 3 and 2, not those of the call.": 3 * a + 2 * b,
                 "The coefficients have passed through float32, as torch.tensor(alpha) has it.": (
                     float(np.float32(alpha)) * a + float(np.float32(beta)) * b
                 ),
@@ -444,7 +443,6 @@ def expect_gradients(v: Judge, case: Sum, numbers: tuple[float, float], upstream
             f"The incoming gradient is not used: the result is {right[name]} everywhere.": np.full_like(
                 upstream, right[name]
             ),
-            "These are the numbers 3 and 2, not those of the call.": (3 if name == "a" else 2) * upstream,
         }
         expect_close(
             got, (right[name] * upstream).astype(case.dtype), name=f"{title}: gradient of {name}", likely=likely
@@ -554,18 +552,12 @@ def images(rng: np.random.Generator, channels: int, fixed: bool) -> list[np.ndar
 
 TWO = "two calls in one model"
 TWO_SHAPES = {"x": (2, 3, 8, 6), "z": (1, 5, 7, 4)}
-BRIGHT = "an image of 0 to 255 with five channels"
 
 
 def two_images(rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Two batches of other channels, and the factor of each."""
     made = {name: rng.uniform(size=shape).astype(np.float32) for name, shape in TWO_SHAPES.items()}
     return {**made, "factor": np.float32([1.5]), "factor_z": np.float32([2.5])}
-
-
-def bright(rng: np.random.Generator) -> list[np.ndarray]:
-    """Two images of one shape, far from 0 to 1."""
-    return [(rng.uniform(-40, 255, size=(2, 5, 10, 4))).astype(np.float32) for _ in range(2)]
 
 
 def collect_dynamic_resize_plugin(c: Collect) -> None:
@@ -600,43 +592,19 @@ def collect_dynamic_resize_plugin(c: Collect) -> None:
 
     c.attempt(TWO, exporting.export, both, inputs, 13, c.scratch / "two.onnx", outputs=("y", "w"), axes={})
     c.file(TWO, c.scratch / "two.onnx")
-    first, second = (torch.from_numpy(image) for image in bright(c.rng))
-    x, factor = first.clone(), torch.tensor(FACTORS[:1])
-    c.value(BRIGHT, c.attempt(BRIGHT, function.apply, x, factor))
-    c.value("the inputs after a call", [x.clone(), factor.clone()])
-    x.copy_(second)
-    c.value(f"{BRIGHT}, other values", c.attempt(f"{BRIGHT}, other values", function.apply, x, factor))
 
 
 def judge_dynamic_resize_plugin(v: Judge) -> None:
     eager = [(number, x, factors(v.rng)) for number, x in enumerate(images(v.rng, 3, False))]
     for _ in RESIZED:
         v.rng.uniform(size=EXPORTED_AT)
-    pairs_of_two, brights = two_images(v.rng), bright(v.rng)
+    pairs_of_two = two_images(v.rng)
     with v.check("resizes the height in PyTorch, as torch.ops.oplab.dynamic_resize does"):
-        kept = returned(v, "the inputs after a call", 2) if v.error(BRIGHT) is None else []
-        for name, before, after in zip(("x", "factor"), (brights[0], np.float32(FACTORS[:1])), kept, strict=False):
-            if not np.array_equal(before, after):
-                raise WrongAnswer(f"{name} has other values after apply: forward leaves its inputs as they are.")
         for number, x, chosen in eager:
             for factor in chosen:
                 (got,) = returned(v, f"image {number + 1}, factor {factor}", 1)
                 with about(f"{describe(x)}, factor {factor}"):
                     expect_resized(got, x, factor)
-        for title, x in zip((BRIGHT, f"{BRIGHT}, other values"), brights, strict=True):
-            (got,) = returned(v, title, 1)
-            stale = {
-                "This is the result of the call before: it was kept, for the same shape.": bicubic_by_hand(
-                    brights[0], (FACTORS[0], 1)
-                )
-            }
-            cut = bicubic_by_hand(x, (FACTORS[0], 1))
-            for low, high in ((0, 1), (0, 255)):
-                stale[f"Values below {low} and above {high} are cut off: bicubic overshoots, and nothing bounds x."] = (
-                    cut.clip(low, high)
-                )
-            with about(title):
-                expect_resized(got, x, FACTORS[0], more=stale)
     if not v.ok:
         return
     models: dict[str, onnx.ModelProto] = {}
@@ -712,9 +680,8 @@ def expect_resized(
     x: np.ndarray,
     factor: float,
     behind: str = "",
-    more: Mapping[str, np.ndarray] = {},
 ) -> None:
-    """The bicubic result, and what a tail makes of it; ``more`` are further likely causes."""
+    """The bicubic result, and what a tail makes of it."""
     pair_of = (factor, 1.0)
     right = bicubic_by_hand(x, pair_of)
     if "InstanceNorm2d" in behind:
@@ -735,7 +702,7 @@ def expect_resized(
         raise WrongAnswer(f"expected the shape {list(right.shape)}, got {list(got.shape)}.{cause}")
     # Sixteen products in float32 of values up to the largest: each rounds by 6e-8 of it, and places by some more.
     tolerance = 1e-3 if "InstanceNorm2d" in behind else 5e-5 * max(1.0, float(np.abs(x).max(initial=0)))
-    likely = {} if behind else {SIZED: bicubic_by_hand(x, pair_of, by_size=True), **more, CUT: right.clip(0, 1)}
+    likely = {} if behind else {SIZED: bicubic_by_hand(x, pair_of, by_size=True), CUT: right.clip(0, 1)}
     expect_close(got, right.astype(np.float32), name="the result", rtol=0, atol=tolerance, likely=likely)
 
 
