@@ -5,7 +5,8 @@ registers one mapping with ``torch.onnx.register_custom_op_symbolic``. ``clip`` 
 function. The grader calls them in separate processes and exports with the TorchScript path,
 ``torch.onnx.export(..., dynamo=False)``.
 
-``my_add`` is a repair: the function before it is given and wrong. Change it, or write another.
+``my_add`` is a repair: the function before it is given and wrong. Repair a copy of it inside
+your function, because ``oplab reset`` restores that function alone.
 
 In the specifications, ``export`` means that export, and ``run`` runs ONNX Runtime with the
 kernels of ``oplab.session``.

@@ -6,7 +6,8 @@ the TorchScript path (``torch.onnx.export(..., dynamo=False)``). ``torch.ops.opl
 when your function is called.
 
 ``my_add_function`` and ``dynamic_resize_plugin`` are repairs: the class before each is given,
-and has two faults. Change it, or write another.
+and has two faults. Repair a copy of it inside your function, because ``oplab reset`` restores
+that function alone.
 
 In the specifications, ``export`` means that export, and ``run`` means ONNX Runtime with the
 course's kernels.

@@ -52,7 +52,8 @@ def my_add_backward(name: str) -> None:
     it gets.
 
     `given_fake` and `given_backward` have one fault each. Their author tested a and b of one
-    shape, and a square a with one number of b for each row.
+    shape, and a square a with one number of b for each row. Repair a copy of them inside your
+    function, because `oplab reset` restores that function alone.
     """
 
     # ANSWER c07.my_add_backward: register a fake and a backward without the two faults

@@ -860,7 +860,7 @@ assert opcheck(windows, x, 3, True) and opcheck(windows, x, 5)
 lab.check("my_add")
 
 # %% [markdown]
-# [exercises/c07_cpp_operators.py](../exercises/c07_cpp_operators.py#line=57): a repair. The stub has a fake and a backward for an
+# [exercises/c07_cpp_operators.py](../exercises/c07_cpp_operators.py#line=58): a repair. The stub has a fake and a backward for an
 # operator with the same rule, and each of the two has a fault. `opcheck` and `gradcheck` on your own operator find them, if you give
 # them the right shapes.
 
@@ -991,7 +991,7 @@ for depends in ([], ["include/loop.h"]):
     print(f"depends={depends}".ljust(28), code)
 
 # %% [markdown]
-# [exercises/c07_cpp_operators.py](../exercises/c07_cpp_operators.py#line=81): write the setup.py of a package with two sources, a
+# [exercises/c07_cpp_operators.py](../exercises/c07_cpp_operators.py#line=82): write the setup.py of a package with two sources, a
 # header and a folder `src`. The package is in `csrc/package`; the grader builds and installs it in a temporary folder.
 
 # %%
