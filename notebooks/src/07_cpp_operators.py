@@ -852,15 +852,17 @@ assert opcheck(windows, x, 3, True) and opcheck(windows, x, 5)
 #
 # ## 12. Exercises
 #
-# [exercises/csrc/c07_my_add.cpp](../exercises/csrc/c07_my_add.cpp#line=16): write the whole operator, in float32 and float64, in
-# the namespace `c07_my_add`. Keep sections 2 and 5 open.
+# [exercises/csrc/c07_my_add.cpp](../exercises/csrc/c07_my_add.cpp#line=19): write the whole operator, in float32 and float64, in
+# the namespace `c07_my_add`, with a rule that the lesson's operator does not have: `b` may have only the first axes of `a`, and each
+# of its numbers then belongs to a block of `a`. Keep sections 2 and 5 open.
 
 # %%
 lab.check("my_add")
 
 # %% [markdown]
-# [exercises/c07_cpp_operators.py](../exercises/c07_cpp_operators.py#line=31): write a fake and a backward for a compiled
-# operator; your function gets its name.
+# [exercises/c07_cpp_operators.py](../exercises/c07_cpp_operators.py#line=58): a repair. The stub has a fake and a backward for an
+# operator with the same rule, and each of the two has a fault. `opcheck` and `gradcheck` on your own operator find them, if you give
+# them the right shapes.
 
 # %%
 lab.check("my_add_backward")
@@ -989,7 +991,7 @@ for depends in ([], ["include/loop.h"]):
     print(f"depends={depends}".ljust(28), code)
 
 # %% [markdown]
-# [exercises/c07_cpp_operators.py](../exercises/c07_cpp_operators.py#line=55): write the setup.py of a package with two sources, a
+# [exercises/c07_cpp_operators.py](../exercises/c07_cpp_operators.py#line=82): write the setup.py of a package with two sources, a
 # header and a folder `src`. The package is in `csrc/package`; the grader builds and installs it in a temporary folder.
 
 # %%

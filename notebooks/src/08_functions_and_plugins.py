@@ -685,16 +685,18 @@ for resize in (TypedResize, FrozenResize):
 #
 # Each exercise returns a class. For a hint, call `lab.hint("my_add_function")`.
 #
-# **`my_add_function`** — a Function with its gradient, and one node with the numbers of each call:
-# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=41).
+# The first two are repairs: the stub has a class with two faults, which exports without an error.
+#
+# **`my_add_function`** — a Function with its gradient, and one node for each call, where `b` may be a single row:
+# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=70).
 
 # %%
 lab.check("my_add_function")
 
 # %% [markdown]
-# **`dynamic_resize_plugin`** — a plugin node whose type is true at every factor. The grader exports it with operators
-# after it that you have not seen, and runs the file:
-# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=67).
+# **`dynamic_resize_plugin`** — a plugin node that resizes the height alone, and whose type is true at every factor. The
+# grader exports it with operators after it that you have not seen, and runs the file:
+# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=115).
 
 # %%
 lab.check("dynamic_resize_plugin")
@@ -1212,8 +1214,8 @@ with spoken(show=False):
 print([shape(value) for value in model.graph.output])
 
 # %% [markdown]
-# **`knn_plugin`** — optional inputs that keep their places, two outputs, each with its type:
-# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=96).
+# **`knn_plugin`** — optional inputs that keep their places, and one result or two, as the call asks, each with its type:
+# [exercises/c08_functions_and_plugins.py](../exercises/c08_functions_and_plugins.py#line=146).
 
 # %%
 lab.check("knn_plugin")

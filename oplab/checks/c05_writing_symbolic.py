@@ -213,8 +213,7 @@ def constant(model: onnx.ModelProto, name: str) -> np.ndarray | None:
 def _coefficients(rng: np.random.Generator) -> tuple[float, float]:
     """Two different numbers with one decimal, none of them an integer: float32 cannot hold them, and "i" truncates them.
 
-    Both are below 2, so that no truncated pair is (2, 1), which would look like the operator 2a + b. Neither is the other's negative:
-    then a difference would look like two equal factors.
+    Neither is the other's negative: then a difference would look like two equal factors.
     """
     alpha, beta = (rng.integers(-3, 2) + rng.integers(1, 3) / 10 + part for part in (0.0, 0.5))
     return round(float(alpha), 1), round(float(beta), 1)
@@ -235,7 +234,8 @@ def _my_add_cases(rng: np.random.Generator, dtypes: Sequence[str]) -> list[Case]
     alpha, beta = _coefficients(rng)
     cases.append(Case(11, "float32", (2, 3), (alpha,), f"my_add(a, b, {alpha})"))
     cases.append(Case(14, "float32", (2, 3), (None, beta), f"my_add(a, b, beta={beta})"))
-    cases.append(Case(10, "float32", (2, 3), (0.0, beta), f"my_add(a, b, 0.0, {beta})"))
+    for first, second in ((0.0, beta), (-1.0, beta), (alpha, -1.0)):
+        cases.append(Case(10, "float32", (2, 3), (first, second), f"my_add(a, b, {first}, {second})"))
     cases.append(Case(18, "float64", (2, 3), (1 / 3, 1.0), "my_add(a, b, 1 / 3, 1.0)"))
     alpha, beta = _coefficients(rng)
     first = _coefficients(rng)
@@ -291,9 +291,8 @@ def expected_sum(case: Case, attribute: bool) -> Expected:
     if attribute:  # a wrong coefficient has been found in the node
         return Expected(single, {}, tolerance=_MY_ADD_TOLERANCE)
     mistakes = {
-        "This is 2a + b, the operator of another text: my_add is alpha a + beta b.": each(lambda s, t: (2, 1)),
-        "This is 3a + 2b, the defaults, although the call gives other coefficients: they arrive as the last two arguments.": each(
-            lambda s, t: (3, 2)
+        "A coefficient of -1 has lost its sign: without a Mul, Neg or Sub has to give it.": each(
+            lambda s, t: (1 if s == -1 else s, 1 if t == -1 else t)
         ),
         "alpha and beta are swapped.": each(lambda s, t: (t, s)),
         'alpha and beta have lost what follows the point: "i" in parse_args silently truncates a float.': each(
@@ -331,13 +330,16 @@ def collect_my_add(c: Collect) -> None:
 
 def judge_my_add(v: Judge) -> None:
     cases, models = _my_add_cases(v.rng, MY_ADD_DTYPES), {}
-    with v.check("valid graphs of standard operators from opset 9 on"):
+    with v.check("valid graphs of standard operators from opset 9 on, with no Mul for 1 and -1"):
         for case in cases:
             with about(case.title):
                 models[case] = model = exported(v, case, "oplab::my_add", "ab", _MY_ADD_ARGUMENTS, used=_used(case))
                 _expect_translated(model)
                 nodes.expect_standard(model)
                 expect_valid(model)
+                most = sum(abs(number) != 1 for call in _calls(case) for number in call)
+                if (found := graphs.ops(model)["Mul"]) > most:
+                    raise WrongAnswer(f"The graph has {found} Mul, at most {most} are needed: 1 and -1 need none.")
     if not v.ok:
         return
     with v.check("alpha a + beta b in the dtype of a and b, at sizes that were not exported"):

@@ -214,25 +214,32 @@ def expect_refused(v: Judge, title: str, why: str) -> None:
 
 @dataclass(frozen=True)
 class Sum:
-    """One call of my_add: the shape and the layouts of a and b, and the coefficients where they are given."""
+    """One call of my_add: the shape of a, how many of its axes b has (None: all), their layouts, and the coefficients where given."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     layouts: tuple[str, str] = ("contiguous", "contiguous")
     coefficients: tuple[float, ...] = ()
+    axes: int | None = None
 
     @property
     def title(self) -> str:
         layouts = f", a {self.layouts[0]}, b {self.layouts[1]}" if set(self.layouts) != {"contiguous"} else ""
         given = f", alpha={self.coefficients[0]}, beta={self.coefficients[1]}" if self.coefficients else ""
-        return f"{self.dtype}{list(self.shape)}{layouts}{given}"
+        other = "" if self.axes is None else f", b {list(self.shape[: self.axes])}"
+        return f"{self.dtype}{list(self.shape)}{other}{layouts}{given}"
 
     def arrays(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         made = []
-        for layout in self.layouts:
-            array = rng.normal(size=self.shape).astype(self.dtype)
-            made.append(np.broadcast_to(array[:1], self.shape).copy() if layout == "one row, expanded" else array)
+        for shape, layout in zip((self.shape, self.shape[: self.axes]), self.layouts, strict=True):
+            array = rng.normal(size=shape).astype(self.dtype)
+            made.append(np.broadcast_to(array[:1], shape).copy() if layout == "one row, expanded" else array)
         return made[0], made[1]
+
+
+def over_blocks(b: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """b, which has the first axes of a, with an axis of size 1 for each of the others."""
+    return b.reshape(b.shape + (1,) * (a.ndim - b.ndim))
 
 
 VALUES = [
@@ -243,6 +250,14 @@ VALUES = [
     Sum((70_001,)),
     Sum((0,)),
     Sum((3, 0, 2), "float64"),
+]
+BLOCKS = [
+    Sum((4, 4), axes=1),
+    Sum((2, 3, 5), "float64", axes=2),
+    Sum((2, 3, 5), axes=1),
+    Sum((3, 4), axes=0),
+    Sum((0, 3), axes=1),
+    Sum((3, 0, 2), "float64", axes=1),
 ]
 GIVEN = [
     Sum((4, 3), coefficients=(2.0, 1.0)),
@@ -260,27 +275,28 @@ LAYOUTS = [
     Sum((2, 3, 4), layouts=("transposed", "every second")),
     Sum((4, 6), layouts=("one row, expanded", "contiguous")),
     Sum((5, 4), layouts=("transposed", "transposed")),
+    Sum((4, 5), layouts=("transposed", "every second"), axes=1),
 ]
 REPEATED = [
     Sum((5, 3)),
     Sum((37,), "float64"),
-    Sum((7, 9), coefficients=(-0.5, 4.0)),
+    Sum((7, 9), coefficients=(-0.5, 4.0), axes=1),
     Sum(()),
-    Sum((0, 3)),
+    Sum((0, 3), axes=1),
     Sum((301,), "float64", coefficients=(0.1, 0.7)),
 ]
 LARGE = Sum((6, 1029))
-_BROADCAST = "The stub asks for one shape: nothing is broadcast, and a loop over one input reads outside of the other."
+_BROADCAST = "That is NumPy's rule: b has the first axes of a, each in its size."
 # What each call has to be refused for, by shapes and dtypes of a and b.
 REFUSED = {
     "shapes [2, 6] and [3, 4]": "Both have 12 values, so nothing crashes; the result means nothing.",
     "shapes [2, 6] and [2, 4]": "Only the first sizes agree.",
     "shapes [2, 4] and [3, 4]": "Only the last sizes agree.",
     "shapes [3] and [3, 2]": "b has more dimensions than a.",
-    "shapes [3, 2] and [3]": "b has fewer dimensions than a.",
     "shapes [3, 4] and [4]": _BROADCAST,
     "shapes [3, 4] and [1, 4]": _BROADCAST,
-    "shapes [1] and []": "Both have one value, and their shapes differ.",
+    "shapes [3, 4] and [3, 1]": _BROADCAST,
+    "shapes [] and [1]": "Both have one value, and b has more dimensions than a.",
     "dtypes float32 and float64": "Each dtype has its own size in memory.",
     "dtypes float64 and float32": "Each dtype has its own size in memory.",
     "two int64": "The operator is for float32 and float64.",
@@ -324,7 +340,7 @@ def collect_my_add(c: Collect) -> None:
     stress = repeated_sums(c.rng)
     if not collect_ends(c, operator, stress):
         return
-    for case in (*VALUES, *GIVEN, *PRECISE, *LAYOUTS):
+    for case in (*VALUES, *BLOCKS, *GIVEN, *PRECISE, *LAYOUTS):
         a, b = (laid_out(array, layout) for array, layout in zip(case.arrays(c.rng), case.layouts, strict=True))
         y = c.attempt(case.title, operator, a, b, *case.coefficients)
         c.value(case.title, y.clone() if isinstance(y, torch.Tensor) else y)  # a later call may change it
@@ -349,7 +365,7 @@ def collect_my_add(c: Collect) -> None:
 
 def judge_my_add(v: Judge) -> None:
     stress = repeated_sums(v.rng)
-    cases = {case.title: (case, *case.arrays(v.rng)) for case in (*VALUES, *GIVEN, *PRECISE, *LAYOUTS)}
+    cases = {case.title: (case, *case.arrays(v.rng)) for case in (*VALUES, *BLOCKS, *GIVEN, *PRECISE, *LAYOUTS)}
     a, b = Sum((3, 4)).arrays(v.rng)
     with v.check("registers c07_my_add::my_add with its schema"):
         arguments = [
@@ -363,6 +379,7 @@ def judge_my_add(v: Judge) -> None:
         return
     for name, chosen in (
         ("computes 3a + 2b in float32 and float64", VALUES),
+        ("applies each number of b to its block of a", BLOCKS),
         ("uses the coefficients of the call", GIVEN),
         ("keeps the coefficients in double", PRECISE),
         ("reads tensors of any layout", LAYOUTS),
@@ -421,12 +438,15 @@ def alive(v: Judge, stress: Stress) -> bool:
 
 def expect_sum(v: Judge, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
     """The result of one call, and whether it is contiguous."""
-    x, z = a.astype(np.float64), b.astype(np.float64)
+    x, z = a.astype(np.float64), over_blocks(b, a).astype(np.float64)
     alpha, beta = case.coefficients or (3.0, 2.0)
     right = (alpha * x + beta * z).astype(case.dtype)
     x_raw, z_raw = (in_memory_order(array, layout) for array, layout in zip((a, b), case.layouts, strict=True))
+    z_raw = over_blocks(z_raw, a)
     likely = {
-        "This is 2a + b, an operator of the same name in another text.": 2 * x + z,
+        "b is repeated along the last axes, as in NumPy: each of its numbers belongs to a whole block of a.": (
+            alpha * x + beta * np.resize(b, a.shape)
+        ),
         "This is beta*a + alpha*b.": beta * x + alpha * z,
         "This is 3a + 2b: the coefficients of the call are not used.": 3 * x + 2 * z,
         "Coefficients of 0: a float of a schema is a C++ double, and a kernel with `float alpha` reads half of it.": 0
@@ -466,7 +486,8 @@ def expect_sum(v: Judge, case: Sum, a: np.ndarray, b: np.ndarray) -> None:
 def expect_sum_of(case: Sum, outputs: list[np.ndarray], arguments: tuple[Any, ...]) -> None:
     """The result of one of the repeated calls."""
     alpha, beta = case.coefficients or (3.0, 2.0)
-    right = alpha * arguments[0].astype(np.float64) + beta * arguments[1].astype(np.float64)
+    a, b = (array.astype(np.float64) for array in arguments[:2])
+    right = alpha * a + beta * over_blocks(b, a)
     with about(case.title):
         expect_close(outputs[0], right.astype(case.dtype))
 
@@ -476,16 +497,18 @@ def expect_sum_of(case: Sum, outputs: list[np.ndarray], arguments: tuple[Any, ..
 
 @dataclass(frozen=True)
 class Faked:
-    """One call on tensors without data."""
+    """One call on tensors without data: b has all axes of a, or the first ``axes``."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     strides: tuple[int, ...] | None = None
+    axes: int | None = None
 
     @property
     def title(self) -> str:
         strides = f" with strides {list(self.strides)}" if self.strides else ""
-        return f"the fake for {self.dtype}{list(self.shape)}{strides}"
+        other = "" if self.axes is None else f" and b {list(self.shape[: self.axes])}"
+        return f"the fake for {self.dtype}{list(self.shape)}{strides}{other}"
 
 
 FAKED = [
@@ -495,13 +518,18 @@ FAKED = [
     Faked((3, 4), "float64"),
     Faked(()),
     Faked((3, 4), strides=(1, 3)),
+    Faked((3, 4), axes=1),
+    Faked((3, 4), axes=0),
 ]
-FAKED += [Faked((2, 5, 3), "float64", strides=(30, 6, 2))]
+FAKED += [Faked((2, 5, 3), "float64", axes=2), Faked((2, 5, 3), "float64", strides=(30, 6, 2))]
 SLOPES = [
     Sum((3, 4), "float64"),
     Sum((5,), coefficients=(-0.5, 4.0)),
     Sum((4, 5), "float64", ("transposed", "contiguous"), (0.1, -0.7)),
-    Sum((0, 2), coefficients=(2.0, 1.0)),
+    Sum((3, 3), "float64", axes=1),
+    Sum((2, 3, 5), coefficients=(-0.5, 4.0), axes=1),
+    Sum((4, 2), "float64", axes=0),
+    Sum((0, 2), coefficients=(2.0, 1.0), axes=1),
 ]
 
 
@@ -510,7 +538,7 @@ UNFAKED = {
     "a [2, 3] and b [3, 2]": ((2, 3), (3, 2), "float32"),
     "a [2, 3] and b [2, 4]": ((2, 3), (2, 4), "float32"),
     "a [2, 3] and b [2, 3, 1]": ((2, 3), (2, 3, 1), "float32"),
-    "a [3] and b []": ((3,), (), "float32"),
+    "a [] and b [3]": ((), (3,), "float32"),
     "a [3, 4] and b [4]": ((3, 4), (4,), "float32"),
     "a [3, 4] and b [3, 1]": ((3, 4), (3, 1), "float32"),
     "a float32 and b float64": ((3, 4), (3, 4), "float64"),
@@ -525,13 +553,20 @@ def collect_my_add_backward(c: Collect) -> None:
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    from oplab.toolchain.build import library_path
-
     use_one_thread()
-    # The bare kernels: oplab.ops.load() would add fakes and backwards.
-    torch.ops.load_library(str(library_path("torch")))
-    c.function("my_add_backward")("oplab::my_add")
-    operator = torch.ops.oplab.my_add
+
+    @torch.no_grad()
+    def kernel(a, b, alpha=3.0, beta=2.0):
+        return (alpha * a + beta * b.reshape(b.shape + (1,) * (a.dim() - b.dim()))).contiguous()
+
+    namespaces = "c07_blocks", "c07_other"
+    libraries = [torch.library.Library(name, "DEF") for name in namespaces]
+    for library in libraries:
+        library.define("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor")
+        library.impl("my_add", kernel, "CPU")
+    operators = [getattr(torch.ops, name).my_add for name in namespaces]
+    c.function("my_add_backward")("c07_blocks::my_add")
+    operator = operators[0]
 
     for case in SLOPES:
         arrays = case.arrays(c.rng)
@@ -552,7 +587,7 @@ def collect_my_add_backward(c: Collect) -> None:
             a = torch.empty(case.shape, dtype=kind)
             if case.strides:
                 a = torch.empty_strided(case.shape, case.strides, dtype=kind)
-            y = c.attempt(case.title, operator, a, torch.empty(case.shape, dtype=kind))
+            y = c.attempt(case.title, operator, a, torch.empty(case.shape[: case.axes], dtype=kind))
         if isinstance(y, torch.Tensor):
             shared = y.untyped_storage()._cdata == a.untyped_storage()._cdata
             y = [list(y.shape), list(y.stride()), str(y.dtype), str(y.device), shared]
@@ -581,17 +616,13 @@ def collect_my_add_backward(c: Collect) -> None:
     if program is not None:
         c.value(DATA, c.attempt(DATA, program.module(), a, b))
 
-    other = torch.library.Library("c07_other", "DEF")
-    other.define("my_add(Tensor a, Tensor b, float alpha=3.0, float beta=2.0) -> Tensor")
     c.attempt("another name", c.function("my_add_backward"), "c07_other::my_add")
     with FakeTensorMode():
-        c.attempt("its fake", torch.ops.c07_other.my_add, torch.empty(2), torch.empty(2))
-    other.impl("my_add", lambda a, b, alpha=3.0, beta=2.0: alpha * a + beta * b, "CPU")
+        c.attempt("its fake", operators[1], torch.empty(2), torch.empty(2))
 
     def gradients_later(arrays: list[np.ndarray]) -> list[torch.Tensor | None]:
         """The gradients of a call of each operator, after both, and those of the first once more."""
         a, b, weight = (torch.from_numpy(array.copy()).requires_grad_() for array in arrays)
-        operators = (operator, torch.ops.c07_other.my_add)
         results = [called(a, b, *pair) for called, pair in zip(operators, TWICE_NUMBERS, strict=True)]
         found = [torch.autograd.grad(results[place], (a, b), weight, retain_graph=True) for place in (0, 1, 0)]
         return [entry for pair in found for entry in pair]
@@ -673,6 +704,8 @@ def explain_fake(v: Judge, title: str) -> None:
 
 def expect_fake(v: Judge, case: Faked) -> None:
     """Shape, strides, dtype and device of one fake result."""
+    if case.axes is not None and (error := v.error(case.title)):
+        raise WrongAnswer(f"{case.title}: {error.message} The kernel takes this call: b has the first axes of a.")
     explain_fake(v, case.title)
     got = v.value(case.title)
     if type(got) is not list or len(got) != 5:
@@ -709,14 +742,21 @@ def expect_gradients(v: Judge, case: Sum, weight: np.ndarray) -> None:
         raise WrongAnswer(
             f"{error.message} backward returns one entry for each argument of the schema, None for alpha and beta."
         )
+    if error and "invalid gradient" in error.message:
+        raise WrongAnswer(
+            f"{error.message} The gradient of b has the shape of b: a sum over the axes that only a has. (sum over no axes, dim=(), is "
+            "a sum over all of them.)"
+        )
     if error and error.where:
         raise LearnerError(f"{case.title}: {error.message} ({error.where})")
     if error:
         raise WrongAnswer(
             f"{error.message}. PyTorch calls setup_context(ctx, inputs, output) after the kernel, and backward(ctx, grad) later."
         )
+    sums = {"a": weight, "b": weight.sum(axis=tuple(range(weight.ndim)[case.axes :] if case.axes is not None else ()))}
+    whole = weight
     for name, factor in (("a", alpha), ("b", beta)):
-        title = f"{case.title}: the gradient of {name}"
+        title, weight = f"{case.title}: the gradient of {name}", np.asarray(sums[name])
         got = v.value(title)
         if got is None:
             raise WrongAnswer(
@@ -736,10 +776,14 @@ def expect_gradients(v: Judge, case: Sum, weight: np.ndarray) -> None:
             * beta
             * weight,
         }
+        if name == "b" and case.axes == 1 and weight.shape == whole.shape[1:]:
+            likely["It is summed over the first axis, as for NumPy's rule: b has the first axes of a."] = (
+                factor * whole.sum(0)
+            )
         expect_close(
             v.array(title), (factor * weight).astype(case.dtype), name=f"the gradient of {name}", likely=likely
         )
-    if not np.array_equal(v.array(f"{case.title}: what came in"), weight):
+    if not np.array_equal(v.array(f"{case.title}: what came in"), whole):
         raise WrongAnswer(
             "the incoming gradient has other values after backward(): it belongs to the caller. Write `alpha * grad`, not `grad *=`."
         )
@@ -747,7 +791,7 @@ def expect_gradients(v: Judge, case: Sum, weight: np.ndarray) -> None:
 
 def expect_gradients_apart(v: Judge, weight: np.ndarray) -> None:
     """Gradients that are asked for after calls of two operators, and those of one input alone."""
-    titles = ["oplab::my_add", "c07_other::my_add", "oplab::my_add, once more"]
+    titles = ["c07_blocks::my_add", "c07_other::my_add", "c07_blocks::my_add, once more"]
     for name, title in ALONE.items():
         if v.error(title):
             raise WrongAnswer(f"{title}: {v.error(title).message} ctx.needs_input_grad tells which inputs want one.")
