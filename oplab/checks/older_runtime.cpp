@@ -129,8 +129,9 @@ bool prepare(void** theirs) {
   // A kernel gets the runtime's own table, not ours: what is counted is replaced there as well.
   const uintptr_t begin = reinterpret_cast<uintptr_t>(theirs + kAttributeFloat), page = begin % sysconf(_SC_PAGESIZE);
   const size_t size = page + (kReleaseStatus + 1 - kAttributeFloat) * sizeof(void*);
-  if (mprotect(reinterpret_cast<void*>(begin - page), size, PROT_READ | PROT_WRITE)) return false;
-  for (const size_t entry : {kAttributeFloat, kReleaseStatus}) theirs[entry] = table[entry];
+  if (mprotect(reinterpret_cast<void*>(begin - page), size, PROT_READ | PROT_WRITE) == 0) {
+    for (const size_t entry : {kAttributeFloat, kReleaseStatus}) theirs[entry] = table[entry];
+  }
   return true;
 }
 
@@ -147,8 +148,7 @@ extern "C" __attribute__((visibility("default"))) void* RegisterCustomOps(void* 
   }
   static const bool once = prepare(static_cast<void**>(const_cast<void*>(base->GetApi(1))));
   static const Base older{get_api, version_string};
-  if (!once) _exit(6);
-  void* status = entry(options, &older);
+  void* status = once ? entry(options, &older) : nullptr;
   if (status) note(gone(status) ? "returned" : "again", 1);
   return status;
 }
