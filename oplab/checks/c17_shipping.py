@@ -25,7 +25,6 @@ import numpy as np
 from oplab.checks.children import wait_for
 from oplab.checks.evidence import Collect
 from oplab.checks.judge import Judge
-from oplab.checks.schedules import registers_unordered
 from oplab.parity.arrays import WrongAnswer, expect_close
 
 if TYPE_CHECKING:
@@ -295,6 +294,8 @@ def draw_quantized(rng: np.random.Generator, run: Run) -> np.ndarray:
 
 
 def collect_version_guard(c: Collect) -> None:
+    from oplab.checks.schedules import registers_unordered
+
     runs = guard_runs(c.rng)
     child = os.fork()
     if child == 0:
