@@ -99,10 +99,14 @@ OrtStatus* refusal(const OrtApiBase& base) {
 
 extern "C" OrtStatus* ORT_API_CALL RegisterCustomOps(OrtSessionOptions* options,
                                                      const OrtApiBase* base) noexcept {
-  const OrtApi* table = base->GetApi(ORT_API_VERSION);
-  if (table == nullptr) return refusal(*base);
-  if (made == nullptr) {
-    if (OrtStatus* failed = make_domain(*table)) return failed;
+  try {
+    const OrtApi* table = base->GetApi(ORT_API_VERSION);
+    if (table == nullptr) return refusal(*base);
+    if (made == nullptr) {
+      if (OrtStatus* failed = make_domain(*table)) return failed;
+    }
+    return table->AddCustomOpDomain(options, made);
+  } catch (const std::exception& error) {
+    return base->GetApi(1)->CreateStatus(ORT_FAIL, error.what());
   }
-  return table->AddCustomOpDomain(options, made);
 }

@@ -1,5 +1,5 @@
 // A replacement for ThreadSanitizer's runtime, linked to a learner's kernel that is compiled with -fsanitize=thread. It finds out
-// whether two pieces of a ParallelFor access the same memory.
+// whether two pieces of a ParallelFor, or two calls of RegisterCustomOps, access the same memory.
 //
 // ThreadSanitizer's own runtime must be loaded before Python, does not start on every Linux kernel, and finds a race only between
 // threads that run at the same time. Here the pieces run one after the other, on two threads that alternate
