@@ -268,7 +268,7 @@ def _print_table(course: Course, reached: progressing.Progress) -> None:
                 exercise.goal,
                 f"{entry.points}/{exercise.points}",
                 str(exercise.minutes),
-                level + ("  deeper" if exercise.deeper else ""),
+                level + "  repair" * exercise.repair + "  deeper" * exercise.deeper,
             )
     Console().print(table)
     print("\n".join(_hours(course)))

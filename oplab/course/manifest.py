@@ -76,6 +76,7 @@ class Exercise:
         difficulty: 1 (read and fill in) to 5 (an afternoon).
         minutes: how long it takes most learners.
         deeper: whether the way to the last chapter leaves it out; it is offered after the core path.
+        repair: whether something that is given is wrong, and the learner finds or fixes it.
         hints: two or more, each more concrete than the one before.
         kind: ``python``, or for C++ ``cpp`` (a library of C functions), ``ort`` (ONNX Runtime kernel), ``torch`` (stable-ABI
             operator), ``openvino`` (extension of OpenVINO) or ``host`` (a program on ONNX Runtime's C++ API).
@@ -102,6 +103,7 @@ class Exercise:
     pieces: bool = False
     not_allowed: tuple[str, ...] = ()
     deeper: bool = False
+    repair: bool = False
 
     @property
     def id(self) -> str:
@@ -402,7 +404,7 @@ class _Reader:
 
     def _exercise(self, item: dict[str, Any], stem: str, defaults: Limits, where: tuple) -> Exercise:
         known = {"name", "goal", "points", "difficulty", "minutes", "hints", "kind", "preload", "limits"}
-        known |= {"speed", "pieces", "not_allowed", "deeper"}
+        known |= {"speed", "pieces", "not_allowed", "deeper", "repair"}
         self._keys(item, known, "an exercise", where)
         name = self._get(item, "name", str, where)
         if not _NAME.fullmatch(name):
@@ -425,6 +427,7 @@ class _Reader:
             pieces=self._get(item, "pieces", bool, where) if "pieces" in item else False,
             not_allowed=self._strings(item, "not_allowed", where) if "not_allowed" in item else (),
             deeper=self._get(item, "deeper", bool, where) if "deeper" in item else False,
+            repair=self._get(item, "repair", bool, where) if "repair" in item else False,
         )
 
     def _limits(self, item: Any, defaults: Limits, where: tuple) -> Limits:

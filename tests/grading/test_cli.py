@@ -221,7 +221,7 @@ def test_next_names_file_and_line(course, oplab):
 def test_next_offers_the_core_first_and_then_what_is_deeper(course, oplab):
     manifest = course / "course.toml"
     first, passes, fails, *_ = manifest.read_text().split("[[chapter.exercise]]\n")
-    deeper = "deeper = true\n"
+    deeper = "deeper = true\nrepair = true\n"
     manifest.write_text("[[chapter.exercise]]\n".join([first, deeper + passes, fails]))
     done = oplab("next").stdout
     assert done.startswith("c01.fails: return 2 * x")
@@ -231,7 +231,7 @@ def test_next_offers_the_core_first_and_then_what_is_deeper(course, oplab):
     done = oplab("next").stdout
     assert done.startswith("The core path is finished. What is deeper:\nc01.fails: ")
     listed = oplab("list").stdout
-    assert "deeper" in listed and "The core path takes about" in listed
+    assert "deeper" in listed and "repair" in listed and "The core path takes about" in listed
 
 
 def test_reset_restores_one_function_and_keeps_the_file(course, oplab):
