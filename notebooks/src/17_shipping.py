@@ -670,16 +670,16 @@ print("alpha = 100:", result(scaled, old))
 #
 # ## 7. Exercises
 #
-# **`version_guard`** in [exercises/csrc/c17_version_guard.cpp](../exercises/csrc/c17_version_guard.cpp#line=76): an
-# entry point that refuses an older runtime with a sentence, and keeps last year's operator.
+# **`version_guard`** in [exercises/csrc/c17_version_guard.cpp](../exercises/csrc/c17_version_guard.cpp#line=26): three
+# faults, which one session does not show.
 
 # %%
 lab.check("version_guard")
 
 # %% [markdown]
 # **`one_library_many_runtimes`** in
-# [exercises/csrc/c17_one_library_many_runtimes.cpp](../exercises/csrc/c17_one_library_many_runtimes.cpp#line=86):
-# negotiate, and use newer functions only where they exist.
+# [exercises/csrc/c17_one_library_many_runtimes.cpp](../exercises/csrc/c17_one_library_many_runtimes.cpp#line=89):
+# it runs in two versions. In which ones does it fail?
 
 # %%
 lab.check("one_library_many_runtimes")

@@ -363,8 +363,8 @@ lab.source("A1_returns_a_status.cpp")
 lab.check("clamp")
 
 # %% [markdown]
-# `mean` in [exercises/csrc/cA1_mean.cpp](../exercises/csrc/cA1_mean.cpp#line=13): a template,
-# `std::optional`, and the type in which you add.
+# `mean` in [exercises/csrc/cA1_mean.cpp](../exercises/csrc/cA1_mean.cpp#line=20): a template that
+# compiles, passes its author's test and is wrong. Find out for which arrays, and fix it.
 
 # %%
 lab.check("mean")

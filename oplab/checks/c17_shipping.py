@@ -49,6 +49,7 @@ class Run:
         step: the attribute, or None.
         refused: words that the message of an error contains; empty where a result is expected.
         again: so many sessions that live at the same time, made one after the other, and then as many in threads at once.
+        full: whether that runtime refuses the domain.
     """
 
     title: str
@@ -60,6 +61,7 @@ class Run:
     step: float | None = None
     refused: tuple[str, ...] = ()
     again: int = 1
+    full: bool = False
 
     @property
     def version(self) -> str:
@@ -104,6 +106,7 @@ def collect_runs(c: Collect, runs: Sequence[Run], draw: Callable[[np.random.Gene
             "OPLAB_API": str(run.api),
             "OPLAB_VERSION": run.version,
             "OPLAB_NOTES": str(notes),
+            "OPLAB_FULL": "1" if run.full else "",
         }
         child = os.fork()
         if child == 0:
@@ -115,7 +118,7 @@ def collect_runs(c: Collect, runs: Sequence[Run], draw: Callable[[np.random.Gene
             finally:
                 os._exit(0)
         code = wait_for(child)
-        c.value(f"{run.title}: notes", notes.read_text().split("\n")[:200] if notes.is_file() else [])
+        c.value(f"{run.title}: notes", notes.read_text().split("\n")[:400] if notes.is_file() else [])
         if made.is_file():
             with np.load(made, allow_pickle=False) as found:
                 c.value(run.title, str(found["state"]))
@@ -140,6 +143,8 @@ def _one(library: str, run: Run, x: np.ndarray, made: Path) -> None:
     import onnxruntime
 
     model = model_of(run).SerializeToString()
+    if run.api:
+        ctypes.CDLL(library)  # functions of it are in the runtime's table: it must not be unloaded
     results: list[np.ndarray] = []
     # ONNX Runtime unloads the library with its last session: what it keeps in a static variable would be new for the next one.
     alive: list[object] = []
@@ -195,6 +200,11 @@ def expect_alive(v: Judge, run: Run) -> str:
             f"{run.title}: the library calls a function that is new in 1.{beyond[0]}, and this is {where}: its table ends before it, and "
             "the process has crashed."
         )
+    if events(v, run, "again"):
+        raise WrongAnswer(
+            f"{run.title}: RegisterCustomOps returns a status that it has returned before. ONNX Runtime releases each one that it gets: "
+            "create a new one for each call."
+        )
     if state.startswith("ended"):
         asked = events(v, run, "asked")
         cause = (
@@ -202,8 +212,7 @@ def expect_alive(v: Judge, run: Run) -> str:
             if state.endswith("SIGABRT") and not sys.platform.startswith("darwin")
             else f" GetApi({asked[-1]}) has returned a null pointer, and the library has used it."
             if run.api and asked and asked[-1] > run.api
-            else " It has to refuse this version before it uses the table; and each call needs a new status, since ONNX Runtime "
-            "releases it."
+            else " It has to refuse this version before it uses the table."
             if run.refused
             else " `--sanitize` finds the line."
         )
@@ -260,7 +269,16 @@ def guard_runs(rng: np.random.Generator) -> list[Run]:
         Run("Quantize2 in a model of this year", "Quantize2", shape, 2, step=step),
         Run("Quantize2 in a model of version 3", "Quantize2", shape, 3),
         Run("Quantize2 in a model of version 1", "Quantize2", shape, 1, refused=("Quantize2",)),
-        Run("a newer runtime", "Quantize", shape, 1, api=api + 10, patch=patches[0]),
+        Run("a newer runtime", "Quantize", shape, 1, api=api + 10, patch=patches[0], again=4),
+        Run(
+            "no place for the domain",
+            "Quantize",
+            shape,
+            1,
+            api=api + 10,
+            refused=("no place for the domain",),
+            full=True,
+        ),
         Run("many sessions", "Quantize", shape, 1, again=4),
         older(api - 1, patches[1]),
         older(16, patches[2]),
@@ -276,7 +294,20 @@ def draw_quantized(rng: np.random.Generator, run: Run) -> np.ndarray:
 
 
 def collect_version_guard(c: Collect) -> None:
+    from oplab.checks.schedules import registers_unordered
+
     runs = guard_runs(c.rng)
+    child = os.fork()
+    if child == 0:
+        code = 2
+        try:
+            code = int(registers_unordered(c.scratch / "pieces.so"))
+        finally:
+            os._exit(code)
+    code = wait_for(child)
+    if code == 2:
+        raise RuntimeError("What two registrations share was not found out.")
+    c.value("unordered", code == 1)  # what crashes here does so in the runs, too
     collect_runs(c, runs, draw_quantized)
 
 
@@ -285,8 +316,14 @@ def judge_version_guard(v: Judge) -> None:
     inputs = [draw_quantized(v.rng, run) for run in runs]
     with v.check("an older runtime gets a sentence"):
         for run in runs:
-            if run.refused and run.api:
+            if run.refused and run.api and not run.full:
                 expect_refused(v, run)
+    with v.check("threads register in an order"):
+        if v.value("unordered"):
+            raise WrongAnswer(
+                "Two threads call RegisterCustomOps: one of them uses a variable that the other one changes, and no lock orders the two. "
+                "The second thread may see a domain without its operators, or make another one."
+            )
     with v.check("a model of last year keeps its meaning"):
         for run, x in zip(runs, inputs, strict=True):
             if run.op == "Quantize" and not run.refused:
@@ -298,6 +335,30 @@ def judge_version_guard(v: Judge) -> None:
                     expect_refused(v, run)
                 else:
                     _expect_quantized(v, run, x)
+    if not v.ok:
+        return
+    with v.check("calls share a domain, and lose no status"):
+        for run in runs:
+            if run.api:
+                _expect_nothing_kept(v, run)
+
+
+def _expect_nothing_kept(v: Judge, run: Run) -> None:
+    domains, ops, made, returned, released = (
+        len(events(v, run, kind)) for kind in ("domain", "op", "made", "returned", "released")
+    )
+    if not run.full and (domains > 1 or ops > 2):
+        raise WrongAnswer(
+            f"{run.title}: several calls of RegisterCustomOps have created {domains} domains and added {ops} operators, expected 1 and 2. "
+            "What each call adds is kept until the process ends."
+        )
+    if run.full and not returned:
+        raise WrongAnswer(f"{run.title}: AddCustomOpDomain has returned a status. Return it.")
+    if made > returned + released:
+        raise WrongAnswer(
+            f"{run.title}: {made - returned - released} statuses that functions of the table have created are neither returned nor "
+            "released. An attribute that a node does not have gives a status, too."
+        )
 
 
 def _expect_quantized(v: Judge, run: Run, x: np.ndarray) -> None:
@@ -495,6 +556,13 @@ def libraries_of(names: Names) -> list[Library]:
             "it exports a weak function",
             function + f'extern "C" __attribute__((weak)) int {third}() {{ return 5; }}\n',
             expected={"exports": [third]},
+        ),
+        Library(
+            "it exports a thread_local and a unique variable",
+            function
+            + f'extern "C" __thread int {second} = 6;\nasm(".globl {fourth}\\n.type {fourth}, %gnu_unique_object\\n.size {fourth}, 4\\n'
+            f'.data\\n.balign 4\\n{fourth}: .long 7\\n.text");\n',
+            expected={"exports": sorted([second, fourth])},
         ),
         Library(
             "it calls a function of another library",
@@ -696,6 +764,11 @@ def _why(library: Library, names: Names, part: str, missing: Sequence[str], extr
     if part == "exports":
         if missing and "weak" in library.title:
             return "A weak symbol is defined, and two libraries with the same one share it."
+        if missing and "unique" in library.title:
+            return (
+                "The type of a thread_local variable is STT_TLS, and the binding of an inline function's static variable is "
+                "STB_GNU_UNIQUE, which pyelftools calls STB_LOOS. Other libraries see both."
+            )
         if missing and missing[0] == names.others[1]:
             return "A variable is a symbol, too: its type is OBJECT, not FUNC."
         if missing:

@@ -130,13 +130,17 @@ def expect_returned(v: Judge, title: str, expected: int) -> None:
 MEANS = {
     "12 values": 12,
     "1 value": 1,
+    "3 values, one of them a NaN": 3,
     "1 000 003 values near 1000": 1_000_003,
 }
 
 
 def _to_mean(rng: Draws, count: int, dtype: type) -> np.ndarray:
     # Near 1000: a sum of a million of them in float loses more than a mean of them may.
-    return (1000 + rng.uniform(-1, 1, count)).astype(dtype)
+    made = (1000 + rng.uniform(-1, 1, count)).astype(dtype)
+    if count == 3:
+        made[1] = np.nan
+    return made
 
 
 def collect_mean(c: Collect) -> None:

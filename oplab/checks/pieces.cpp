@@ -1,5 +1,5 @@
 // A replacement for ThreadSanitizer's runtime, linked to a learner's kernel that is compiled with -fsanitize=thread. It finds out
-// whether two pieces of a ParallelFor access the same memory.
+// whether two pieces of a ParallelFor, or two calls of RegisterCustomOps, access the same memory.
 //
 // ThreadSanitizer's own runtime must be loaded before Python, does not start on every Linux kernel, and finds a race only between
 // threads that run at the same time. Here the pieces run one after the other, on two threads that alternate
@@ -18,7 +18,11 @@ struct OplabConflict {
 };
 __attribute__((visibility("default"))) void oplab_watch(int who, int piece);  // 0 or 1: that thread; -1: stop; -2: reset
 __attribute__((visibility("default"))) const OplabConflict* oplab_conflict();
+__attribute__((visibility("default"))) void oplab_wrote(void* at, size_t size);  // by a function that is not watched
 void* calloc(size_t, size_t) noexcept;
+#ifdef __linux__
+extern const char _ZN3Ort6GlobalIvE4api_E __attribute__((weak, visibility("hidden")));  // Ort::Global<void>::api_
+#endif
 }
 
 #pragma GCC visibility push(hidden)
@@ -71,6 +75,9 @@ RAW void report(uint64_t address, int first, bool first_writes, bool writes) {
 
 RAW void access(const volatile void* from, size_t size, bool writes) {
   if (who < 0) return;
+#ifdef __linux__
+  if (from == &_ZN3Ort6GlobalIvE4api_E) return;  // each call of Ort::InitApi stores the same pointer
+#endif
   const int other = 1 - who;
   for (size_t i = 0; i < size; ++i) {
     Byte* b = entry(bytes, kBytes, reinterpret_cast<uint64_t>(from) + i, held);
@@ -114,6 +121,7 @@ RAW void oplab_watch(int next, int number) {
   piece = number;
 }
 RAW const OplabConflict* oplab_conflict() { return &conflict; }
+RAW void oplab_wrote(void* at, size_t size) { access(at, size, true); }
 
 RAW void __tsan_init() {}
 RAW void __tsan_func_entry(void*) {}
@@ -188,6 +196,15 @@ LOCK(pthread_rwlock_rdlock) LOCK(pthread_rwlock_tryrdlock) LOCK(pthread_rwlock_w
 #define UNLOCK(name) \
   RAW int name(void* lock) { return release(lock), 0; }
 UNLOCK(pthread_mutex_unlock) UNLOCK(pthread_spin_unlock) UNLOCK(pthread_rwlock_unlock)
+
+RAW int pthread_once(int* once, void (*work)()) {  // std::call_once
+  acquire(once);
+  if (*static_cast<volatile int*>(once)) return 0;
+  work();
+  *static_cast<volatile int*>(once) = 1;
+  release(once);
+  return 0;
+}
 
 // The initialisation of a static variable inside a function.
 RAW int __cxa_guard_acquire(uint64_t* guard) {

@@ -41,7 +41,7 @@ SHARES: dict[str, Share] = {
 # Places in OrtApi. The table only grows at its end, so they hold for every version from 1.17 on.
 _CREATE_STATUS = 0
 _GET_ERROR_MESSAGE, _CREATE_ENV, _CREATE_SESSION_FROM_ARRAY, _RUN, _CREATE_SESSION_OPTIONS = 2, 3, 8, 9, 10
-_CREATE_TENSOR, _CREATE_CPU_MEMORY_INFO, _RELEASE_VALUE, _RELEASE_STATUS = 49, 69, 96, 93
+_CREATE_DOMAIN, _CREATE_TENSOR, _CREATE_CPU_MEMORY_INFO, _RELEASE_VALUE, _RELEASE_STATUS = 26, 49, 69, 96, 93
 _PARALLEL_FOR = 274
 _ENTRIES = 320  # how many are copied: all that the headers know; the runtime has more
 _ELEMENT = {
@@ -80,12 +80,7 @@ class ScheduledSession:
     """
 
     def __init__(self, model: bytes, library: Path, scratch: Path):
-        import onnxruntime
-
-        capi = Path(onnxruntime.__file__).parent / "capi"
-        runtime = ctypes.CDLL(str(next(iter([*capi.glob("libonnxruntime.so.*"), *capi.glob("libonnxruntime*.dylib")]))))
-        runtime.OrtGetApiBase.restype = ctypes.POINTER(_Base)
-        base = runtime.OrtGetApiBase().contents
+        base = _runtime()
         self._api = (ctypes.c_void_p * _ENTRIES).from_address(base.get_api(17))
         self._order: Order = range
         self.pieces: list[int] = []  # the number of pieces of each ParallelFor of the last run
@@ -287,6 +282,50 @@ class WatchedSession(ScheduledSession):
         self._library.oplab_watch(who, index)
         piece(data, index)
         self._library.oplab_watch(-1, 0)
+
+
+def registers_unordered(library: Path) -> bool:
+    """Whether two calls of ``RegisterCustomOps``, one after the other on two threads, use memory that no lock or atomic orders.
+
+    Args:
+        library: compiled with ``compile_library(sanitize="pieces")``.
+    """
+    base, watched = _runtime(), ctypes.CDLL(str(library))
+    watched.oplab_conflict.restype = ctypes.POINTER(_Conflict)
+    api = (ctypes.c_void_p * _ENTRIES).from_address(base.get_api(17))
+    create_options = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(api[_CREATE_SESSION_OPTIONS])
+    create = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+    table = (ctypes.c_void_p * _ENTRIES)(*api)
+
+    @create
+    def create_domain(name: int, place: int) -> int | None:
+        watched.oplab_wrote(ctypes.c_void_p(place), ctypes.c_size_t(8))
+        return create(api[_CREATE_DOMAIN])(name, place)
+
+    table[_CREATE_DOMAIN] = ctypes.cast(create_domain, ctypes.c_void_p)
+    ours = _Base(_GET_API(lambda version: ctypes.addressof(table)), base.version)
+
+    def register(who: int) -> None:
+        options = ctypes.c_void_p()
+        create_options(ctypes.byref(options))
+        watched.oplab_watch(who, who)
+        watched.RegisterCustomOps(options, ctypes.byref(ours))
+        watched.oplab_watch(-1, 0)
+
+    threads = [ThreadPoolExecutor(1) for _ in range(2)]  # both live to the end: neither gets the other's stack
+    watched.oplab_watch(-2, 0)
+    for who, thread in enumerate(threads):
+        thread.submit(register, who).result()
+    return bool(watched.oplab_conflict().contents.found)
+
+
+def _runtime() -> _Base:
+    import onnxruntime
+
+    capi = Path(onnxruntime.__file__).parent / "capi"
+    runtime = ctypes.CDLL(str(next(iter([*capi.glob("libonnxruntime.so.*"), *capi.glob("libonnxruntime*.dylib")]))))
+    runtime.OrtGetApiBase.restype = ctypes.POINTER(_Base)
+    return runtime.OrtGetApiBase().contents
 
 
 def _names(named: Mapping[str, object]) -> ctypes.Array:

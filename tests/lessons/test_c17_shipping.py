@@ -57,8 +57,16 @@ def test_the_checks_older_runtime_has_the_places_and_versions_of_the_headers():
     functions = table()
     names = [name for name, _ in functions]
     number = {name: int(value) for name, value in re.findall(r"(k\w+) = (\d+)", SOURCE)}
-    assert names.index("CustomOpDomain_Add") == number["kCustomOpDomainAdd"]
-    assert names.index("KernelContext_ParallelFor") == number["kParallelFor"]
+    places = {
+        "CreateStatus": "kCreateStatus",
+        "CreateCustomOpDomain": "kCreateCustomOpDomain",
+        "CustomOpDomain_Add": "kCustomOpDomainAdd",
+        "AddCustomOpDomain": "kAddCustomOpDomain",
+        "KernelInfoGetAttribute_float": "kAttributeFloat",
+        "Status": "kReleaseStatus",
+        "KernelContext_ParallelFor": "kParallelFor",
+    }
+    assert {name: names.index(name) for name in places} == {name: number[place] for name, place in places.items()}
     if api_version(ort_include()) == 21:
         assert len(names) == number["kEntries"]
     first: dict[int, int] = {}
