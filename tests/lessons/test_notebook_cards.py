@@ -81,6 +81,10 @@ def root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def kernel(root):
     started = Kernel(root, "exercises")
+    started.run(
+        (ROOT / "oplab" / "jupyter" / "kernel.ipy").read_text()
+    )  # what an installed course starts each kernel with
+    started.early = started.run('lab.check("hypot")') + started.run("%%exercise hypot\npass") + started.run("labb")
     started.run(OPEN)
     yield started
     started.end()
@@ -89,6 +93,12 @@ def kernel(root):
 def plain(outputs: list[dict]) -> str:
     (output,) = outputs
     return output["data"]["text/plain"]
+
+
+def test_before_the_first_cell_a_sentence_asks_for_it(kernel):
+    check, exercise, typo = ("\n".join(output["traceback"]) for output in kernel.early)
+    assert check == exercise == "The kernel has not run this notebook's first cell.\nRun the first cell, then this one."
+    assert "name 'labb' is not defined" in typo and "Traceback" in typo
 
 
 def test_a_todo_names_its_file_and_line_as_a_link(kernel, root):
