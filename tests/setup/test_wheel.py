@@ -117,6 +117,7 @@ def test_the_wheel_has_the_course_and_is_small(wheel):
     assert {chapter.notebook for chapter in course.chapters} <= shipped
     assert {f"solutions/{exercise.file}" for exercise in course.exercises} <= shipped
     assert any("labextensions/oplab-lab/package.json" in name for name in names), "the panel"
+    assert any(name.endswith("data/etc/ipython/startup/oplab.ipy") for name in names), "the start of a kernel"
     assert not [name for name in names if "__pycache__" in name or ".ipynb_checkpoints" in name]
 
 
