@@ -15,8 +15,8 @@ export class Actions {
     readonly setCheckOnSave: (value: boolean) => Promise<void>,
     /** Shows the start page. */
     readonly openStart: () => void,
-    /** Shows an outcome's graphs in a tab, where they have room. */
-    readonly openGraphs: (id: string) => void
+    /** Shows an exercise's last outcome, or the card of something else, in a tab, where it has room. */
+    readonly openWide: (id: string, title: string, html?: string) => void
   ) {}
 
   /** Opens a chapter's lesson. */
@@ -30,19 +30,14 @@ export class Actions {
 
   /** Opens the lesson of an exercise, and its answer next to it. */
   async open(exercise: Exercise): Promise<void> {
-    const chapter = this._chapterOf(exercise.id);
+    const chapter = this.chapterOf(exercise.id);
     if (chapter) {
       await this.openLesson(chapter);
     }
     if (exercise.file) {
-      await this.openPlace(exercise.file, exercise.line, exercise.id);
+      const { file, line, kind, id } = exercise;
+      await this.model.attempt(id, () => this.opener.answer(file, line, chapter?.lesson, kind === 'python'));
     }
-  }
-
-  /** Opens a line of a file, relative to Jupyter's root. */
-  async openPlace(file: string, line: number, id = ''): Promise<void> {
-    const exercise = id || this.model.exercisesOf(file)[0]?.id || '';
-    await this.model.attempt(id, () => this.opener.answer(file, line, this._chapterOf(exercise)?.lesson ?? null));
   }
 
   /** Opens a link of a card: its file is relative to the course. */
@@ -52,7 +47,8 @@ export class Actions {
     if (folder === null || !file || file.split('/').includes('..') || file.startsWith('/')) {
       return false;
     }
-    await this.openPlace(folder + file, Number(link.dataset.oplabLine) || 1);
+    const chapter = this.chapterOf(this.model.exercisesOf(folder + file)[0]?.id ?? '');
+    await this.model.attempt('', () => this.opener.answer(folder + file, Number(link.dataset.oplabLine) || 1, chapter?.lesson));
     return true;
   }
 
@@ -74,19 +70,35 @@ export class Actions {
   async hint(exercise: Exercise): Promise<void> {
     await this.model.attempt(exercise.id, async () => {
       const { html } = await this.model.api.hint(exercise.id);
-      this.model.show(exercise.id, { kind: 'hint', html });
+      this.model.showHints(exercise.id, html);
     });
   }
 
-  /** Shows the difference or the reference answer, or puts it away. */
-  async toggle(exercise: Exercise, kind: 'difference' | 'reference'): Promise<void> {
-    if (this.model.extras.get(exercise.id)?.kind === kind) {
-      this.model.show(exercise.id, null);
-      return;
+  /** Shows the difference or the reference answer; before a pass it asks, as the exercise counts half then. */
+  async compare(exercise: Exercise, kind: 'difference' | 'reference'): Promise<void> {
+    const { trans } = this;
+    if (exercise.reference === 'half') {
+      const answer = await showDialog({
+        title: trans.__('Show the reference of %1?', exercise.name),
+        body: trans.__(
+          'The exercise then counts half in your progress: %1 of %2 points, once it passes.',
+          Math.ceil(exercise.points / 2),
+          exercise.points
+        ),
+        buttons: [Dialog.cancelButton({ label: trans.__('Keep trying') }), Dialog.warnButton({ label: trans.__('Show it') })],
+        defaultButton: 0
+      });
+      if (!answer.button.accept) {
+        return;
+      }
     }
     await this.model.attempt(exercise.id, async () => {
+      if (exercise.reference === 'half') {
+        await this.model.api.show(exercise.id);
+      }
       const { html } = await this.model.api[kind](exercise.id);
-      this.model.show(exercise.id, { kind, html });
+      const title = kind === 'difference' ? trans.__('Difference: %1', exercise.id) : trans.__('Reference: %1', exercise.id);
+      this.openWide(exercise.id, title, html);
     });
   }
 
@@ -112,7 +124,7 @@ export class Actions {
           await this.opener.save(exercise.file);
         }
         await this.model.api.reset(exercise.id);
-        this.model.show(exercise.id, null);
+        this.model.showHints(exercise.id, null);
         if (exercise.file) {
           await this.opener.revert(exercise.file);
         }
@@ -139,7 +151,8 @@ export class Actions {
     }
   }
 
-  private _chapterOf(id: string): Chapter | undefined {
+  /** The chapter of an exercise. */
+  chapterOf(id: string): Chapter | undefined {
     return this.model.state?.chapters.find(entry => entry.exercises.some(exercise => exercise.id === id));
   }
 }

@@ -30,6 +30,10 @@ export interface Exercise {
   sign: string;
   state: string;
   passed_once: boolean;
+  /** Whether the reference may be read; `half`: after a question, and the exercise counts half then. */
+  reference: 'open' | 'half' | 'closed';
+  /** When its file was written, in seconds since 1970; 0 where there is none. */
+  written: number;
   hints_shown: number;
   hints_total: number;
   /** The first line of what the last check reported, or ''. */
@@ -167,6 +171,11 @@ export class Api {
 
   reference(id: string): Promise<{ html: string }> {
     return this._ask(`reference?id=${encodeURIComponent(id)}`);
+  }
+
+  /** Opens the reference before a pass. */
+  show(id: string): Promise<unknown> {
+    return this._ask('show', { id });
   }
 
   reset(id: string): Promise<{ file: string; backup: string | null }> {

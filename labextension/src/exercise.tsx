@@ -57,6 +57,7 @@ function Report({ exercise, actions }: { exercise: Exercise; actions: Actions })
   if (!outcome || outcome.status === 'todo') {
     return null;
   }
+  const open = () => actions.openWide(exercise.id, trans.__('Report: %1', exercise.id));
   return (
     <div className={outcome.stale ? 'oplab-Report oplab-mod-stale' : 'oplab-Report'}>
       {outcome.stale && <p className="oplab-Quiet">{trans.__('Before your last change:')}</p>}
@@ -68,7 +69,12 @@ function Report({ exercise, actions }: { exercise: Exercise; actions: Actions })
       ) : (
         <Card html={outcome.html} />
       )}
-      <Graphs outcome={outcome} trans={trans} onOpen={() => actions.openGraphs(outcome.id)} />
+      <Graphs outcome={outcome} trans={trans} onOpen={open} />
+      {outcome.status !== 'passed' && (
+        <button className="oplab-Link" aria-label={`${trans.__('Open in a tab')}: ${exercise.name}`} onClick={open}>
+          {trans.__('Open in a tab')}
+        </button>
+      )}
     </div>
   );
 }
@@ -78,12 +84,17 @@ function Buttons({ exercise, actions }: { exercise: Exercise; actions: Actions }
   const since = model.runningSince(exercise.id);
   const busy = since !== null || model.isQueued(exercise.id);
   const away = model.connection !== 'connected';
-  const shown = model.extras.get(exercise.id)?.kind;
   const left = exercise.hints_total - exercise.hints_shown;
-  const passed = exercise.passed_once || exercise.status === 'passed';
+  const passed = exercise.status === 'passed';
+  const next = passed ? model.exercise(actions.chapterOf(exercise.id)?.next ?? '') : undefined;
   const named = (text: string) => `${text}: ${exercise.name}`;
   return (
     <div className="oplab-Buttons">
+      {next && (
+        <button className="oplab-Button oplab-mod-main" disabled={!next.file} onClick={() => void actions.open(next)}>
+          {trans.__('Next: %1', next.id)}
+        </button>
+      )}
       <button
         className="oplab-Button"
         aria-label={named(trans.__('Open'))}
@@ -104,7 +115,7 @@ function Buttons({ exercise, actions }: { exercise: Exercise; actions: Actions }
         </button>
       ) : (
         <button
-          className="oplab-Button oplab-mod-main"
+          className={next ? 'oplab-Button' : 'oplab-Button oplab-mod-main'}
           key="check"
           aria-label={named(trans.__('Check'))}
           disabled={away}
@@ -124,17 +135,16 @@ function Buttons({ exercise, actions }: { exercise: Exercise; actions: Actions }
           {left > 0 ? trans.__('Hint %1/%2', exercise.hints_shown + 1, exercise.hints_total) : trans.__('Hints')}
         </button>
       )}
-      {passed &&
-        (['difference', 'reference'] as const).map(kind => {
+      {exercise.reference !== 'closed' &&
+        (exercise.reference === 'open' ? (['difference', 'reference'] as const) : (['reference'] as const)).map(kind => {
           const text = kind === 'difference' ? trans.__('Difference') : trans.__('Reference');
           return (
             <button
               key={kind}
               className="oplab-Button"
               aria-label={named(text)}
-              aria-expanded={shown === kind}
               disabled={away}
-              onClick={() => void actions.toggle(exercise, kind)}
+              onClick={() => void actions.compare(exercise, kind)}
             >
               {text}
             </button>
@@ -166,18 +176,27 @@ export function ExerciseItem({ exercise, actions, open, onToggle }: ExerciseProp
   const since = model.runningSince(exercise.id);
   const queued = model.isQueued(exercise.id);
   const look = lookOf(exercise);
-  const extra = model.extras.get(exercise.id);
+  const hints = model.hints.get(exercise.id);
   const problem = model.problems.get(exercise.id);
   const body = `oplab-exercise-${exercise.id}`;
   const header = React.useRef<HTMLButtonElement>(null);
   const state = since !== null ? trans.__('checking') : queued ? trans.__('waiting') : look.word;
   const tone = since !== null || queued ? 'quiet' : look.tone;
 
+  const before = React.useRef(exercise.status);
+  React.useEffect(() => {
+    if (open && exercise.status === 'passed' && before.current !== 'passed') {
+      model.showHints(exercise.id, null);
+      header.current?.parentElement?.scrollIntoView({ block: 'nearest' });
+    }
+    before.current = exercise.status;
+  }, [exercise.status]);
+
   const onKeyDown = (event: React.KeyboardEvent) => {
     if (event.key === 'Escape' && open) {
       // first what was opened last
-      if (extra) {
-        model.show(exercise.id, null);
+      if (hints) {
+        model.showHints(exercise.id, null);
       } else {
         onToggle(false);
         header.current?.focus();
@@ -220,15 +239,11 @@ export function ExerciseItem({ exercise, actions, open, onToggle }: ExerciseProp
             </p>
           )}
           {since === null && <Report exercise={exercise} actions={actions} />}
-          {extra && (
+          {hints && (
             <div className="oplab-Extra">
-              <Card html={extra.html} />
-              <button className="oplab-Close" onClick={() => model.show(exercise.id, null)}>
-                {extra.kind === 'hint'
-                  ? trans.__('Close the hints')
-                  : extra.kind === 'difference'
-                    ? trans.__('Close the difference')
-                    : trans.__('Close the reference')}
+              <Card html={hints} />
+              <button className="oplab-Close" onClick={() => model.showHints(exercise.id, null)}>
+                {trans.__('Close the hints')}
               </button>
             </div>
           )}

@@ -1,4 +1,5 @@
 /** Keeps the marks in open editors as the last outcomes say. */
+import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { IDocumentWidget } from '@jupyterlab/docregistry';
 import { IEditorTracker } from '@jupyterlab/fileeditor';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -42,8 +43,43 @@ export function followEditors(
     }
   };
 
+  const saving = new WeakSet<IDocumentWidget>();
+  const known = new WeakMap<IDocumentWidget, number>();
+
+  /** Loads a file that something else has written, as `oplab reset` does; where the editor has other changes, its user decides. */
+  const reload = async (widget: IDocumentWidget) => {
+    const { context } = widget;
+    const written = model.exercisesOf(context.path)[0]?.written ?? 0;
+    const loaded = Date.parse(context.contentsModel?.last_modified ?? '');
+    // a fraction of a millisecond is lost on the way
+    if (!context.isReady || saving.has(widget) || known.get(widget) === written || !(written * 1000 - loaded > 1)) {
+      return;
+    }
+    known.set(widget, written);
+    if (context.model.dirty) {
+      const answer = await showDialog({
+        title: trans.__('%1 has changed on disk', context.path),
+        body: trans.__('A terminal or a notebook has written it, and this editor has changes that are not saved.'),
+        buttons: [Dialog.cancelButton({ label: trans.__('Keep my changes') }), Dialog.warnButton({ label: trans.__('Load the file') })],
+        defaultButton: 0
+      });
+      if (!answer.button.accept) {
+        return;
+      }
+    }
+    await context.revert();
+  };
+
   const watch = (widget: IDocumentWidget) => {
     const { context } = widget;
+    context.saveState.connect((_, state) => {
+      if (state === 'started') {
+        saving.add(widget);
+      } else {
+        saving.delete(widget);
+        void reload(widget);
+      }
+    });
     const compare = () => {
       const written = Date.parse(context.contentsModel?.last_modified ?? '');
       if (!Number.isNaN(written)) {
@@ -66,4 +102,5 @@ export function followEditors(
   const all = () => editors.forEach(draw);
   model.outcomeChanged.connect(all);
   model.changed.connect(all);
+  model.changed.connect(() => editors.forEach(widget => void reload(widget)));
 }

@@ -9,13 +9,13 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { Actions } from './actions';
 import { Api } from './api';
-import { graphsTab } from './graphs';
 import { courseIcon } from './icon';
 import { CourseModel } from './model';
 import { followEditors } from './following';
 import { Opener, SMALL } from './open';
 import { CoursePanel } from './panel';
 import { startPage } from './start';
+import { netronTab, wideTab } from './wide';
 
 const PLUGIN = 'oplab-lab:plugin';
 
@@ -65,14 +65,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
         await model.configure(value);
       }
     };
-    const openGraphs = (id: string) => {
-      const open = [...shell.widgets('main')].find(widget => widget.id === `oplab-graphs-${id}`);
-      if (!open) {
-        shell.add(graphsTab(id, actions), 'main');
-      }
-      shell.activateById(`oplab-graphs-${id}`);
-    };
-    const actions = new Actions(model, opener, trans, setCheckOnSave, openStart, openGraphs);
+    const openWide = (id: string, title: string, html?: string) => opener.wide(wideTab(id, title, actions, html));
+    const actions = new Actions(model, opener, trans, setCheckOnSave, openStart, openWide);
 
     const panel = new CoursePanel(actions);
     shell.add(panel, 'left', { rank: 0, type: 'Operator Lab' });
@@ -129,6 +123,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
       },
       true
     );
+
+    // A graph of a notebook, whose own button asks for room.
+    document.addEventListener('oplab-wide', event => {
+      event.preventDefault();
+      opener.wide(netronTab((event as CustomEvent<HTMLIFrameElement>).detail));
+    });
 
     // What the user saves is graded; what JupyterLab saves by itself is not.
     app.commands.commandExecuted.connect((_, { id, result }) => {

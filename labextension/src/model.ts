@@ -15,12 +15,6 @@ import { Api, ApiError, Chapter, Event, Exercise, Outcome, State } from './api';
  */
 export type Connection = 'connecting' | 'connected' | 'lost' | 'absent' | 'refused';
 
-/** What is shown below an exercise, besides what the last check reported. */
-export interface Extra {
-  kind: 'hint' | 'difference' | 'reference';
-  html: string;
-}
-
 /** What went wrong with a request, in the words of the server. */
 export interface Problem {
   message: string;
@@ -63,7 +57,8 @@ export class CourseModel implements IDisposable {
   state: State | null = null;
   connection: Connection = 'connecting';
   readonly outcomes = new Map<string, Outcome>();
-  readonly extras = new Map<string, Extra>();
+  /** The hints that are open: their cards by exercise. */
+  readonly hints = new Map<string, string>();
   /** What went wrong with a button: by exercise, or '' for the course. */
   readonly problems = new Map<string, Problem>();
   /** The path of the document that is in front, relative to Jupyter's root. */
@@ -198,12 +193,12 @@ export class CourseModel implements IDisposable {
     }
   }
 
-  /** Shows something below an exercise, or nothing more. */
-  show(id: string, extra: Extra | null): void {
-    if (extra) {
-      this.extras.set(id, extra);
+  /** Shows hints below an exercise, or none. */
+  showHints(id: string, html: string | null): void {
+    if (html === null) {
+      this.hints.delete(id);
     } else {
-      this.extras.delete(id);
+      this.hints.set(id, html);
     }
     this._changed.emit();
   }

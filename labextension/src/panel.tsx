@@ -141,11 +141,21 @@ function Exercises({ chapter, actions }: { chapter: Chapter; actions: Actions })
       ))}
     </ul>
   );
+  // after the exercise has scrolled itself into view
+  const done = React.useRef<HTMLParagraphElement>(null);
+  React.useEffect(() => {
+    done.current?.scrollIntoView({ block: 'nearest' });
+  }, [chapter.core_done]);
   const core = chapter.exercises.filter(exercise => !exercise.deeper);
   const deeper = chapter.exercises.filter(exercise => exercise.deeper);
   return (
     <>
       {core.length > 0 && list(core)}
+      {chapter.core_done && (
+        <p className="oplab-Done oplab-mod-good" role="status" ref={done}>
+          {trans.__('Chapter %1 is done.', numberOf(chapter))} {chapter.able}
+        </p>
+      )}
       {deeper.length > 0 && (
         <>
           {core.length > 0 && <h4 className="oplab-Deeper">{trans.__('Deeper')}</h4>}

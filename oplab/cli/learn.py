@@ -165,15 +165,17 @@ def watch(jobs: Jobs = 2) -> None:
     run(load_course(), jobs=jobs)
 
 
-def diff(id: Id) -> None:
+def diff(
+    id: Id,
+    show: Annotated[bool, typer.Option("--show", help="after the last hint; the exercise then counts half")] = False,
+) -> None:
     """Show how your answer differs from the reference, after a pass."""
     course = load_course()
     exercise = course.exercise(id)
-    if not progressing.load(course.root / "build", warn).entry(exercise.id).passed_once:
-        warn(
-            f"{exercise.id} has not passed yet. The reference is shown after a pass; "
-            f"`oplab hint {exercise.id}` helps until then."
-        )
+    from oplab.grading.hints import locked
+
+    if why := locked(course, exercise, f"`oplab hint {id}`", f"`oplab diff {id} --show`", show, warn):
+        warn(why)
         leave(1)
     from oplab.course import answers
 
@@ -268,7 +270,7 @@ def _print_table(course: Course, reached: progressing.Progress) -> None:
                 exercise.goal,
                 f"{entry.points}/{exercise.points}",
                 str(exercise.minutes),
-                level + "  repair" * exercise.repair + "  deeper" * exercise.deeper,
+                level + "  repair" * exercise.repair + "  deeper" * exercise.deeper + "  counts half" * entry.shown,
             )
     Console().print(table)
     print("\n".join(_hours(course)))

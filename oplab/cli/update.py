@@ -53,6 +53,7 @@ def move_progress(build: Path, names: Mapping[str, str]) -> None:
                 continue
             known = progress.exercises.setdefault(new, entry)
             known.passed_once |= entry.passed_once
+            known.shown |= entry.shown
             known.hints = max(known.hints, entry.hints)
     for id in old:
         outcome = last.load(build, id)

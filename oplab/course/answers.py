@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -78,14 +79,34 @@ def reset(course: Course, target: Exercise | Chapter) -> list[tuple[Path, Path |
 
 
 def diff(course: Course, exercise: Exercise) -> list[str]:
-    """The learner's answer against the reference, as lines of a unified diff; empty when they are the same.
+    """The learner's answer against the reference, as lines of a unified diff; empty when they are the same but for comments and layout.
+
+    The stub's own comments are left out.
 
     Raises:
         OplabError: a file cannot be read, or it is not valid Python.
     """
-    mine = _answer(_read(course.root / "exercises" / exercise.file), exercise)
-    reference = _answer(reference_text(course, exercise), exercise)
-    return list(difflib.unified_diff(mine, _unmarked(reference), "yours", "reference", lineterm="", n=2))
+    mark = "#" if exercise.kind == "python" else "//"
+    texts = (_read(course.root / "exercises" / exercise.file), reference_text(course, exercise))
+    stub = _answer(stub_text(course, exercise), exercise)
+    given = {line.strip() for line in stub if line.strip().startswith(mark)}
+    mine, reference = (
+        [line for line in _unmarked(_answer(text, exercise)) if line.strip() not in given] for text in texts
+    )
+    if _code(mine, mark) == _code(reference, mark):
+        return []
+    return list(difflib.unified_diff(mine, reference, "yours", "reference", lineterm="", n=2))
+
+
+def _code(lines: list[str], mark: str) -> str:
+    """Code without comments and layout; all of it where it is not valid Python."""
+    text = "\n".join(lines)
+    if mark == "//":
+        return "".join(re.sub("//.*", "", text).split())
+    try:
+        return ast.dump(parse(text))
+    except SyntaxError:
+        return text
 
 
 def reference(course: Course, exercise: Exercise) -> str:

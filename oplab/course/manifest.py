@@ -183,12 +183,14 @@ class Course:
         title: for people.
         chapters: in the order of their numbers.
         renamed: the ids of exercises that had other ones, as {old: new}.
+        solutions: when a learner may read a reference: ``after_hints``, for half of the points, or only ``after_pass``.
     """
 
     root: Path
     title: str
     chapters: tuple[Chapter, ...]
     renamed: dict[str, str] = field(default_factory=dict, hash=False)
+    solutions: str = "after_hints"
 
     @property
     def exercises(self) -> tuple[Exercise, ...]:
@@ -332,7 +334,7 @@ class _Reader:
         self.lines = text.splitlines()
 
     def course(self, data: dict[str, Any]) -> Course:
-        self._keys(data, {"title", "limits", "renamed", "chapter"}, "the course", (None, None))
+        self._keys(data, {"title", "solutions", "limits", "renamed", "chapter"}, "the course", (None, None))
         defaults = self._limits(data.get("limits", {}), Limits(), (None, None))
         chapters = []
         for number, item in enumerate(self._list(data, "chapter", (None, None))):
@@ -346,7 +348,9 @@ class _Reader:
         renamed = self._get(data, "renamed", dict, (None, None)) if "renamed" in data else {}
         if wrong := renaming.problem(renamed, [exercise.id for exercise in course.exercises]):
             self._fail(f"renamed: {wrong[1]}", (None, None), wrong[0])
-        return replace(course, renamed=renamed)
+        if (solutions := data.get("solutions", course.solutions)) not in ("after_hints", "after_pass"):
+            self._fail(f"solutions = {solutions!r} has to be 'after_hints' or 'after_pass'", (None, None), "solutions")
+        return replace(course, renamed=renamed, solutions=solutions)
 
     def _chapter(self, item: dict[str, Any], defaults: Limits, number: int) -> Chapter:
         where = (number, None)
@@ -403,9 +407,7 @@ class _Reader:
                 self._fail(f"builds_on: {id} is there twice", (number, None), "builds_on")
 
     def _exercise(self, item: dict[str, Any], stem: str, defaults: Limits, where: tuple) -> Exercise:
-        known = {"name", "goal", "points", "difficulty", "minutes", "hints", "kind", "preload", "limits"}
-        known |= {"speed", "pieces", "not_allowed", "deeper", "repair"}
-        self._keys(item, known, "an exercise", where)
+        self._keys(item, {each.name for each in fields(Exercise)} - {"chapter"}, "an exercise", where)
         name = self._get(item, "name", str, where)
         if not _NAME.fullmatch(name):
             self._fail(f"name = {name!r} has to be a function's name in lower case", where, "name")

@@ -187,13 +187,19 @@ def _heading(title: str) -> str:
 
 
 def _body(rest: Iterable[Line], href: Href) -> Iterator[str]:
-    """The checks as a list, the rest as paragraphs."""
-    listed = False
+    """The checks as a list, the rest as paragraphs. Of the failed checks, two are open."""
+    rest = list(rest)
+    failed, shown = sum(line.strong > 0 for line in rest), 0
+    listed, end = False, "</li></ul>"
     for (kind, indent), group in groupby(rest, lambda line: (_block(line), line.indent)):
         block = list(group)
         if kind in ("wrong", "right"):
             for line in block:
                 if line.strong or kind == "right":
+                    if shown == 2 < failed:
+                        yield f"{end}<details><summary>{failed - 2} more check{'s' * (failed > 3)} failed</summary>"
+                        listed, end = False, f"{end}</details>"
+                    shown += 1
                     yield "</li>" if listed else "<ul>"
                     listed = True
                     yield f'<li class="oplab-{kind}">{_check(line, href)}'
@@ -201,14 +207,14 @@ def _body(rest: Iterable[Line], href: Href) -> Iterator[str]:
                     yield f"<p>{_inline(line.text.strip(), href)}</p>"
             continue
         if listed and indent < 6:
-            yield "</li></ul>"
+            yield end
             listed = False
         if kind == "pre":
             yield f"<pre>{_linked(textwrap.dedent(chr(10).join(line.text for line in block)), href)}</pre>"
         else:
             yield from (f'<p class="oplab-{kind}">{_inline(line.text.strip(), href)}</p>' for line in block)
     if listed:
-        yield "</li></ul>"
+        yield end
 
 
 def _block(line: Line) -> str:

@@ -24,6 +24,7 @@ class Hints:
         new: how many of ``texts``, from the end, this call is about: one, or all of them when all were seen before.
         difference: after a pass: the answer against the reference, as lines of a unified diff; else empty.
         note: a sentence below, or an empty string.
+        half: whether the reference may be shown now, for half of the points.
     """
 
     texts: tuple[str, ...]
@@ -31,6 +32,7 @@ class Hints:
     new: int
     difference: tuple[str, ...] = ()
     note: str = ""
+    half: bool = False
 
     def lines(self, *, all: bool = False) -> list[str]:
         """The hints as lines, each with its number.
@@ -60,17 +62,64 @@ def one_more(course: Course, exercise: Exercise, warn: Callable[[str], None] = l
         seen, passed = min(entry.hints, total), entry.passed_once
         if not passed:
             entry.hints = min(seen + 1, total)
+        half = reference(course, exercise, entry) == "half"
     if passed:
         return _after_a_pass(course, exercise)
     if seen == total:
-        return Hints(exercise.hints, total, total, note="These are all the hints.")
-    return Hints(exercise.hints[: seen + 1], total, 1)
+        return Hints(exercise.hints, total, total, note="These are all the hints.", half=half)
+    return Hints(exercise.hints[: seen + 1], total, 1, half=half)
+
+
+def reference(course: Course, exercise: Exercise, entry: progressing.Entry) -> str:
+    """Whether a learner may read the reference: ``open``, ``half`` for those who ask and get half of the points, or ``closed``."""
+    if entry.passed_once or entry.shown:
+        return "open"
+    return "half" if course.solutions == "after_hints" and entry.hints >= len(exercise.hints) else "closed"
+
+
+def locked(
+    course: Course,
+    exercise: Exercise,
+    hint: str,
+    ask: str,
+    asked: bool = False,
+    warn: Callable[[str], None] = lambda _: None,
+) -> str:
+    """Why the reference is not shown, as a sentence; an empty string where it is.
+
+    Args:
+        course: the course.
+        exercise: whose reference.
+        hint: what shows a hint here.
+        ask: what asks for the reference here.
+        asked: whether the learner has done so. If it is shown because of that, the progress says so, and the exercise counts half.
+        warn: called with a sentence when the progress cannot be read or written.
+
+    Raises:
+        OplabError: ``build/`` cannot be created, or the reference cannot be read.
+    """
+    build, first = course.root / "build", f"{exercise.id} has not passed yet."
+    state = reference(course, exercise, progressing.load(build, warn).entry(exercise.id))
+    if state == "closed":
+        when = "a pass" if course.solutions == "after_pass" else "a pass or the last hint"
+        return f"{first} The reference is shown after {when}; until then {hint} helps."
+    if state == "half" and not asked:
+        return f"{first} {ask} shows the reference; the exercise then counts half in your progress."
+    if state == "half":
+        answers.reference_text(course, exercise)  # what cannot be read costs nothing
+        with progressing.update(paths.created(build), warn) as progress:
+            progress.exercises.setdefault(exercise.id, progressing.Entry()).shown = True
+    return ""
 
 
 def hint_lines(course: Course, exercise: Exercise, warn: Callable[[str], None] = lambda _: None) -> list[str]:
     """:func:`one_more` as lines for a terminal: the new hint; after a pass all of them, and the difference to the reference."""
     hints = one_more(course, exercise, warn)
     lines = hints.lines()
+    if hints.half:
+        lines.append(
+            f"Still stuck? `oplab diff {exercise.id} --show` shows the reference; the exercise then counts half."
+        )
     if len(hints.texts) < hints.total:
         lines[-1] += "  (again for the next one)"
     return [*lines, "", *hints.difference] if hints.difference else lines

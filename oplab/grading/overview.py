@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from oplab.course.manifest import Chapter, Course, Exercise
+from oplab.grading.hints import reference
 from oplab.grading.progress import Progress
 
 
@@ -93,6 +94,7 @@ def _chapter(course: Course, chapter: Chapter, progress: Progress) -> dict[str, 
                 "passed_once": entries[exercise.id].passed_once,
                 "hints_shown": min(entries[exercise.id].hints, len(exercise.hints)),
                 "hints_total": len(exercise.hints),
+                "reference": reference(course, exercise, entries[exercise.id]),
             }
             for exercise in chapter.exercises
         ],

@@ -24,15 +24,17 @@ class Entry:
 
     Attributes:
         status: its last one, of :data:`oplab.grading.results.STATES`.
-        points: its best ones since it was last reset.
+        points: its best ones since it was last reset; half of them, rounded up, where ``shown``.
         passed_once: whether it has ever passed.
         hints: how many were shown.
+        shown: whether the reference was shown before it has passed.
     """
 
     status: str = "todo"
     points: int = 0
     passed_once: bool = False
     hints: int = 0
+    shown: bool = False
 
     @property
     def passed(self) -> bool:
@@ -42,13 +44,15 @@ class Entry:
     @property
     def look(self) -> tuple[str, str]:
         """Its sign and its state in words, the same wherever progress is shown."""
+        half = ", counts half" if self.shown else ""
         if self.passed and self.status != "passed":
-            return MARKS["passed"], "passed earlier, does not pass now"
-        return MARKS[self.status], word(self.status)
+            return MARKS["passed"], f"passed earlier, does not pass now{half}"
+        return MARKS[self.status], f"{word(self.status)}{half}"
 
     def take(self, outcome: Outcome) -> None:
         """Take over the result of a run."""
-        self.status, self.points = outcome.status, max(self.points, outcome.points)
+        points = (outcome.points + 1) // 2 if self.shown else outcome.points
+        self.status, self.points = outcome.status, max(self.points, points)
         self.passed_once = self.passed_once or outcome.passed
 
 
@@ -137,7 +141,7 @@ def record(
 
 
 def forget(folder: Path, ids: Iterable[str], warn: Callable[[str], None] = lambda _: None) -> None:
-    """Note that exercises are stubs again: no points, and nothing that a check has said. Hints and a pass are remembered.
+    """Note that exercises are stubs again: no points, and nothing that a check has said. The rest is remembered.
 
     Args:
         folder: the course's ``build/``.
@@ -160,6 +164,10 @@ def _parse(data: Any) -> Progress:
         if entry["status"] not in STATES:
             raise ValueError("unknown state")
         progress.exercises[str(id)] = Entry(
-            entry["status"], int(entry["points"]), bool(entry["passed_once"]), int(entry["hints"])
+            entry["status"],
+            int(entry["points"]),
+            bool(entry["passed_once"]),
+            int(entry["hints"]),
+            bool(entry.get("shown")),
         )
     return progress

@@ -74,15 +74,15 @@ def word(status: str) -> str:
 def failures(checks: Sequence[tuple[str, str]]) -> list[Failure]:
     """Failed checks, those with the same message as one.
 
-    A message often begins with the name of its check; that is left out here, so that it is neither read twice nor hides that
-    two messages are the same.
+    A message often begins with the name of its check, or with that of the check's case (``half`` of ``half: runs``); that is left out
+    here, so that it is neither read twice nor hides that two messages are the same.
 
     Args:
         checks: (name, message) of each failed check.
     """
     found: dict[str, Failure] = {}
     for name, message in checks:
-        short = message.removeprefix(f"{name}: ")
+        short = message.removeprefix(f"{name}: ").removeprefix(f"{name.split(': ')[0]}: ")
         if short and short in found:
             found[short].same.append(name)
         else:

@@ -59,6 +59,8 @@ def hint(home: Home, id: Any) -> dict[str, Any]:
     shown = hints.one_more(course, exercise)
     home.tell("state", None)
     notes = [shown.note] if shown.note else []
+    if shown.half:
+        notes.append("Still stuck? Reference shows the answer; the exercise then counts half in your progress.")
     html = card.hints_html(exercise.id, shown.texts, shown.total, href=home.where(course).href, notes=notes)
     return {"id": exercise.id, "hints": list(shown.texts), "total": shown.total, "html": html}
 
@@ -74,8 +76,8 @@ def outcome(home: Home, id: Any) -> dict[str, Any]:
 
 
 def difference(home: Home, id: Any) -> dict[str, Any]:
-    """How the answer differs from the reference, after a pass."""
-    course, exercise = _passed(home, id)
+    """How the answer differs from the reference, where that may be read."""
+    course, exercise = _readable(home, id)
     lines = answers.diff(course, exercise)
     notes = [] if lines else [hints.SAME]
     html = card.difference_html(f"{exercise.id}: your answer and the reference", lines, notes=notes)
@@ -83,11 +85,18 @@ def difference(home: Home, id: Any) -> dict[str, Any]:
 
 
 def reference(home: Home, id: Any) -> dict[str, Any]:
-    """The reference answer, after a pass."""
-    course, exercise = _passed(home, id)
+    """The reference answer, where it may be read."""
+    course, exercise = _readable(home, id)
     text = answers.reference(course, exercise)
     html = card.reference_html(f"{exercise.id}: the reference", text, exercise.language)
     return {"id": exercise.id, "file": f"solutions/{exercise.file}", "text": text, "html": html}
+
+
+def show(home: Home, id: Any) -> dict[str, Any]:
+    """Open the reference before a pass, after the last hint: the exercise counts half from now on."""
+    _readable(home, id, asked=True)
+    home.tell("state", None)
+    return {}
 
 
 def reset(home: Home, id: Any) -> dict[str, Any]:
@@ -136,11 +145,9 @@ def _exercise(course: Course, id: Any) -> Exercise:
         raise Refused(404, error.message, error.fix) from None
 
 
-def _passed(home: Home, id: Any) -> tuple[Course, Exercise]:
+def _readable(home: Home, id: Any, asked: bool = False) -> tuple[Course, Exercise]:
     course = home.course()
     exercise = _exercise(course, id)
-    if not progressing.load(course.root / "build").entry(exercise.id).passed_once:
-        raise Refused(
-            403, f"{exercise.id} has not passed yet.", "The reference is shown after a pass; a hint helps until then."
-        )
+    if why := hints.locked(course, exercise, "a hint", "The button Reference", asked):
+        raise Refused(403, why)
     return course, exercise

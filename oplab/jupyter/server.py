@@ -139,8 +139,8 @@ class CallHandler(APIHandler):
     @web.authenticated
     @authorized
     async def post(self, name: str) -> None:
-        """``check``, ``cancel``, ``saved``, ``hint``, ``reset`` and ``settings``."""
-        if name not in ("check", "cancel", "saved", "hint", "reset", "settings"):
+        """``check``, ``cancel``, ``saved``, ``hint``, ``show``, ``reset`` and ``settings``."""
+        if name not in ("check", "cancel", "saved", "hint", "show", "reset", "settings"):
             raise web.HTTPError(404)
         try:
             given = json.loads(self.request.body or b"{}")

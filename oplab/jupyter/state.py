@@ -94,7 +94,8 @@ def course_state(
         shown["lesson"], shown["copy"] = where.path(lesson), copied[chapter.stem]
         del shown["notebook"]
         for exercise, entry in zip(chapter.exercises, shown["exercises"], strict=True):
-            entry["file"] = where.path(entry["file"])
+            written = file_state(course.root / entry["file"])
+            entry["file"], entry["written"] = where.path(entry["file"]), written[2] / 1e9 if written else 0
             entry["line"] = _line(course, exercise, files)
             entry["headline"] = _headline(build, exercise, files)
     writable = is_writable(course)

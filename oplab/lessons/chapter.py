@@ -20,7 +20,7 @@ from oplab.grading import progress as progressing
 from oplab.grading.card import card_html, hints_html, reference_html
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
-from oplab.grading.hints import SAME, one_more
+from oplab.grading.hints import SAME, locked, one_more
 from oplab.grading.overview import open_exercises
 from oplab.grading.results import Outcome
 from oplab.grading.shared import SharedServer
@@ -105,24 +105,27 @@ class Lesson:
         notes = [hints.note] if hints.note else []
         if len(hints.texts) < hints.total:
             notes.append(f'lab.hint("{name}") again shows the next one.')
+        if hints.half:
+            notes.append(f'Still stuck? lab.solution("{name}")')
         html = hints_html(exercise.id, hints.texts, hints.total, href=_href, notes=notes)
         text = "\n".join([f"Hints for {exercise.id}", *hints.lines(all=True), *notes[bool(hints.note) :]])
         show(Card(html, text))
         if hints.difference:
             show(_difference(exercise, hints.difference))
 
-    def solution(self, name: str) -> Card:
-        """The reference answer, after a pass; before it a sentence that says so.
+    def solution(self, name: str, show: bool = False) -> Card:
+        """The reference answer, after a pass, or after the last hint with ``show``; else a sentence that says so.
 
         Args:
             name: the exercise's name (``"asinh"``), or its id (``"c04.asinh"``).
+            show: show it before a pass: the exercise counts half then.
 
         Raises:
             OplabError: there is no such exercise, or the references are not there.
         """
         exercise = self.find(name)
-        if not self._passed_once(exercise):
-            return difference_card(_not_yet(exercise, name))
+        if why := self._locked(exercise, name, show):
+            return difference_card(why)
         code = answers.reference(self.course, exercise)
         title = f"The reference for {exercise.id}, from solutions/{exercise.file}"
         return Card(reference_html(title, code, exercise.language), f"{title}\n\n{code}")
@@ -162,8 +165,8 @@ class Lesson:
         if after is not None:
             return listing.diff(self.cpp(before), self.cpp(after))
         exercise = self.find(before)
-        if not self._passed_once(exercise):
-            return difference_card(_not_yet(exercise, before))
+        if why := self._locked(exercise, before):
+            return difference_card(why)
         return _difference(exercise, answers.diff(self.course, exercise))
 
     def quiz(self) -> quiz.Quiz:
@@ -226,19 +229,14 @@ class Lesson:
             return None
         return stubs.line_of(text, exercise.id, exercise.name)
 
-    def _passed_once(self, exercise: Exercise) -> bool:
-        return progressing.load(paths.build_dir(), _warn).entry(exercise.id).passed_once
+    def _locked(self, exercise: Exercise, name: str, show: bool = False) -> str:
+        ask = f'lab.solution("{name}", show=True)'
+        return locked(self.course, exercise, f'lab.hint("{name}")', ask, show, _warn)
 
 
 def _href(file: str, line: int) -> str:
     """A place as a notebook links it. Lessons and their copies in ``work/`` are one folder below the course."""
     return f"../{file}#line={line - 1}"
-
-
-def _not_yet(exercise: Exercise, name: str) -> str:
-    return (
-        f'{exercise.id} has not passed yet. The reference is shown after a pass; until then lab.hint("{name}") helps.'
-    )
 
 
 def _difference(exercise: Exercise, difference: Sequence[str]) -> Card:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -116,11 +118,15 @@ def test_from_the_start_page_through_a_failure_to_a_pass(course, lab):
     assert stub["x"] >= lesson["x"] + lesson["width"], "the stub is not next to the lesson"
     lab.wait_for_function("() => document.activeElement.closest('.jp-FileEditor')")  # at its line, ready to be written
     assert "Ln 1," not in lab.locator("#jp-main-statusbar").inner_text()
+    opened = editor.inner_text()
+    assert "TODO c00.export:" in opened and "TODO c00.one_file:" not in opened, "the other functions are not folded"
 
     wrong = re.sub(r"    # ANSWER c00.one_file.*?# END\n", LINE + "\n", ANSWERS, flags=re.DOTALL)
     number = wrong.splitlines().index(LINE) + 1
     write(lab, wrong)
     exercise(lab, "c00.one_file").locator(".oplab-ExerciseHeader").click()
+    exercise(lab, "c00.one_file").get_by_role("button", name="Hint 1 of").click()
+    exercise(lab, "c00.one_file").locator(".oplab-Extra").wait_for()
     exercise(lab, "c00.one_file").get_by_role("button", name="Check: one_file").click()  # saves, too
     lab.locator(".oplab-Panel [data-exercise='c00.one_file'][data-status=error]").wait_for()
     assert (course.root / STUB).read_text() == wrong
@@ -142,14 +148,38 @@ def test_from_the_start_page_through_a_failure_to_a_pass(course, lab):
     passed = lab.locator(".oplab-Panel [data-exercise='c00.one_file'][data-status=passed]")
     passed.wait_for()
     lab.wait_for_function("() => !document.querySelector('.oplab-MarkedLine')")
+    passed.locator(".oplab-Extra").wait_for(state="detached")  # the hints
+    assert "oplab-mod-main" in passed.get_by_role("button", name="Next: c01.build").get_attribute("class")
+    assert "oplab-mod-main" not in passed.get_by_role("button", name="Check: one_file").get_attribute("class")
+    lab.wait_for_function(
+        """() => {
+            const seen = document.querySelector("[data-exercise='c00.one_file'] .oplab-Buttons").getBoundingClientRect();
+            return seen.top > 0 && seen.bottom < innerHeight;
+        }"""
+    )
+    assert "Chapter 00 is done. You can" in lab.locator(".oplab-Done").inner_text()
     passed.get_by_role("button", name="Reference: one_file").click()
-    passed.locator(".oplab-Extra pre").wait_for()
-    lab.keyboard.press("Escape")
-    passed.locator(".oplab-Extra").wait_for(state="detached")
+    lab.locator(".oplab-Large pre").wait_for()
+    main, wide = (lab.locator(name).bounding_box()["width"] for name in ("#jp-main-dock-panel", ".oplab-Large"))
+    assert wide > main - 40, "it has not the full width"
     shot(lab, "panel-passed")
-
-    # the other tab's progress, and no address but the server's own
     assert "passed" in exercise(lab, "c00.one_file").locator(".oplab-State").inner_text()
+
+    # what a terminal writes is what the editor shows
+    run = [sys.executable, "-m", "oplab.cli", "reset", "c00.one_file"]
+    subprocess.run(run, env=course.env, cwd=course.root, check=True, capture_output=True)
+    text = "[...window.jupyterapp.shell.widgets('main')].find((w) => w.context?.path === path).content.editor.editor.state.doc"
+    lab.wait_for_function(f"(path) => {text}.toString().includes('TODO c00.one_file')", arg=STUB)
+    write(lab, "# mine")
+    (course.root / STUB).write_text("# written elsewhere")
+    lab.locator(".jp-Dialog").get_by_role("button", name="Keep my changes").click()
+    assert lab.evaluate(f"(path) => {text}.toString()", STUB) == "# mine"
+    write(lab, "# mine, and more")
+    (course.root / STUB).write_text(ANSWERS)
+    lab.locator(".jp-Dialog").get_by_role("button", name="Load the file").click()
+    lab.wait_for_function(f"([path, answers]) => {text}.toString() === answers", arg=[STUB, ANSWERS])
+
+    # no address but the server's own
     assert lab.problems == []
     here = (course.origin, course.origin.replace("http", "ws"), "data:", "blob:")
     assert [address for address in lab.requests if not address.startswith(here)] == []
@@ -162,6 +192,9 @@ def test_a_graph_in_a_cell_comes_alive(course, new_page):
     assert run_all(page) == []
     netron = page.frame_locator(".oplab-view[data-shown=netron] iframe.oplab-frame:not([data-waiting])")
     netron.locator("#canvas text", has_text="Conv").first.wait_for()
+    page.locator(".oplab-view").get_by_role("button", name="Larger").click()
+    page.frame_locator(".oplab-mod-wide iframe").locator("#canvas text", has_text="Conv").first.wait_for()
+    shot(page, "netron-wide")
     assert page.problems == []
 
 
@@ -184,7 +217,20 @@ def test_the_keyboard_alone(course, lab):
     assert ring != "none"
     lab.keyboard.press("Enter")
     exercise(lab, "c01.build").locator(".oplab-Extra").wait_for()
-    press_until(lab, r"^Check: build", "Shift+Tab")
+    for number in (2, 3):
+        focus = "() => document.activeElement.getAttribute('aria-label')"
+        lab.wait_for_function(f"{focus} === 'Hint {number} of 3: build'")
+        lab.keyboard.press("Enter")
+    exercise(lab, "c01.build").get_by_role("button", name="Reference: build").wait_for()
+    press_until(lab, r"^Reference: build")
+    lab.keyboard.press("Enter")
+    lab.locator(".jp-Dialog").get_by_text("2 of 3 points").wait_for()
+    press_until(lab, r"^Show it")
+    lab.keyboard.press("Enter")
+    lab.locator(".oplab-Large pre").wait_for()
+    assert "to do, counts half" in exercise(lab, "c01.build").inner_text()
+    lab.keyboard.press("Control+Shift+O")
+    press_until(lab, r"^Check: build")
     lab.keyboard.press("Enter")
     lab.wait_for_function("() => /build: to do/.test(document.querySelector('.oplab-Announcer').textContent)")
     press_until(lab, r"^Open: build", "Shift+Tab")
@@ -244,6 +290,7 @@ def test_the_graphs_have_a_tab(lab):
     lab.locator(".oplab-Panel [data-exercise='c04.asinh'][data-status=failed]").wait_for()
     asinh.locator("button.oplab-Graph").first.click()
     lab.locator(".oplab-Large img").first.wait_for()
+    lab.locator(".oplab-Large .oplab-card").wait_for()
     shot(lab, "graphs")
 
 

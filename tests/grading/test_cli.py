@@ -190,20 +190,42 @@ def test_ctrl_c_stops_at_once_and_says_so(course, tmp_path):
 def test_hints_come_one_by_one_and_all_after_a_pass(oplab):
     first, second, third, fourth = (oplab("hint", "c01.passes").stdout for _ in range(4))
     assert first == "Hint 1 of 2: Multiply.  (again for the next one)\n"
-    assert second == "Hint 2 of 2: By two.\n"
-    assert third == fourth == "Hint 1 of 2: Multiply.\nHint 2 of 2: By two.\nThese are all the hints.\n"
+    stuck = "Still stuck? `oplab diff c01.passes --show` shows the reference; the exercise then counts half.\n"
+    assert second == f"Hint 2 of 2: By two.\n{stuck}"
+    assert third == fourth == f"Hint 1 of 2: Multiply.\nHint 2 of 2: By two.\nThese are all the hints.\n{stuck}"
     oplab("check", "c01.passes")
     after = oplab("hint", "c01.passes").stdout
     assert "Hint 1 of 2" in after and "Hint 2 of 2" in after and "the same" in after
 
 
-def test_diff_only_after_a_pass(course, oplab):
-    assert oplab("diff", "c01.passes").returncode == 1
-    write(course, "def passes(x):\n    return x + x\n")
+def test_diff_after_a_pass_has_what_the_learner_wrote(course, oplab):
+    assert oplab("diff", "c01.passes", "--show").returncode == 1
+    given = "def passes(x):\n    # TODO c01.passes: return 2 * x\n"
+    write(course, f"{given}    return x + x\n")
     oplab("check", "c01.passes")
     done = oplab("diff", "c01.passes")
     assert done.returncode == 0
-    assert "-    return x + x" in done.stdout and "+    return 2 * x" in done.stdout and "ANSWER" not in done.stdout
+    assert "-    return x + x" in done.stdout and "+    return 2 * x" in done.stdout
+    assert "ANSWER" not in done.stdout and "TODO" not in done.stdout
+    write(course, f"{given}    return 2*x  # mine\n")
+    assert oplab("diff", "c01.passes").stdout == "Your answer and the reference are the same.\n"
+
+
+def test_the_last_hint_opens_the_reference_unless_the_course_wants_a_pass(course, oplab):
+    write(course, "def fails(x):\n    return 3 * x\n")
+    for _ in range(2):
+        oplab("hint", "c01.fails")
+    manifest = course / "course.toml"
+    text = manifest.read_text()
+    manifest.write_text(f'solutions = "after_pass"\n{text}')
+    assert "shown after a pass; until then" in oplab("diff", "c01.fails", "--show").stderr
+    manifest.write_text(text)
+    before = oplab("diff", "c01.fails")
+    assert before.returncode == 1 and "`oplab diff c01.fails --show`" in before.stderr and "half" in before.stderr
+    assert "+    return 2 * x" in oplab("diff", "c01.fails", "--show").stdout
+    assert "+    return 2 * x" in oplab("diff", "c01.fails").stdout
+    shown = json.loads(oplab("list", "--json").stdout)["chapters"][0]["exercises"]
+    assert next(one["state"] for one in shown if one["id"] == "c01.fails") == "to do, counts half"
 
 
 def test_next_names_file_and_line(course, oplab):

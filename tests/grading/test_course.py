@@ -77,6 +77,7 @@ def test_the_path_is_the_core_then_what_is_deeper_then_the_appendices(tmp_path):
     [
         ('title = "T"', 'title = "T', "line 1"),
         ('title = "T"', "", "line 1: the key 'title' is missing"),
+        ('title = "T"', 'title = "T"\nsolutions = "yes"', "line 2: solutions = 'yes' has to be 'after_hints' or"),
         ('stem = "04_aten_symbolic"', 'stem = "aten"', "line 6: stem = 'aten' has to look like"),
         ('name = "asinh"', 'name = "Asinh"', "line 11: name = 'Asinh'"),
         ("points = 2", "points = 0", "line 13: points = 0 has to be a whole number from 1 to 100"),

@@ -39,6 +39,16 @@ def test_a_pass_is_remembered_also_after_a_later_failure(tmp_path):
     assert (entry.look, entry.points, entry.passed_once) == (("○", "to do"), 0, True), "a reset starts again"
 
 
+def test_a_shown_reference_halves_the_points(tmp_path):
+    with progress.update(tmp_path) as data:
+        data.exercises["c01.x"] = progress.Entry(shown=True)
+    progress.record(tmp_path, outcome("passed", 3))
+    progress.forget(tmp_path, ["c01.x"])
+    progress.record(tmp_path, outcome("passed", 3))
+    entry = progress.load(tmp_path).entry("c01.x")
+    assert (entry.points, entry.look) == (2, ("✓", "passed, counts half"))
+
+
 def test_a_broken_file_is_set_aside(tmp_path):
     for content in ("{", "[]", '{"version": 99, "exercises": {}}', "", '{"version": 1, "exercises": {"c01.x": 3}}'):
         (tmp_path / "progress.json").write_text(content)

@@ -128,9 +128,23 @@ def test_hints_come_one_by_one(lab):
     assert lab.refused(400, "hint", {"id": 3}) == "`id` is missing."
 
 
-def test_the_reference_and_the_difference_come_after_a_pass(lab, graded, course):
-    for name in ("difference", "reference"):
-        assert lab.refused(403, f"{name}?id=c01.fails") == "c01.fails has not passed yet."
+def test_the_reference_and_the_difference_come_after_a_pass_or_all_hints(lab, graded, course):
+    for name, body in (
+        ("difference?id=c01.fails", None),
+        ("reference?id=c01.fails", None),
+        ("show", {"id": "c01.fails"}),
+    ):
+        assert lab.refused(403, name, body).startswith(
+            "c01.fails has not passed yet. The reference is shown after a pass or"
+        )
+    for _ in range(2):
+        _, hints = lab.call("hint", {"id": "c01.fails"})
+    assert "counts half" in hints["html"]
+    assert exercise_of(lab.call("state")[1], "c01.fails")["reference"] == "half"
+    assert "counts half" in lab.refused(403, "reference?id=c01.fails")
+    assert lab.call("show", {"id": "c01.fails"}) == (200, {})
+    assert lab.call("reference?id=c01.fails")[1]["text"] == "def fails(x):\n    return 2 * x\n"
+    assert exercise_of(lab.call("state")[1], "c01.fails")["reference"] == "open"
     _, same = lab.call("difference?id=c01.passes")
     assert same["lines"] == [] and "the same" in same["html"]
     (course / "exercises" / "c01_cases.py").write_text(CASES.replace("2 * x", "x + x", 1))

@@ -69,15 +69,12 @@ function begin(frame) {
     }
 }
 
-function frameFor(stage, model, height) {
+function frameFor(model) {
     const frame = document.createElement('iframe');
     frame.className = 'oplab-frame';
     frame.title = `Netron: ${model.name}`;
-    frame.style.height = `${height}px`;
     paint(frame);
-    frame.dataset.waiting = '';
     frame.src = model.page;
-    stage.append(frame);
     return frame;
 }
 
@@ -101,6 +98,11 @@ class View {
             this.button(models.length > 1 ? `Netron: ${model.name}` : 'Netron', model);
         }
         this.button('Picture', null);
+        const wide = document.createElement('button');
+        wide.type = 'button';
+        wide.textContent = 'Larger';
+        wide.addEventListener('click', () => this.enlarge(this.wanted || models[0]));
+        this.bar.append(wide);
         const credit = document.createElement('span');
         credit.className = 'oplab-credit';
         credit.textContent = `Netron ${models[0].netron} by Lutz Roeder, MIT licence`;
@@ -117,6 +119,14 @@ class View {
         button.addEventListener('click', () => this.show(model));
         this.buttons.push([button, model]);
         this.bar.append(button);
+    }
+
+    /** In a tab of JupyterLab where the course's panel is, else in one of the browser. */
+    enlarge(model) {
+        const frame = frameFor(model);
+        if (this.element.dispatchEvent(new CustomEvent('oplab-wide', { bubbles: true, cancelable: true, detail: frame }))) {
+            window.open(model.page);
+        }
     }
 
     /** Told when the output comes into sight or leaves it. */
@@ -149,7 +159,10 @@ class View {
             button.setAttribute('aria-pressed', String(its === model));
         }
         if (model && !this.frames.has(model)) {
-            const frame = frameFor(this.stage, model, Number(this.element.dataset.height) || 420);
+            const frame = frameFor(model);
+            frame.style.height = `${Number(this.element.dataset.height) || 420}px`;
+            frame.dataset.waiting = '';
+            this.stage.append(frame);
             this.frames.set(model, frame);
             open.push([this, model]);
             this.spare();
