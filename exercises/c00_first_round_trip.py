@@ -15,6 +15,20 @@ import torch
 from oplab import todo
 
 
+def run(path: Path, x: np.ndarray) -> np.ndarray:
+    """Run an ONNX file in ONNX Runtime.
+
+    Args:
+        path: the file. Its input is named ``"input"``; it has one output.
+        x: the input, float32, any shape.
+
+    Returns:
+        The output.
+    """
+    # TODO c00.run: load the file, run it on x, and return the output
+    raise todo("c00.run")
+
+
 def export(model: torch.nn.Module, example: torch.Tensor, path: Path) -> None:
     """Write ``model`` as an ONNX file.
 

@@ -83,10 +83,23 @@ def build(course: Course) -> int:
     if code:
         print("The site was not built: each line above is a fault of a page, with its place.", file=sys.stderr)
         return 1
+    texts = {path.relative_to(SITE).as_posix(): searched(path) for path in sorted(SITE.rglob("*.html"))}
+    (SITE / "_static" / "texts.js").write_text(f"window.oplabTexts = {json.dumps(texts)};\n", encoding="utf-8")
     size = sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file())
     count = sum(1 for path in SITE.rglob("*.html") if "_static" not in path.parts)
     print(f"{count} pages, {size / 1e6:.0f} MB, in {time.monotonic() - start:.0f} s: {SITE / 'index.html'}")
     return 0
+
+
+def searched(page: Path) -> str:
+    """The text of a page as the search shows it: its sections have their anchors, and nothing else has a tag."""
+    article = page.read_text(encoding="utf-8").partition('<article class="bd-article">')[2].partition("</article>")[0]
+    return re.sub(
+        r"<(script|style|svg)\b.*?</\1>|<a class=\"headerlink\".*?</a>|<(?!/?section\b)[^>]*>",
+        "",
+        article,
+        flags=re.DOTALL,
+    )
 
 
 def lay_out(course: Course) -> None:
@@ -106,7 +119,8 @@ def pages(course: Course) -> Iterator[tuple[str, bytes]]:
     """Each file of the site's sources: its name and its content."""
     own = ROOT / "docs" / "site"
     yield "conf.py", (own / "conf.py").read_bytes()
-    yield "_static/site.css", (own / "site.css").read_bytes()
+    for name in ("site.css", "site.js"):
+        yield f"_static/{name}", (own / name).read_bytes()
     chapters = "\n".join(f"- [{title(chapter)}](notebooks/{chapter.stem}.ipynb)" for chapter in course.chapters)
     front = (own / "index.md").read_text(encoding="utf-8").replace("@CHAPTERS@", chapters)
     toctrees = [toctree("Lessons", [f"notebooks/{chapter.stem}" for chapter in course.chapters])]

@@ -31,6 +31,7 @@ html_theme = "sphinx_book_theme"
 html_title = "Operator Lab"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_theme_options = {
     "use_download_button": True,
     "use_fullscreen_button": False,

@@ -40,6 +40,19 @@ export class Actions {
     }
   }
 
+  /** The chapter of an exercise, where its lesson comes first: nothing of it was checked, and the lesson is not open. */
+  unread(exercise: Exercise): Chapter | undefined {
+    const chapter = this._chapterOf(exercise.id);
+    const fresh = chapter?.exercises.every(entry => entry.status === 'todo' && !entry.passed_once);
+    return fresh && chapter?.lesson && !this.opener.documents.findWidget(chapter.lesson) ? chapter : undefined;
+  }
+
+  /** Opens the next exercise, or only the lesson of a chapter that begins. */
+  async resume(exercise: Exercise): Promise<void> {
+    const chapter = this.unread(exercise);
+    await (chapter ? this.openLesson(chapter) : this.open(exercise));
+  }
+
   /** Opens a link of a card: its file is relative to the course. */
   async openLink(link: HTMLElement): Promise<boolean> {
     const { folder } = this.model;

@@ -122,6 +122,12 @@ export interface Hints {
   html: string;
 }
 
+/** A question of a chapter's quiz; text in backticks is code. */
+export interface Question {
+  text: string;
+  choices: { text: string; why: string; right: boolean }[];
+}
+
 /** What the events of the server are. */
 export type Event = { type: 'state'; state: State } | { type: 'outcome'; outcome: Outcome };
 
@@ -176,6 +182,16 @@ export class Api {
   /** Opens the reference before a pass. */
   show(id: string): Promise<unknown> {
     return this._ask('show', { id });
+  }
+
+  /** What to ask who wants to begin with a chapter. */
+  questions(id: string): Promise<{ questions: Question[] }> {
+    return this._ask(`questions?id=${encodeURIComponent(id)}`);
+  }
+
+  /** Has the way through the course begin with a chapter. */
+  begin(id: string): Promise<unknown> {
+    return this._ask('begin', { id });
   }
 
   reset(id: string): Promise<{ file: string; backup: string | null }> {

@@ -75,11 +75,15 @@ function Picture({ map, chapters, current, actions }: MapProps): React.ReactElem
       role="group"
       aria-label={trans.__('Map of the chapters')}
     >
+      <marker id="oplab-head" viewBox="0 0 8 8" refX={7} refY={4} markerWidth={7} markerHeight={7} markerUnits="userSpaceOnUse" orient="auto">
+        <path d="M0 0.5L8 4L0 7.5z" />
+      </marker>
       <g className="oplab-Edges" aria-hidden="true">
         {map.edges.map(edge => (
           <path
             key={`${edge.from} ${edge.to}`}
             d={curve(edge.points)}
+            markerEnd="url(#oplab-head)"
             className={near === edge.from || near === edge.to ? 'oplab-mod-near' : undefined}
           />
         ))}

@@ -98,9 +98,12 @@ export function Continue({ actions }: { actions: Actions }): React.ReactElement 
       <p className="oplab-Quiet">{trans.__('Every exercise has passed.')}</p>
     ) : null;
   }
+  const begins = actions.unread(next);
   return (
-    <button className="oplab-Button oplab-mod-main oplab-Continue" disabled={!next.file} onClick={() => void actions.open(next)}>
-      {trans.__('Continue: %1, %2 minutes', next.id, next.minutes)}
+    <button className="oplab-Button oplab-mod-main oplab-Continue" disabled={!next.file} onClick={() => void actions.resume(next)}>
+      {begins
+        ? trans.__('Start: lesson %1, %2 minutes', numberOf(begins), begins.minutes)
+        : trans.__('Continue: %1, %2 minutes', next.id, next.minutes)}
     </button>
   );
 }
@@ -221,10 +224,7 @@ function ChapterItem({ chapter, actions, current, open, onToggle }: ChapterProps
             <button className="oplab-Link" disabled={!chapter.lesson} onClick={() => void actions.openLesson(chapter)}>
               {trans.__('Open the lesson')}
             </button>
-            <span
-              className="oplab-Quiet"
-              title={chapter.deeper_minutes ? trans.__('What goes deeper takes the minutes after the plus sign') : undefined}
-            >
+            <span className="oplab-Quiet">
               {minutesOf(chapter, trans)} · {trans.__('%1/%2 points', chapter.reached, chapter.points)}
             </span>
           </p>

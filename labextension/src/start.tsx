@@ -6,6 +6,7 @@ import { Message } from '@lumino/messaging';
 import * as React from 'react';
 
 import { Actions } from './actions';
+import { Chapter, Question } from './api';
 import { courseIcon } from './icon';
 import { ChapterMap } from './map';
 import { Continue, Notices, pointsLine, useModel } from './panel';
@@ -41,10 +42,104 @@ function Report({ actions, contents }: { actions: Actions; contents: Contents.IM
   ) : null;
 }
 
+const SKIP = 'c04'; // where those begin who know what the chapters before it teach
+const NEEDED = 2; // right answers
+
+/** A text with its code. */
+function Marked({ text }: { text: string }): React.ReactElement {
+  return <span>{text.split('`').map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}</span>;
+}
+
+/** The way in for those who know ONNX: three questions, and a later chapter to begin with. */
+function Skip({ actions, chapter }: { actions: Actions; chapter: Chapter }): React.ReactElement {
+  const { model, trans } = actions;
+  const [questions, setQuestions] = React.useState<Question[] | null>(null);
+  const [chosen, setChosen] = React.useState<number[]>([]);
+  const [checked, setChecked] = React.useState(false);
+  const number = numberOf(chapter);
+  const ask = () =>
+    model.attempt('', async () => setQuestions(questions ? null : (await model.api.questions(chapter.id)).questions));
+  const begin = () =>
+    model.attempt('', async () => {
+      await model.api.begin(chapter.id);
+      await actions.openLesson(chapter);
+    });
+  const right = questions?.filter((question, index) => question.choices[chosen[index]!]?.right).length ?? 0;
+  const ready = checked && right >= NEEDED;
+  return (
+    <>
+      <button className="oplab-Button oplab-Begin" aria-expanded={questions !== null} onClick={() => void ask()}>
+        {trans.__('I know ONNX: begin with %1', number)}
+      </button>
+      {questions && (
+        <form
+          className="oplab-Questions"
+          onSubmit={event => {
+            event.preventDefault();
+            setChecked(true);
+          }}
+        >
+          <p>{trans.__('%1 questions about the chapters before %2. With %3 right answers, skip these chapters.', questions.length, number, NEEDED)}</p>
+          {questions.map((question, index) => (
+            <fieldset key={index} disabled={checked}>
+              <legend>
+                <Marked text={question.text} />
+              </legend>
+              {question.choices.map((choice, place) => (
+                <React.Fragment key={place}>
+                  <label>
+                    <input
+                      type="radio"
+                      name={`oplab-question-${index}`}
+                      required
+                      onChange={() => setChosen(Object.assign([...chosen], { [index]: place }))}
+                    />
+                    <Marked text={choice.text} />
+                  </label>
+                  {checked && chosen[index] === place && (
+                    <p className={choice.right ? 'oplab-mod-good' : 'oplab-mod-bad'}>
+                      {choice.right ? trans.__('✓ Right.') : trans.__('✗ Wrong.')} <Marked text={choice.why} />
+                    </p>
+                  )}
+                </React.Fragment>
+              ))}
+            </fieldset>
+          ))}
+          <p role="status">{checked && trans.__('%1 of %2 right.', right, questions.length)}</p>
+          <p className="oplab-StartButtons">
+            {!checked && <button className="oplab-Button">{trans.__('Check my answers')}</button>}
+            <button type="button" className={`oplab-Button ${ready ? 'oplab-mod-main' : ''}`} onClick={() => void begin()}>
+              {ready ? trans.__('Begin with lesson %1', number) : trans.__('Begin with lesson %1 anyway', number)}
+            </button>
+          </p>
+        </form>
+      )}
+    </>
+  );
+}
+
+/** What the course asks for, and how long it takes. */
+function Introduction({ chapters, trans }: { chapters: Chapter[]; trans: Actions['trans'] }): React.ReactElement {
+  const core = chapters.reduce((sum, chapter) => sum + (chapter.appendix ? 0 : chapter.minutes), 0);
+  const all = chapters.reduce((sum, chapter) => sum + chapter.minutes + chapter.deeper_minutes, 0);
+  return (
+    <p>
+      {trans.__('Read a lesson, write its exercises, and save: each save is checked.')}{' '}
+      {trans.__(
+        'The course takes about %1 hours, and %2 more with its optional parts.',
+        Math.round(core / 60),
+        Math.round((all - core) / 60)
+      )}
+    </p>
+  );
+}
+
 function Start({ actions, contents }: { actions: Actions; contents: Contents.IManager }): React.ReactElement {
   useModel(actions);
   const { model, trans } = actions;
   const { state } = model;
+  const atFirst = state?.chapters[0]?.exercises.some(entry => entry.id === state.next);
+  const later = atFirst && state?.chapters.find(entry => entry.id === SKIP);
   const able = state?.chapters.filter(chapter => chapter.core_done && chapter.able) ?? [];
   return (
     <main className="oplab-StartContent">
@@ -52,11 +147,13 @@ function Start({ actions, contents }: { actions: Actions; contents: Contents.IMa
         <h1>{state?.title ?? trans.__('Operator Lab')}</h1>
         {state && (
           <>
+            <Introduction chapters={state.chapters} trans={trans} />
             <p className="oplab-Quiet">{pointsLine(state, trans)}</p>
-            <p className="oplab-StartButtons">
+            <div className="oplab-StartButtons">
               <Continue actions={actions} />
               <Report actions={actions} contents={contents} />
-            </p>
+              {later && <Skip actions={actions} chapter={later} />}
+            </div>
           </>
         )}
       </header>

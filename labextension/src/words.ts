@@ -28,10 +28,10 @@ export function lookOfChapter(chapter: Chapter, trans: TranslationBundle): Look 
   return { symbol: '○', word: trans.__('to do'), tone: 'quiet' };
 }
 
-/** `60 min`, or `60 + 20 min` with what goes deeper. */
+/** `60 min`, or `60 min + 20 optional` with what goes deeper. */
 export function minutesOf(chapter: Chapter, trans: TranslationBundle): string {
   return chapter.deeper_minutes
-    ? trans.__('%1 + %2 min', chapter.minutes, chapter.deeper_minutes)
+    ? trans.__('%1 min + %2 optional', chapter.minutes, chapter.deeper_minutes)
     : trans.__('%1 min', chapter.minutes);
 }
 

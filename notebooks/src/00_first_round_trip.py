@@ -8,7 +8,7 @@
 # - name the three links that every operator needs between PyTorch and the engine. The rest of the course is about the
 #   links that are missing.
 #
-# Run a cell with **Shift+Enter**. The exercises are at the end.
+# Run a cell with **Shift+Enter**. The exercises are in sections 1 and 13.
 #
 # ## 1. The result, and the next failure
 #
@@ -48,11 +48,16 @@ lab.figure(
 )
 
 # %% [markdown]
-# The file works for one photo and fails for the next, because the export fixed the size of the first photo. This
-# lesson goes through the steps one by one: what a file, an engine and an operator are, how to prove that both sides
-# compute the same, and in section 8 how to export a file for all sizes. `raises` shows an expected error, and fails if
-# there is none.
+# The file works for one photo and fails for the next, because the export fixed the size of the first photo. Section 8
+# exports a file for all sizes. `raises` shows an expected error, and fails if there is none.
 #
+# **`run`** · [its stub](../exercises/c00_first_round_trip.py#line=27) · A first exercise of two minutes: the two lines
+# above that load a file and run it, as a function. Write it in the stub, save, and run the next cell.
+
+# %%
+lab.check("run")
+
+# %% [markdown]
 # ## 2. From a model to a product
 #
 # You train a model in a **framework**. A framework is large, and it is designed for change. Phones, servers and cars
@@ -63,7 +68,7 @@ lab.figure(
 # ONNX is a format. It defines *what* `Asinh` or `Conv` means, and computes nothing itself. The engine does the
 # computation.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 import warnings
 from pathlib import Path
 
@@ -138,7 +143,7 @@ for name, image in [("bicubic", blurred), ("SRCNN", sharp)]:
 
 assert psnr(sharp.clamp(0, 1), original) > psnr(blurred.clamp(0, 1), original)
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 photos = {"small, pixels enlarged": small.repeat_interleave(2, 2).repeat_interleave(2, 3)}
 photos |= {"bicubic": blurred, "SRCNN": sharp, "original": original}
 images = {name: to_image(image) for name, image in photos.items()}
@@ -457,25 +462,25 @@ print(oplab.session(my_add).run(["y"], {"a": a, "b": b})[0])
 #
 # ## 13. Exercises
 #
-# Each exercise is a function in [exercises/c00_first_round_trip.py](../exercises/c00_first_round_trip.py#line=32), a
+# Each exercise is a function in [exercises/c00_first_round_trip.py](../exercises/c00_first_round_trip.py#line=46), a
 # stub: its docstring states what it has to do. Write the answer, save the file, and run the cell. In a terminal,
 # `make check` checks all exercises.
 #
-# **`export`** · [its stub](../exercises/c00_first_round_trip.py#line=32) · The dynamic export, as a function for any
+# **`export`** · [its stub](../exercises/c00_first_round_trip.py#line=46) · The dynamic export, as a function for any
 # network that takes images. It is tested at sizes that your code never sees.
 
 # %%
 lab.check("export")
 
 # %% [markdown]
-# **`compare`** · [its stub](../exercises/c00_first_round_trip.py#line=52) · A comparison that can fail. It is tested on
+# **`compare`** · [its stub](../exercises/c00_first_round_trip.py#line=66) · A comparison that can fail. It is tested on
 # twenty-one pairs of a PyTorch model and an ONNX file. Some of them agree.
 
 # %%
 lab.check("compare")
 
 # %% [markdown]
-# **`one_file`** · [its stub](../exercises/c00_first_round_trip.py#line=69) · A model in two files, saved as one.
+# **`one_file`** · [its stub](../exercises/c00_first_round_trip.py#line=83) · A model in two files, saved as one.
 
 # %%
 lab.check("one_file")

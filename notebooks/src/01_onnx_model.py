@@ -223,7 +223,7 @@ ts, dynamo = onnx.load(folder / "ts.onnx"), onnx.load(folder / "dynamo.onnx")
 # Here is the file from the *TorchScript path*, drawn as boxes. Every number and name in the picture was read from the
 # file.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 from oplab.figures.messages import MEANINGS, message_name, nested
 
 lab.figure(
@@ -655,7 +655,7 @@ for version in (12, 13):
     print(version, run(softmax(version), x=numbers).ravel().round(3))
 assert not np.allclose(run(softmax(12), x=numbers), run(softmax(13), x=numbers))
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 import matplotlib.pyplot as plt
 
 from oplab.figures.palette import BLUE, ORANGE
@@ -919,7 +919,7 @@ def fails(attempt):
 
 answers = {name: notices(ruin(change)) for name, change in faults.items()}
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 from matplotlib.colors import ListedColormap, to_rgba
 
 columns = ["checker", "checker,\nfull_check", "ONNX Runtime\nloads", "ONNX Runtime\nruns"]
@@ -976,7 +976,7 @@ second = as_bytes.raw_data[4:8]
 print("the second number:", second.hex(" "), "=", np.frombuffer(second, "<f4")[0])
 print(np.frombuffer(as_bytes.raw_data, "<f4").reshape(as_bytes.dims))
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 figure, plot = plt.subplots(figsize=(9.5, 1.5), layout="constrained")
 for i, byte in enumerate(as_bytes.raw_data):
     colour = (BLUE, ORANGE)[i // 4 % 2]

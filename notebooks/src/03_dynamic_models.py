@@ -740,7 +740,7 @@ lab.show(naive, on_dynamo_path)
 #
 # The enlarged photos are outputs of the file in ONNX Runtime. All crops show the same part of the scene, pixel by pixel.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 views = {"input": small.numpy()} | {f"× {value}": image for value, image in enlarged.items()}
 views = {title: to_image(image) for title, image in views.items()}
 lab.figure(
@@ -750,7 +750,7 @@ lab.figure(
 )
 
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 def crop(image):
     """The same part of the scene at every size: 30 to 50 % of the width, 26 to 56 % down."""
     height, width = image.shape[:2]

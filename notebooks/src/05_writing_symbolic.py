@@ -180,7 +180,7 @@ card("TopK", 11)
 #
 # The picture shows this for `TopK`: every part of the definition has its place in the call.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 from oplab.figures.symbolic import definition_and_call
 
 parts = {  # in the definition: in the call
@@ -961,7 +961,7 @@ print_tables()
 # How many mappings does the registry contain? Count the entries by file. The registry is private: read it, but do not
 # depend on it.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 import matplotlib.pyplot as plt
 
 from oplab.figures.palette import BLUE

@@ -157,7 +157,7 @@ print("image", list(image.shape), " offset", list(offset.shape), " mask", list(m
 # pairs: channel 2k moves point k down, and channel 2k + 1 moves it to the right. An orange arrow ends outside the photo:
 # its mask is 0.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 figure = deforming.picture(photos.to_image(image), photos.to_image(spun), offset, mask, eye)
 lab.figure(
     figure,
@@ -803,7 +803,7 @@ for label, box in boxes.items():
 # %% [markdown]
 # The figure shows the cells with `start` and `end`, and their numbers. The first dimension varies fastest.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 cells = torch.ops.oplab.grid(points, size, start, end)
 figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
 columns, rows = np.arange(-1, 4.01), np.arange(0, 2.01, 0.5)

@@ -195,7 +195,7 @@ third = project("stable", setup_py("lab07_stable", flags=target), "07_stable.cpp
 # %%
 pybind, aten, stable = build_extensions([first, second, third])
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 import matplotlib.pyplot as plt
 
 from oplab.figures.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
@@ -428,7 +428,7 @@ right = torch.ops.lab07.my_add(turned, zero, 1.0, 0.0)
 print("raw loop:", torch.equal(wrong, turned), "  stable:", torch.equal(right, turned))
 
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 def grid(axes, values, title, colours):
     axes.imshow(colours, cmap="viridis", vmin=0, vmax=30)
     for (row, column), value in np.ndenumerate(np.atleast_2d(values)):
@@ -1251,7 +1251,7 @@ print(f"points with a neighbour in another object: {100 * strangers.float().mean
 spots = torch.tensor([[0.72, 0.55, 0.05], [1.03, 0.55, 0.5]])
 queries = torch.cdist(spots, xyz[: offset[0]]).argmin(1).tolist()
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 names = ["ball", "can", "carton", "table"]
 colours = np.array([BLUE, ORANGE, GREEN, GREY])
 figure = plt.figure(figsize=(13, 4), layout="constrained")

@@ -492,7 +492,7 @@ print("10 × 10 by 2.3: plugin", got.shape[2:], " interpolate", (*naive.shape[2:
 # One grey level is 0.004; the scale of the differences ends at 0.000002. The plugin is closer: its kernel and the PyTorch
 # operator are compiled from the same code (`csrc/common/resize.h`), while ONNX Runtime's Resize has its own arithmetic.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 import matplotlib.pyplot as plt
 
 with torch.no_grad():
@@ -1107,7 +1107,7 @@ for sizes, asked in (
 # that it found. On the left is a self-query: each point is its own first neighbour. On the right, two new points ask,
 # which are next to the objects.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 from oplab.figures.palette import BLUE, ORANGE
 
 idx, _ = run(own, cloud)

@@ -437,7 +437,7 @@ Markdown(archaeology.markdown([entry for entry in entries if entry.status != "wo
 # 1.31. The bars come from release notes and pull requests. They tell you which of your old environments a line of code
 # was written for.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 lab.figure(
     archaeology.timeline(),
     "Two panels, PyTorch and ONNX Runtime versions from left to right. Each row is an API with "
@@ -714,7 +714,7 @@ def grid(cells, rows, columns, mark, width, title):
     return figure
 
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 marks = {
     "exports, 2 calls": ("✓", BLUE),
     "fails": ("–", GREY),
@@ -915,7 +915,7 @@ def written(function, mode):
 cells = [[written(function, mode) for mode in modes] for function in subjects.values()]
 
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 def mark(text):
     if text == "error":
         return "–", GREY

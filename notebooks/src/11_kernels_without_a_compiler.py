@@ -1004,7 +1004,7 @@ for _ in range(6):  # in turns, and the best of each: another program may take a
             rates[name, threads], calls_a_second(racers[name][0], threads)
         )
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 figure, axes = plt.subplots(figsize=(7.2, 2.6), layout="constrained")
 for row, (name, (_, colour)) in enumerate(racers.items()):
     for threads in (1, 2):
@@ -1136,7 +1136,7 @@ assert not same
 # shows both.
 
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 import time
 
 

@@ -468,7 +468,7 @@ for _ in range(25):
         times[threads].append(time.perf_counter() - start)
 speedup = {threads: min(times[1]) / min(taken) for threads, taken in times.items()}
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 import matplotlib.pyplot as plt
 
 from oplab.figures.palette import BLUE, GREY, ORANGE

@@ -121,7 +121,7 @@ ratios = {
     "✓ by turns, median": [times_as_fast(in_turns["one"], in_turns["other"])],
 }
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 import matplotlib.pyplot as plt
 
 from oplab.figures.palette import BLUE, GREY, ORANGE, RED
@@ -301,7 +301,7 @@ for size in sizes:
     for name, values in race(on(layers, part), rounds=9, warm_up=3).items():
         microseconds[name].append(1e6 * np.min(values) / 30)
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 figure, axes = plt.subplots(figsize=(7.6, 3.3), layout="constrained")
 looks = ((GREY, "s-"), (BLUE, "o-"))
 for (name, values), (colour, style) in zip(microseconds.items(), looks, strict=True):
@@ -678,7 +678,7 @@ lab.source("14_neighbours.cpp", "struct Columns")
 #
 # The figure shows one search for four points, in two dimensions, after shell 1.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 from oplab.figures.kernels import shells
 
 lab.figure(

@@ -329,7 +329,7 @@ assert stale.graph.node[found.node].name == sixth.name
 # In the figure, each row is one comparison: a blue dot if the frontier is right, an orange cross if it is wrong. The grey bar
 # covers the nodes that may still contain the fault.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 from oplab.figures.palette import BLUE, GREY, ORANGE
 
 figure, axes = plt.subplots(figsize=(9, 2.6), layout="constrained")

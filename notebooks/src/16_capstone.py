@@ -85,7 +85,7 @@ with raises(TorchExportError, "Failed to export the model with torch.export"):
 # C++ 07), a mapping for each exporter (06 and 10), and a kernel for ONNX Runtime (12 and 13). The new task is to make all of them fit
 # together.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 from oplab.capstone.figures import parts
 
 lab.figure(
@@ -311,7 +311,7 @@ for figures in kept.figures.values() if kept else ():
 # A laser scanner returns points and nothing else. `EdgeNet` predicts which of eight solids a cloud shows. Several clouds are concatenated
 # into one tensor of points; `offset[i]` is the number of points in the clouds 0 to i.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 from oplab.nets.point_clouds import SOLIDS, cloud, clouds
 
 space = {"projection": "3d"}

@@ -64,7 +64,7 @@ lab.source("17_unguarded.cpp")
 # A wheel with an operator contains two libraries. Neither of them is complete: each uses functions that are in other
 # files on the user's machine, in versions that you do not choose.
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 from oplab.figures.shipping import loading
 
 lab.figure(

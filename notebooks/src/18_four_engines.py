@@ -670,7 +670,7 @@ dropped = compare(resize("asymmetric", 2), row)
 # %%
 _ = compare(resize("half_pixel", 2), row)
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 from oplab.figures.engines import same_row
 
 lab.figure(

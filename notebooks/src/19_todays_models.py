@@ -599,7 +599,7 @@ for name, model in ours.items():
     print(f"{name:9} correct to two steps of the type: {', '.join(small)}")
 seconds = race(runs, rounds=9, warm_up=2)
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 from oplab.figures.halves import error_and_time
 
 lab.figure(

@@ -103,7 +103,7 @@ assert lines == [6, 7]
 # %%
 lab.source("A1_past_the_end.cpp")
 
-# %%
+# %% {"jupyter": {"source_hidden": true}}
 from oplab.figures.memory import array
 
 lab.figure(

@@ -26,6 +26,42 @@ if TYPE_CHECKING:
 
 F32, F64 = TensorProto.FLOAT, TensorProto.DOUBLE
 
+# run ---------------------------------------------------------------------------------------------------------------------------
+
+FILES_TO_RUN = {"scale.onnx": ("Mul", (2, 3)), "shift.onnx": ("Add", (4,))}
+
+
+def one_node(op: str, shape: tuple[int, ...], rng: np.random.Generator) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A model of one node with a constant from ``rng``, and an input for it."""
+    model = _model([_node(op, ["input", "c"])], {"c": rng.uniform(2, 3, shape).astype(np.float32)}, "input")
+    return model, rng.uniform(1, 2, shape).astype(np.float32)
+
+
+def collect_run(c: Collect) -> None:
+    function = c.function("run")
+    for file, (op, shape) in FILES_TO_RUN.items():
+        model, x = one_node(op, shape, c.rng)
+        path = c.scratch / file
+        path.write_bytes(model.SerializeToString())
+        c.value(file, c.attempt(file, function, path, x))
+
+
+def judge_run(v: Judge) -> None:
+    for file, (op, shape) in FILES_TO_RUN.items():
+        model, x = one_node(op, shape, v.rng)
+        with v.check(f"{file}: the output of its {op} node"):
+            got = v.value(file)
+            if isinstance(got, list) and len(got) == 1:
+                raise WrongAnswer(
+                    f"{file}: expected the output, got a list with it. `session.run` returns a list with one array for each output: "
+                    "take the first."
+                )
+            got = v.array(file)
+            if np.array_equal(got, x):
+                raise WrongAnswer(f"{file}: the result is the input. Return what `session.run` returns.")
+            expect_close(got, graphs.run(model, {"input": x})[0], name=f"the output of {file}")
+
+
 # export ------------------------------------------------------------------------------------------------------------------------
 
 # For each network: the example that the learner's code gets, and the inputs that judge its file.

@@ -20,7 +20,8 @@ ALONE = "#757575"
 # Points of a line, and of a cloud whose points have a colour each, from which they are saved as pixels: as paths they would be megabytes.
 MANY, MANY_COLOURED = 2000, 150
 _PIXELS = 96  # of CSS, in an inch
-_STYLE = ".oplab-plot{color:inherit}"  # stronger than the attribute that an image on its own needs
+# The colour is stronger than the attribute that an image on its own needs.
+_STYLE = ".oplab-plot{color:inherit;max-width:100%;height:auto}"
 
 
 class Picture:

@@ -177,6 +177,11 @@ def live_html(text: str) -> str:
     return _card("quiet", "", f"<p>{escape(text)}</p>", role="status")
 
 
+def lines_html(lines: Sequence[str]) -> str:
+    """A card of a few lines."""
+    return _card("quiet", "", "".join(f"<p>{escape(line)}</p>" for line in lines))
+
+
 def _card(tone: str, label: str, body: str, role: str = "group") -> str:
     named = f' aria-label="{escape(label)}"' if label else ""
     return f'<div class="oplab-card oplab-{tone}" role="{role}"{named}><style>{STYLE}</style>{body}</div>'

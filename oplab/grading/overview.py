@@ -37,12 +37,14 @@ def open_exercises(course: Course, progress: Progress, chapter: str = "") -> lis
     Args:
         course: the course.
         progress: of the learner.
-        chapter: the stem of the chapter that is open: its core comes first, then that of the chapters after it.
+        chapter: the stem of the chapter that is open, by default of the one that the learner began with: its core comes first,
+            then that of the chapters after it.
     """
     found = [exercise for exercise in course.path if not progress.entry(exercise.id).passed]
-    if not chapter:
+    chapter, stems = chapter or progress.start, [entry.stem for entry in course.chapters]
+    if chapter not in stems:
         return found
-    at = [entry.stem for entry in course.chapters].index(chapter)
+    at = stems.index(chapter)
     near = {chapter, *(entry.stem for entry in course.chapters[at:] if not entry.appendix)}
     return sorted(found, key=lambda exercise: exercise.deeper or exercise.chapter not in near)
 

@@ -58,9 +58,10 @@ class Entry:
 
 @dataclass
 class Progress:
-    """All exercises that were ever graded, by id."""
+    """All exercises that were ever graded, by id, and the stem of the chapter that the learner has chosen to begin with."""
 
     exercises: dict[str, Entry] = field(default_factory=dict)
+    start: str = ""
 
     def entry(self, id: str) -> Entry:
         """The exercise's entry; one for an exercise that was never graded if there is none."""
@@ -111,7 +112,8 @@ def update(folder: Path, warn: Callable[[str], None] = lambda _: None) -> Iterat
             return
         progress = load(folder, warn)
         yield progress
-        data = {"version": VERSION, "exercises": {id: vars(entry) for id, entry in sorted(progress.exercises.items())}}
+        entries = {id: vars(entry) for id, entry in sorted(progress.exercises.items())}
+        data = {"version": VERSION, "start": progress.start, "exercises": entries}
         try:
             files.write_atomically(folder / "progress.json", json.dumps(data, indent=1) + "\n")
         except OSError as error:
@@ -159,7 +161,7 @@ def forget(folder: Path, ids: Iterable[str], warn: Callable[[str], None] = lambd
 def _parse(data: Any) -> Progress:
     if data["version"] != VERSION:
         raise ValueError("another version")
-    progress = Progress()
+    progress = Progress(start=str(data.get("start", "")))
     for id, entry in data["exercises"].items():
         if entry["status"] not in STATES:
             raise ValueError("unknown state")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, TypeVar
 
-from oplab.course import answers, copies
+from oplab.course import answers, copies, quiz
 from oplab.course.manifest import Chapter, Course, Exercise
 from oplab.errors import OplabError
 from oplab.grading import card, hints
 from oplab.grading import progress as progressing
 from oplab.jupyter.home import Home
 from oplab.jupyter.state import outcome_state
+
+Found = TypeVar("Found")
 
 
 class Refused(OplabError):
@@ -55,7 +59,7 @@ def saved(home: Home, path: Any) -> dict[str, Any]:
 def hint(home: Home, id: Any) -> dict[str, Any]:
     """Show one more hint."""
     course = home.course()
-    exercise = _exercise(course, id)
+    exercise = _named(course.exercise, id)
     shown = hints.one_more(course, exercise)
     home.tell("state", None)
     notes = [shown.note] if shown.note else []
@@ -68,7 +72,7 @@ def hint(home: Home, id: Any) -> dict[str, Any]:
 def outcome(home: Home, id: Any) -> dict[str, Any]:
     """What the last check said."""
     course = home.course()
-    exercise = _exercise(course, id)
+    exercise = _named(course.exercise, id)
     entry = home.last(exercise.id)
     if entry is None:
         raise Refused(404, f"{exercise.id} was never checked.", f"Check it: oplab check {exercise.id}")
@@ -127,6 +131,24 @@ def reset(home: Home, id: Any) -> dict[str, Any]:
     return {"id": id, **files[0], "files": files}
 
 
+def questions(home: Home, id: Any) -> dict[str, Any]:
+    """The first question of each of the three chapters before one, for who wants to begin with that one."""
+    course = home.course()
+    before = course.chapters[: course.chapters.index(_named(course.chapter, id))][-3:]
+    asked = [quiz.read(quiz.path(course.root, chapter.stem)).questions[0] for chapter in before]
+    return {"questions": [asdict(question) for question in asked]}
+
+
+def begin(home: Home, id: Any) -> dict[str, Any]:
+    """Have the way through the course begin with a chapter."""
+    course = home.course()
+    chapter = _named(course.chapter, id)
+    with progressing.update(course.root / "build") as progress:
+        progress.start = chapter.stem
+    home.tell("state", None)
+    return {"start": chapter.id}
+
+
 def settings(home: Home, values: dict[str, Any]) -> dict[str, Any]:
     """Change settings: ``check_on_save``."""
     on = values.get("check_on_save")
@@ -136,18 +158,18 @@ def settings(home: Home, values: dict[str, Any]) -> dict[str, Any]:
     return {"check_on_save": on}
 
 
-def _exercise(course: Course, id: Any) -> Exercise:
+def _named(find: Callable[[str], Found], id: Any) -> Found:
     if not isinstance(id, str) or not id:
         raise Refused(400, "`id` is missing.", 'For example {"id": "c04.asinh"}.')
     try:
-        return course.exercise(id)
+        return find(id)
     except OplabError as error:
         raise Refused(404, error.message, error.fix) from None
 
 
 def _readable(home: Home, id: Any, asked: bool = False) -> tuple[Course, Exercise]:
     course = home.course()
-    exercise = _exercise(course, id)
+    exercise = _named(course.exercise, id)
     if why := hints.locked(course, exercise, "a hint", "The button Reference", asked):
         raise Refused(403, why)
     return course, exercise

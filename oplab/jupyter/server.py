@@ -128,10 +128,10 @@ class CallHandler(APIHandler):
     @web.authenticated
     @authorized
     async def get(self, name: str) -> None:
-        """``state``, ``outcome``, ``difference`` and ``reference``."""
+        """``state``, ``outcome``, ``difference``, ``reference`` and ``questions``."""
         if name == "state":
             return await self._answer(lambda calls, home: home.state())
-        if name not in ("outcome", "difference", "reference"):
+        if name not in ("outcome", "difference", "reference", "questions"):
             raise web.HTTPError(404)
         id = self.get_query_argument("id", "")
         await self._answer(lambda calls, home: getattr(calls, name)(home, id))
@@ -139,8 +139,8 @@ class CallHandler(APIHandler):
     @web.authenticated
     @authorized
     async def post(self, name: str) -> None:
-        """``check``, ``cancel``, ``saved``, ``hint``, ``show``, ``reset`` and ``settings``."""
-        if name not in ("check", "cancel", "saved", "hint", "show", "reset", "settings"):
+        """``check``, ``cancel``, ``saved``, ``hint``, ``show``, ``reset``, ``begin`` and ``settings``."""
+        if name not in ("check", "cancel", "saved", "hint", "show", "reset", "begin", "settings"):
             raise web.HTTPError(404)
         try:
             given = json.loads(self.request.body or b"{}")

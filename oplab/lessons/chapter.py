@@ -17,7 +17,7 @@ from oplab.errors import OplabError
 from oplab.figures import listing, palette
 from oplab.figures import picture as pictures
 from oplab.grading import progress as progressing
-from oplab.grading.card import card_html, hints_html, reference_html
+from oplab.grading.card import card_html, hints_html, lines_html, reference_html
 from oplab.grading.client import Server
 from oplab.grading.grader import grade
 from oplab.grading.hints import SAME, locked, one_more
@@ -25,7 +25,6 @@ from oplab.grading.overview import open_exercises
 from oplab.grading.results import Outcome
 from oplab.grading.shared import SharedServer
 from oplab.grading.text import lines, next_note, outcome_lines
-from oplab.lessons.lines import wrapped
 from oplab.lessons.saved import Answers
 from oplab.lessons.shown import Card, Live, difference_card, show
 
@@ -57,12 +56,7 @@ class Lesson:
         self.build = paths.build_dir() / "notebooks" / self.chapter.stem
         self.build.mkdir(parents=True, exist_ok=True)
         palette.use()
-        print(f"Operator Lab, chapter {self.chapter.stem[:2]}: {self.chapter.title}")
-        print("  ".join(f"{name} {_version(name)}" for name in _VERSIONS))
-        for exercise in self.chapter.exercises:
-            depth = ", deeper" if exercise.deeper else ""
-            print(f"  {exercise.id:<16} {exercise.points} points, about {exercise.minutes} minutes{depth}")
-            print(wrapped(exercise.goal, "      "))
+        show(self._heading())
 
     def check(self, name: str) -> None:
         """Grade one exercise, in a separate process, and show the outcome; after a pass, what is next.
@@ -187,6 +181,17 @@ class Lesson:
             OplabError: there is none, or several other chapters have it.
         """
         return self.course.exercise(name, self.chapter)
+
+    def _heading(self) -> Card:
+        """The versions in use, the exercises with their states, and where they are written."""
+        mine = paths.track() == "exercises"  # a saved lesson shows no progress
+        progress = progressing.load(paths.build_dir(), _warn) if mine else progressing.Progress()
+        looks = {exercise: progress.entry(exercise.id).look for exercise in self.chapter.exercises}
+        states = ", ".join(f"{exercise.name} {sign} {state}" for exercise, (sign, state) in looks.items())
+        files = dict.fromkeys(f"exercises/{exercise.file}" for exercise in looks)
+        text = [", ".join(f"{name} {_version(name)}" for name in _VERSIONS)]
+        text += [f"Exercises: {states}", f"Your answers: {', '.join(files)}"]
+        return Card(lines_html(text), "\n".join(text))
 
     def _grade(self, exercise: Exercise) -> Any:
         folder = self._root / paths.track()

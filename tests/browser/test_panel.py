@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -110,8 +111,19 @@ def test_from_the_start_page_through_a_failure_to_a_pass(course, lab):
     assert lab.locator(".oplab-MapPicture a").count() == len(lab.locator(".oplab-Panel .oplab-Chapter").all())
     assert lab.locator("[id^=launcher]").count() == 0
     assert lab.get_by_text("The course was updated.").count() == 0
-    lab.locator(".oplab-Start .oplab-Continue").click()  # opens the lesson, and the stub next to it
+    start = lab.locator(".oplab-Start").get_by_role("button", name="Start: lesson 00, 50 minutes")
+    assert (
+        lab.locator(".oplab-Start .oplab-mod-main").count() == 1
+        and "hours" in lab.locator(".oplab-Start header").inner_text()
+    )
+    shot(lab, "start-newcomer")
+    start.click()  # opens the lesson alone
     lab.locator(".jp-Notebook h1").first.wait_for()
+    assert lab.locator(".jp-FileEditor").count() == 0
+    shot(lab, "first-lesson")
+    lab.locator(".oplab-Panel").get_by_role(
+        "button", name="Continue: c00.run, 2 minutes"
+    ).click()  # and now the stub next to it
     editor = lab.locator(".jp-FileEditor .cm-content")
     editor.wait_for()
     lesson, stub = lab.locator(".jp-NotebookPanel").bounding_box(), lab.locator(".jp-FileEditor").bounding_box()
@@ -136,7 +148,7 @@ def test_from_the_start_page_through_a_failure_to_a_pass(course, lab):
     sign.wait_for(state="attached")
     assert lab.locator(".oplab-MarkedLine").inner_text().startswith(LINE)
     assert "ValueError" in sign.get_attribute("title")
-    said = lab.locator(".oplab-Announcer")  # three exercises are graded, and each is announced, also at the same moment
+    said = lab.locator(".oplab-Announcer")  # four exercises are graded, and each is announced, also at the same moment
     for words in (r"one_file: error.*ValueError: not yet", r"export: passed", r"compare: passed"):
         said.get_by_text(re.compile(words)).wait_for(state="attached")
     shot(lab, "panel-error")
@@ -183,6 +195,25 @@ def test_from_the_start_page_through_a_failure_to_a_pass(course, lab):
     assert lab.problems == []
     here = (course.origin, course.origin.replace("http", "ws"), "data:", "blob:")
     assert [address for address in lab.requests if not address.startswith(here)] == []
+
+
+def test_who_knows_onnx_begins_with_a_later_chapter(start_course, new_page):
+    course, page = start_course(), new_page()
+    page.goto(course.url("lab?reset"))
+    start = page.locator(".oplab-Start")
+    start.get_by_role("button", name="I know ONNX: begin with 04").click()
+    start.locator("fieldset").first.wait_for()
+    for question, place in zip(start.locator("fieldset").all(), (1, 1, 2), strict=True):  # the last one is wrong
+        question.locator("input").nth(place).check()
+    shot(page, "start-questions")
+    start.get_by_role("button", name="Check my answers").click()
+    start.get_by_text("2 of 3 right.").wait_for()
+    start.get_by_text("✗ Wrong.").wait_for()
+    shot(page, "start-answers")
+    start.get_by_role("button", name="Begin with lesson 04", exact=True).click()
+    page.locator(".jp-Notebook h1", has_text="ATen symbolic functions").wait_for()
+    page.locator(".oplab-Panel").get_by_role("button", name="Continue: c04.asinh").wait_for()
+    assert json.loads((course.root / "build" / "progress.json").read_text())["start"] == "04_aten_symbolic"
 
 
 def test_a_graph_in_a_cell_comes_alive(course, new_page):

@@ -137,6 +137,23 @@ def test_the_search_finds_a_lesson_without_a_server(new_page, built):
     page.wait_for_selector("ul.search li a")
     found = page.locator("ul.search li a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
     assert any("notebooks/08_functions_and_plugins" in link for link in found), found
+    page.locator("ul.search p.context", has_text="opens it in JupyterLab").first.wait_for()
+
+
+def test_figures_and_the_glossary_have_room_in_both_themes(new_page, built):
+    page = new_page(viewport={"width": 1280, "height": 720}, color_scheme="dark")
+    page.goto((SITE / "notebooks" / "00_first_round_trip.html").as_uri())
+    figures = page.locator(".oplab-figure")
+    assert figures.evaluate_all("all => all.every((one) => one.scrollWidth <= one.clientWidth)")
+    ground = (
+        "all => all.every((one) => getComputedStyle(one.closest('.text_html')).backgroundColor === 'rgba(0, 0, 0, 0)')"
+    )
+    assert figures.evaluate_all(ground)
+    page = new_page(viewport={"width": 390, "height": 844})
+    page.goto((SITE / "docs" / "glossary.html").as_uri())
+    assert page.locator("#glossary td:nth-child(3)").evaluate_all(
+        "all => all.every((one) => one.getBoundingClientRect().right <= innerWidth)"
+    )
 
 
 def test_a_hint_is_folded_until_it_is_asked_for(new_page, built):

@@ -64,7 +64,7 @@ def test_each_key(load):
     assert found.columns == {"canvas": {"c07.knn_query": "Kernels (123)", "total": "Course points"}}
     assert found.strangers(["ada"]) == ["bob.b"]
     assert replace(load(""), files={}) == Rules()
-    assert load('[bonus]\nexercises = ["c00"]').bonus == {"c00.export", "c00.compare", "c00.one_file"}
+    assert load('[bonus]\nexercises = ["c00"]').bonus == {"c00.run", "c00.export", "c00.compare", "c00.one_file"}
 
 
 def test_an_extension_in_days_keeps_the_hour_of_the_day(load):

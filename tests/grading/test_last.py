@@ -126,6 +126,9 @@ def test_the_next_exercise_is_the_next_of_the_chapter_then_of_the_core(course):
     passed("c02.stuck")
     assert following("c02.stuck") == "c03.typo"
     assert [one.id for one in skipped(plan, reached, plan.exercise("c02.stuck"))] == ["c01.untouched"]
+    reached.start = "03_syntax"
+    assert following() == "c03.typo", "where the learner chose to begin"
+    reached.start = "04_gone"
     passed(*(one.id for one in plan.exercises if not one.deeper))
     assert following() == following("c03.typo") == "c01.untouched"
     passed("c01.untouched")

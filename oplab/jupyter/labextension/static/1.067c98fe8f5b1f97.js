@@ -99,7 +99,7 @@
 }
 
 .oplab-Panel :is(button, input, a, pre, summary):focus-visible,
-.oplab-Start :is(button, a):focus-visible {
+.oplab-Start :is(button, a, input):focus-visible {
   outline: 2px solid var(--oplab-link);
   outline-offset: 1px;
   border-radius: 3px;
@@ -492,9 +492,43 @@
   margin-top: 14px !important;
 }
 
+.oplab-Start button.oplab-Begin,
 .oplab-Start button.oplab-Continue {
   padding: 6px 16px;
   font-size: 14px;
+}
+
+.oplab-Questions {
+  flex-basis: 100%;
+  max-width: 60rem;
+  margin-top: 18px;
+}
+
+.oplab-Questions fieldset {
+  margin: 12px 0 0;
+  padding: 0;
+  border: 0;
+}
+
+.oplab-Questions legend {
+  padding: 0;
+  font-weight: 600;
+}
+
+.oplab-Questions label {
+  display: flex;
+  gap: 6px;
+  padding: 3px 0;
+}
+
+.oplab-Questions label + p {
+  padding: 0 0 3px 22px;
+}
+
+.oplab-Questions input {
+  flex: none;
+  margin: 3px 0 0;
+  accent-color: var(--oplab-main);
 }
 
 .oplab-Start .oplab-Notice {
@@ -516,6 +550,10 @@
   fill: none;
   stroke: var(--jp-border-color1);
   stroke-width: 1.25;
+}
+
+#oplab-head path {
+  fill: context-stroke;
 }
 
 .oplab-Edges path.oplab-mod-near {
@@ -688,4 +726,8 @@
 [data-jp-theme-light='false'] .oplab-MarkedLine {
   background: rgb(255 138 128 / 18%);
 }
+<<<<<<<< HEAD:oplab/jupyter/labextension/static/1.067c98fe8f5b1f97.js
 `,""]),e.d(a,{},{A:l})},28(o){o.exports=function(o){var a=[];return a.toString=function(){return this.map(function(a){var e="",t=void 0!==a[5];return a[4]&&(e+="@supports (".concat(a[4],") {")),a[2]&&(e+="@media ".concat(a[2]," {")),t&&(e+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),e+=o(a),t&&(e+="}"),a[2]&&(e+="}"),a[4]&&(e+="}"),e}).join("")},a.i=function(o,e,t,r,p){"string"==typeof o&&(o=[[null,o,void 0]]);var l={};if(t)for(var n=0;n<this.length;n++){var i=this[n][0];null!=i&&(l[i]=!0)}for(var b=0;b<o.length;b++){var d=[].concat(o[b]);t&&l[d[0]]||(void 0!==p&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=p),e&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=e),r&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=r):d[4]="".concat(r)),a.push(d))}},a}},27(o){o.exports=function(o){return o[1]}},20(o){var a=[];function e(o){for(var e=-1,t=0;t<a.length;t++)if(a[t].identifier===o){e=t;break}return e}function t(o,t){for(var r={},p=[],l=0;l<o.length;l++){var n=o[l],i=t.base?n[0]+t.base:n[0],b=r[i]||0,d="".concat(i," ").concat(b);r[i]=b+1;var s=e(d),c={css:n[1],media:n[2],sourceMap:n[3],supports:n[4],layer:n[5]};if(-1!==s)a[s].references++,a[s].updater(c);else{var u=function(o,a){var e=a.domAPI(a);return e.update(o),function(a){a?(a.css!==o.css||a.media!==o.media||a.sourceMap!==o.sourceMap||a.supports!==o.supports||a.layer!==o.layer)&&e.update(o=a):e.remove()}}(c,t);t.byIndex=l,a.splice(l,0,{identifier:d,updater:u,references:1})}p.push(d)}return p}o.exports=function(o,r){var p=t(o=o||[],r=r||{});return function(o){o=o||[];for(var l=0;l<p.length;l++){var n=e(p[l]);a[n].references--}for(var i=t(o,r),b=0;b<p.length;b++){var d=e(p[b]);0===a[d].references&&(a[d].updater(),a.splice(d,1))}p=i}}},22(o){var a={};o.exports=function(o,e){var t=function(o){if(void 0===a[o]){var e=document.querySelector(o);if(window.HTMLIFrameElement&&e instanceof window.HTMLIFrameElement)try{e=e.contentDocument.head}catch(o){e=null}a[o]=e}return a[o]}(o);if(!t)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");t.appendChild(e)}},24(o){o.exports=function(o){var a=document.createElement("style");return o.setAttributes(a,o.attributes),o.insert(a,o.options),a}},23(o,a,e){o.exports=function(o){var a=e.nc;a&&o.setAttribute("nonce",a)}},21(o){o.exports=function(o){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=o.insertStyleElement(o);return{update:function(e){var t,r,p;t="",e.supports&&(t+="@supports (".concat(e.supports,") {")),e.media&&(t+="@media ".concat(e.media," {")),(r=void 0!==e.layer)&&(t+="@layer".concat(e.layer.length>0?" ".concat(e.layer):""," {")),t+=e.css,r&&(t+="}"),e.media&&(t+="}"),e.supports&&(t+="}"),(p=e.sourceMap)&&"u">typeof btoa&&(t+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(p))))," */")),o.styleTagTransform(t,a,o.options)},remove:function(){var o;null===(o=a).parentNode||o.parentNode.removeChild(o)}}}},25(o){o.exports=function(o,a){if(a.styleSheet)a.styleSheet.cssText=o;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(o))}}},19(o,a,e){var t=e(20),r=e.n(t),p=e(21),l=e.n(p),n=e(22),i=e.n(n),b=e(23),d=e.n(b),s=e(24),c=e.n(s),u=e(25),m=e.n(u),x=e(26),f={};f.styleTagTransform=m(),f.setAttributes=d(),f.insert=i().bind(null,"head"),f.domAPI=l(),f.insertStyleElement=c(),r()(x.A,f),x.A&&x.A.locals&&x.A.locals}}]);
+========
+`,""]),e.d(a,{},{A:l})},26(o){o.exports=function(o){var a=[];return a.toString=function(){return this.map(function(a){var e="",t=void 0!==a[5];return a[4]&&(e+="@supports (".concat(a[4],") {")),a[2]&&(e+="@media ".concat(a[2]," {")),t&&(e+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),e+=o(a),t&&(e+="}"),a[2]&&(e+="}"),a[4]&&(e+="}"),e}).join("")},a.i=function(o,e,t,r,p){"string"==typeof o&&(o=[[null,o,void 0]]);var l={};if(t)for(var n=0;n<this.length;n++){var i=this[n][0];null!=i&&(l[i]=!0)}for(var b=0;b<o.length;b++){var d=[].concat(o[b]);t&&l[d[0]]||(void 0!==p&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=p),e&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=e),r&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=r):d[4]="".concat(r)),a.push(d))}},a}},25(o){o.exports=function(o){return o[1]}},18(o){var a=[];function e(o){for(var e=-1,t=0;t<a.length;t++)if(a[t].identifier===o){e=t;break}return e}function t(o,t){for(var r={},p=[],l=0;l<o.length;l++){var n=o[l],i=t.base?n[0]+t.base:n[0],b=r[i]||0,d="".concat(i," ").concat(b);r[i]=b+1;var s=e(d),c={css:n[1],media:n[2],sourceMap:n[3],supports:n[4],layer:n[5]};if(-1!==s)a[s].references++,a[s].updater(c);else{var u=function(o,a){var e=a.domAPI(a);return e.update(o),function(a){a?(a.css!==o.css||a.media!==o.media||a.sourceMap!==o.sourceMap||a.supports!==o.supports||a.layer!==o.layer)&&e.update(o=a):e.remove()}}(c,t);t.byIndex=l,a.splice(l,0,{identifier:d,updater:u,references:1})}p.push(d)}return p}o.exports=function(o,r){var p=t(o=o||[],r=r||{});return function(o){o=o||[];for(var l=0;l<p.length;l++){var n=e(p[l]);a[n].references--}for(var i=t(o,r),b=0;b<p.length;b++){var d=e(p[b]);0===a[d].references&&(a[d].updater(),a.splice(d,1))}p=i}}},20(o){var a={};o.exports=function(o,e){var t=function(o){if(void 0===a[o]){var e=document.querySelector(o);if(window.HTMLIFrameElement&&e instanceof window.HTMLIFrameElement)try{e=e.contentDocument.head}catch(o){e=null}a[o]=e}return a[o]}(o);if(!t)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");t.appendChild(e)}},22(o){o.exports=function(o){var a=document.createElement("style");return o.setAttributes(a,o.attributes),o.insert(a,o.options),a}},21(o,a,e){o.exports=function(o){var a=e.nc;a&&o.setAttribute("nonce",a)}},19(o){o.exports=function(o){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=o.insertStyleElement(o);return{update:function(e){var t,r,p;t="",e.supports&&(t+="@supports (".concat(e.supports,") {")),e.media&&(t+="@media ".concat(e.media," {")),(r=void 0!==e.layer)&&(t+="@layer".concat(e.layer.length>0?" ".concat(e.layer):""," {")),t+=e.css,r&&(t+="}"),e.media&&(t+="}"),e.supports&&(t+="}"),(p=e.sourceMap)&&"u">typeof btoa&&(t+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(p))))," */")),o.styleTagTransform(t,a,o.options)},remove:function(){var o;null===(o=a).parentNode||o.parentNode.removeChild(o)}}}},23(o){o.exports=function(o,a){if(a.styleSheet)a.styleSheet.cssText=o;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(o))}}},17(o,a,e){var t=e(18),r=e.n(t),p=e(19),l=e.n(p),n=e(20),i=e.n(n),b=e(21),d=e.n(b),s=e(22),c=e.n(s),u=e(23),m=e.n(u),x=e(24),f={};f.styleTagTransform=m(),f.setAttributes=d(),f.insert=i().bind(null,"head"),f.domAPI=l(),f.insertStyleElement=c(),r()(x.A,f),x.A&&x.A.locals&&x.A.locals}}]);
+>>>>>>>> 6fc7fcf9d2fbebc2da5a485284b6a3f64bef415c:oplab/jupyter/labextension/static/1.2e7654fc527c8efa.js
