@@ -287,8 +287,8 @@ of_node, of_call = np.polyfit(lengths, [1e6 * np.min(seconds[n]) for n in length
 print(f"⏱ session.run takes {of_call:.1f} µs, and each node {of_node:.2f} µs more")
 
 # %% [markdown]
-# So a model with one small node shows the cost of the call: no plugin can make it faster. A plugin belongs inside a network, and has to
-# be timed there. The next networks have 30 layers of `3a + 2b`.
+# So a model with one small node shows the cost of the call. This benchmark cannot show what a plugin gains: a plugin belongs inside a
+# network, and has to be timed there. The next networks have 30 layers of `3a + 2b`.
 
 # %%
 sizes = [1 << power for power in range(4, 20, 3)]

@@ -58,7 +58,7 @@ def next_() -> None:
     exercise = following[0]
     chapter = course.chapter(exercise.chapter)
     if exercise.deeper:
-        print("The core path is finished. What is deeper:")
+        print("The core path is finished. Optional exercises:")
     print(f"{exercise.id}: {exercise.goal}")
     print(f"  {exercise.points} points, about {exercise.minutes} minutes, difficulty {exercise.difficulty} of 5")
     print(f"  write it in exercises/{exercise.file}{_line(course, exercise)}")
@@ -193,15 +193,15 @@ def reset(
 
     if (chapter := copies.named(course, id)) is not None:
         file, backup = copies.reset(course, chapter)
-        kept = f" Yours is kept as {backup.relative_to(course.root)}." if backup else ""
-        print(f"{file.relative_to(course.root)}: it is the lesson again.{kept}")
-        print("Is it open in JupyterLab? File > Reload Notebook from Disk shows it.")
+        kept = f" Your version is saved in {backup.relative_to(course.root)}." if backup else ""
+        print(f"{file.relative_to(course.root)}: restored.{kept}")
+        print("If it is open in JupyterLab: File > Reload Notebook from Disk.")
         return
     target = course.target(id)
     paths.build_dir()
     for file, backup in answers.reset(course, target):
-        kept = f" Yours is kept as {backup.relative_to(course.root)}." if backup else ""
-        print(f"{file.relative_to(course.root)}: {target.id} is the stub again.{kept}")
+        kept = f" Your version is saved in {backup.relative_to(course.root)}." if backup else ""
+        print(f"{file.relative_to(course.root)}: {target.id} reset to the stub.{kept}")
     ids = [exercise.id for exercise in course.select([target.id])]
     progressing.forget(course.root / "build", ids, warn)
 
@@ -287,7 +287,7 @@ def _hours(course: Course) -> list[str]:
         f"The core path takes about {core} hours: {practice} for its exercises, and {core - practice} for its lessons."
     ]
     if deeper := hours(chapter.deeper_minutes for chapter in chapters):
-        lines.append(f"What is deeper takes about {deeper} more; `oplab next` offers it after the core.")
+        lines.append(f"Optional sections: about {deeper} more hours; `oplab next` offers their exercises after the core.")
     for chapter in course.chapters:
         if chapter.appendix:
             lines.append(f"{chapter.title}, if you need it: {chapter.minutes} minutes ({chapter.notebook}).")

@@ -31,7 +31,7 @@ def new_operator(
     dtypes: Annotated[str, typer.Option(metavar="NAMES", help="of the tensors of floats")] = "float,double",
     domain: Annotated[str, typer.Option(metavar="NAME", help="of the ONNX operator")] = "my",
 ) -> None:
-    """Begin a project for an operator of yours, complete."""
+    """Create a complete project for your own operator."""
     from oplab.project import new
     from oplab.project import schema as schemas
 

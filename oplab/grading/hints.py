@@ -72,7 +72,7 @@ def hint_lines(course: Course, exercise: Exercise, warn: Callable[[str], None] =
     hints = one_more(course, exercise, warn)
     lines = hints.lines()
     if len(hints.texts) < hints.total:
-        lines[-1] += "  (again for the next one)"
+        lines[-1] += "  (run again for the next hint)"
     return [*lines, "", *hints.difference] if hints.difference else lines
 
 

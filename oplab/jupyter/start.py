@@ -129,7 +129,7 @@ def run(root: Path, given: list[str]) -> int:
     named = [argument.removeprefix(CHAPTER) for argument in given if argument.startswith(CHAPTER)]
     more = [argument for argument in given if not argument.startswith(CHAPTER)]
     if os.getuid() == 0:
-        print("You are root: JupyterLab runs with --allow-root.")
+        print("Running as root, so JupyterLab starts with --allow-root.")
     copy_lessons(course)
     own = own_folder(root)
     follow_copies(course, own / "workspaces")

@@ -91,7 +91,7 @@ class Writer:
         writing.write(path, data, new, name)
         self._left[exercise.id] = stubs.function_text(new, exercise.name)
         difference = difflib.unified_diff(text.splitlines(), new.splitlines(), "before", "now", lineterm="", n=2)
-        note = f"The file as it was is kept as {backup.relative_to(course.root)}."
+        note = f"The previous file is saved in {backup.relative_to(course.root)}."
         return difference_card(f"What changed in {name}", list(difference), [note])
 
     def _not_changed(self, exercise: Exercise, text: str, name: str) -> None:

@@ -153,7 +153,7 @@ def _put(placing: Placing, report: Report, path: str, text: bytes, known: str | 
         raise OplabError(f"{path} was saved while it was updated.", "Run `oplab update` again.")
     (report.added if now is None and known is None else report.changed)[kind_of(path)] += 1
     if edited:
-        report.notes.append(f"{path} is replaced by the course's; yours is kept as {placing.backup}/{path}.")
+        report.notes.append(f"{path} is replaced by the course's; your version is saved in {placing.backup}/{path}.")
 
 
 def _remove(placing: Placing, report: Report, path: str, known: str) -> None:
@@ -164,4 +164,4 @@ def _remove(placing: Placing, report: Report, path: str, known: str) -> None:
     placing.remove(path, now, keep=edited)
     report.removed += 1
     if edited:
-        report.notes.append(f"The course no longer has {path}; yours is kept as {placing.backup}/{path}.")
+        report.notes.append(f"The course no longer has {path}; your version is saved in {placing.backup}/{path}.")

@@ -100,7 +100,7 @@ def update_stubs(
             report.removed += 1
         what = f"{path} is now {today[path]}" if path in today else f"The course no longer has {path}"
         if mine != base[path]:
-            report.notes.append(f"{what}; yours is kept as {placing.backup}/{path}.")
+            report.notes.append(f"{what}; your version is saved in {placing.backup}/{path}.")
 
 
 def _earlier(base: Mapping[str, bytes | None], new: Mapping[str, bytes], renamed: Mapping[str, str]) -> dict[str, str]:

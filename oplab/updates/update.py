@@ -77,7 +77,7 @@ def update(
     except OSError as error:
         raise OplabError(
             f"The update stopped at {error.filename or root}: {error.strerror}.",
-            "Fix that, and run `oplab update` again: it goes on where it stopped. Nothing of yours is lost.",
+            "Fix that, and run `oplab update` again: it resumes where it left off. Your work is not lost.",
         ) from None
 
 

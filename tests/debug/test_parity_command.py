@@ -172,7 +172,7 @@ def test_a_call_that_is_wrong():
         (["m.onnx", "-i", "text.npz", *ort], "cannot be read as .npz"),
         (["m.onnx", "-i", "objects.npz", *ort], "cannot be read as .npz"),
         (["m.onnx", "-i", "wrong.npz", *ort], "The input a is float64"),
-        (["m.onnx"], "n is not known"),
+        (["m.onnx"], "the size of n is unknown"),
         (["m.onnx", "--dims", "m=3"], "The model has no dimension m"),
         (["m.onnx", "--dims", "n=x"], "--dims takes a name and a size"),
         (["foo.onnx"], "its shape is not stated"),

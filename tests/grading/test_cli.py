@@ -189,7 +189,7 @@ def test_ctrl_c_stops_at_once_and_says_so(course, tmp_path):
 
 def test_hints_come_one_by_one_and_all_after_a_pass(oplab):
     first, second, third, fourth = (oplab("hint", "c01.passes").stdout for _ in range(4))
-    assert first == "Hint 1 of 2: Multiply.  (again for the next one)\n"
+    assert first == "Hint 1 of 2: Multiply.  (run again for the next hint)\n"
     assert second == "Hint 2 of 2: By two.\n"
     assert third == fourth == "Hint 1 of 2: Multiply.\nHint 2 of 2: By two.\nThese are all the hints.\n"
     oplab("check", "c01.passes")
@@ -229,7 +229,7 @@ def test_next_offers_the_core_first_and_then_what_is_deeper(course, oplab):
     manifest.write_text("[[chapter.exercise]]\n".join([first, passes, deeper + fails]))
     assert "Next: c01.fails" in oplab("check", "c01.passes").stdout
     done = oplab("next").stdout
-    assert done.startswith("The core path is finished. What is deeper:\nc01.fails: ")
+    assert done.startswith("The core path is finished. Optional exercises:\nc01.fails: ")
     listed = oplab("list").stdout
     assert "deeper" in listed and "The core path takes about" in listed
 

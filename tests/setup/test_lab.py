@@ -156,7 +156,7 @@ def test_make_lab_ends_with_the_address_and_leaves_git_clean(folder, tmp_path):
     env = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
     env |= {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
     with folder.lab(port, env) as (address, process, log):
-        lines = [line for line in log.read_text().splitlines() if not line.startswith("You are root")]
+        lines = [line for line in log.read_text().splitlines() if not line.startswith("Running as root")]
         base, token = address.split("/lab")[0], address.split("token=")[1]
         name = "work/A1_cpp_in_an_hour.ipynb"
         model = json.loads(folder.ask(base, token, f"api/contents/{name}"))

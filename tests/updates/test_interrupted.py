@@ -40,7 +40,7 @@ def test_a_full_disk_is_a_sentence_and_the_next_update_goes_on(root, monkeypatch
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OplabError, match="The update stopped at .*: No space left on device") as caught:
         update(root, release(log="Other.", lesson="second edition"))
-    assert "goes on where it stopped" in caught.value.fix and (root / PY).read_bytes() == mine
+    assert "resumes where it left off" in caught.value.fix and (root / PY).read_bytes() == mine
     assert updates.problems(load(root)) == ["An update has not ended. `oplab update` finishes it."]
     monkeypatch.setattr(os, "fsync", real)
     update(root, release(log="Other.", lesson="second edition"))
