@@ -27,7 +27,7 @@ from oplab.errors import OplabError
 from oplab.grading.grader import fresh_seed
 from oplab.grading.integrity import Watch
 
-GO_ON = "Run the same command again to go on."
+GO_ON = "Run the same command again to resume."
 
 
 @dataclass

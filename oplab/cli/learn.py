@@ -104,7 +104,7 @@ def check(
     sanitize: Annotated[bool, typer.Option("--sanitize", help="build C++ with AddressSanitizer and UBSan")] = False,
     isolate: Annotated[
         bool,
-        typer.Option("--isolate", help="no network, read-only course, no solutions in sight, where Linux offers it"),
+        typer.Option("--isolate", help="no network, read-only course, hidden solutions, where Linux supports it"),
     ] = False,
     jobs: Jobs = FEW_CORES,
     seed: Seed = None,
@@ -333,7 +333,7 @@ class _Display:
 
 def _one_folder(submission: Path | None, track: str | None) -> None:
     if submission is not None and track is not None:
-        raise OplabError("--submission and --track exclude each other.", "Leave one of them out.")
+        raise OplabError("--submission and --track exclude each other.", "Omit one of them.")
     if track is not None and track not in paths.TRACKS:
         raise OplabError(f"There is no track {track}.", f"It can be {' or '.join(paths.TRACKS)}.")
 
@@ -377,7 +377,7 @@ def _remember(course: Course, results: object) -> None:
     try:
         folder = paths.build_dir()
     except OplabError as error:
-        warn(f"Progress is not remembered: {error.message}")
+        warn(f"Progress is not saved: {error.message}")
         return
     progressing.record(folder, results, warn)
 

@@ -84,7 +84,7 @@ class Exercise:
         speed: whether a right answer's points grow with its speed (:meth:`oplab.checks.judge.Judge.award`).
         pieces: whether the check finds ``pieces.so`` in its scratch folder, the kernel compiled for
             :class:`oplab.checks.schedules.WatchedSession`.
-        not_allowed: what has the answer in it: modules (``oplab.ops.reference``) that the function may not use, and files of ``csrc``
+        not_allowed: a deny-list of what contains the answer: modules (``oplab.ops.reference``) that the function may not use, and files of ``csrc``
             that C++ may not include (``csrc/common/knn*.h``). The stub names them.
     """
 
@@ -304,7 +304,7 @@ def load(root: Path) -> Course:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise OplabError(
-            f"{path} cannot be read: {error.strerror}.", "Get the file back from the repository."
+            f"{path} cannot be read: {error.strerror}.", "Restore the file from the repository."
         ) from None
     try:
         data = tomllib.loads(text)

@@ -248,7 +248,7 @@ class SharedServer(Server):
                 conn = self._new_connection()
                 if conn is not None and self._process is not None:
                     return conn, self._process.pid
-        raise OplabError("The grading server is killed again and again.")
+        raise OplabError("The grading server was killed repeatedly.")
 
     def _has_ended(self, pid: Any) -> bool:
         process = self._process

@@ -157,7 +157,7 @@ class Home:
             self._service.draft(file, text)
 
     def last(self, id: str) -> dict[str, Any] | None:
-        """What the last check of an exercise said, as :mod:`oplab.grading.last` has it; None if it was never checked."""
+        """What the last check of an exercise said, as :mod:`oplab.grading.last` has it; None if it has not been checked yet."""
         from oplab.grading import last
 
         saved = last.load(self.course().root / "build", id)

@@ -84,7 +84,7 @@ def own_folder(root: Path) -> Path:
             return folder
     except OSError:
         pass
-    print(f"{folder} cannot be written: what you open now is not open the next time.", file=sys.stderr)
+    print(f"{folder} cannot be written, so JupyterLab will not restore this session.", file=sys.stderr)
     folder = Path(tempfile.mkdtemp(prefix="oplab-jupyter-"))
     (folder / "workspaces").mkdir()
     return folder

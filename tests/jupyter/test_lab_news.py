@@ -179,7 +179,7 @@ def test_what_an_update_leaves_open_is_shown_and_goes(lab, page):
     page.state(lambda state: not state["problems"])
     (lab.root / placing.BEGUN).touch()
     state = page.state(lambda state: state["problems"])
-    assert state["problems"] == ["An update has not ended. `oplab update` finishes it."]
+    assert state["problems"] == ["An update was interrupted. `oplab update` finishes it."]
     (lab.root / placing.BEGUN).unlink()
     page.state(lambda state: not state["problems"])
 

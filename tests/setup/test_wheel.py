@@ -285,7 +285,7 @@ def test_what_is_there_is_not_touched(make, words, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["lab", "nowhere"], "There is no course in nowhere yet.\nMake it: oplab init nowhere"),
+        (["lab", "nowhere"], "There is no course in nowhere yet.\nCreate it: oplab init nowhere"),
         (["lab", "other"], "other is not a course"),
         (["lab", str(ROOT), "--chapter", "77"], "There is no chapter 77."),
     ],

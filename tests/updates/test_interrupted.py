@@ -41,7 +41,7 @@ def test_a_full_disk_is_a_sentence_and_the_next_update_goes_on(root, monkeypatch
     with pytest.raises(OplabError, match="The update stopped at .*: No space left on device") as caught:
         update(root, release(log="Other.", lesson="second edition"))
     assert "resumes where it left off" in caught.value.fix and (root / PY).read_bytes() == mine
-    assert updates.problems(load(root)) == ["An update has not ended. `oplab update` finishes it."]
+    assert updates.problems(load(root)) == ["An update was interrupted. `oplab update` finishes it."]
     monkeypatch.setattr(os, "fsync", real)
     update(root, release(log="Other.", lesson="second edition"))
     assert (root / PY).read_bytes() == mine.replace(b"The logarithm.", b"Other.") and updates.problems(load(root)) == []

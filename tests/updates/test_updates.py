@@ -89,7 +89,7 @@ def test_a_deleted_stub_stays_deleted(root):
     (root / PY).unlink()
     assert update(root, release()).lines == ["Everything is up to date (0.3.0)."]
     assert update(root, release(clip="Other."), "0.4.0").lines == [
-        f"{PY} stays deleted; `oplab reset c05.clip` brings it back."
+        f"{PY} stays deleted; `oplab reset c05.clip` restores it."
     ]
     assert not (root / PY).exists()
 
@@ -179,7 +179,7 @@ def test_a_copy_of_a_lesson_that_was_edited_stays(root):
     update(root, release(), "0.2.0")
     mine = edit(root, "work/05_symbolic.ipynb", "first edition", "my notes")
     assert update(root, release(lesson="second edition")).lines[1:] == [
-        "work/05_symbolic.ipynb has your changes and stays; `oplab reset notebooks/05` gets the new one."
+        "work/05_symbolic.ipynb has your changes and is kept; `oplab reset notebooks/05` restores the new one."
     ]
     assert (root / "work/05_symbolic.ipynb").read_bytes() == mine
 
