@@ -265,9 +265,7 @@ def _cluster() -> list[Component]:
     found = _version("torch-cluster")
     if found:
         return [Component("torch_cluster", found, True)]
-    return [
-        Component("torch_cluster", "not installed; some tests use it as a reference after `make deps-extra`", None)
-    ]
+    return [Component("torch_cluster", "not installed; some tests use it as a reference after `make deps-extra`", None)]
 
 
 def _python_headers() -> list[Component]:

@@ -103,7 +103,7 @@ def has_nvidia_gpu() -> bool:
 
 
 class Installer:
-    """uv, from the PATH or from pip, with pip's settings; or pip, where uv cannot be had or fails."""
+    """uv, from the PATH or from pip, with pip's settings; or pip, where uv cannot be installed or fails."""
 
     def __init__(self, context: Context, pin: str, source: list[str]):
         self.context, self.source = context, source

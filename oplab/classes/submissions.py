@@ -13,8 +13,8 @@ from pathlib import Path
 import yaml
 
 from oplab.classes import archives
-from oplab.classes.answers import Unreadable
 from oplab.classes.archives import Reader
+from oplab.classes.extraction import Unreadable
 from oplab.classes.records import Learner
 from oplab.errors import OplabError, first_line
 

@@ -127,9 +127,9 @@ def check(
 
         print(detect(course.root, folder).sentence(), file=out)
     with _Display(len(exercises), out) as display, ExitStack() as stack:
-        keeper = shared = None
+        evidence_server = shared = None
         if {"json", "html"} & set(targets):
-            keeper = stack.enter_context(_keeper(course, exercises, folder, sanitize, isolate))
+            evidence_server = stack.enter_context(_evidence_server(course, exercises, folder, sanitize, isolate))
         elif submission is None and used == "exercises" and not (sanitize or isolate):
             shared = stack.enter_context(SharedServer(course, preloads(exercises)))
         results = grade(
@@ -139,14 +139,14 @@ def check(
             jobs=jobs,
             seed=seed,
             sanitize=sanitize,
-            server=keeper or shared,
+            server=evidence_server or shared,
             listener=display,
-            isolate=isolate and keeper is None,  # a keeper is isolated itself
+            isolate=isolate and evidence_server is None,  # an evidence server is isolated itself
         )
-        if keeper is not None:
+        if evidence_server is not None:
             from oplab.reports.graphs import with_graphs
 
-            results = with_graphs(results, keeper.kept)
+            results = with_graphs(results, evidence_server.kept)
     print(f"\n{summary(results)}. Inputs: --seed {results.seed}", file=out, flush=True)
     if submission is None and used == "exercises":
         _remember(course, results)
@@ -287,7 +287,9 @@ def _hours(course: Course) -> list[str]:
         f"The core path takes about {core} hours: {practice} for its exercises, and {core - practice} for its lessons."
     ]
     if deeper := hours(chapter.deeper_minutes for chapter in chapters):
-        lines.append(f"Optional sections: about {deeper} more hours; `oplab next` offers their exercises after the core.")
+        lines.append(
+            f"Optional sections: about {deeper} more hours; `oplab next` offers their exercises after the core."
+        )
     for chapter in course.chapters:
         if chapter.appendix:
             lines.append(f"{chapter.title}, if you need it: {chapter.minutes} minutes ({chapter.notebook}).")
@@ -360,17 +362,17 @@ def _targets(**files: Path | None) -> dict[str, Path]:
     return targets
 
 
-def _keeper(course: Course, exercises: Sequence[Exercise], folder: Path, sanitize: bool, isolate: bool) -> Any:
+def _evidence_server(course: Course, exercises: Sequence[Exercise], folder: Path, sanitize: bool, isolate: bool) -> Any:
     """A server that keeps rejected models, so that the report can show them."""
+    from oplab.grading.evidence_server import EvidenceServer
     from oplab.grading.isolation import detect
-    from oplab.grading.keeper import Keeper
 
     env = None
     if sanitize:
         from oplab.toolchain.build import sanitizer_env
 
         env = sanitizer_env()
-    return Keeper(preloads(exercises), env=env, isolation=detect(course.root, folder) if isolate else None)
+    return EvidenceServer(preloads(exercises), env=env, isolation=detect(course.root, folder) if isolate else None)
 
 
 def _remember(course: Course, results: object) -> None:

@@ -160,8 +160,12 @@ def tap(
 
 def extract(
     model: Model,
-    inputs: Annotated[list[str], typer.Option("--inputs", metavar="NAME", help="an input of the part; may be repeated")],
-    outputs: Annotated[list[str], typer.Option("--outputs", metavar="NAME", help="an output of the part; may be repeated")],
+    inputs: Annotated[
+        list[str], typer.Option("--inputs", metavar="NAME", help="an input of the part; may be repeated")
+    ],
+    outputs: Annotated[
+        list[str], typer.Option("--outputs", metavar="NAME", help="an output of the part; may be repeated")
+    ],
     part: Annotated[Path, typer.Option("--output", "-o", metavar="PART.onnx", help="the file to write")],
     library: Libraries = None,
 ) -> None:

@@ -36,7 +36,9 @@ def new_operator(
     from oplab.project import schema as schemas
 
     if schema is not None and (inputs, outputs, attributes) != (None, None, None):
-        raise OplabError("--schema replaces --inputs, --outputs and --attributes.", "Use either --schema or the other three.")
+        raise OplabError(
+            "--schema replaces --inputs, --outputs and --attributes.", "Use either --schema or the other three."
+        )
     made = (
         schemas.from_text(schema)
         if schema is not None

@@ -349,8 +349,8 @@ class _Grader:
                 judging.mkdir()  # not the scratch folder: the learner's code may have left links there
 
             fresh_judge()
-            seals = answer.report.seals if answer.report is not None else {}
-            half = replace(job, half="judge", library=None, source=checks, text=None, scratch=judging, seals=seals)
+            digests = answer.report.digests if answer.report is not None else {}
+            half = replace(job, half="judge", library=None, source=checks, text=None, scratch=judging, digests=digests)
             judged = self.server.run(_with_references(half), fresh_judge)
             report = judged.report
             if report is not None and report.outcome == "tampered":

@@ -95,7 +95,7 @@ def arguments(root: Path, own: Path, uid: int, page: str, more: list[str]) -> li
     chosen = [
         f"--ServerApp.root_dir={root}",
         f"--LabApp.default_url={page}",
-        "--ServerApp.contents_manager_class=oplab.jupyter.listing.CourseFiles",
+        "--ServerApp.contents_manager_class=oplab.jupyter.contents.CourseFiles",
         # no tabs of another project
         f"--LabApp.workspaces_dir={own / 'workspaces'}",
         # the course's notebooks are signed there (oplab.jupyter.settings)
@@ -137,7 +137,7 @@ def run(root: Path, given: list[str]) -> int:
     os.chdir(root)
     # the kernel of this environment, also where the user's home has one of the same name
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
-    from oplab.jupyter.listing import serve
+    from oplab.jupyter.contents import serve
 
     serve(arguments(root, own, os.getuid(), page, more), last_lines)
     return 0

@@ -88,7 +88,9 @@ def problems(course: Course) -> list[str]:
         course: the course.
     """
     found = [_sentence(path) for path in _conflicts(course.root)]
-    return [*found, "An update was interrupted. `oplab update` finishes it."] if (course.root / BEGUN).exists() else found
+    return (
+        [*found, "An update was interrupted. `oplab update` finishes it."] if (course.root / BEGUN).exists() else found
+    )
 
 
 def _conflicts(root: Path) -> list[str]:

@@ -19,7 +19,7 @@
 #include <cmath>
 #include <limits>
 
-#include "matrix_tile.h"  // Product and run_vectorised, for the blocked rung
+#include "matrix_tile.h"  // Product and run_vectorised, for the blocked step
 
 namespace {
 

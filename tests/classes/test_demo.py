@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from oplab.classes import demo, display, roster, runner
-from oplab.classes.answers import Answers
+from oplab.classes.extraction import Answers
 from oplab.classes.records import Learner, Submission
 from oplab.classes.submissions import scan
 from oplab.cli.main import app

@@ -15,8 +15,8 @@ import pytest
 
 from oplab.classes import overview as overviews
 from oplab.classes import publish
-from oplab.classes.answers import Answers
 from oplab.classes.counting import count
+from oplab.classes.extraction import Answers
 from oplab.classes.overview import mistake, overview
 from oplab.classes.records import Learner
 from oplab.classes.rules import Manual, Rules, rules_of

@@ -19,7 +19,7 @@ from tornado.web import HTTPError
 
 from oplab.course import copies
 from oplab.course.manifest import load
-from oplab.jupyter import listing, settings, start
+from oplab.jupyter import contents, settings, start
 from tests.support import ROOT, run_async
 from tests.support.labdriver import free_port
 from tests.support.learners_folder import LearnersFolder
@@ -100,7 +100,7 @@ def test_the_log_is_short_unless_more_is_asked_for(tmp_path):
 
 
 def listed(folder, path=""):
-    files = listing.CourseFiles(root_dir=str(folder.root))
+    files = contents.CourseFiles(root_dir=str(folder.root))
     return {entry["name"] for entry in run_async(files.get(path))["content"]}
 
 
@@ -117,7 +117,7 @@ def test_the_file_browser_shows_what_is_the_learner_s(folder):
 
 def test_a_lesson_is_read_only_and_its_copy_is_not(folder):
     copies.sync(load(folder.root))
-    files = listing.CourseFiles(root_dir=str(folder.root))
+    files = contents.CourseFiles(root_dir=str(folder.root))
     name = "05_writing_symbolic.ipynb"
     before = (folder.root / "notebooks" / name).read_bytes()
 
@@ -181,7 +181,7 @@ def test_of_a_server_on_all_interfaces_the_address_that_works_is_shown(ip):
     def shown(ip: str) -> str:
         server = ServerApp(ip=ip, port=8888)
         server.identity_provider = PasswordIdentityProvider(parent=server)
-        return listing.shown_address(server)
+        return contents.shown_address(server)
 
     assert re.fullmatch(r"http://(127\.0\.0\.1|\[::1\]):8888/\S*", shown(ip))
     assert shown("localhost").startswith("http://localhost:8888/")

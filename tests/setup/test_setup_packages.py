@@ -139,7 +139,10 @@ def test_where_pytorch_s_index_is_out_of_reach_the_usual_build_is_taken(root: Pa
     monkeypatch.setenv("HTTPS_PROXY", NO_NETWORK)
     assert (run(root), run(root)) == (1, 0)
     assert have(root) == CUDA
-    assert "so its usual build is installed, with 4 GB of CUDA libraries that this machine does not need." in capsys.readouterr().out
+    assert (
+        "so its usual build is installed, with 4 GB of CUDA libraries that this machine does not need."
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.nightly

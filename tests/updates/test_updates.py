@@ -132,7 +132,9 @@ def test_renamed_exercises(root):
     done = update(root, renamed_release(), renaming=names.append)
     assert names == [{"c05.clip": "c05.bound", "c05.limit": "c05.bound", "c05.shift": "c05.move"}]
     assert not done.conflicts and done.lines[0] == "1 other file has changed; 2 stubs merged with your changes"
-    assert done.lines[1].startswith(f"{SHIFT} is now exercises/csrc/c05_move.cpp; your version is saved in build/backup/")
+    assert done.lines[1].startswith(
+        f"{SHIFT} is now exercises/csrc/c05_move.cpp; your version is saved in build/backup/"
+    )
     assert (root / PY).read_bytes() == mine.replace(b"def clip", b"def bound")
     assert (root / "exercises/csrc/c05_move.cpp").read_bytes() == cpp.replace(b"c05.shift", b"c05.move")
     assert backups(root) == {PY: mine, SHIFT: cpp} and not (root / SHIFT).exists()
