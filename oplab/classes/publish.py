@@ -104,6 +104,6 @@ def totals(folder: Path) -> dict[str, Decimal]:
         return {}
     except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, InvalidOperation):
         raise OplabError(
-            f"{path} is not as it was written, so no grade can be compared with it.",
-            "Move it away; it is made again from the verdicts.",
+            f"{path} was changed after it was written, so no grade can be compared with it.",
+            "Move it away; it is rebuilt from the verdicts.",
         ) from None

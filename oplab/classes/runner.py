@@ -187,7 +187,7 @@ def grade(work: Work, engine: Engine, planner: Planner, watch: Watch, listener: 
 def _unchanged(watch: Watch) -> None:
     if changed := sorted(map(str, watch.changes())):
         names = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
-        raise OplabError(f"{names} changed during the run. What was graded before is kept, and nothing since.", GO_ON)
+        raise OplabError(f"{names} changed during the run. Answers graded before that are kept.", GO_ON)
 
 
 class Planner:
@@ -244,8 +244,8 @@ def _seed(before: Mapping[str, Any], asked: int | None) -> int:
         return fresh_seed() if asked is None else asked
     if asked not in (None, before["seed"]):
         raise OplabError(
-            f"These grades were made with --seed {before['seed']}; {asked} would give learners other inputs than their neighbours.",
-            "Leave --seed out, or name another folder with -o.",
+            f"These grades were made with --seed {before['seed']}; {asked} would give some learners different inputs.",
+            "Omit --seed, or name another folder with -o.",
         )
     return before["seed"]
 

@@ -186,7 +186,7 @@ def test_what_a_learner_gets(small, course):
         "bob"
     )
     assert "0 of 12 points count. 1 submission came too late." in text("cem")
-    assert "Not graded yet, so that their points are open: c04.asinh." in text("dan")
+    assert "Not graded yet; their points are open: c04.asinh." in text("dan")
 
 
 def test_feedback_has_the_names_that_a_platform_takes_back(small, course):
