@@ -12,7 +12,7 @@
 // - Refused means an exception. Its sentence has both shapes, or the element type.
 // - OpenVINO copies the operator when it compiles a model, writes its attributes to files, and
 //   calls evaluate() from several threads at once.
-// Not allowed, because it contains the answer: csrc/openvino_ops/*.
+// Not allowed (contains the answer): csrc/openvino_ops/*.
 #include <openvino/frontend/onnx/extension/conversion.hpp>
 
 #include <openvino/core/extension.hpp>

@@ -21,7 +21,7 @@
 // - whatever ONNX Runtime refuses: what it says.
 // No exception may end the program: std::terminate calls abort, which says little.
 //
-// Not allowed, because it contains the answer: csrc/host/*.
+// Not allowed (contains the answer): csrc/host/*.
 #include <onnxruntime_cxx_api.h>
 
 #include <cstdint>
