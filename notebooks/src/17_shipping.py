@@ -671,7 +671,7 @@ print("alpha = 100:", result(scaled, old))
 # ## 7. Exercises
 #
 # **`version_guard`** in [exercises/csrc/c17_version_guard.cpp](../exercises/csrc/c17_version_guard.cpp#line=76): an
-# entry point that refuses an older runtime with a sentence, and keeps last year's operator.
+# entry point that rejects an older runtime with an error message, and keeps last year's operator.
 
 # %%
 lab.check("version_guard")

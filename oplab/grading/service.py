@@ -27,7 +27,7 @@ from oplab.grading.shared import ProcessLock, address
 Draw = Callable[[Results, Path], Results]
 _LESSONS = ("notebooks", copies.FOLDER)  # a newer lesson is told of as well as a changed copy
 STILL = 1.0  # seconds that a file has not changed before it is graded: an editor may save half-typed text
-_INTERVAL = 500  # ms between two looks at all files, for those that no event has told of
+_INTERVAL = 500  # ms between two scans of all files, for changes without an event
 
 
 class Service:
@@ -313,7 +313,7 @@ class Service:
     # --- watching ---
 
     def _watch(self) -> None:
-        """Look at the files after each event, and twice a second: a network drive tells of none."""
+        """Look at the files after each event, and twice a second: network drives send no events."""
         while not self._stop.is_set():
             folders = self._folders()
             for _ in self._events(folders):

@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_written_still_grades(course, oplab):
     (course / "build").write_text("")
     done = oplab("check", "c01.passes")
     assert done.returncode == 0
-    assert "Progress is not remembered" in done.stderr
+    assert "Progress is not saved" in done.stderr
 
 
 def test_ctrl_c_stops_at_once_and_says_so(course, tmp_path):

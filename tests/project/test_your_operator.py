@@ -1,7 +1,8 @@
 """docs/your_operator.md is true: its files and commands, in their order, in an empty folder, lead where the page says.
 
-The page is the test's input. A fence after a line ``**`path`**`` is a file, or, if it is a ``diff``, what changes in one. Each line of an ``sh`` fence
-is a command. A ``text`` fence after it is what the commands print: each of its lines is a line of the output, in this order, and … is any text.
+The page is the test's input. A fence after a line ``**`path`**`` is a file or, as a ``diff``, changes a file.
+Each line of an ``sh`` fence is a command. A ``text`` fence after it is what the commands print: each of its lines is a line of
+the output, in this order, and … is any text.
 """
 
 from __future__ import annotations
