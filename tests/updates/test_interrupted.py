@@ -96,7 +96,7 @@ def test_no_save_is_lost_while_a_program_saves_all_the_time(save, root):
         try:
             update(root, release(log=f"Number {number}."), f"0.3.{number}")
         except OplabError as error:
-            assert "changes again and again" in error.message
+            assert "keeps changing" in error.message
         finally:
             stop.set()
             thread.join()
