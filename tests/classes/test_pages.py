@@ -303,5 +303,5 @@ def test_a_grade_book_that_was_changed(small, course):
         if not text:
             assert publish.totals(small.folder) == {}
         else:
-            with pytest.raises(publish.OplabError, match="is not as it was written"):
+            with pytest.raises(publish.OplabError, match="was changed after it was written"):
                 written(small, course)

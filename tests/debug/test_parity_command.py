@@ -176,7 +176,7 @@ def test_a_call_that_is_wrong():
         (["m.onnx", "--dims", "m=3"], "The model has no dimension m"),
         (["m.onnx", "--dims", "n=x"], "--dims takes a name and a size"),
         (["foo.onnx"], "its shape is not stated"),
-        (["m.onnx", *x, "--dims", "n=3"], "--dims is for random inputs"),
+        (["m.onnx", *x, "--dims", "n=3"], "--dims is only for random inputs"),
         (["m.onnx", *x, "--backends", "ort,cuda"], "There is no backend cuda"),
         (["m.onnx", *x, "--backends", "eager,ort"], "does not say which PyTorch module"),
         (["m.onnx", *x, "--module", "mod.py"], "--module takes FILE.py:NAME"),

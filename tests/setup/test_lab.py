@@ -86,7 +86,7 @@ def test_what_cannot_be_copied_is_a_sentence(folder, capsys):
     (folder.root / "build").write_text("a file")
     own = start.own_folder(folder.root)
     assert (own / "workspaces").is_dir() and not own.is_relative_to(folder.root)
-    assert "what you open now is not open the next time" in capsys.readouterr().err
+    assert "JupyterLab will not restore this session" in capsys.readouterr().err
 
 
 def test_the_log_is_short_unless_more_is_asked_for(tmp_path):
