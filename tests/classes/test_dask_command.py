@@ -70,7 +70,7 @@ class Command:
     def interrupt(self) -> None:
         """Press Ctrl-C, and wait until it is seen."""
         os.killpg(self.process.pid, signal.SIGINT)
-        wait(lambda: "Ctrl-C: what runs now" in self.printed.read_text())
+        wait(lambda: "Ctrl-C: finishing the running answers" in self.printed.read_text())
 
     def end(self, code: int, family: list[int] = ()) -> str:
         """Wait for its end, and that of its processes. What it printed."""
